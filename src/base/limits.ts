@@ -1,0 +1,72 @@
+import { LimitError, type Location } from "./errors.ts";
+
+export interface LimitEntry {
+  readonly default: number;
+  readonly unit: "bytes" | "entries" | "levels" | "dimensions";
+  /** Why there is a bound, and why this one. */
+  readonly reason: string;
+  /** "spec" where the format's own specification states it, "tare" where it is our choice. */
+  readonly provenance: "spec" | "tare";
+}
+
+export type LimitTable = Readonly<Record<string, LimitEntry>>;
+
+/** The values in force for one format: every entry of its table, overridden or not. */
+export type Limits<T extends LimitTable = LimitTable> = { readonly [K in keyof T]: number };
+
+/** Overrides by format id, then by limit name: `{ gguf: { headerBytes: 1e9 } }`. */
+export type LimitOverrides = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+export function defineLimits<const T extends LimitTable>(table: T): T {
+  return table;
+}
+
+export function resolveLimits<T extends LimitTable>(id: string, table: T, overrides: LimitOverrides = {}): Limits<T> {
+  const own = Object.hasOwn(overrides, id) ? overrides[id] : undefined;
+  const resolved: Record<string, number> = {};
+  for (const [name, entry] of Object.entries(table)) {
+    resolved[name] = own !== undefined && Object.hasOwn(own, name) ? (own[name] ?? entry.default) : entry.default;
+  }
+  return resolved as Limits<T>;
+}
+
+/** Refuses a declared quantity above its limit, before anything is allocated for it. */
+export function checkLimit(value: number, limit: number, what: string, code: `limit/${string}`, at: Location): void {
+  if (value <= limit) return;
+  throw new LimitError(code, `Cannot accept ${what}: must be <= ${limit}, found ${value}`, at, {
+    hint: "Raise the limit with --limits FILE (or open(source, { limits })) if you trust this file",
+  });
+}
+
+/** A running allowance of bytes for one operation: what decompression and spooling draw on. */
+export class Budget {
+  #left: number;
+  readonly #what: string;
+
+  constructor(byteLength: number, what: string) {
+    this.#left = byteLength;
+    this.#what = what;
+  }
+
+  get left(): number {
+    return this.#left;
+  }
+
+  spend(byteLength: number, at: Location): void {
+    if (byteLength > this.#left) {
+      throw new LimitError(
+        "limit/budget",
+        `Cannot hold ${byteLength} more bytes for ${this.#what}: ${this.#left} left`,
+        at,
+        {
+          hint: "Raise --memory, or read a part of it",
+        },
+      );
+    }
+    this.#left -= byteLength;
+  }
+
+  refund(byteLength: number): void {
+    this.#left += byteLength;
+  }
+}

@@ -1,0 +1,38 @@
+import type { Bytes } from "../base/bytes.ts";
+
+/**
+ * Where a writer's bytes go. Nothing is visible at the destination before `commit()`; `abort()`, or a
+ * process that dies, leaves what was there before. Every implementation passes test/contracts/sink-contract.ts.
+ */
+export interface Sink {
+  /** Shown in errors and progress, never parsed. */
+  readonly label: string;
+  /** Bytes appended or reserved so far: where the next append will land. */
+  readonly position: number;
+  /**
+   * Appends at `position`, which moves at once: appends may be issued before earlier ones have settled
+   * and land in call order. The caller leaves `bytes` untouched until the promise settles.
+   */
+  append(bytes: Bytes): Promise<void>;
+  /**
+   * Leaves room for bytes that are known only later, zero until filled; returns where the room begins.
+   * Absent where the destination cannot go back.
+   */
+  reserve?(byteLength: number): number;
+  /** Overwrites reserved or appended bytes at `offset`. Present exactly where `reserve` is. */
+  fill?(offset: number, bytes: Bytes): Promise<void>;
+  /** Waits for every append, makes the bytes durable, then visible under the final name, all or nothing. */
+  commit(): Promise<void>;
+  /** Drops everything. Allowed at any time before `commit` has resolved, and twice. */
+  abort(): Promise<void>;
+}
+
+/** Opens Sinks by relative name, for formats that write one file or a set of them. */
+export interface Output {
+  /** Shown in errors and progress: the path or URL the user named. */
+  readonly label: string;
+  /** The file name the user asked for ("model.gguf"): sets derive the names of their parts from it. */
+  readonly name: string;
+  /** `name` is relative, with forward slashes, and stays below the output's root. */
+  create(name: string): Promise<Sink>;
+}

@@ -1,0 +1,55 @@
+import type { Bytes } from "../base/bytes.ts";
+
+export interface ReadOptions {
+  /** Where the bytes go. It must have exactly the length asked for, and is what the promise resolves with. */
+  readonly into?: Bytes;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface StreamOptions {
+  /** How many bytes; to the end of the source where absent. */
+  readonly byteLength?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Immutable bytes with random access: a file, a URL, a Blob, a buffer, or one file inside a vault.
+ * Every implementation passes test/contracts/source-contract.ts.
+ */
+export interface Source {
+  /** Shown in errors and progress, never parsed; credentials are already stripped. */
+  readonly label: string;
+  /** Exact, and known before the first read. */
+  readonly byteLength: number;
+  /** A recipe by which a worker can open the same bytes itself; absent where there is none. */
+  readonly descriptor?: SourceDescriptor | undefined;
+  /**
+   * Resolves with exactly `byteLength` bytes from `offset`, or rejects with a SourceError: never short,
+   * never padded. Without `into` the bytes may be shared: callers must not write to them.
+   */
+  read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes>;
+  /**
+   * The bytes from `offset` on, in order, for callers that do not know yet how many they need. A piece is
+   * valid until the next one is asked for. Leaving the loop early releases what the stream holds.
+   */
+  stream(offset: number, options?: StreamOptions): AsyncIterable<Bytes>;
+  /** Releases handles. Reads under way may reject; closing twice is allowed. */
+  close(): Promise<void>;
+}
+
+/** Structured-clonable: what a worker needs to open the bytes of a Source on its own. */
+export type SourceDescriptor =
+  | {
+      readonly kind: "file";
+      readonly path: string;
+      readonly byteLength: number;
+      /** Identity of the file when it was opened, so that a worker never hashes another one. */
+      readonly identity: string;
+    }
+  | { readonly kind: "blob"; readonly blob: Blob }
+  | {
+      readonly kind: "slice";
+      readonly of: SourceDescriptor;
+      readonly offset: number;
+      readonly byteLength: number;
+    };

@@ -1,0 +1,1 @@
+export { isTareError, TareError } from "./base/errors.ts";

@@ -1,0 +1,131 @@
+import type { Bytes } from "../base/bytes.ts";
+import { type Location, UnsupportedError } from "../base/errors.ts";
+import type { DType } from "./dtype.ts";
+
+type Floats = Float32Array<ArrayBuffer>;
+type Convert = (view: DataView<ArrayBuffer>, values: Floats) => void;
+
+/** True where typed arrays read little-endian, which is everywhere tare is likely to run. */
+const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/** Types that have a float32 reading of each element. Block-quantised types need their own decoders. */
+export function hasFloat32(dtype: DType): boolean {
+  return Object.hasOwn(CONVERTERS, dtype);
+}
+
+/** Little-endian `bytes` of `dtype` as float32 values; the bytes may start at any address. */
+export function convertToFloat32(dtype: DType, bytes: Bytes, at: Location): Floats {
+  const converter = (CONVERTERS as Partial<Record<DType, Converter>>)[dtype];
+  if (converter === undefined) {
+    throw new UnsupportedError("unsupported/dtype.float32", `Cannot read ${dtype} as float32 values`, at, {
+      hint: "Take the stored bytes with: tare cat TARGET NAME",
+    });
+  }
+  const values = new Float32Array(bytes.byteLength / converter.itemBytes);
+  converter.convert(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), values);
+  return values;
+}
+
+interface Converter {
+  readonly itemBytes: number;
+  readonly convert: Convert;
+}
+
+const perItem = (itemBytes: number, get: (view: DataView<ArrayBuffer>, offset: number) => number): Converter => ({
+  itemBytes,
+  convert: (view, values) => {
+    for (let i = 0; i < values.length; i++) values[i] = get(view, i * itemBytes);
+  },
+});
+
+/** One-byte types: a table of 256 values, made on first use. */
+function perByte(decode: (byte: number) => number): Converter {
+  let table: Floats | undefined;
+  return {
+    itemBytes: 1,
+    convert: (view, values) => {
+      table ??= Float32Array.from({ length: 256 }, (_, byte) => decode(byte));
+      const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+      for (let i = 0; i < bytes.length; i++) values[i] = table[bytes[i] as number] as number;
+    },
+  };
+}
+
+let halfTable: Floats | undefined;
+
+/** float16: the value of each of the 65536 patterns, made on first use, beats computing each one. */
+function convertHalf(view: DataView<ArrayBuffer>, values: Floats): void {
+  halfTable ??= Float32Array.from({ length: 65536 }, (_, bits) =>
+    smallFloat(bits, { exponentBits: 5, mantissaBits: 10, bias: 15, special: "ieee" }),
+  );
+  const patterns = u16View(view);
+  for (let i = 0; i < values.length; i++) values[i] = halfTable[patterns[i] as number] as number;
+}
+
+/** bfloat16 is the upper half of a float32. */
+function convertBrain(view: DataView<ArrayBuffer>, values: Floats): void {
+  const patterns = u16View(view);
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  for (let i = 0; i < bits.length; i++) bits[i] = (patterns[i] as number) << 16;
+}
+
+function convertSingle(view: DataView<ArrayBuffer>, values: Floats): void {
+  if (LITTLE_ENDIAN) {
+    new Uint8Array(values.buffer).set(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+    return;
+  }
+  for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(4 * i, true);
+}
+
+/** The bytes as 16-bit numbers, without a copy where the address allows it. */
+function u16View(view: DataView<ArrayBuffer>): Uint16Array<ArrayBuffer> {
+  const count = view.byteLength >> 1;
+  if (LITTLE_ENDIAN && view.byteOffset % 2 === 0) return new Uint16Array(view.buffer, view.byteOffset, count);
+  const copy = new Uint16Array(count);
+  for (let i = 0; i < count; i++) copy[i] = view.getUint16(2 * i, true);
+  return copy;
+}
+
+interface SmallFloat {
+  readonly exponentBits: number;
+  readonly mantissaBits: number;
+  readonly bias: number;
+  /** ieee: infinities and NaN; fn: only all-ones is NaN, no infinity; fnuz: only negative zero is NaN. */
+  readonly special: "ieee" | "fn" | "fnuz";
+}
+
+/** Sign, exponent, mantissa as in IEEE 754, for the widths and variants that weights use (OCP 8-bit formats, 2023). */
+function smallFloat(bits: number, type: SmallFloat): number {
+  const { exponentBits, mantissaBits, bias, special } = type;
+  const sign = bits >> (exponentBits + mantissaBits) ? -1 : 1;
+  const exponent = (bits >> mantissaBits) & ((1 << exponentBits) - 1);
+  const mantissa = bits & ((1 << mantissaBits) - 1);
+  const topExponent = exponent === (1 << exponentBits) - 1;
+  if (special === "fnuz" && sign < 0 && exponent === 0 && mantissa === 0) return Number.NaN;
+  if (special === "fn" && topExponent && mantissa === (1 << mantissaBits) - 1) return Number.NaN;
+  if (special === "ieee" && topExponent) return mantissa === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  if (exponent === 0) return sign * mantissa * 2 ** (1 - bias - mantissaBits);
+  return sign * (1 + mantissa / (1 << mantissaBits)) * 2 ** (exponent - bias);
+}
+
+const CONVERTERS = {
+  F32: { itemBytes: 4, convert: convertSingle },
+  F16: { itemBytes: 2, convert: convertHalf },
+  BF16: { itemBytes: 2, convert: convertBrain },
+  F64: perItem(8, (view, offset) => view.getFloat64(offset, true)),
+  I8: perByte((byte) => (byte << 24) >> 24),
+  U8: perByte((byte) => byte),
+  BOOL: perByte((byte) => (byte === 0 ? 0 : 1)),
+  I16: perItem(2, (view, offset) => view.getInt16(offset, true)),
+  U16: perItem(2, (view, offset) => view.getUint16(offset, true)),
+  I32: perItem(4, (view, offset) => view.getInt32(offset, true)),
+  U32: perItem(4, (view, offset) => view.getUint32(offset, true)),
+  I64: perItem(8, (view, offset) => Number(view.getBigInt64(offset, true))),
+  U64: perItem(8, (view, offset) => Number(view.getBigUint64(offset, true))),
+  F8_E4M3: perByte((byte) => smallFloat(byte, { exponentBits: 4, mantissaBits: 3, bias: 7, special: "fn" })),
+  F8_E5M2: perByte((byte) => smallFloat(byte, { exponentBits: 5, mantissaBits: 2, bias: 15, special: "ieee" })),
+  F8_E4M3FNUZ: perByte((byte) => smallFloat(byte, { exponentBits: 4, mantissaBits: 3, bias: 8, special: "fnuz" })),
+  F8_E5M2FNUZ: perByte((byte) => smallFloat(byte, { exponentBits: 5, mantissaBits: 2, bias: 16, special: "fnuz" })),
+  // A power of two without sign or mantissa: 2^(byte - 127), 255 is NaN (OCP microscaling formats).
+  F8_E8M0: perByte((byte) => (byte === 255 ? Number.NaN : 2 ** (byte - 127))),
+} as const satisfies Partial<Record<DType, Converter>>;

@@ -1,0 +1,118 @@
+import type { Bytes } from "../base/bytes.ts";
+import type { ErrorCatalog } from "../base/errors.ts";
+import type { LimitOverrides, LimitTable } from "../base/limits.ts";
+import type { Extent } from "../bytes/extents.ts";
+import type { Resolver } from "../bytes/resolver.ts";
+import type { Output } from "../bytes/sink.ts";
+import type { Source } from "../bytes/source.ts";
+import type { Engine } from "../primitives/engine.ts";
+import type { Container } from "./container.ts";
+import type { Finding } from "./finding.ts";
+import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
+import type { OriginFacts, OriginLink } from "./origin.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** What `sniff` sees: the opening read, never more. */
+export interface Head {
+  readonly bytes: Bytes;
+  readonly byteLength: number;
+  /** File name without its folder; only ever a tie-breaker between formats that cannot tell by content. */
+  readonly name: string;
+}
+
+/** "possible" formats are tried only where no format is sure and the file's extension is theirs. */
+export type SniffResult = "yes" | "possible" | "no";
+
+export interface OpenContext {
+  readonly engine: Engine;
+  readonly limits: LimitOverrides;
+  /** Absent where siblings cannot be reached (a lone Blob): multi-file models then open as far as they can. */
+  readonly resolver?: Resolver | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export type VerifyLevel = "quick" | "control" | "full";
+
+export interface VerifyContext extends OpenContext {
+  readonly level: VerifyLevel;
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+  /** Formats add what they counted: "tensors", "pages", "bytes". */
+  readonly count: (what: string, by?: number) => void;
+}
+
+/** A named run of a file, for the map. Tensors are added by the operation; formats name the rest. */
+export interface Section extends Extent {
+  readonly name: string;
+  readonly kind: "header" | "metadata" | "index" | "data" | "padding" | "integrity";
+  /** Index into `model.parts`. */
+  readonly part: number;
+}
+
+/**
+ * What a writer gets: never the source container itself, so that renaming and filtering are just other values.
+ * Types that an earlier conversion had to carry in `tare.origin` are restored already, and that key is gone.
+ */
+export interface ModelContent {
+  readonly metadata: Metadata;
+  readonly tensors: readonly Tensor[];
+  /** Where the content has been, newest first; writers use their own link and keep the others (splitChain). */
+  readonly chain: readonly OriginLink[];
+}
+
+export interface WriteOptions {
+  /** Data bytes a file may hold before a set is started. */
+  readonly maxShardBytes?: number | undefined;
+  /** Alignment of tensor data, where the format lets the writer choose. */
+  readonly align?: number | undefined;
+  /** Permits what `losses` lists. */
+  readonly allowLossy?: "allow-lossy" | undefined;
+  /** Base name of the output without folder: "model.gguf". */
+  readonly name: string;
+}
+
+/** Something that the target cannot carry. */
+export interface Loss {
+  /** Tensor name or metadata key. */
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** Every decision of a write, made before the first byte. Formats extend it with their own. */
+export interface WritePlan {
+  /** In the order in which they are committed: an index that makes a set valid comes last. */
+  readonly files: readonly { readonly name: string; readonly byteLength: number }[];
+  /** What will be lost; a plan with losses is refused unless they were permitted. */
+  readonly losses: readonly Loss[];
+  /** What the user should know although nothing is lost. */
+  readonly notes: readonly string[];
+}
+
+export interface WriteContext {
+  readonly engine: Engine;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+/** The object a format folder exports. Operations know formats only through it. */
+export interface Format {
+  readonly id: string;
+  /** As people write it: "SafeTensors". */
+  readonly name: string;
+  readonly kind: "model" | "archive";
+  /** With the dot, lower case, the usual one first. */
+  readonly extensions: readonly string[];
+  readonly limits: LimitTable;
+  readonly errors: ErrorCatalog;
+  /** Never throws, never trusts the name. */
+  sniff(head: Head): SniffResult;
+  open(source: Source, context: OpenContext): Promise<Container>;
+  /** What opening did not check. A generator, so that findings are shown as they arise. */
+  verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;
+  sections(container: Container): readonly Section[];
+  /** Facts for `tare.origin`, by which `plan` writes this very file again; undefined where nothing is worth keeping. */
+  describe?(container: Container): OriginFacts | undefined;
+  /** Decodes a value of this format's encoding that `tare.origin` carried; undefined where it is not ours or damaged. */
+  decodeValue?(encoded: EncodedValue): MetadataValue | undefined;
+  plan?(content: ModelContent, options: WriteOptions): WritePlan;
+  write?(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
+}

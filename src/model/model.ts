@@ -1,0 +1,93 @@
+import { UsageError } from "../base/errors.ts";
+import type { Source } from "../bytes/source.ts";
+import type { Finding } from "./finding.ts";
+import type { Metadata } from "./metadata.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** One physical file of a container. */
+export interface Part {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly source: Source;
+}
+
+/** Tensors and metadata, opened: the control region is in memory, the weights are not. */
+export interface Model {
+  readonly kind: "model";
+  /** Format id: "gguf". */
+  readonly format: string;
+  /** As people write it: "3", "0.1"; undefined where the format has no version. */
+  readonly version: string | undefined;
+  /** The file or files; one for single-file models. */
+  readonly parts: readonly Part[];
+  readonly metadata: Metadata;
+  /** In the order of the file's index. */
+  readonly tensors: readonly Tensor[];
+  /** What was tolerated on opening. */
+  readonly warnings: readonly Finding[];
+  /** Facts of the format worth a line in `inspect`: ["byte order", "big-endian"]. */
+  readonly facts: readonly (readonly [string, string])[];
+  /** Throws `usage/tensor-not-found`, with near names as the hint. */
+  tensor(name: string): Tensor;
+  close(): Promise<void>;
+}
+
+/** Name lookup shared by every model. */
+export class TensorIndex {
+  readonly tensors: readonly Tensor[];
+  readonly #label: string;
+  #byName: Map<string, Tensor> | undefined;
+
+  constructor(tensors: readonly Tensor[], label: string, byName?: Map<string, Tensor>) {
+    this.tensors = tensors;
+    this.#label = label;
+    this.#byName = byName;
+  }
+
+  get(name: string): Tensor {
+    this.#byName ??= new Map(this.tensors.map((tensor) => [tensor.name, tensor]));
+    const found = this.#byName.get(name);
+    if (found !== undefined) return found;
+    const near = nearNames(name, this.#byName.keys());
+    throw new UsageError(
+      "usage/tensor-not-found",
+      `Cannot find tensor "${name}"`,
+      { source: this.#label },
+      {
+        hint:
+          near.length === 0
+            ? "List the tensors with: tare ls"
+            : `Did you mean ${near.map((n) => `"${n}"`).join(", ")}?`,
+      },
+    );
+  }
+}
+
+/** Up to three names that share most letters with the one asked for: cheap enough for 100 000 names. */
+export function nearNames(wanted: string, names: Iterable<string>): string[] {
+  const scored: { name: string; score: number }[] = [];
+  const pairs = bigrams(wanted.toLowerCase());
+  for (const name of names) {
+    const lower = name.toLowerCase();
+    const score = lower.includes(wanted.toLowerCase()) && wanted.length > 1 ? 1 : similarity(pairs, bigrams(lower));
+    if (score > 0.55) scored.push({ name, score });
+  }
+  return scored
+    .sort((a, b) => b.score - a.score)
+    .slice(0, 3)
+    .map((entry) => entry.name);
+}
+
+function bigrams(text: string): Set<string> {
+  const pairs = new Set<string>();
+  for (let i = 0; i + 1 < text.length; i++) pairs.add(text.slice(i, i + 2));
+  return pairs;
+}
+
+/** Dice coefficient. */
+function similarity(a: Set<string>, b: Set<string>): number {
+  if (a.size + b.size === 0) return 0;
+  let shared = 0;
+  for (const pair of a) if (b.has(pair)) shared++;
+  return (2 * shared) / (a.size + b.size);
+}

@@ -1,0 +1,101 @@
+import type { Metadata, MetadataValue } from "./metadata.ts";
+
+/**
+ * The reserved metadata entry in which a conversion keeps what the target format has no place for, so that
+ * converting back gives the same bytes. A reader that has never heard of tare sees one extra key.
+ */
+export const ORIGIN_KEY = "tare.origin";
+
+/** Plain JSON: types, order and header facts, never weights. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type OriginFacts = { readonly [key: string]: Json };
+
+export interface OriginLink {
+  readonly format: string;
+  /** What the format's own writer needs to write the same file again; its `describe` made it. */
+  readonly facts: OriginFacts;
+}
+
+/**
+ * One metadata entry as it was: `[key]` is held natively as a string, `[key, type]` natively as text of that
+ * type, `[key, type, encoding, data]` not at all, so its value stands here (model/carry.ts).
+ */
+export type CarriedEntry =
+  | readonly [key: string]
+  | readonly [key: string, type: string]
+  | readonly [key: string, type: string, encoding: string, data: Json];
+
+/** A tensor that the file holds as plain bytes: what it really is. */
+export type CarriedTensor = readonly [name: string, dtype: string, shape: readonly number[]];
+
+export interface Origin {
+  /** Newest first: GGUF → SafeTensors → AERO leaves AERO with (safetensors, gguf). */
+  readonly chain: readonly OriginLink[];
+  /** Present where the file does not hold every entry as it was; lists all of them, in order. */
+  readonly entries?: readonly CarriedEntry[];
+  readonly tensors?: readonly CarriedTensor[];
+}
+
+/** What a writer of `format` may use, and what it must keep for others. */
+export function splitChain(
+  chain: readonly OriginLink[],
+  format: string,
+): { readonly own: OriginFacts | undefined; readonly keep: readonly OriginLink[] } {
+  const at = chain.findIndex((link) => link.format === format);
+  // Links before our own are stations on the way back: with the file restored, they have nothing left to say.
+  return at < 0 ? { own: undefined, keep: chain } : { own: chain[at]?.facts, keep: chain.slice(at + 1) };
+}
+
+export function encodeOrigin(origin: Origin): string {
+  return JSON.stringify(origin);
+}
+
+/** Undefined where the text is not an origin we wrote: it is then ordinary metadata. */
+export function parseOrigin(text: string): Origin | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined; // somebody else's value under our key
+  }
+  return isOrigin(value) ? value : undefined;
+}
+
+/** Splits a model's metadata into what is its own and the origin it carries. */
+export function takeOrigin(metadata: Metadata): { readonly metadata: Metadata; readonly origin: Origin | undefined } {
+  const value: MetadataValue | undefined = metadata.get(ORIGIN_KEY);
+  const origin = value?.type === "string" ? parseOrigin(value.value) : undefined;
+  return origin === undefined ? { metadata, origin } : { metadata: metadata.without(ORIGIN_KEY), origin };
+}
+
+function isOrigin(value: unknown): value is Origin {
+  if (!isObject(value)) return false;
+  const { chain, entries, tensors } = value;
+  return (
+    Array.isArray(chain) &&
+    chain.length <= 16 &&
+    chain.every(isLink) &&
+    (entries === undefined || (Array.isArray(entries) && entries.every(isCarriedEntry))) &&
+    (tensors === undefined || (Array.isArray(tensors) && tensors.every(isCarriedTensor)))
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isLink(value: unknown): boolean {
+  return isObject(value) && typeof value["format"] === "string" && isObject(value["facts"]);
+}
+
+function isCarriedEntry(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length < 1 || value.length > 4 || value.length === 0) return false;
+  return value.slice(0, 3).every((item) => typeof item === "string");
+}
+
+function isCarriedTensor(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length !== 3) return false;
+  const [name, dtype, shape] = value as readonly unknown[];
+  const dimensionsFine = Array.isArray(shape) && shape.every((d) => Number.isSafeInteger(d) && d >= 0);
+  return typeof name === "string" && typeof dtype === "string" && dimensionsFine;
+}

@@ -1,0 +1,109 @@
+import type { Bytes } from "../base/bytes.ts";
+import { UsageError } from "../base/errors.ts";
+import { sliceSource } from "../bytes/slice.ts";
+import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import { type DType, dtypeFacts } from "./dtype.ts";
+import { convertToFloat32 } from "./float32.ts";
+import { rowCount, type Shape } from "./shape.ts";
+
+/** How a format hands out a tensor's bytes: a slice, a decompressing or a verifying Source. One per model. */
+export interface TensorReader {
+  /** The tensor's bytes, exactly `tensor.byteLength` of them, little-endian. */
+  source(tensor: Tensor): Source;
+}
+
+export interface TensorFacts {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Bytes that `tensor.bytes()` gives: after decompression, if any. */
+  readonly byteLength: number;
+  /** Absolute offset of the stored bytes in their file. */
+  readonly offset: number;
+  /** Bytes in the file, where that differs from `byteLength`. */
+  readonly storedByteLength?: number;
+  /** Label of the file that holds the bytes, in multi-file models. */
+  readonly file?: string | undefined;
+}
+
+/** A named array: what it is and where its bytes are. The bytes are read when asked for. */
+export class Tensor implements TensorFacts {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly byteLength: number;
+  readonly offset: number;
+  readonly storedByteLength: number;
+  readonly file: string | undefined;
+  readonly #reader: TensorReader;
+
+  constructor(facts: TensorFacts, reader: TensorReader) {
+    this.name = facts.name;
+    this.dtype = facts.dtype;
+    this.shape = facts.shape;
+    this.byteLength = facts.byteLength;
+    this.offset = facts.offset;
+    this.storedByteLength = facts.storedByteLength ?? facts.byteLength;
+    this.file = facts.file;
+    this.#reader = reader;
+  }
+
+  get elementCount(): number {
+    let count = 1;
+    for (const dimension of this.shape) count *= dimension;
+    return count;
+  }
+
+  /** The tensor's bytes as a Source of their own. */
+  source(): Source {
+    return this.#reader.source(this);
+  }
+
+  /** All bytes, as stored in the model view: little-endian, row-major. */
+  bytes(options?: ReadOptions): Promise<Bytes> {
+    return this.source().read(0, this.byteLength, options);
+  }
+
+  /** The bytes in order; a piece is valid until the next one is asked for. */
+  stream(options?: StreamOptions): AsyncIterable<Bytes> {
+    return this.source().stream(0, { byteLength: this.byteLength, ...options });
+  }
+
+  /** Rows `start` … `end` of the outermost dimension, as a tensor of their own; nothing is read yet. */
+  rows(start: number, end: number = start + 1): Tensor {
+    const total = rowCount(this.shape);
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || end < start || end > total) {
+      const message = `Cannot take rows ${start}:${end} of "${this.name}": it has rows 0:${total}`;
+      throw new UsageError("usage/rows", message, { source: this.file ?? this.name });
+    }
+    const rowBytes = this.#rowBytes(total);
+    const within = { offset: start * rowBytes, byteLength: (end - start) * rowBytes };
+    const reader: TensorReader = { source: () => sliceSource(this.source(), within.offset, within.byteLength) };
+    return new Tensor(
+      {
+        name: this.name,
+        dtype: this.dtype,
+        shape: [end - start, ...this.shape.slice(1)],
+        byteLength: within.byteLength,
+        offset: this.offset + (this.storedByteLength === this.byteLength ? within.offset : 0),
+        file: this.file,
+      },
+      reader,
+    );
+  }
+
+  /** The values as float32: exact for F16, BF16 and fp8, rounded for F64 and wide integers. */
+  async toFloat32(options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
+    return convertToFloat32(this.dtype, await this.bytes(options), { source: this.file ?? this.name });
+  }
+
+  #rowBytes(total: number): number {
+    const facts = dtypeFacts(this.dtype);
+    const whole = total === 0 ? 0 : this.byteLength / total;
+    // A one-dimensional block tensor has rows of one element, which are no whole bytes of their own.
+    const rowIsWhole = Number.isInteger(whole) && (facts.layout === "plain" || this.shape.length > 1);
+    if (rowIsWhole || total <= 1) return whole;
+    const message = `Cannot cut "${this.name}" by rows: a row of ${this.dtype} is not a whole number of stored bytes`;
+    throw new UsageError("usage/rows", message, { source: this.file ?? this.name });
+  }
+}

@@ -1,0 +1,56 @@
+import type { Bytes } from "../base/bytes.ts";
+
+export type DigestAlgorithm = "sha256" | "blake3";
+
+export const DIGEST_ALGORITHMS: readonly DigestAlgorithm[] = ["sha256", "blake3"];
+
+/** Incremental digest. `update` must not keep `bytes`; `digest` may be called once, at the end. */
+export interface Hasher {
+  update(bytes: Bytes): void;
+  digest(): Bytes;
+}
+
+/** The part of a Source that hashing needs: primitives do not know Sources. */
+export interface ReadableRange {
+  readonly label: string;
+  readonly descriptor?: unknown;
+  read(
+    offset: number,
+    byteLength: number,
+    options?: { into?: Bytes; signal?: AbortSignal | undefined },
+  ): Promise<Bytes>;
+}
+
+export interface RangeOptions {
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Called with the bytes hashed since the last call. */
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+/** What a primitive runs on, for `tare doctor` and for tests. */
+export interface EngineEntry {
+  readonly primitive: string;
+  /** "node:crypto", "@napi-rs/blake-hash", "wasm simd", "javascript". */
+  readonly implementation: string;
+}
+
+/**
+ * The table of algorithms that formats and operations call. Methods are coarse and async, so that plain
+ * TypeScript, WebAssembly, a native module or a pool of workers can stand behind the same signature.
+ * Every implementation passes test/contracts/engine-contract.ts with the same known answers.
+ */
+export interface Engine {
+  readonly name: "portable" | "native" | "pooled";
+  readonly entries: readonly EngineEntry[];
+  digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes>;
+  /** Incremental, on the calling thread. */
+  hasher(algorithm: DigestAlgorithm): Promise<Hasher>;
+  /** Hashes a long run of a source in bounded memory, on a worker that opens the source itself where it can. */
+  digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes>;
+  /** CRC-32 (IEEE 802.3, reflected), continuing from `seed`, the CRC of the bytes before. */
+  crc32(bytes: Bytes, seed?: number): Promise<number>;
+  /** Ends workers; harmless where there are none. */
+  close(): Promise<void>;
+}

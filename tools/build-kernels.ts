@@ -1,0 +1,44 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/**
+ * Compiles every `src/kernels/<name>.as.ts` (AssemblyScript) to `src/kernels/generated/<name>.ts`, which exports
+ * the module's bytes as base64. Unchanged sources are not compiled again.
+ */
+
+const root = new URL("..", import.meta.url).pathname;
+const kernels = `${root}src/kernels`;
+const FLAGS = ["-O3", "--noAssert", "--runtime", "stub", "--enable", "simd", "--initialMemory", "1"];
+
+export async function buildKernels(): Promise<void> {
+  mkdirSync(`${kernels}/generated`, { recursive: true });
+  for (const file of readdirSync(kernels)) {
+    if (file.endsWith(".as.ts")) buildKernel(file.slice(0, -".as.ts".length));
+  }
+}
+
+function buildKernel(name: string): void {
+  const source = `${kernels}/${name}.as.ts`;
+  const output = `${kernels}/generated/${name}.ts`;
+  const stamp = createHash("sha256").update(readFileSync(source)).update(FLAGS.join(" ")).digest("hex").slice(0, 16);
+  if (existsSync(output) && readFileSync(output, "utf8").includes(stamp)) return;
+  const folder = mkdtempSync(join(tmpdir(), "tare-kernel-"));
+  try {
+    const wasm = join(folder, "kernel.wasm");
+    execFileSync(
+      process.execPath,
+      [`${root}node_modules/assemblyscript/bin/asc.js`, source, ...FLAGS, "--outFile", wasm],
+      {
+        cwd: root,
+        stdio: "inherit",
+      },
+    );
+    const text = readFileSync(wasm).toString("base64");
+    writeFileSync(output, `// Built from ${name}.as.ts (${stamp}); do not edit.\nexport const WASM =\n  "${text}";\n`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,38 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, rmSync } from "node:fs";
+import { build } from "esbuild";
+import { buildKernels } from "./build-kernels.ts";
+
+/** `npm run build`: kernels, then the library by tsc, then the command line bundled so that it starts fast. */
+
+const root = new URL("..", import.meta.url).pathname;
+
+rmSync(`${root}dist`, { recursive: true, force: true });
+await buildKernels();
+for (const config of ["tsconfig.core.json", "tsconfig.node.json"]) {
+  execFileSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, "-p", config], {
+    cwd: root,
+    stdio: "inherit",
+  });
+}
+
+if (existsSync(`${root}cli/main.ts`)) {
+  await build({
+    absWorkingDir: root,
+    entryPoints: { tare: "cli/main.ts", "worker-entry": "src/platform/node/worker-entry.ts" },
+    outdir: "dist/bin",
+    bundle: true,
+    splitting: true,
+    chunkNames: "chunk-[hash]",
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    minifySyntax: true,
+    external: ["@napi-rs/blake-hash"],
+    banner: {
+      js: "#!/usr/bin/env node\nimport { createRequire as __cr } from 'node:module'; const require = __cr(import.meta.url);",
+    },
+    legalComments: "eof",
+  });
+  chmodSync(`${root}dist/bin/tare.js`, 0o755);
+}
