@@ -116,3 +116,11 @@ export interface Format {
   plan?(content: ModelContent, options: WriteOptions): WritePlan;
   write?(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
 }
+
+/** What opening gives, and what operations work on. */
+export interface Opened {
+  readonly container: Container;
+  readonly format: Format;
+  /** What a person should know about how it was recognised, such as a misleading extension. */
+  readonly notes: readonly Finding[];
+}

@@ -29,6 +29,7 @@ export interface Model {
   readonly facts: readonly (readonly [string, string])[];
   /** Throws `usage/tensor-not-found`, with near names as the hint. */
   tensor(name: string): Tensor;
+  /** Closes the sources of all parts. */
   close(): Promise<void>;
 }
 

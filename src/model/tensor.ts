@@ -3,8 +3,8 @@ import { UsageError } from "../base/errors.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { type DType, dtypeFacts } from "./dtype.ts";
-import { convertToFloat32 } from "./float32.ts";
 import { rowCount, type Shape } from "./shape.ts";
+import { convertToFloat32 } from "./values.ts";
 
 /** How a format hands out a tensor's bytes: a slice, a decompressing or a verifying Source. One per model. */
 export interface TensorReader {
@@ -52,6 +52,17 @@ export class Tensor implements TensorFacts {
     let count = 1;
     for (const dimension of this.shape) count *= dimension;
     return count;
+  }
+
+  /** The same bytes under another name, type or shape; the caller has checked that the sizes agree. */
+  with(change: Partial<Pick<TensorFacts, "name" | "dtype" | "shape">>): Tensor {
+    const { name, dtype, shape, byteLength, offset, storedByteLength, file } = this;
+    return new Tensor(
+      { name, dtype, shape, byteLength, offset, storedByteLength, file, ...change },
+      {
+        source: () => this.source(),
+      },
+    );
   }
 
   /** The tensor's bytes as a Source of their own. */

@@ -3,32 +3,52 @@ import { type Location, UnsupportedError } from "../base/errors.ts";
 import type { DType } from "./dtype.ts";
 
 type Floats = Float32Array<ArrayBuffer>;
-type Convert = (view: DataView<ArrayBuffer>, values: Floats) => void;
+/** float64 exactly for the types whose values a float32 would round. */
+export type Numbers = Floats | Float64Array<ArrayBuffer>;
+
+interface Converter {
+  readonly itemBytes: number;
+  readonly convert: (view: DataView<ArrayBuffer>, values: Numbers) => void;
+}
 
 /** True where typed arrays read little-endian, which is everywhere tare is likely to run. */
 const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
-/** Types that have a float32 reading of each element. Block-quantised types need their own decoders. */
-export function hasFloat32(dtype: DType): boolean {
+const WIDE: ReadonlySet<DType> = new Set(["F64", "I64", "U64", "I32", "U32"]);
+
+/** Types whose elements are numbers we can read one by one. Block-quantised types need their own decoders. */
+export function hasNumbers(dtype: DType): boolean {
   return Object.hasOwn(CONVERTERS, dtype);
+}
+
+/** Bytes of one element of such a type. */
+export function itemBytesOf(dtype: DType): number | undefined {
+  return (CONVERTERS as Partial<Record<DType, Converter>>)[dtype]?.itemBytes;
 }
 
 /** Little-endian `bytes` of `dtype` as float32 values; the bytes may start at any address. */
 export function convertToFloat32(dtype: DType, bytes: Bytes, at: Location): Floats {
-  const converter = (CONVERTERS as Partial<Record<DType, Converter>>)[dtype];
-  if (converter === undefined) {
-    throw new UnsupportedError("unsupported/dtype.float32", `Cannot read ${dtype} as float32 values`, at, {
-      hint: "Take the stored bytes with: tare cat TARGET NAME",
-    });
-  }
+  const converter = converterOf(dtype, at);
   const values = new Float32Array(bytes.byteLength / converter.itemBytes);
   converter.convert(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), values);
   return values;
 }
 
-interface Converter {
-  readonly itemBytes: number;
-  readonly convert: Convert;
+/** The values without rounding where a float64 can hold them: what statistics and comparisons work on. */
+export function convertToNumbers(dtype: DType, bytes: Bytes, at: Location): Numbers {
+  if (!WIDE.has(dtype)) return convertToFloat32(dtype, bytes, at);
+  const converter = converterOf(dtype, at);
+  const values = new Float64Array(bytes.byteLength / converter.itemBytes);
+  converter.convert(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), values);
+  return values;
+}
+
+function converterOf(dtype: DType, at: Location): Converter {
+  const converter = (CONVERTERS as Partial<Record<DType, Converter>>)[dtype];
+  if (converter !== undefined) return converter;
+  throw new UnsupportedError("unsupported/dtype.float32", `Cannot read ${dtype} as numbers`, at, {
+    hint: "Take the stored bytes with: tare cat TARGET NAME",
+  });
 }
 
 const perItem = (itemBytes: number, get: (view: DataView<ArrayBuffer>, offset: number) => number): Converter => ({
@@ -53,23 +73,21 @@ function perByte(decode: (byte: number) => number): Converter {
 
 let halfTable: Floats | undefined;
 
-/** float16: the value of each of the 65536 patterns, made on first use, beats computing each one. */
-function convertHalf(view: DataView<ArrayBuffer>, values: Floats): void {
-  halfTable ??= Float32Array.from({ length: 65536 }, (_, bits) =>
-    smallFloat(bits, { exponentBits: 5, mantissaBits: 10, bias: 15, special: "ieee" }),
-  );
+/** float16: looking up each of the 65536 patterns beats computing it. */
+function convertHalf(view: DataView<ArrayBuffer>, values: Numbers): void {
+  halfTable ??= Float32Array.from({ length: 65536 }, (_, bits) => decodeSmallFloat(bits, HALF));
   const patterns = u16View(view);
   for (let i = 0; i < values.length; i++) values[i] = halfTable[patterns[i] as number] as number;
 }
 
 /** bfloat16 is the upper half of a float32. */
-function convertBrain(view: DataView<ArrayBuffer>, values: Floats): void {
+function convertBrain(view: DataView<ArrayBuffer>, values: Numbers): void {
   const patterns = u16View(view);
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   for (let i = 0; i < bits.length; i++) bits[i] = (patterns[i] as number) << 16;
 }
 
-function convertSingle(view: DataView<ArrayBuffer>, values: Floats): void {
+function convertSingle(view: DataView<ArrayBuffer>, values: Numbers): void {
   if (LITTLE_ENDIAN) {
     new Uint8Array(values.buffer).set(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
     return;
@@ -94,8 +112,10 @@ interface SmallFloat {
   readonly special: "ieee" | "fn" | "fnuz";
 }
 
+const HALF: SmallFloat = { exponentBits: 5, mantissaBits: 10, bias: 15, special: "ieee" };
+
 /** Sign, exponent, mantissa as in IEEE 754, for the widths and variants that weights use (OCP 8-bit formats, 2023). */
-function smallFloat(bits: number, type: SmallFloat): number {
+function decodeSmallFloat(bits: number, type: SmallFloat): number {
   const { exponentBits, mantissaBits, bias, special } = type;
   const sign = bits >> (exponentBits + mantissaBits) ? -1 : 1;
   const exponent = (bits >> mantissaBits) & ((1 << exponentBits) - 1);
@@ -107,6 +127,9 @@ function smallFloat(bits: number, type: SmallFloat): number {
   if (exponent === 0) return sign * mantissa * 2 ** (1 - bias - mantissaBits);
   return sign * (1 + mantissa / (1 << mantissaBits)) * 2 ** (exponent - bias);
 }
+
+const small = (exponentBits: number, mantissaBits: number, bias: number, special: SmallFloat["special"]): Converter =>
+  perByte((byte) => decodeSmallFloat(byte, { exponentBits, mantissaBits, bias, special }));
 
 const CONVERTERS = {
   F32: { itemBytes: 4, convert: convertSingle },
@@ -122,10 +145,10 @@ const CONVERTERS = {
   U32: perItem(4, (view, offset) => view.getUint32(offset, true)),
   I64: perItem(8, (view, offset) => Number(view.getBigInt64(offset, true))),
   U64: perItem(8, (view, offset) => Number(view.getBigUint64(offset, true))),
-  F8_E4M3: perByte((byte) => smallFloat(byte, { exponentBits: 4, mantissaBits: 3, bias: 7, special: "fn" })),
-  F8_E5M2: perByte((byte) => smallFloat(byte, { exponentBits: 5, mantissaBits: 2, bias: 15, special: "ieee" })),
-  F8_E4M3FNUZ: perByte((byte) => smallFloat(byte, { exponentBits: 4, mantissaBits: 3, bias: 8, special: "fnuz" })),
-  F8_E5M2FNUZ: perByte((byte) => smallFloat(byte, { exponentBits: 5, mantissaBits: 2, bias: 16, special: "fnuz" })),
+  F8_E4M3: small(4, 3, 7, "fn"),
+  F8_E5M2: small(5, 2, 15, "ieee"),
+  F8_E4M3FNUZ: small(4, 3, 8, "fnuz"),
+  F8_E5M2FNUZ: small(5, 2, 16, "fnuz"),
   // A power of two without sign or mantissa: 2^(byte - 127), 255 is NaN (OCP microscaling formats).
   F8_E8M0: perByte((byte) => (byte === 255 ? Number.NaN : 2 ** (byte - 127))),
 } as const satisfies Partial<Record<DType, Converter>>;

@@ -1,0 +1,61 @@
+import type { Bytes } from "../base/bytes.ts";
+import { allocateFor, deliver, ReadGuard } from "./read-guard.ts";
+import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+
+/**
+ * Serves the first bytes of a source from memory, so that sniffing and opening share one read. A read that
+ * begins in the head and goes beyond it fetches only the rest. Closing closes the source below.
+ */
+export function withHead(source: Source, head: Bytes): Source {
+  return new HeadedSource(source, head.subarray(0, source.byteLength));
+}
+
+class HeadedSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #source: Source;
+  readonly #head: Bytes;
+  readonly #guard: ReadGuard;
+
+  constructor(source: Source, head: Bytes) {
+    this.label = source.label;
+    this.byteLength = source.byteLength;
+    this.#source = source;
+    this.#head = head;
+    this.#guard = new ReadGuard(source.label, source.byteLength);
+  }
+
+  get descriptor(): SourceDescriptor | undefined {
+    return this.#source.descriptor;
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    const end = offset + byteLength;
+    const headLength = this.#head.byteLength;
+    if (end <= headLength) return deliver(this.#head.subarray(offset, end), options.into);
+    if (offset >= headLength) return this.#source.read(offset, byteLength, options);
+    const target = options.into ?? allocateFor(byteLength, this.label);
+    target.set(this.#head.subarray(offset));
+    const rest = target.subarray(headLength - offset);
+    await this.#source.read(headLength, rest.byteLength, { into: rest, signal: options.signal });
+    return target;
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const end = offset + this.#guard.checkStream(offset, options);
+    const headLength = this.#head.byteLength;
+    if (offset < Math.min(headLength, end)) yield this.#head.subarray(offset, Math.min(headLength, end));
+    if (end <= headLength) return;
+    // The consumer may have closed the source, or given up, while it looked at the head.
+    options.signal?.throwIfAborted();
+    this.#guard.checkOpen();
+    const start = Math.max(offset, headLength);
+    yield* this.#source.stream(start, { byteLength: end - start, signal: options.signal });
+  }
+
+  close(): Promise<void> {
+    this.#guard.close();
+    return this.#source.close();
+  }
+}

@@ -1,0 +1,35 @@
+import type { ErrorCatalog } from "../base/errors.ts";
+
+/** Errors of the model view, whatever the format. */
+export const MODEL_ERRORS = {
+  "format/dtype.partial-block": {
+    what: "A row of a block-quantised tensor is not a whole number of blocks.",
+    why: "ggml groups the elements of the innermost dimension; a row that ends inside a block has no meaning.",
+    fix: "Get another copy of the file, or the tool that wrote it is wrong.",
+  },
+  "format/dtype.partial-byte": {
+    what: "The elements of a 4- or 6-bit type do not fill whole bytes.",
+    why: "Sub-byte types are packed, so their total must be a multiple of eight bits.",
+    fix: "Get another copy of the file, or the tool that wrote it is wrong.",
+  },
+  "unsupported/dtype.float32": {
+    what: "The tensor's type has no reading as plain numbers in this version.",
+    why: "Block-quantised and packed types need a decoder of their own.",
+    fix: "Take the stored bytes with `tare cat`, or convert a copy that is not quantised.",
+  },
+  "usage/rows": {
+    what: "The rows asked for do not exist, or the tensor cannot be cut there.",
+    why: "Rows are counted along the outermost dimension, from 0; the end is exclusive.",
+    fix: "Look at the shape with `tare ls` and ask for rows inside it.",
+  },
+  "usage/tensor-not-found": {
+    what: "The model has no tensor of that name.",
+    why: "Names are compared exactly, upper and lower case included.",
+    fix: "List the names with `tare ls TARGET`, or with a pattern: `tare ls TARGET '*q_proj*'`.",
+  },
+  "usage/entry-not-found": {
+    what: "The archive has no entry of that path.",
+    why: "Paths are compared exactly, upper and lower case included.",
+    fix: "List the entries with `tare ls TARGET`.",
+  },
+} as const satisfies ErrorCatalog;

@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import { adjacentTensors } from "../../test/builders/tensors.ts";
+import { memorySource } from "../bytes/memory.ts";
+import { memoryOutput, memorySink } from "../bytes/memory-sink.ts";
+import type { Sink } from "../bytes/sink.ts";
+import type { Source } from "../bytes/source.ts";
+import { portableEngine } from "../primitives/portable.ts";
+import { BUFFER_BYTES, type Piece, writeFiles, writePieces } from "./pieces.ts";
+
+const context = { engine: portableEngine() };
+const random = (length: number): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from({ length }, (_, i) => (Math.imul(i, 2654435761) >>> 24) & 0xff);
+
+test("writePieces() copies tensors of every size in order, with headers and padding between them", async () => {
+  const bytes = random(2 * BUFFER_BYTES + 5000);
+  const lengths = [10, 0, 2 * BUFFER_BYTES + 7, 1000, 3];
+  const tensors = adjacentTensors(memorySource(bytes), lengths);
+  const pieces: Piece[] = tensors.flatMap((tensor) => [
+    { kind: "tensor", tensor },
+    { kind: "zeros", byteLength: 3 },
+  ]);
+  const sink = memorySink();
+  let progress = 0;
+  const onProgress = (n: number): void => {
+    progress += n;
+  };
+  await writePieces([{ kind: "bytes", bytes: Uint8Array.of(1, 2) }, ...pieces], sink, { ...context, onProgress });
+  await sink.commit();
+  const expected: number[] = [1, 2];
+  let offset = 0;
+  const parts = [Uint8Array.from(expected)];
+  for (const length of lengths) {
+    parts.push(bytes.slice(offset, offset + length), new Uint8Array(3));
+    offset += length;
+  }
+  const whole = Buffer.concat(parts);
+  expect(progress).toBe(whole.length);
+  expect(Buffer.compare(whole, sink.published ?? whole.subarray(1))).toBe(0);
+});
+
+test("writePieces() throws what a read threw and stops reading", async () => {
+  let reads = 0;
+  const broken: Source = {
+    ...memorySource(new Uint8Array(64 * BUFFER_BYTES)),
+    label: "broken",
+    byteLength: 64 * BUFFER_BYTES,
+    read: async () => {
+      reads++;
+      throw new Error("disk on fire");
+    },
+  };
+  const pieces: Piece[] = adjacentTensors(broken, [64 * BUFFER_BYTES]).map((tensor) => ({ kind: "tensor", tensor }));
+  await expect(writePieces(pieces, memorySink(), context)).rejects.toThrow("disk on fire");
+  expect(reads).toBeLessThan(10);
+});
+
+test("writePieces() throws what an append threw", async () => {
+  const sink: Sink = {
+    ...memorySink(),
+    label: "full",
+    position: 0,
+    append: () => Promise.reject(new Error("no space")),
+  };
+  const pieces: Piece[] = adjacentTensors(memorySource(random(100)), [100]).map((tensor) => ({
+    kind: "tensor",
+    tensor,
+  }));
+  await expect(writePieces(pieces, sink, context)).rejects.toThrow("no space");
+});
+
+test("writePieces() stops when told to", async () => {
+  const controller = new AbortController();
+  controller.abort(new Error("stop"));
+  const pieces: Piece[] = [{ kind: "bytes", bytes: random(3) }];
+  await expect(writePieces(pieces, memorySink(), { ...context, signal: controller.signal })).rejects.toThrow("stop");
+});
+
+test("writeFiles() leaves nothing behind when a later file fails", async () => {
+  const output = memoryOutput("model");
+  const fine = { name: "a", byteLength: 3, pieces: [{ kind: "bytes", bytes: random(3) }] } as const;
+  const wrong = { name: "b", byteLength: 9, pieces: [{ kind: "bytes", bytes: random(3) }] } as const;
+  await expect(writeFiles([fine, wrong], output, context)).rejects.toThrow("planned 9 bytes");
+  expect([...output.files.keys()]).toEqual([]);
+});

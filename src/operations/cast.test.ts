@@ -1,0 +1,53 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { float32Tensor, memoryTensor } from "../../test/builders/tensors.ts";
+import { convertToFloat32 } from "../model/values.ts";
+import { castTensor, encodeFloats, isCastable } from "./cast.ts";
+
+const halfOf = (value: number): number =>
+  new DataView(encodeFloats(Float32Array.of(value), "F16").buffer).getUint16(0, true);
+
+test.each([
+  [1, 0x3c00],
+  [1 + 2 ** -11, 0x3c00], // a tie goes to even
+  [1 + 3 * 2 ** -11, 0x3c02],
+  [65504, 0x7bff],
+  [65519, 0x7bff],
+  [65520, 0x7c00],
+  [2 ** -24, 0x0001],
+  [2 ** -25, 0x0000], // a tie goes to even: zero
+  [2 ** -25 * 1.5, 0x0001],
+  [2 ** -14 - 2 ** -25, 0x0400], // rounds up into the normal range
+  [-0, 0x8000],
+  [Number.NEGATIVE_INFINITY, 0xfc00],
+])("encodeFloats() rounds %d to the half 0x%s", (value, expected) => {
+  expect(halfOf(value)).toBe(expected);
+});
+
+test("every half and every bfloat16 survives the trip through float32", () => {
+  for (const dtype of ["F16", "BF16"] as const) {
+    const patterns = Uint16Array.from({ length: 65536 }, (_, i) => i);
+    const values = convertToFloat32(dtype, new Uint8Array(patterns.buffer), { source: "test" });
+    const back = new Uint16Array(encodeFloats(values, dtype).buffer);
+    const changed = patterns.filter((pattern, i) => back[i] !== pattern && !Number.isNaN(values[i]));
+    expect([...changed], dtype).toEqual([]);
+  }
+});
+
+test("a cast tensor reads the same at any offset", async () => {
+  const tensor = castTensor(float32Tensor("w", [1, 2, 3, 4.5, -6]), "BF16");
+  const whole = await tensor.bytes();
+  expect(tensor).toMatchObject({ dtype: "BF16", byteLength: 10 });
+  await fc.assert(
+    fc.asyncProperty(fc.nat({ max: 10 }), fc.nat({ max: 10 }), async (a, b) => {
+      const [start, end] = a < b ? [a, b] : [b, a];
+      expect(await tensor.source().read(start, end - start)).toEqual(whole.slice(start, end));
+    }),
+  );
+});
+
+test("isCastable() leaves integers and the target type alone", () => {
+  expect(isCastable(memoryTensor("i", "I8", [1], new Uint8Array(1)), "F16")).toBe(false);
+  expect(isCastable(memoryTensor("h", "F16", [1], new Uint8Array(2)), "F16")).toBe(false);
+  expect(isCastable(memoryTensor("h", "F64", [1], new Uint8Array(8)), "F16")).toBe(true);
+});

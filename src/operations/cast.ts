@@ -1,0 +1,127 @@
+import type { Bytes } from "../base/bytes.ts";
+import { UnsupportedError } from "../base/errors.ts";
+import { checkRange } from "../bytes/extents.ts";
+import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import { dtypeFacts } from "../model/dtype.ts";
+import { Tensor } from "../model/tensor.ts";
+import { convertToFloat32, hasNumbers, itemBytesOf } from "../model/values.ts";
+
+export type FloatTarget = "F32" | "F16" | "BF16";
+
+/** Elements converted at once: the pieces of a stream, and the bound on memory for a read of any length. */
+const PIECE_ELEMENTS = 1 << 18;
+
+/** True for the types a cast changes: floating point ones that are not the target already. */
+export function isCastable(tensor: Tensor, to: FloatTarget): boolean {
+  const facts = dtypeFacts(tensor.dtype);
+  return tensor.dtype !== to && facts.layout === "plain" && facts.family === "float" && hasNumbers(tensor.dtype);
+}
+
+/** The same tensor with its values rounded to another float type as they are read. */
+export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
+  const itemBytes = itemBytesOf(tensor.dtype);
+  if (itemBytes === undefined) {
+    const message = `Cannot read "${tensor.name}" as ${to}: ${tensor.dtype} values are not decoded by this version`;
+    throw new UnsupportedError("unsupported/dtype.float32", message, {
+      source: tensor.file ?? tensor.name,
+      path: tensor.name,
+    });
+  }
+  if (tensor.dtype === to) return tensor;
+  const { name, shape, offset, file, elementCount } = tensor;
+  const byteLength = elementCount * (to === "F32" ? 4 : 2);
+  const facts = { name, dtype: to, shape, byteLength, offset, storedByteLength: tensor.storedByteLength, file };
+  return new Tensor(facts, { source: () => new CastSource(tensor, to, itemBytes) });
+}
+
+/** Reads the elements that cover a range, converts them, hands out the range. */
+class CastSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #tensor: Tensor;
+  readonly #to: FloatTarget;
+  readonly #inner: Source;
+  readonly #from: number;
+  readonly #item: number;
+
+  constructor(tensor: Tensor, to: FloatTarget, itemBytes: number) {
+    this.#tensor = tensor;
+    this.#to = to;
+    this.#inner = tensor.source();
+    this.#from = itemBytes;
+    this.#item = to === "F32" ? 4 : 2;
+    this.label = this.#inner.label;
+    this.byteLength = tensor.elementCount * this.#item;
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const result = options.into ?? new Uint8Array(byteLength);
+    const end = offset + byteLength;
+    for (let position = offset; position < end; ) {
+      const first = Math.floor(position / this.#item);
+      const last = Math.min(Math.ceil(end / this.#item), first + PIECE_ELEMENTS);
+      const converted = await this.#convert(first, last, options.signal);
+      const skip = position - first * this.#item;
+      const piece = converted.subarray(skip, Math.min(converted.byteLength, skip + end - position));
+      result.set(piece, position - offset);
+      position += piece.byteLength;
+    }
+    return result;
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = options.byteLength ?? this.byteLength - offset;
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const pieceBytes = PIECE_ELEMENTS * this.#item;
+    for (let done = 0; done < byteLength; done += pieceBytes) {
+      yield await this.read(offset + done, Math.min(pieceBytes, byteLength - done), { signal: options.signal });
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #convert(first: number, last: number, signal: AbortSignal | undefined): Promise<Bytes> {
+    const bytes = await this.#inner.read(first * this.#from, (last - first) * this.#from, { signal });
+    const values = convertToFloat32(this.#tensor.dtype, bytes, { source: this.label, path: this.#tensor.name });
+    return encodeFloats(values, this.#to);
+  }
+}
+
+/** Little-endian bytes of the values, rounded to nearest, ties to even. */
+export function encodeFloats(values: Float32Array<ArrayBuffer>, to: FloatTarget): Bytes {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const bytes = new Uint8Array(values.length * (to === "F32" ? 4 : 2));
+  const view = new DataView(bytes.buffer);
+  if (to === "F32") for (let i = 0; i < bits.length; i++) view.setUint32(4 * i, bits[i] as number, true);
+  else if (to === "BF16") for (let i = 0; i < bits.length; i++) view.setUint16(2 * i, toBrain(bits[i] as number), true);
+  else for (let i = 0; i < bits.length; i++) view.setUint16(2 * i, toHalf(bits[i] as number), true);
+  return bytes;
+}
+
+/** Upper half of a float32; a NaN stays one although its payload is cut. */
+function toBrain(bits: number): number {
+  if ((bits & 0x7fff_ffff) > 0x7f80_0000) return (bits >>> 16) | 0x40;
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** IEEE 754 binary32 → binary16, subnormals and overflow to infinity included. */
+function toHalf(bits: number): number {
+  const sign = (bits >>> 16) & 0x8000;
+  const magnitude = bits & 0x7fff_ffff;
+  if (magnitude > 0x7f80_0000) return sign | 0x7e00; // NaN
+  if (magnitude >= 0x4780_0000) return sign | 0x7c00; // 65536 and above
+  if (magnitude < 0x3300_0000) return sign; // below half of the smallest subnormal, 2^-25
+  const exponent = magnitude >>> 23;
+  const mantissa = (magnitude & 0x7f_ffff) | 0x80_0000;
+  // Normal halves keep 10 of 23 mantissa bits; subnormal ones lose one more for each power below 2^-14.
+  const shift = exponent >= 113 ? 13 : 126 - exponent;
+  const kept = mantissa >>> shift;
+  const rest = mantissa & ((1 << shift) - 1);
+  const half = 1 << (shift - 1);
+  const rounded = kept + (rest > half || (rest === half && (kept & 1) === 1) ? 1 : 0);
+  // A carry out of the mantissa lands in the exponent, which is exactly what rounding up means.
+  return exponent >= 113 ? sign | (((exponent - 113) << 10) + rounded) : sign | rounded;
+}

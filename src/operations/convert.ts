@@ -1,0 +1,115 @@
+import { type Location, UnsupportedError, UsageError } from "../base/errors.ts";
+import type { Output } from "../bytes/sink.ts";
+import { restoreMetadata } from "../model/carry.ts";
+import { byteLengthOf, isDType } from "../model/dtype.ts";
+import type { Format, Loss, ModelContent, Opened, WriteContext, WriteOptions, WritePlan } from "../model/format.ts";
+import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
+import { type CarriedTensor, takeOrigin } from "../model/origin.ts";
+import type { Tensor } from "../model/tensor.ts";
+import { castTensor, type FloatTarget, isCastable } from "./cast.ts";
+import { matchesAny } from "./select.ts";
+
+export interface ConversionOptions extends WriteOptions {
+  readonly include?: readonly string[] | undefined;
+  readonly exclude?: readonly string[] | undefined;
+  /** Rounds every floating-point tensor to this type. */
+  readonly dtype?: FloatTarget | undefined;
+  /** All formats, so that values carried from any of them can be decoded again. */
+  readonly formats: readonly Format[];
+}
+
+export interface Conversion {
+  readonly format: Format;
+  readonly plan: WritePlan;
+  readonly tensorCount: number;
+  /** Bytes of tensor data that will be copied, for progress. */
+  readonly dataBytes: number;
+}
+
+/** Every decision of a conversion, made before a byte is written; what would be lost is refused here. */
+export function planConversion(opened: Opened, target: Format, options: ConversionOptions): Conversion {
+  const content = contentOf(opened, options);
+  if (target.plan === undefined) {
+    throw new UnsupportedError("unsupported/write", `Cannot write ${target.name}: this version only reads it`, {
+      source: target.id,
+    });
+  }
+  const plan = target.plan(content, options);
+  if (plan.losses.length > 0 && options.allowLossy === undefined) throw lossError(plan.losses, target, labelOf(opened));
+  const dataBytes = content.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
+  return { format: target, plan, tensorCount: content.tensors.length, dataBytes };
+}
+
+/** Writes what was planned, streaming; nothing is visible at the output before it is complete. */
+export async function writeConversion(conversion: Conversion, output: Output, context: WriteContext): Promise<void> {
+  await conversion.format.write?.(conversion.plan, output, context);
+}
+
+/** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
+export function contentOf({ container, format }: Opened, options: ConversionOptions): ModelContent {
+  if (container.kind !== "model") {
+    throw new UsageError("usage/not-a-model", "Cannot convert: this is an archive of files, not a model", {
+      source: container.parts[0]?.label ?? format.id,
+    });
+  }
+  const { metadata, origin } = takeOrigin(container.metadata);
+  const facts = format.describe?.(container) ?? {};
+  const chain = [{ format: format.id, facts }, ...(origin?.chain ?? [])];
+  const decode = (encoded: EncodedValue): MetadataValue | undefined => decodeCarried(encoded, options.formats);
+  const restored = restoreTensors(container.tensors, origin?.tensors ?? []);
+  const tensors = restored.filter(({ name }) => {
+    const excluded = options.exclude !== undefined && options.exclude.length > 0 && matchesAny(options.exclude, name);
+    return !excluded && matchesAny(options.include ?? [], name);
+  });
+  const { dtype } = options;
+  return {
+    metadata: origin === undefined ? metadata : restoreMetadata(metadata, origin, decode),
+    tensors: dtype === undefined ? tensors : tensors.map((t) => (isCastable(t, dtype) ? castTensor(t, dtype) : t)),
+    chain,
+  };
+}
+
+function decodeCarried(encoded: EncodedValue, formats: readonly Format[]): MetadataValue | undefined {
+  for (const format of formats) {
+    const value = format.decodeValue?.(encoded);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+/** Gives tensors that a format could only hold as bytes their type and shape back, where the sizes still agree. */
+function restoreTensors(tensors: readonly Tensor[], carried: readonly CarriedTensor[]): readonly Tensor[] {
+  if (carried.length === 0) return tensors;
+  const byName = new Map(carried.map(([name, dtype, shape]) => [name, { dtype, shape }]));
+  return tensors.map((tensor) => {
+    const was = byName.get(tensor.name);
+    if (was === undefined || !isDType(was.dtype)) return tensor;
+    const at: Location = { source: tensor.file ?? tensor.name, path: tensor.name };
+    let byteLength: number | undefined;
+    try {
+      byteLength = byteLengthOf(was.dtype, was.shape, at);
+    } catch {
+      return tensor; // an origin somebody damaged: the bytes are still what the file says they are
+    }
+    const fits = byteLength === undefined || byteLength === tensor.byteLength;
+    return fits ? tensor.with({ dtype: was.dtype, shape: was.shape }) : tensor;
+  });
+}
+
+function lossError(losses: readonly Loss[], target: Format, label: string): UnsupportedError {
+  const shown = losses.slice(0, 3).map(({ name, reason }) => `"${name}" (${reason})`);
+  const more = losses.length > 3 ? ` and ${losses.length - 3} more` : "";
+  const message = `Cannot convert to ${target.name} without loss: ${shown.join(", ")}${more}`;
+  return new UnsupportedError(
+    "unsupported/lossy",
+    message,
+    { source: label },
+    {
+      hint: "Leave them out with --exclude, choose another format, or accept it with --allow-lossy",
+    },
+  );
+}
+
+function labelOf({ container, format }: Opened): string {
+  return container.parts[0]?.label ?? format.id;
+}

@@ -1,0 +1,34 @@
+import { findGaps } from "../bytes/extents.ts";
+import type { DType } from "../model/dtype.ts";
+import type { Opened, Section } from "../model/format.ts";
+
+/** One run of one file: a section, a tensor, or bytes that nothing claims. */
+export interface LayoutRow {
+  /** Index into `container.parts`. */
+  readonly part: number;
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly kind: Section["kind"] | "tensor" | "gap";
+  readonly name: string;
+  readonly dtype?: DType;
+}
+
+/** Accounts for every byte of every file, in order. */
+export function mapLayout({ container, format }: Opened): LayoutRow[] {
+  const rows: LayoutRow[] = format.sections(container).map(({ part, offset, byteLength, kind, name }) => {
+    return { part, offset, byteLength, kind, name };
+  });
+  if (container.kind === "model") {
+    const partOf = new Map(container.parts.map((part, index) => [part.label, index]));
+    for (const tensor of container.tensors) {
+      const part = tensor.file === undefined ? 0 : (partOf.get(tensor.file) ?? 0);
+      const { offset, storedByteLength: byteLength, name, dtype } = tensor;
+      rows.push({ part, offset, byteLength, kind: "tensor", name, dtype });
+    }
+  }
+  for (const [part, { byteLength }] of container.parts.entries()) {
+    const own = rows.filter((row) => row.part === part);
+    for (const gap of findGaps(own, byteLength)) rows.push({ part, ...gap, kind: "gap", name: "unused" });
+  }
+  return rows.sort((a, b) => a.part - b.part || a.offset - b.offset || a.byteLength - b.byteLength);
+}

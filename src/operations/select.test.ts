@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { matchesAny, matchGlob } from "./select.ts";
+
+test.each([
+  ["*", "anything.at.all", true],
+  ["model.layers.*.q_proj.weight", "model.layers.11.self_attn.q_proj.weight", true],
+  ["model.layers.?.w", "model.layers.1.w", true],
+  ["model.layers.?.w", "model.layers.11.w", false],
+  ["blk.[0-3].*", "blk.2.attn", true],
+  ["blk.[!0-3].*", "blk.2.attn", false],
+  ["*.{q,k}_proj.*", "a.k_proj.b", true],
+  ["*.{q,k}_proj.*", "a.v_proj.b", false],
+  ["", "", true],
+  ["", "x", false],
+  ["a**b", "ab", true],
+  ["[abc", "[abc", true],
+  ["层.*", "层.权重", true],
+])("matchGlob(%j, %j) is %s", (pattern, name, expected) => {
+  expect(matchGlob(pattern, name)).toBe(expected);
+});
+
+test("matchGlob() answers at once on patterns that make naive matchers explode", () => {
+  const started = performance.now();
+  expect(matchGlob(`${"*a".repeat(40)}b`, "a".repeat(5000))).toBe(false);
+  expect(performance.now() - started).toBeLessThan(1000);
+});
+
+test("matchesAny() of no patterns selects everything", () => {
+  expect(matchesAny([], "x")).toBe(true);
+  expect(matchesAny(["y", "x"], "x")).toBe(true);
+  expect(matchesAny(["y"], "x")).toBe(false);
+});

@@ -1,0 +1,129 @@
+import { isTareError } from "../base/errors.ts";
+import { encodeHex } from "../base/hex.ts";
+import type { LimitOverrides } from "../base/limits.ts";
+import { type Finding, findingFromError } from "../model/finding.ts";
+import type { Opened, VerifyLevel } from "../model/format.ts";
+import type { Model } from "../model/model.ts";
+import type { Tensor } from "../model/tensor.ts";
+import type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
+import { mapConcurrently } from "./concurrency.ts";
+
+export interface TensorDigest {
+  readonly name: string;
+  readonly algorithm: DigestAlgorithm;
+  readonly hex: string;
+}
+
+export interface VerifyOptions {
+  readonly level: VerifyLevel;
+  readonly engine: Engine;
+  /** Computes this digest of every tensor and reports it. */
+  readonly digest?: DigestAlgorithm | undefined;
+  /** Digests from an earlier run; every tensor is compared with its entry. */
+  readonly expected?: readonly TensorDigest[] | undefined;
+  /** Tensors hashed at once. */
+  readonly concurrency?: number | undefined;
+  readonly limits?: LimitOverrides | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+export interface Report {
+  /** True where no finding is an error. */
+  readonly ok: boolean;
+  readonly level: VerifyLevel;
+  /** What was looked at: counts and bytes. */
+  readonly checked: Readonly<Record<string, number>>;
+  readonly findings: readonly Finding[];
+  readonly digests?: readonly TensorDigest[];
+}
+
+/** Collects findings instead of throwing: one damaged tensor does not hide the next. */
+export async function verify({ container, format, notes }: Opened, options: VerifyOptions): Promise<Report> {
+  const checked: Record<string, number> = {};
+  const count = (what: string, by = 1): void => {
+    checked[what] = (checked[what] ?? 0) + by;
+  };
+  const findings: Finding[] = [...notes, ...container.warnings];
+  const context = { ...options, limits: options.limits ?? {}, count };
+  for await (const finding of format.verify(container, context)) findings.push(finding);
+  let digests: TensorDigest[] | undefined;
+  if (container.kind === "model" && (options.digest !== undefined || options.expected !== undefined)) {
+    digests = await digestTensors(container, options, findings, count);
+  }
+  const ok = findings.every((finding) => finding.severity !== "error");
+  return { ok, level: options.level, checked, findings, ...(digests === undefined ? {} : { digests }) };
+}
+
+async function digestTensors(
+  model: Model,
+  options: VerifyOptions,
+  findings: Finding[],
+  count: (what: string, by?: number) => void,
+): Promise<TensorDigest[]> {
+  const expected = new Map(options.expected?.map((digest) => [digest.name, digest]));
+  const digests = await mapConcurrently(model.tensors, options.concurrency ?? 4, async (tensor) => {
+    const algorithm = expected.get(tensor.name)?.algorithm ?? options.digest ?? "sha256";
+    const hex = await digestTensor(tensor, algorithm, options, findings);
+    if (hex === undefined) return undefined;
+    count("digests");
+    count("digestBytes", tensor.byteLength);
+    return { name: tensor.name, algorithm, hex };
+  });
+  const made = digests.filter((digest): digest is TensorDigest => digest !== undefined);
+  if (options.expected !== undefined) findings.push(...compareDigests(model, made, expected));
+  return made;
+}
+
+/** Undefined, with a finding, where the tensor cannot be read. */
+async function digestTensor(
+  tensor: Tensor,
+  algorithm: DigestAlgorithm,
+  options: VerifyOptions,
+  findings: Finding[],
+): Promise<string | undefined> {
+  try {
+    const { engine, signal, onProgress } = options;
+    const range = { offset: 0, byteLength: tensor.byteLength, signal, onProgress };
+    return encodeHex(await engine.digestRange(algorithm, tensor.source(), range));
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    findings.push({ ...findingFromError(error), name: tensor.name });
+    return undefined;
+  }
+}
+
+function compareDigests(
+  model: Model,
+  made: readonly TensorDigest[],
+  expected: ReadonlyMap<string, TensorDigest>,
+): Finding[] {
+  const findings: Finding[] = [];
+  const label = model.parts[0]?.label ?? model.format;
+  for (const digest of made) {
+    const wanted = expected.get(digest.name);
+    const tensor = model.tensor(digest.name);
+    const at = { source: tensor.file ?? label, offset: tensor.offset, path: digest.name };
+    if (wanted === undefined) {
+      const message = `Cannot check "${digest.name}": the list of digests does not name it`;
+      findings.push({ severity: "warning", code: "integrity/digest-unlisted", message, at, name: digest.name });
+    } else if (wanted.hex.toLowerCase() !== digest.hex) {
+      const where = `bytes ${tensor.offset} to ${tensor.offset + tensor.storedByteLength}`;
+      const message = `Tensor "${digest.name}" is damaged: ${digest.algorithm} of ${where} must be ${wanted.hex}, found ${digest.hex}`;
+      findings.push({ severity: "error", code: "integrity/digest-mismatch", message, at, name: digest.name });
+    }
+  }
+  const present = new Set(model.tensors.map((tensor) => tensor.name));
+  for (const name of expected.keys()) {
+    if (present.has(name)) continue;
+    const message = `Tensor "${name}" is missing: the list of digests names it`;
+    findings.push({
+      severity: "error",
+      code: "integrity/digest-missing",
+      message,
+      at: { source: label, path: name },
+      name,
+    });
+  }
+  return findings;
+}

@@ -1,0 +1,59 @@
+import { UnsupportedError } from "../base/errors.ts";
+
+/** How an implementation runs: machine code from the host, WebAssembly, or plain TypeScript. */
+export type Tier = "native" | "wasm" | "javascript";
+
+/** One way to provide a primitive. `load` may reject: then the next candidate is tried. */
+export interface Candidate<T> {
+  readonly tier: Tier;
+  /** As `tare doctor` shows it: "node:crypto", "wasm simd". */
+  readonly implementation: string;
+  load(): Promise<T>;
+}
+
+/**
+ * A primitive with several implementations, best first. The first one that loads and reproduces its known
+ * answer is taken, once, on first use; a wrong answer counts as a failure to load.
+ */
+export class Choice<T> {
+  readonly primitive: string;
+  readonly #candidates: readonly Candidate<T>[];
+  readonly #proves: (value: T) => boolean;
+  #position = 0;
+  #loading: Promise<T> | undefined;
+
+  constructor(primitive: string, candidates: readonly Candidate<T>[], proves: (value: T) => boolean) {
+    this.primitive = primitive;
+    this.#candidates = candidates;
+    this.#proves = proves;
+  }
+
+  /** What is in use, or before the first `get` what will be tried first. */
+  get implementation(): string {
+    return this.#candidates[this.#position]?.implementation ?? "none";
+  }
+
+  get tier(): Tier | undefined {
+    return this.#candidates[this.#position]?.tier;
+  }
+
+  get(): Promise<T> {
+    // A rejection may stay: it says that no candidate works here, which asking again cannot change.
+    this.#loading ??= this.#load();
+    return this.#loading;
+  }
+
+  async #load(): Promise<T> {
+    let cause: unknown;
+    for (; this.#position < this.#candidates.length; this.#position++) {
+      try {
+        const value = await this.#candidates[this.#position]?.load();
+        if (value !== undefined && this.#proves(value)) return value;
+      } catch (error) {
+        cause = error; // no such addon, no SIMD, a policy against compiling: the next candidate decides
+      }
+    }
+    const message = `Cannot compute ${this.primitive}: no implementation loads and gives the known answer`;
+    throw new UnsupportedError("unsupported/engine.primitive", message, { source: "engine" }, { cause });
+  }
+}

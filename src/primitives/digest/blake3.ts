@@ -1,0 +1,140 @@
+import type { Bytes } from "../../base/bytes.ts";
+import type { Hasher } from "../engine.ts";
+import type { DigestImplementation } from "./implementation.ts";
+
+export const BLAKE3_CHUNK_BYTES = 1024;
+export const BLAKE3_BLOCK_BYTES = 64;
+/** A chaining value: eight 32-bit words, little-endian. */
+export const BLAKE3_CV_BYTES = 32;
+
+/** Domain flags, BLAKE3 paper §2.1 table 3. */
+export const CHUNK_START = 1;
+export const CHUNK_END = 2;
+export const PARENT = 4;
+export const ROOT = 8;
+export const KEYED_HASH = 16;
+
+/** BLAKE3 paper §2.1 table 1: the same eight words as SHA-256's, as the key of the plain hash. */
+export const BLAKE3_IV = [
+  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+] as const;
+
+/** A place for one or two chaining values inside a larger buffer. */
+export interface CvSlot {
+  readonly bytes: Bytes;
+  readonly offset: number;
+}
+
+/** What a node of the tree is computed with: the 32 bytes of the key (the IV in the plain hash) and common flags. */
+export interface Blake3Domain {
+  readonly key: Bytes;
+  readonly flags: number;
+}
+
+/** The compression part of BLAKE3, keyed by one domain; the tree above it is the same for all. */
+export interface Blake3Core {
+  /** Most chunks that `subtree` takes at once, a power of two. */
+  readonly maxChunks: number;
+  /** Root of the complete subtree over `input`, a power of two of whole chunks, the first of which is `counter`. */
+  subtree(domain: Blake3Domain, input: Bytes, counter: number, out: CvSlot): void;
+  /** One chunk of 0 to 1024 bytes; `flags` are added on its last block. */
+  chunk(domain: Blake3Domain, input: Bytes, counter: number, flags: number, out: CvSlot): void;
+  /** Replaces the two chaining values at `pair` by their parent, which lands where the left one was. */
+  parent(domain: Blake3Domain, pair: CvSlot, flags: number): void;
+}
+
+/** Inputs end below 2^53 bytes, so chunks below 2^43: the tree is never deeper than this. */
+const MAX_DEPTH = 44;
+
+/** BLAKE3 on top of any core. With a key of 32 bytes it is the keyed hash (BLAKE3 paper §2.3). */
+export function blake3(core: Blake3Core, key?: Bytes): DigestImplementation {
+  const domain = key === undefined ? { key: encodeIv(), flags: 0 } : { key: key.slice(), flags: KEYED_HASH };
+  return { create: () => new Blake3Hasher(core, domain) };
+}
+
+function encodeIv(): Bytes {
+  const view = new DataView(new ArrayBuffer(BLAKE3_CV_BYTES));
+  BLAKE3_IV.forEach((word, i) => {
+    view.setUint32(4 * i, word, true);
+  });
+  return new Uint8Array(view.buffer);
+}
+
+/**
+ * Keeps the roots of the complete subtrees seen so far on a stack. The last chunk, even a full one, waits until more
+ * input arrives: only then is it known not to be the end, which is hashed with other flags.
+ */
+class Blake3Hasher implements Hasher {
+  readonly #core: Blake3Core;
+  readonly #domain: Blake3Domain;
+  readonly #stack: Bytes = new Uint8Array(MAX_DEPTH * BLAKE3_CV_BYTES);
+  readonly #pending: Bytes = new Uint8Array(BLAKE3_CHUNK_BYTES);
+  #depth = 0;
+  #pendingLength = 0;
+  #chunkCount = 0;
+
+  constructor(core: Blake3Core, domain: Blake3Domain) {
+    this.#core = core;
+    this.#domain = domain;
+  }
+
+  update(bytes: Bytes): void {
+    let rest = bytes;
+    if (this.#pendingLength > 0) {
+      rest = this.#fill(rest);
+      if (rest.byteLength === 0) return;
+      this.#core.chunk(this.#domain, this.#pending, this.#chunkCount, 0, this.#top());
+      this.#pushed(1);
+    }
+    while (rest.byteLength > BLAKE3_CHUNK_BYTES) {
+      const count = this.#subtreeSize(rest.byteLength - 1);
+      const byteLength = count * BLAKE3_CHUNK_BYTES;
+      this.#core.subtree(this.#domain, rest.subarray(0, byteLength), this.#chunkCount, this.#top());
+      this.#pushed(count);
+      rest = rest.subarray(byteLength);
+    }
+    this.#pending.set(rest);
+    this.#pendingLength = rest.byteLength;
+  }
+
+  digest(): Bytes {
+    const flags = this.#depth === 0 ? ROOT : 0;
+    const last = this.#pending.subarray(0, this.#pendingLength);
+    this.#core.chunk(this.#domain, last, this.#chunkCount, flags, this.#top());
+    for (let depth = this.#depth; depth > 0; depth--) {
+      const pair = { bytes: this.#stack, offset: (depth - 1) * BLAKE3_CV_BYTES };
+      this.#core.parent(this.#domain, pair, depth === 1 ? ROOT : 0);
+    }
+    return this.#stack.slice(0, BLAKE3_CV_BYTES);
+  }
+
+  /** Completes the waiting chunk; returns what is left of the input. */
+  #fill(bytes: Bytes): Bytes {
+    const taken = bytes.subarray(0, BLAKE3_CHUNK_BYTES - this.#pendingLength);
+    this.#pending.set(taken, this.#pendingLength);
+    this.#pendingLength += taken.byteLength;
+    return bytes.subarray(taken.byteLength);
+  }
+
+  /** The largest complete subtree that starts at the current chunk and lies within `byteLength`. */
+  #subtreeSize(byteLength: number): number {
+    let count = this.#core.maxChunks;
+    while (count * BLAKE3_CHUNK_BYTES > byteLength || this.#chunkCount % count !== 0) count /= 2;
+    return count;
+  }
+
+  #top(): CvSlot {
+    return { bytes: this.#stack, offset: this.#depth * BLAKE3_CV_BYTES };
+  }
+
+  /** A subtree of `count` chunks was put on the stack: merges every pair of equal size. */
+  #pushed(count: number): void {
+    this.#depth++;
+    this.#chunkCount += count;
+    // Division, not shifts: the count may exceed 32 bits.
+    for (let pairs = this.#chunkCount / count; pairs % 2 === 0; pairs /= 2) {
+      this.#core.parent(this.#domain, { bytes: this.#stack, offset: (this.#depth - 2) * BLAKE3_CV_BYTES }, 0);
+      this.#depth--;
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import type { Bytes } from "../base/bytes.ts";
+import type { Engine, EngineEntry } from "./engine.ts";
+
+export interface MeasureOptions {
+  /** How long each primitive is run. */
+  readonly milliseconds?: number;
+}
+
+/** A primitive, what it runs on, and how fast one thread of it went just now. */
+export interface Measurement extends EngineEntry {
+  readonly bytesPerSecond: number;
+}
+
+/** Pieces of this size keep the data in the cache and the overhead of a call out of the result. */
+const PIECE_BYTES = 1 << 18;
+
+/** How each primitive is given bytes, by its name in the table. */
+const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes) => unknown>>> = {
+  sha256: probeDigest("sha256"),
+  blake3: probeDigest("blake3"),
+  crc32: async (engine) => (bytes) => engine.crc32(bytes),
+};
+
+/** Runs every primitive for a moment on the calling thread. */
+export async function measureEngine(engine: Engine, options: MeasureOptions = {}): Promise<Measurement[]> {
+  const milliseconds = options.milliseconds ?? 60;
+  const rows: Measurement[] = [];
+  for (const { primitive } of engine.entries) {
+    const probe = Object.hasOwn(PROBES, primitive) ? await PROBES[primitive]?.(engine) : undefined;
+    if (probe === undefined) continue;
+    const bytesPerSecond = await measure(probe, milliseconds);
+    // Asked again: which implementation loaded is certain only now.
+    const implementation = engine.entries.find((entry) => entry.primitive === primitive)?.implementation ?? "none";
+    rows.push({ primitive, implementation, bytesPerSecond });
+  }
+  return rows;
+}
+
+function probeDigest(algorithm: "sha256" | "blake3"): (engine: Engine) => Promise<(bytes: Bytes) => unknown> {
+  return async (engine) => {
+    const hasher = await engine.hasher(algorithm);
+    return (bytes) => hasher.update(bytes);
+  };
+}
+
+async function measure(probe: (bytes: Bytes) => unknown, milliseconds: number): Promise<number> {
+  const bytes = new Uint8Array(PIECE_BYTES).fill(0x5a);
+  await run(probe, bytes, milliseconds / 3); // the compiler is done with the code after this
+  return run(probe, bytes, milliseconds);
+}
+
+async function run(probe: (bytes: Bytes) => unknown, bytes: Bytes, milliseconds: number): Promise<number> {
+  const start = performance.now();
+  let elapsed = 0;
+  let byteLength = 0;
+  do {
+    await probe(bytes);
+    byteLength += bytes.byteLength;
+    elapsed = performance.now() - start;
+  } while (elapsed < milliseconds);
+  return (byteLength / elapsed) * 1000;
+}

@@ -1,0 +1,58 @@
+import { type Candidate, Choice } from "./choice.ts";
+import { blake3 } from "./digest/blake3.ts";
+import { blake3Javascript } from "./digest/blake3-javascript.ts";
+import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
+import { crc32Javascript } from "./digest/crc32-javascript.ts";
+import { loadCrc32Wasm } from "./digest/crc32-wasm.ts";
+import { type Crc32Function, type DigestImplementation, provesCrc32, provesDigest } from "./digest/implementation.ts";
+import { sha256 } from "./digest/sha256.ts";
+import { sha256Javascript } from "./digest/sha256-javascript.ts";
+import { loadSha256Wasm } from "./digest/sha256-wasm.ts";
+import type { Engine } from "./engine.ts";
+import { type PrimitiveTable, tableEngine } from "./table-engine.ts";
+
+export interface PortableOptions {
+  /** Only this tier. Where absent: WebAssembly, and plain TypeScript for what cannot be compiled here. */
+  readonly tier?: "wasm" | "javascript";
+}
+
+/** The engine that runs anywhere: in browsers, in workers, in any Node. Nothing is loaded before it is used. */
+export function portableEngine(options: PortableOptions = {}): Engine {
+  return tableEngine("portable", portableTable(options));
+}
+
+/** Implementations that a platform puts ahead of the portable ones, by primitive. */
+export interface Accelerators {
+  readonly sha256?: Candidate<DigestImplementation>;
+  readonly blake3?: Candidate<DigestImplementation>;
+  readonly crc32?: Candidate<Crc32Function>;
+}
+
+/** The table of the portable engine, with `accelerators` as the first choice where given. */
+export function portableTable(options: PortableOptions = {}, accelerators: Accelerators = {}): PrimitiveTable {
+  const { tier } = options;
+  const candidates = <T>(first: Candidate<T> | undefined, own: readonly Candidate<T>[]): Candidate<T>[] => {
+    const chosen = own.filter((one) => tier === undefined || one.tier === tier);
+    return first === undefined ? chosen : [first, ...chosen];
+  };
+  return {
+    sha256: new Choice("sha256", candidates(accelerators.sha256, SHA256), (it) => provesDigest("sha256", it)),
+    blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), (it) => provesDigest("blake3", it)),
+    crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), provesCrc32),
+  };
+}
+
+const SHA256: readonly Candidate<DigestImplementation>[] = [
+  { tier: "wasm", implementation: "wasm simd", load: async () => sha256(await loadSha256Wasm()) },
+  { tier: "javascript", implementation: "javascript", load: async () => sha256(sha256Javascript) },
+];
+
+const BLAKE3: readonly Candidate<DigestImplementation>[] = [
+  { tier: "wasm", implementation: "wasm simd", load: async () => blake3(await loadBlake3Wasm()) },
+  { tier: "javascript", implementation: "javascript", load: async () => blake3(blake3Javascript) },
+];
+
+const CRC32: readonly Candidate<Crc32Function>[] = [
+  { tier: "wasm", implementation: "wasm", load: loadCrc32Wasm },
+  { tier: "javascript", implementation: "javascript", load: async () => crc32Javascript },
+];

@@ -1,0 +1,55 @@
+import type { Bytes } from "../base/bytes.ts";
+import type { Choice } from "./choice.ts";
+import type { Crc32Function, DigestImplementation } from "./digest/implementation.ts";
+import type { DigestAlgorithm, Engine, EngineEntry, Hasher, RangeOptions, ReadableRange } from "./engine.ts";
+import { RangeHasher } from "./range.ts";
+
+/** One row for each primitive. A new primitive is a row here, a method of Engine and a row in `measure.ts`. */
+export interface PrimitiveTable {
+  readonly sha256: Choice<DigestImplementation>;
+  readonly blake3: Choice<DigestImplementation>;
+  readonly crc32: Choice<Crc32Function>;
+}
+
+/** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
+export function tableEngine(name: "portable" | "native", table: PrimitiveTable): Engine {
+  return new TableEngine(name, table);
+}
+
+class TableEngine implements Engine {
+  readonly name: "portable" | "native";
+  readonly #table: PrimitiveTable;
+  readonly #ranges = new RangeHasher();
+
+  constructor(name: "portable" | "native", table: PrimitiveTable) {
+    this.name = name;
+    this.#table = table;
+  }
+
+  get entries(): readonly EngineEntry[] {
+    const rows: readonly Choice<unknown>[] = Object.values(this.#table);
+    return rows.map(({ primitive, implementation }) => ({ primitive, implementation }));
+  }
+
+  async digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes> {
+    const hasher = await this.hasher(algorithm);
+    hasher.update(bytes);
+    return hasher.digest();
+  }
+
+  async hasher(algorithm: DigestAlgorithm): Promise<Hasher> {
+    return (await this.#table[algorithm].get()).create();
+  }
+
+  async digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
+    return this.#ranges.run(await this.hasher(algorithm), range, options);
+  }
+
+  async crc32(bytes: Bytes, seed = 0): Promise<number> {
+    return (await this.#table.crc32.get())(bytes, seed);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
