@@ -1,1 +1,52 @@
-export { isTareError, TareError } from "./base/errors.ts";
+/**
+ * The portable API: runs in Node, browsers and workers alike. `tare/node` adds files and native speed,
+ * `tare/web` what only browsers have.
+ */
+export type { Bytes } from "./base/bytes.ts";
+export {
+  type ErrorJson,
+  FormatError,
+  IntegrityError,
+  isTareError,
+  LimitError,
+  type Location,
+  SourceError,
+  TareError,
+  UnsupportedError,
+  UsageError,
+} from "./base/errors.ts";
+export type { LimitOverrides } from "./base/limits.ts";
+export { blobSource } from "./bytes/blob.ts";
+export { withCache } from "./bytes/cached.ts";
+export { withCoalescing } from "./bytes/coalesced.ts";
+export { type HttpOptions, type HttpTransport, httpResolver, openHttp } from "./bytes/http.ts";
+export { memorySource } from "./bytes/memory.ts";
+export { memoryOutput, memorySink } from "./bytes/memory-sink.ts";
+export type { Resolver } from "./bytes/resolver.ts";
+export { withRetries } from "./bytes/retried.ts";
+export type { Output, Sink } from "./bytes/sink.ts";
+export { sliceSource } from "./bytes/slice.ts";
+export type { ReadOptions, Source, StreamOptions } from "./bytes/source.ts";
+export { FORMATS, formatById, formatForName } from "./formats/registry.ts";
+export type { Archive, Entry } from "./model/archive.ts";
+export type { Container } from "./model/container.ts";
+export { bitsPerElement, byteLengthOf, DTYPES, type DType } from "./model/dtype.ts";
+export type { Finding } from "./model/finding.ts";
+export type { Format, Loss, ModelContent, Opened, WriteOptions, WritePlan } from "./model/format.ts";
+export { Metadata, type MetadataEntry, type MetadataValue } from "./model/metadata.ts";
+export type { Model, Part } from "./model/model.ts";
+export type { Shape } from "./model/shape.ts";
+export { Tensor } from "./model/tensor.ts";
+export { type OpenOptions, openSource } from "./open.ts";
+export { type Input, type OpenInputOptions, open, openModel } from "./open-input.ts";
+export { castTensor } from "./operations/cast.ts";
+export { type Conversion, type ConversionOptions, planConversion, writeConversion } from "./operations/convert.ts";
+export { type DiffOptions, type DiffReport, diff } from "./operations/diff.ts";
+export { type Inspection, inspect, metadataToJson } from "./operations/inspect.ts";
+export { type LayoutRow, mapLayout } from "./operations/map.ts";
+export { encodeNpyHeader } from "./operations/npy.ts";
+export { matchGlob } from "./operations/select.ts";
+export { type StatisticsOptions, statistics, type TensorStatistics } from "./operations/stats.ts";
+export { type Report, type TensorDigest, type VerifyOptions, verify } from "./operations/verify.ts";
+export type { DigestAlgorithm, Engine, Hasher } from "./primitives/engine.ts";
+export { portableEngine } from "./primitives/portable.ts";

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, renameSync, rmSync } from "node:fs";
 import { build } from "esbuild";
 import { buildKernels } from "./build-kernels.ts";
 
@@ -7,10 +7,11 @@ import { buildKernels } from "./build-kernels.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 
-rmSync(`${root}dist`, { recursive: true, force: true });
+// Built aside and swapped in at the end, so that a running command line never sees half a build.
+const staging = `${root}.dist-${process.pid}`;
 await buildKernels();
 for (const config of ["tsconfig.core.json", "tsconfig.node.json"]) {
-  execFileSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, "-p", config], {
+  execFileSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, "-p", config, "--outDir", staging], {
     cwd: root,
     stdio: "inherit",
   });
@@ -20,7 +21,7 @@ if (existsSync(`${root}cli/main.ts`)) {
   await build({
     absWorkingDir: root,
     entryPoints: { tare: "cli/main.ts", "worker-entry": "src/platform/node/worker-entry.ts" },
-    outdir: "dist/bin",
+    outdir: `${staging}/bin`,
     bundle: true,
     splitting: true,
     chunkNames: "chunk-[hash]",
@@ -34,5 +35,8 @@ if (existsSync(`${root}cli/main.ts`)) {
     },
     legalComments: "eof",
   });
-  chmodSync(`${root}dist/bin/tare.js`, 0o755);
+  chmodSync(`${staging}/bin/tare.js`, 0o755);
 }
+
+rmSync(`${root}dist`, { recursive: true, force: true });
+renameSync(staging, `${root}dist`);

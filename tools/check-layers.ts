@@ -30,7 +30,7 @@ const LAYERS: readonly (readonly [folder: string, layer: number])[] = [
 const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
   ["src/primitives/", "src/kernels/", "primitives wrap the compiled kernels"],
   ["src/platform/", "src/workers/", "a platform supplies workers to the pool and runs its jobs"],
-  ["src/platform/", "src/open.ts", "a platform's open() adds paths or files to the portable one"],
+  ["src/platform/", "src/open", "a platform's open() adds paths or files to the portable one"],
   ["src/platform/", "src/index.ts", "a platform's entry re-exports the portable API"],
   ["src/formats/registry.ts", "src/formats/", "the registry is the one list of formats"],
 ];
@@ -38,6 +38,7 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
 /** Files at the root of src compose the layers below them. */
 const COMPOSERS = new Map([
   ["src/open.ts", 4.5],
+  ["src/open-input.ts", 4.6],
   ["src/index.ts", 5.5],
 ]);
 

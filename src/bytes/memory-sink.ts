@@ -1,8 +1,10 @@
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
+import { memorySource } from "./memory.ts";
 import { checkRelativeName } from "./relative-name.ts";
 import type { Output, Sink } from "./sink.ts";
 import { checkFill, checkReserve, doneError } from "./sink-checks.ts";
+import type { Source } from "./source.ts";
 
 /** A Sink whose bytes end up in memory: `published` gives them after commit, and undefined before. */
 export interface MemorySink extends Sink {
@@ -86,6 +88,11 @@ class PieceSink implements MemorySink {
       piece.set(part, within);
       done += part.byteLength;
     }
+  }
+
+  async reopen(): Promise<Source> {
+    this.#checkOpen();
+    return memorySource(concatBytes(this.#pieces), this.label);
   }
 
   async commit(): Promise<void> {

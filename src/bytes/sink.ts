@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import type { Source } from "./source.ts";
 
 /**
  * Where a writer's bytes go. Nothing is visible at the destination before `commit()`; `abort()`, or a
@@ -21,6 +22,11 @@ export interface Sink {
   reserve?(byteLength: number): number;
   /** Overwrites reserved or appended bytes at `offset`. Present exactly where `reserve` is. */
   fill?(offset: number, bytes: Bytes): Promise<void>;
+  /**
+   * What has been written so far, to be checked before it is made visible. Close it before committing.
+   * Absent where the destination cannot be read back.
+   */
+  reopen?(): Promise<Source>;
   /** Waits for every append, makes the bytes durable, then visible under the final name, all or nothing. */
   commit(): Promise<void>;
   /** Drops everything. Allowed at any time before `commit` has resolved, and twice. */

@@ -81,6 +81,8 @@ export interface Loss {
 export interface WritePlan {
   /** In the order in which they are committed: an index that makes a set valid comes last. */
   readonly files: readonly { readonly name: string; readonly byteLength: number }[];
+  /** The file by which the result is opened: an index, or the first part. */
+  readonly primary: string;
   /** What will be lost; a plan with losses is refused unless they were permitted. */
   readonly losses: readonly Loss[];
   /** What the user should know although nothing is lost. */
@@ -91,6 +93,8 @@ export interface WriteContext {
   readonly engine: Engine;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
+  /** Looks at what was written, before any of it becomes visible; throwing aborts the write. */
+  readonly check?: ((written: Resolver) => Promise<void>) | undefined;
 }
 
 /** The object a format folder exports. Operations know formats only through it. */

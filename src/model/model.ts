@@ -37,9 +37,9 @@ export interface Model {
 export class TensorIndex {
   readonly tensors: readonly Tensor[];
   readonly #label: string;
-  #byName: Map<string, Tensor> | undefined;
+  #byName: ReadonlyMap<string, Tensor> | undefined;
 
-  constructor(tensors: readonly Tensor[], label: string, byName?: Map<string, Tensor>) {
+  constructor(tensors: readonly Tensor[], label: string, byName?: ReadonlyMap<string, Tensor>) {
     this.tensors = tensors;
     this.#label = label;
     this.#byName = byName;

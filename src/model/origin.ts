@@ -34,6 +34,28 @@ export interface Origin {
   /** Present where the file does not hold every entry as it was; lists all of them, in order. */
   readonly entries?: readonly CarriedEntry[];
   readonly tensors?: readonly CarriedTensor[];
+  /** Present where the file lists its tensors in another order: `order[i]` is the place in it of what came i-th. */
+  readonly order?: readonly number[];
+}
+
+/** `Origin.order` for a file that lists these names as `written`; undefined where nothing moved. */
+export function orderFor(names: readonly string[], written: readonly string[]): readonly number[] | undefined {
+  if (names.length !== written.length || names.every((name, i) => name === written[i])) return undefined;
+  const places = new Map(written.map((name, place) => [name, place]));
+  const order = names.map((name) => places.get(name) ?? -1);
+  return order.includes(-1) ? undefined : order;
+}
+
+/** The items in the order they once had; as they are where the order does not fit them. */
+export function restoreOrder<T>(items: readonly T[], order: readonly number[] | undefined): readonly T[] {
+  if (order === undefined || order.length !== items.length || new Set(order).size !== order.length) return items;
+  const restored: T[] = [];
+  for (const place of order) {
+    const item = items[place];
+    if (item === undefined) return items;
+    restored.push(item);
+  }
+  return restored;
 }
 
 /** What a writer of `format` may use, and what it must keep for others. */
@@ -70,13 +92,14 @@ export function takeOrigin(metadata: Metadata): { readonly metadata: Metadata; r
 
 function isOrigin(value: unknown): value is Origin {
   if (!isObject(value)) return false;
-  const { chain, entries, tensors } = value;
+  const { chain, entries, tensors, order } = value;
   return (
     Array.isArray(chain) &&
     chain.length <= 16 &&
     chain.every(isLink) &&
     (entries === undefined || (Array.isArray(entries) && entries.every(isCarriedEntry))) &&
-    (tensors === undefined || (Array.isArray(tensors) && tensors.every(isCarriedTensor)))
+    (tensors === undefined || (Array.isArray(tensors) && tensors.every(isCarriedTensor))) &&
+    (order === undefined || (Array.isArray(order) && order.every(Number.isSafeInteger)))
   );
 }
 
@@ -89,7 +112,7 @@ function isLink(value: unknown): boolean {
 }
 
 function isCarriedEntry(value: unknown): boolean {
-  if (!Array.isArray(value) || value.length < 1 || value.length > 4 || value.length === 0) return false;
+  if (!Array.isArray(value) || value.length < 1 || value.length > 4) return false;
   return value.slice(0, 3).every((item) => typeof item === "string");
 }
 

@@ -1,5 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
+import { SourceError } from "../base/errors.ts";
 import type { Output, Sink } from "../bytes/sink.ts";
+import type { Source } from "../bytes/source.ts";
 import { BufferPool } from "./buffer-pool.ts";
 import { type Emission, planSteps, type Step } from "./copy-steps.ts";
 import type { WriteContext } from "./format.ts";
@@ -88,21 +90,42 @@ async function append(emission: Emission, read: Bytes | undefined, sink: Sink): 
   await Promise.all(appends);
 }
 
-/** Writes every file, then makes them visible in order; on any failure none of the unfinished ones remains. */
+/** Writes every file, lets them be checked, then makes them visible in order; on any failure none is left behind. */
 export async function writeFiles(files: readonly PlannedFile[], output: Output, context: WriteContext): Promise<void> {
-  const sinks: Sink[] = [];
+  const sinks = new Map<string, Sink>();
   try {
     for (const file of files) {
       const sink = await output.create(file.name);
-      sinks.push(sink);
+      sinks.set(file.name, sink);
       await writePieces(file.pieces, sink, context);
       if (sink.position !== file.byteLength) {
         throw new Error(`planned ${file.byteLength} bytes for ${file.name}, wrote ${sink.position}`);
       }
     }
-    for (const sink of sinks) await sink.commit();
+    await checkWritten(sinks, output, context);
+    for (const sink of sinks.values()) await sink.commit();
   } catch (error) {
-    await Promise.allSettled(sinks.map((sink) => sink.abort()));
+    await Promise.allSettled([...sinks.values()].map((sink) => sink.abort()));
     throw error;
+  }
+}
+
+/** Hands the unpublished files to the caller's check, where the destination can be read back. */
+async function checkWritten(sinks: ReadonlyMap<string, Sink>, output: Output, context: WriteContext): Promise<void> {
+  if (context.check === undefined) return;
+  const opened: Source[] = [];
+  const resolve = async (name: string): Promise<Source> => {
+    const source = await sinks.get(name)?.reopen?.();
+    if (source === undefined) {
+      throw new SourceError("source/not-found", `Cannot read back "${name}"`, { source: output.label });
+    }
+    opened.push(source);
+    return source;
+  };
+  if ([...sinks.values()].some((sink) => sink.reopen === undefined)) return;
+  try {
+    await context.check({ name: output.name, resolve });
+  } finally {
+    await Promise.allSettled(opened.map((source) => source.close()));
   }
 }

@@ -1,11 +1,13 @@
 import { type Location, UnsupportedError, UsageError } from "../base/errors.ts";
+import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import { restoreMetadata } from "../model/carry.ts";
 import { byteLengthOf, isDType } from "../model/dtype.ts";
 import type { Format, Loss, ModelContent, Opened, WriteContext, WriteOptions, WritePlan } from "../model/format.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
-import { type CarriedTensor, takeOrigin } from "../model/origin.ts";
+import { type CarriedTensor, restoreOrder, takeOrigin } from "../model/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
+import type { Engine } from "../primitives/engine.ts";
 import { castTensor, type FloatTarget, isCastable } from "./cast.ts";
 import { matchesAny } from "./select.ts";
 
@@ -21,6 +23,7 @@ export interface ConversionOptions extends WriteOptions {
 export interface Conversion {
   readonly format: Format;
   readonly plan: WritePlan;
+  readonly content: ModelContent;
   readonly tensorCount: number;
   /** Bytes of tensor data that will be copied, for progress. */
   readonly dataBytes: number;
@@ -37,12 +40,28 @@ export function planConversion(opened: Opened, target: Format, options: Conversi
   const plan = target.plan(content, options);
   if (plan.losses.length > 0 && options.allowLossy === undefined) throw lossError(plan.losses, target, labelOf(opened));
   const dataBytes = content.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
-  return { format: target, plan, tensorCount: content.tensors.length, dataBytes };
+  return { format: target, plan, content, tensorCount: content.tensors.length, dataBytes };
 }
 
-/** Writes what was planned, streaming; nothing is visible at the output before it is complete. */
+/**
+ * Writes what was planned, streaming. Nothing is visible at the output before it is complete and its structure has
+ * been read back: every tensor must be where the new file says, with the length it had.
+ */
 export async function writeConversion(conversion: Conversion, output: Output, context: WriteContext): Promise<void> {
-  await conversion.format.write?.(conversion.plan, output, context);
+  const check = (written: Resolver): Promise<void> => checkWritten(conversion, written, context.engine);
+  await conversion.format.write?.(conversion.plan, output, { check, ...context });
+}
+
+async function checkWritten({ format, plan, content }: Conversion, written: Resolver, engine: Engine): Promise<void> {
+  const source = await written.resolve(plan.primary);
+  const container = await format.open(source, { engine, limits: {}, resolver: { ...written, name: plan.primary } });
+  if (container.kind !== "model") throw new Error(`${plan.primary} was written as a model and opened as an archive`);
+  const lost = new Set(plan.losses.map((loss) => loss.name));
+  const lengths = new Map(container.tensors.map((tensor) => [tensor.name, tensor.byteLength]));
+  for (const { name, byteLength } of content.tensors) {
+    if (lengths.get(name) === byteLength || (lost.has(name) && !lengths.has(name))) continue;
+    throw new Error(`"${name}" was written with ${byteLength} bytes and read back with ${lengths.get(name)}`);
+  }
 }
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
@@ -56,7 +75,7 @@ export function contentOf({ container, format }: Opened, options: ConversionOpti
   const facts = format.describe?.(container) ?? {};
   const chain = [{ format: format.id, facts }, ...(origin?.chain ?? [])];
   const decode = (encoded: EncodedValue): MetadataValue | undefined => decodeCarried(encoded, options.formats);
-  const restored = restoreTensors(container.tensors, origin?.tensors ?? []);
+  const restored = restoreTensors(restoreOrder(container.tensors, origin?.order), origin?.tensors ?? []);
   const tensors = restored.filter(({ name }) => {
     const excluded = options.exclude !== undefined && options.exclude.length > 0 && matchesAny(options.exclude, name);
     return !excluded && matchesAny(options.include ?? [], name);

@@ -9,6 +9,8 @@ import { compareMetadata, type MetadataChange } from "./metadata-diff.ts";
 import { readPieces } from "./read-values.ts";
 import { type Delta, measureDelta } from "./tensor-delta.ts";
 
+export type { Delta } from "./tensor-delta.ts";
+
 export interface TensorChange {
   readonly name: string;
   /** What differs: "dtype", "shape", "data". */

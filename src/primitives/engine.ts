@@ -19,6 +19,8 @@ export interface ReadableRange {
     byteLength: number,
     options?: { into?: Bytes; signal?: AbortSignal | undefined },
   ): Promise<Bytes>;
+  /** Where present and there is no descriptor, long ranges come in one stream: one request instead of thousands. */
+  stream?(offset: number, options?: { byteLength?: number; signal?: AbortSignal | undefined }): AsyncIterable<Bytes>;
 }
 
 export interface RangeOptions {
@@ -32,7 +34,7 @@ export interface RangeOptions {
 /** What a primitive runs on, for `tare doctor` and for tests. */
 export interface EngineEntry {
   readonly primitive: string;
-  /** "node:crypto", "@napi-rs/blake-hash", "wasm simd", "javascript". */
+  /** "node:crypto", "@napi-rs/blake-hash", "wasm simd", "javascript"; certain once the primitive was used. */
   readonly implementation: string;
 }
 

@@ -1,16 +1,20 @@
-import type { Bytes } from "../base/bytes.ts";
-import { UsageError } from "../base/errors.ts";
+import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
+import { SourceError, UsageError } from "../base/errors.ts";
 import type { Hasher, RangeOptions, ReadableRange } from "./engine.ts";
 
-/** Large enough that a read costs little beside its bytes, small enough to stay in the processor's cache. */
-const PIECE_BYTES = 1 << 20;
+/**
+ * Two of these fit a core's second-level cache (512 KiB on small server cores): what one core has read, another one
+ * hashes before it is evicted. Measured on Node 20, whole files: half as fast with 1 MiB, and with 64 KiB.
+ */
+const PIECE_BYTES = 1 << 18;
 
 /** Buffers kept for the next range: two each for a few ranges at a time. */
 const KEPT_BUFFERS = 8;
 
 /**
- * Hashes a run of a source with two buffers: the next piece is being read while the last one is hashed. Buffers are
- * reused between calls, because fresh pages cost as much as hashing does.
+ * Hashes a run of a source in bounded memory. Local sources are read into two buffers in turn, the next piece while the
+ * last one is hashed; buffers are reused between calls, because fresh pages cost as much as hashing does. Sources that
+ * no worker could open, such as a URL, are streamed.
  */
 export class RangeHasher {
   readonly #free: Bytes[] = [];
@@ -19,13 +23,13 @@ export class RangeHasher {
     const { offset, byteLength, signal } = options;
     checkExtent(range.label, offset, byteLength);
     signal?.throwIfAborted();
-    const size = Math.min(byteLength, PIECE_BYTES);
-    const buffers = [this.#take(size), this.#take(size)] as const;
+    if (range.descriptor === undefined && range.stream !== undefined) return hashStream(hasher, range, options);
+    const buffers = [0, PIECE_BYTES].map((start) => this.#take(Math.min(byteLength - start, PIECE_BYTES)));
     let waiting: Promise<Bytes> | undefined;
     const readPiece = (position: number): Promise<Bytes> => {
-      const into = buffers[(position / PIECE_BYTES) % 2 === 0 ? 0 : 1];
       const length = Math.min(PIECE_BYTES, byteLength - position);
-      return range.read(offset + position, length, { into: into.subarray(0, length), signal });
+      const into = buffers[(position / PIECE_BYTES) % 2]?.subarray(0, length) ?? EMPTY_BYTES;
+      return range.read(offset + position, length, { into, signal });
     };
     try {
       if (byteLength > 0) waiting = readPiece(0);
@@ -37,16 +41,17 @@ export class RangeHasher {
         hasher.update(piece);
         options.onProgress?.(piece.byteLength);
       }
-      return hasher.digest();
-    } finally {
-      // A read may still be writing to its buffer: it is given back only when that has ended.
+    } catch (error) {
+      // Its buffers are not used again: an aborted read may have rejected while the system still writes to one.
       await waiting?.catch(() => undefined);
-      this.#give(buffers);
+      throw error;
     }
+    this.#give(buffers);
+    return hasher.digest();
   }
 
   #take(byteLength: number): Bytes {
-    if (byteLength < PIECE_BYTES) return new Uint8Array(byteLength);
+    if (byteLength < PIECE_BYTES) return new Uint8Array(Math.max(byteLength, 0));
     return this.#free.pop() ?? new Uint8Array(PIECE_BYTES);
   }
 
@@ -55,6 +60,21 @@ export class RangeHasher {
       if (buffer.byteLength === PIECE_BYTES && this.#free.length < KEPT_BUFFERS) this.#free.push(buffer);
     }
   }
+}
+
+async function hashStream(hasher: Hasher, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
+  const { offset, byteLength, signal, onProgress } = options;
+  let done = 0;
+  for await (const piece of range.stream?.(offset, { byteLength, signal }) ?? []) {
+    signal?.throwIfAborted();
+    hasher.update(piece);
+    done += piece.byteLength;
+    onProgress?.(piece.byteLength);
+  }
+  if (done === byteLength) return hasher.digest();
+  // A digest of fewer bytes would look like damage to the file.
+  const message = `Cannot hash ${byteLength} bytes at ${offset}: the stream ended after ${done}`;
+  throw new SourceError("source/truncated", message, { source: range.label, offset: offset + done });
 }
 
 function checkExtent(label: string, offset: number, byteLength: number): void {

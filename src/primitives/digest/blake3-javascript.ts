@@ -2,13 +2,11 @@ import type { Bytes } from "../../base/bytes.ts";
 import {
   BLAKE3_BLOCK_BYTES,
   BLAKE3_CV_BYTES,
+  BLAKE3_FLAGS,
   BLAKE3_IV,
   type Blake3Core,
   type Blake3Domain,
-  CHUNK_END,
-  CHUNK_START,
   type CvSlot,
-  PARENT,
 } from "./blake3.ts";
 
 /** BLAKE3 in plain TypeScript, for hosts without WebAssembly or without its SIMD. */
@@ -21,7 +19,7 @@ export const blake3Javascript: Blake3Core = {
   parent(domain, pair, flags) {
     const chain = loadKey(domain);
     const view = new DataView(pair.bytes.buffer, pair.bytes.byteOffset + pair.offset, BLAKE3_BLOCK_BYTES);
-    compress(chain, view, 0, 0, BLAKE3_BLOCK_BYTES, domain.flags | PARENT | flags);
+    compress(chain, view, 0, 0, BLAKE3_BLOCK_BYTES, domain.flags | BLAKE3_FLAGS.parent | flags);
     store(chain, pair);
   },
 };
@@ -34,14 +32,21 @@ function chunk(domain: Blake3Domain, input: Bytes, counter: number, flags: numbe
   const chain = loadKey(domain);
   const view = new DataView(input.buffer, input.byteOffset, input.byteLength);
   let position = 0;
-  let common = domain.flags | CHUNK_START;
+  let common = domain.flags | BLAKE3_FLAGS.chunkStart;
   for (; position + BLAKE3_BLOCK_BYTES < input.byteLength; position += BLAKE3_BLOCK_BYTES) {
     compress(chain, view, position, counter, BLAKE3_BLOCK_BYTES, common);
     common = domain.flags;
   }
   padded.fill(0);
   padded.set(input.subarray(position));
-  compress(chain, new DataView(padded.buffer), 0, counter, input.byteLength - position, common | CHUNK_END | flags);
+  compress(
+    chain,
+    new DataView(padded.buffer),
+    0,
+    counter,
+    input.byteLength - position,
+    common | BLAKE3_FLAGS.chunkEnd | flags,
+  );
   store(chain, out);
 }
 

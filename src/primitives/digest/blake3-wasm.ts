@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadKernel } from "../../kernels/load.ts";
-import { BLAKE3_CV_BYTES, type Blake3Core, type Blake3Domain, type CvSlot } from "./blake3.ts";
+import { BLAKE3_CHUNK_BYTES, BLAKE3_CV_BYTES, type Blake3Core, type Blake3Domain, type CvSlot } from "./blake3.ts";
 
 /** What src/kernels/blake3.as.ts exports. */
 interface Blake3Kernel extends KernelExports {
@@ -39,7 +39,7 @@ class Blake3Wasm implements Blake3Core {
 
   subtree(domain: Blake3Domain, input: Bytes, counter: number, out: CvSlot): void {
     this.#load(domain, input);
-    this.#kernel.subtree(input.byteLength / 1024, counter, counter / 0x1_0000_0000, domain.flags);
+    this.#kernel.subtree(input.byteLength / BLAKE3_CHUNK_BYTES, counter, counter / 0x1_0000_0000, domain.flags);
     this.#store(out);
   }
 

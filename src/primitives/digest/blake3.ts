@@ -2,17 +2,15 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Hasher } from "../engine.ts";
 import type { DigestImplementation } from "./implementation.ts";
 
+/** A leaf of the tree; only the last one may be shorter. */
 export const BLAKE3_CHUNK_BYTES = 1024;
+/** What one compression takes in. */
 export const BLAKE3_BLOCK_BYTES = 64;
 /** A chaining value: eight 32-bit words, little-endian. */
 export const BLAKE3_CV_BYTES = 32;
 
 /** Domain flags, BLAKE3 paper §2.1 table 3. */
-export const CHUNK_START = 1;
-export const CHUNK_END = 2;
-export const PARENT = 4;
-export const ROOT = 8;
-export const KEYED_HASH = 16;
+export const BLAKE3_FLAGS = { chunkStart: 1, chunkEnd: 2, parent: 4, root: 8, keyedHash: 16 } as const;
 
 /** BLAKE3 paper §2.1 table 1: the same eight words as SHA-256's, as the key of the plain hash. */
 export const BLAKE3_IV = [
@@ -48,7 +46,8 @@ const MAX_DEPTH = 44;
 
 /** BLAKE3 on top of any core. With a key of 32 bytes it is the keyed hash (BLAKE3 paper §2.3). */
 export function blake3(core: Blake3Core, key?: Bytes): DigestImplementation {
-  const domain = key === undefined ? { key: encodeIv(), flags: 0 } : { key: key.slice(), flags: KEYED_HASH };
+  const domain =
+    key === undefined ? { key: encodeIv(), flags: 0 } : { key: key.slice(), flags: BLAKE3_FLAGS.keyedHash };
   return { create: () => new Blake3Hasher(core, domain) };
 }
 
@@ -98,12 +97,12 @@ class Blake3Hasher implements Hasher {
   }
 
   digest(): Bytes {
-    const flags = this.#depth === 0 ? ROOT : 0;
+    const flags = this.#depth === 0 ? BLAKE3_FLAGS.root : 0;
     const last = this.#pending.subarray(0, this.#pendingLength);
     this.#core.chunk(this.#domain, last, this.#chunkCount, flags, this.#top());
     for (let depth = this.#depth; depth > 0; depth--) {
       const pair = { bytes: this.#stack, offset: (depth - 1) * BLAKE3_CV_BYTES };
-      this.#core.parent(this.#domain, pair, depth === 1 ? ROOT : 0);
+      this.#core.parent(this.#domain, pair, depth === 1 ? BLAKE3_FLAGS.root : 0);
     }
     return this.#stack.slice(0, BLAKE3_CV_BYTES);
   }

@@ -2,7 +2,9 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Hasher } from "../engine.ts";
 import type { DigestImplementation } from "./implementation.ts";
 
+/** What one compression takes in. */
 export const SHA256_BLOCK_BYTES = 64;
+/** Eight 32-bit words; the digest has the same length. */
 export const SHA256_STATE_BYTES = 32;
 
 /**

@@ -1,0 +1,35 @@
+import { BASE_ERRORS } from "../src/base/catalog.ts";
+import type { ErrorCatalog, ErrorEntry } from "../src/base/errors.ts";
+import { BYTES_ERRORS } from "../src/bytes/errors.ts";
+import { FOREIGN_ERRORS } from "../src/formats/foreign.ts";
+import { FORMATS } from "../src/formats/registry.ts";
+import { MODEL_ERRORS } from "../src/model/catalog.ts";
+import { OPEN_ERRORS } from "../src/open.ts";
+import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
+import { TARGET_ERRORS } from "../src/platform/node/open-target.ts";
+import { PRIMITIVE_ERRORS } from "../src/primitives/errors.ts";
+import { STRUCT_ERRORS } from "../src/struct/errors.ts";
+import { JSON_ERRORS } from "../src/struct/json-errors.ts";
+import { WORKER_ERRORS } from "../src/workers/errors.ts";
+import { CLI_ERRORS } from "./cli-errors.ts";
+
+/** Every documented error and finding code, sorted, with its entry. */
+export function allErrors(): ReadonlyMap<string, ErrorEntry> {
+  const catalogs: readonly ErrorCatalog[] = [
+    BASE_ERRORS,
+    BYTES_ERRORS,
+    STRUCT_ERRORS,
+    JSON_ERRORS,
+    PRIMITIVE_ERRORS,
+    MODEL_ERRORS,
+    OPEN_ERRORS,
+    FOREIGN_ERRORS,
+    OPERATION_ERRORS,
+    TARGET_ERRORS,
+    WORKER_ERRORS,
+    CLI_ERRORS,
+    ...FORMATS.map((format) => format.errors),
+  ];
+  const entries = catalogs.flatMap((catalog) => Object.entries(catalog));
+  return new Map(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
+}

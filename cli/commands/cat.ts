@@ -1,0 +1,124 @@
+import { UsageError } from "../../src/base/errors.ts";
+import type { Sink } from "../../src/bytes/sink.ts";
+import type { Entry } from "../../src/model/archive.ts";
+import { type Piece, writePieces } from "../../src/model/pieces.ts";
+import { formatShape } from "../../src/model/shape.ts";
+import { defineCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit-codes.ts";
+import { checkAbsent, openOutputFile } from "../output-target.ts";
+import { formatSize } from "../render/sizes.ts";
+import { stdoutSink } from "../stdout-sink.ts";
+import { FLOAT_CHOICES, tensorPieces, viewTensor } from "../tensor-selection.ts";
+
+export const catCommand = defineCommand({
+  positionals: { names: ["TARGET", "NAME"], min: 2, max: 2 },
+  flags: {
+    rows: {
+      kind: "rows",
+      value: "A:B",
+      summary: "only these rows of the outermost dimension; negative counts from the end",
+    },
+    as: { kind: "choice", choices: ["raw", "npy"], summary: "the stored bytes, or a NumPy file" },
+    dtype: { kind: "choice", choices: FLOAT_CHOICES, summary: "round the values to this type" },
+  },
+  details: [
+    "Little-endian, row-major bytes, whatever the file's byte order. Only the bytes that are asked for are read, also over HTTP. fetch-tensor URL NAME OUT is the same with -o OUT.",
+  ],
+  examples: [
+    { command: "tare cat model.gguf token_embd.weight > embedding.bin", says: "the stored bytes" },
+    {
+      command: "tare cat model.safetensors wte.weight --rows 0:10 --as npy --dtype f32 -o rows.npy",
+      says: "ten rows for NumPy",
+    },
+  ],
+  output: "data",
+  async run(context, { flags, positionals }) {
+    const [target = "", name = ""] = positionals;
+    const output = context.flags.output === "-" ? undefined : context.flags.output;
+    checkDestination(context, output);
+    if (output !== undefined) await checkAbsent(context, output);
+    const { container } = await context.open(target);
+    if (container.kind === "archive") {
+      const entry = container.entry(name);
+      await copy(context, output, { byteLength: entry.size, write: (sink) => copyEntry(entry, sink, context) });
+      await report(context, output, { name: entry.path, byteLength: entry.size });
+      return EXIT.success;
+    }
+    const tensor = viewTensor(container.tensor(name), { rows: flags.rows, dtype: flags.dtype });
+    const pieces = tensorPieces(tensor, flags.as ?? "raw");
+    const write = (sink: Sink): Promise<void> => writeTensor(pieces, sink, context);
+    await copy(context, output, { byteLength: tensor.byteLength, write });
+    const { dtype, shape, byteLength } = tensor;
+    await report(context, output, { name, dtype, shape, byteLength });
+    return EXIT.success;
+  },
+});
+
+/** Weights belong neither on a screen nor into a JSON document. */
+function checkDestination(context: Context, output: string | undefined): void {
+  if (output !== undefined) return;
+  if (context.flags.json === true) {
+    throw new UsageError("usage/json-needs-output", "Cannot print JSON and bytes to the same place: --json needs -o", {
+      source: "command line",
+    });
+  }
+  if (!context.terminal.outIsTerminal) return;
+  throw new UsageError(
+    "usage/binary-to-terminal",
+    "Cannot print bytes to a terminal",
+    { source: "command line" },
+    {
+      hint: "Redirect them (> FILE), name a file with -o, or look at the values with: tare stats",
+    },
+  );
+}
+
+interface Copy {
+  readonly byteLength: number;
+  readonly write: (sink: Sink) => Promise<void>;
+}
+
+async function copy(context: Context, output: string | undefined, { byteLength, write }: Copy): Promise<void> {
+  if (context.flags["dry-run"] === true) {
+    context.note(`would write ${formatSize(byteLength)} to ${output ?? "standard output"}`);
+    return;
+  }
+  const sink = output === undefined ? stdoutSink(context.terminal) : await openOutputFile(context, output);
+  try {
+    await write(sink);
+    await sink.commit();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
+async function writeTensor(pieces: readonly Piece[], sink: Sink, context: Context): Promise<void> {
+  const total = pieces.reduce((sum, piece) => sum + (piece.kind === "tensor" ? piece.tensor.byteLength : 0), 0);
+  const progress = context.progress({ label: "reading", total });
+  const onProgress = (byteLength: number): void => progress.add(byteLength);
+  await writePieces(pieces, sink, { engine: await context.engine(), signal: context.signal, onProgress });
+  progress.end();
+}
+
+async function copyEntry(entry: Entry, sink: Sink, context: Context): Promise<void> {
+  for await (const piece of entry.source().stream(0, { signal: context.signal })) await sink.append(piece);
+}
+
+interface Written {
+  readonly name: string;
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly byteLength: number;
+}
+
+/** Where the bytes went to standard output there is nothing left to say. */
+async function report(context: Context, output: string | undefined, written: Written): Promise<void> {
+  if (output === undefined) return;
+  if (context.flags.json === true) {
+    return context.show({ json: () => ({ ...written, output }), text: () => "" });
+  }
+  const what = written.shape === undefined ? "" : `${written.dtype} ${formatShape(written.shape)}, `;
+  context.note(`${output}: ${what}${formatSize(written.byteLength)}`);
+}

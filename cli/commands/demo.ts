@@ -1,0 +1,183 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { FORMATS, formatForName } from "../../src/formats/registry.ts";
+import type { Format } from "../../src/model/format.ts";
+import type { Tensor } from "../../src/model/tensor.ts";
+import { requireModel } from "../../src/open.ts";
+import { planConversion, writeConversion } from "../../src/operations/convert.ts";
+import { diff } from "../../src/operations/diff.ts";
+import { type Report, verify } from "../../src/operations/verify.ts";
+import { defineCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { makeDemoModel } from "../demo-model.ts";
+import { EXIT } from "../exit-codes.ts";
+import { checkAbsent, openOutputFile, openOutputFolder } from "../output-target.ts";
+import { encodeJson } from "../render/json.ts";
+import { formatCount, formatSize, plural } from "../render/sizes.ts";
+import { renderTable } from "../render/table.ts";
+
+const FIRST = "demo.safetensors";
+const DAMAGED = "damaged.safetensors";
+const DIGESTS = "digests.json";
+/** Where the byte is flipped. */
+const VICTIM = "model.layers.2.mlp.down_proj.weight";
+
+export const demoCommand = defineCommand({
+  positionals: { names: ["DIR"], min: 0, max: 1 },
+  flags: {},
+  details: [
+    "Makes a small transformer, writes it in every format, verifies, converts and compares, then damages one byte and finds it. Needs no network; the files are the same every time. DIR is tare-demo where it is not given.",
+  ],
+  examples: [{ command: "tare demo", says: "about three megabytes for each format, in tare-demo" }],
+  output: "data",
+  async run(context, { positionals }) {
+    const [directory = context.flags.output ?? "tare-demo"] = positionals;
+    const names = [...demoFiles().map((file) => file.name), DIGESTS, DAMAGED];
+    for (const name of names) await checkAbsent(context, join(directory, name));
+    if (context.flags["dry-run"] === true) {
+      await context.show({
+        json: () => ({ directory, dryRun: true, files: names, steps: [], commands: commandsToTry(directory) }),
+        text: () => names.map((name) => `would write ${join(directory, name)}`).join("\n"),
+      });
+      return EXIT.success;
+    }
+    const steps = await new Demo(context, directory).run();
+    const commands = commandsToTry(directory);
+    await context.show({
+      json: () => ({ directory, dryRun: false, files: names, steps, commands }),
+      text: () => renderDemo(steps, commands, context),
+    });
+    return EXIT.success;
+  },
+});
+
+interface Step {
+  readonly step: "make" | "verify" | "convert" | "compare" | "damage" | "find";
+  readonly file: string;
+  readonly result: string;
+}
+
+/** Every format that can be written, the one that the model is made in first. */
+function demoFiles(): readonly { readonly name: string; readonly format: Format }[] {
+  const writable = FORMATS.filter((format) => format.plan !== undefined && format.write !== undefined);
+  const first = formatForName(FIRST);
+  const others = writable.filter((format) => format !== first);
+  return [first, ...others].flatMap((format) =>
+    format === undefined ? [] : [{ format, name: `demo${format.extensions[0]}` }],
+  );
+}
+
+class Demo {
+  readonly #context: Context;
+  readonly #directory: string;
+  readonly #steps: Step[] = [];
+
+  constructor(context: Context, directory: string) {
+    this.#context = context;
+    this.#directory = directory;
+  }
+
+  async run(): Promise<readonly Step[]> {
+    const [first, ...others] = demoFiles();
+    if (first === undefined) return [];
+    await this.#make(first.format);
+    const digests = await this.#verify(FIRST);
+    await this.#writeText(DIGESTS, `${encodeJson(digests, "pretty")}\n`);
+    for (const { name, format } of others) {
+      await this.#convert(name, format);
+      await this.#verify(name);
+      await this.#compare(name);
+    }
+    await this.#damage();
+    await this.#find(digests);
+    return this.#steps;
+  }
+
+  async #make(format: Format): Promise<void> {
+    const content = makeDemoModel();
+    const plan = format.plan?.(content, { name: FIRST });
+    const output = await openOutputFolder(this.#context, this.#directory, FIRST);
+    if (plan !== undefined) await format.write?.(plan, output, { engine: await this.#context.engine() });
+    const parameters = content.tensors.reduce((sum, tensor) => sum + tensor.elementCount, 0);
+    const byteLength = plan?.files.reduce((sum, file) => sum + file.byteLength, 0) ?? 0;
+    const size = `${formatCount(parameters)} parameters in ${plural(content.tensors.length, "tensor")}, ${formatSize(byteLength)}`;
+    this.#add("make", FIRST, `a transformer of ${size}`);
+  }
+
+  async #verify(name: string): Promise<Report> {
+    const opened = await this.#context.open(join(this.#directory, name));
+    const engine = await this.#context.engine();
+    const report = await verify(opened, { level: "full", engine, digest: "sha256", signal: this.#context.signal });
+    this.#add("verify", name, report.ok ? `ok, ${plural(report.digests?.length ?? 0, "digest")}` : "damaged");
+    return report;
+  }
+
+  async #convert(name: string, format: Format): Promise<void> {
+    const opened = await this.#context.open(join(this.#directory, FIRST));
+    const conversion = planConversion(opened, format, { name, formats: FORMATS });
+    const output = await openOutputFolder(this.#context, this.#directory, name);
+    await writeConversion(conversion, output, { engine: await this.#context.engine(), signal: this.#context.signal });
+    this.#add("convert", name, `${opened.format.name} to ${format.name}`);
+  }
+
+  async #compare(name: string): Promise<void> {
+    const a = await this.#context.open(join(this.#directory, FIRST));
+    const b = await this.#context.open(join(this.#directory, name));
+    const report = await diff(requireModel(a.container), requireModel(b.container), { signal: this.#context.signal });
+    const same = `${plural(report.unchanged, "tensor")} equal to those of ${FIRST}, bit for bit`;
+    this.#add("compare", name, report.equal ? same : `${plural(report.changed.length, "tensor")} differ`);
+  }
+
+  async #damage(): Promise<void> {
+    const victim = await this.#victim(FIRST);
+    const bytes = new Uint8Array(await readFile(join(this.#directory, FIRST)));
+    const at = victim.offset + Math.floor(victim.byteLength / 2);
+    bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+    const sink = await openOutputFile(this.#context, join(this.#directory, DAMAGED));
+    await sink.append(bytes);
+    await sink.commit();
+    this.#add("damage", DAMAGED, `a copy with one bit flipped, at byte ${at}`);
+  }
+
+  async #find(digests: Report): Promise<void> {
+    const opened = await this.#context.open(join(this.#directory, DAMAGED));
+    const engine = await this.#context.engine();
+    const report = await verify(opened, { level: "full", engine, expected: digests.digests });
+    const found = report.findings.filter((finding) => finding.severity === "error").map((finding) => finding.name);
+    this.#add("find", DAMAGED, found.length === 0 ? "nothing found" : `damaged: ${found.join(", ")}`);
+  }
+
+  async #victim(name: string): Promise<Tensor> {
+    const opened = await this.#context.open(join(this.#directory, name));
+    return requireModel(opened.container).tensor(VICTIM);
+  }
+
+  async #writeText(name: string, text: string): Promise<void> {
+    const sink = await openOutputFile(this.#context, join(this.#directory, name));
+    await sink.append(new TextEncoder().encode(text));
+    await sink.commit();
+  }
+
+  #add(step: Step["step"], file: string, result: string): void {
+    this.#steps.push({ step, file, result });
+  }
+}
+
+function commandsToTry(directory: string): readonly string[] {
+  const at = (name: string): string => join(directory, name);
+  const other = demoFiles()[1]?.name ?? FIRST;
+  return [
+    `tare inspect ${at(other)}`,
+    `tare map ${at(FIRST)}`,
+    `tare stats ${at(FIRST)} "*norm*" --hist 24`,
+    `tare diff ${at(FIRST)} ${at(DAMAGED)} --stats`,
+    `tare verify ${at(DAMAGED)} --digests ${at(DIGESTS)}`,
+  ];
+}
+
+function renderDemo(steps: readonly Step[], commands: readonly string[], context: Context): string {
+  const { colors, width } = context;
+  const rows = steps.map(({ step, file, result }) => [{ text: step, style: colors.cyan }, file, result]);
+  const table = renderTable([{}, {}, { cut: "end" }], rows, { width });
+  return [table, "", colors.bold("try"), ...commands.map((command) => `  ${command}`)].join("\n");
+}

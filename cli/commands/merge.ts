@@ -1,0 +1,38 @@
+import { basename } from "node:path";
+import { UsageError } from "../../src/base/errors.ts";
+import { formatForName } from "../../src/formats/registry.ts";
+import { defineCommand } from "../command.ts";
+import { runConversion } from "../conversion.ts";
+import { EXIT } from "../exit-codes.ts";
+import { checkAbsent, requireOutput } from "../output-target.ts";
+
+export const mergeCommand = defineCommand({
+  positionals: { names: ["FIRST"], min: 1, max: 1 },
+  flags: {},
+  details: ["FIRST is the index, the first of the numbered files, or the directory that holds them."],
+  examples: [
+    { command: "tare merge shards/model.safetensors.index.json -o model.safetensors", says: "SafeTensors shards" },
+    { command: "tare merge model-00001-of-00003.gguf -o model.gguf", says: "llama.cpp splits" },
+  ],
+  output: "data",
+  async run(context, { positionals }) {
+    const path = requireOutput(context, "the file to write");
+    await checkAbsent(context, path);
+    const [input = ""] = positionals;
+    const opened = await context.open(input);
+    const { format } = opened;
+    const named = formatForName(basename(path));
+    if (named !== undefined && named !== format) {
+      throw new UsageError(
+        "usage/output-format",
+        `Cannot merge ${format.name} shards into a ${named.name} file`,
+        {
+          source: path,
+        },
+        { hint: `Merge to *${format.extensions[0]}, or use: tare convert ${input} ${path}` },
+      );
+    }
+    await runConversion(context, { opened, target: format, path, options: { name: basename(path) } });
+    return EXIT.success;
+  },
+});

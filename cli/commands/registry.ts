@@ -1,0 +1,150 @@
+import type { Alias, Command, CommandEntry } from "../command.ts";
+
+/** The one list of commands, in the order in which help shows them. Code is loaded only for the one that runs. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: "inspect",
+    aliases: [{ name: "inspect-set" }],
+    group: "look",
+    usage: "inspect TARGET",
+    summary: "what the model is, on one screen",
+    load: async () => (await import("./inspect.ts")).inspectCommand,
+  },
+  {
+    name: "ls",
+    aliases: [{ name: "tensors" }],
+    group: "look",
+    usage: "ls TARGET [GLOB]",
+    summary: "tensors of a model, entries of an archive",
+    load: async () => (await import("./ls.ts")).lsCommand,
+  },
+  {
+    name: "map",
+    aliases: [],
+    group: "look",
+    usage: "map TARGET",
+    summary: "byte layout: sections, tensors, gaps",
+    load: async () => (await import("./map.ts")).mapCommand,
+  },
+  {
+    name: "diff",
+    aliases: [],
+    group: "look",
+    usage: "diff A B",
+    summary: "what differs, across formats",
+    load: async () => (await import("./diff.ts")).diffCommand,
+  },
+  {
+    name: "stats",
+    aliases: [],
+    group: "look",
+    usage: "stats TARGET [GLOB]",
+    summary: "min, max, mean, std, NaN, histogram",
+    load: async () => (await import("./stats.ts")).statsCommand,
+  },
+  {
+    name: "verify",
+    aliases: [{ name: "validate" }],
+    group: "trust",
+    usage: "verify TARGET",
+    summary: "check structure, content and digests",
+    load: async () => (await import("./verify.ts")).verifyCommand,
+  },
+  {
+    name: "cat",
+    aliases: [{ name: "fetch-tensor", outputAfter: 3 }],
+    group: "move",
+    usage: "cat TARGET NAME",
+    summary: "the bytes of one tensor",
+    load: async () => (await import("./cat.ts")).catCommand,
+  },
+  {
+    name: "extract",
+    aliases: [],
+    group: "move",
+    usage: "extract TARGET [GLOB…] -o DIR",
+    summary: "tensors as files of their own",
+    load: async () => (await import("./extract.ts")).extractCommand,
+  },
+  {
+    name: "convert",
+    aliases: [{ name: "import" }, { name: "export" }],
+    group: "move",
+    usage: "convert IN OUT",
+    summary: "any model format to any other, streaming",
+    load: async () => (await import("./convert.ts")).convertCommand,
+  },
+  {
+    name: "shard",
+    aliases: [],
+    group: "move",
+    usage: "shard IN -o DIR --max-size S",
+    summary: "cut a model into files of at most S",
+    load: async () => (await import("./shard.ts")).shardCommand,
+  },
+  {
+    name: "merge",
+    aliases: [],
+    group: "move",
+    usage: "merge FIRST -o OUT",
+    summary: "one file from a set of shards",
+    load: async () => (await import("./merge.ts")).mergeCommand,
+  },
+  {
+    name: "demo",
+    aliases: [],
+    group: "help",
+    usage: "demo [DIR]",
+    summary: "make a small model, try everything on it",
+    load: async () => (await import("./demo.ts")).demoCommand,
+  },
+  {
+    name: "doctor",
+    aliases: [],
+    group: "help",
+    usage: "doctor",
+    summary: "what this machine offers, how fast",
+    load: async () => (await import("./doctor.ts")).doctorCommand,
+  },
+  {
+    name: "explain",
+    aliases: [],
+    group: "help",
+    usage: "explain [CODE]",
+    summary: "what an error code means and what to do",
+    load: async () => (await import("./explain.ts")).explainCommand,
+  },
+  {
+    name: "completion",
+    aliases: [],
+    group: "help",
+    usage: "completion bash|zsh|fish",
+    summary: "a completion script for your shell",
+    load: async () => (await import("./completion.ts")).completionCommand,
+  },
+];
+
+export interface FoundCommand {
+  readonly entry: CommandEntry;
+  readonly alias: Alias | undefined;
+}
+
+/** By name or alias. */
+export function findCommand(name: string): FoundCommand | undefined {
+  for (const entry of COMMANDS) {
+    if (entry.name === name) return { entry, alias: undefined };
+    const alias = entry.aliases.find((candidate) => candidate.name === name);
+    if (alias !== undefined) return { entry, alias };
+  }
+  return undefined;
+}
+
+/** Every name that can be typed. */
+export function commandNames(): string[] {
+  return COMMANDS.flatMap((entry) => [entry.name, ...entry.aliases.map((alias) => alias.name)]);
+}
+
+/** Every command with its code, for completion scripts and the documentation's tests. */
+export async function loadCommands(): Promise<readonly { readonly entry: CommandEntry; readonly command: Command }[]> {
+  return Promise.all(COMMANDS.map(async (entry) => ({ entry, command: await entry.load() })));
+}

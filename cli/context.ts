@@ -1,0 +1,143 @@
+import type { OpenedTarget } from "../src/platform/node/open-target.ts";
+import type { Engine } from "../src/primitives/engine.ts";
+import type { GlobalFlags } from "./global-flags.ts";
+import { openForCommand } from "./open-input.ts";
+import { openOutputFile } from "./output-target.ts";
+import { type Colors, chooseColors } from "./render/colors.ts";
+import { encodeJson } from "./render/json.ts";
+import { type Progress, type ProgressMode, type ProgressOptions, startProgress } from "./render/progress.ts";
+import type { Terminal } from "./terminal.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ContextOptions {
+  readonly command: string;
+  readonly flags: GlobalFlags;
+  readonly env: Environment;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+  /** Runs the callback when the process ends, however it does. */
+  readonly onExit: (callback: () => void) => void;
+  /** Where `show` writes instead of standard output: -o of a command whose result is a report. */
+  readonly reportPath: string | undefined;
+}
+
+/** The two readings of one result; only the one that is asked for is made. */
+export interface Result {
+  readonly json: () => unknown;
+  /** Without a trailing newline. */
+  readonly text: () => string;
+}
+
+/** What a command works with: the global flags, made into things. */
+export interface Context extends ContextOptions {
+  /** Colours of standard output. */
+  readonly colors: Colors;
+  /** Cells of a line of standard output; undefined where it is no terminal, and nothing is cut. */
+  readonly width: number | undefined;
+  /** The engine, made on first use. */
+  engine(): Promise<Engine>;
+  /** Opens a TARGET; it is closed when the command ends. */
+  open(target: string): Promise<OpenedTarget>;
+  /** A long job, shown while it lasts. */
+  progress(options: ProgressOptions): Progress;
+  /** Talk, on standard error; nothing with -q. */
+  note(text: string): void;
+  /** Talk that -q does not silence. */
+  warn(text: string): void;
+  /** The command's one result. */
+  show(result: Result): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function createContext(options: ContextOptions): Context {
+  return new CommandContext(options);
+}
+
+class CommandContext implements Context {
+  readonly command: string;
+  readonly flags: GlobalFlags;
+  readonly env: Environment;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+  readonly onExit: (callback: () => void) => void;
+  readonly reportPath: string | undefined;
+  readonly colors: Colors;
+  readonly width: number | undefined;
+  readonly #opened: OpenedTarget[] = [];
+  #engine: Promise<Engine> | undefined;
+  #progress: Progress | undefined;
+
+  constructor(options: ContextOptions) {
+    const { command, flags, env, terminal, signal, onExit, reportPath } = options;
+    this.command = command;
+    this.flags = flags;
+    this.env = env;
+    this.terminal = terminal;
+    this.signal = signal;
+    this.onExit = onExit;
+    this.reportPath = reportPath;
+    const toTerminal = terminal.outIsTerminal && reportPath === undefined;
+    this.colors = chooseColors({ flag: flags.color, isTerminal: toTerminal, env });
+    this.width = toTerminal ? terminal.columns : undefined;
+  }
+
+  engine(): Promise<Engine> {
+    this.#engine ??= this.#makeEngine();
+    return this.#engine;
+  }
+
+  async #makeEngine(): Promise<Engine> {
+    const { nodeEngine } = await import("../src/platform/node/engine.ts");
+    const { engine: tier = "auto", concurrency } = this.flags;
+    return nodeEngine({ tier, ...(concurrency === undefined ? {} : { workers: concurrency }) });
+  }
+
+  async open(target: string): Promise<OpenedTarget> {
+    const opened = await openForCommand(this, target);
+    this.#opened.push(opened);
+    return opened;
+  }
+
+  progress(options: ProgressOptions): Progress {
+    const { terminal } = this;
+    const write = (text: string): void => terminal.writeErr(text);
+    const device = { mode: this.#progressMode(), write, width: terminal.columns, now: () => performance.now() };
+    this.#progress = startProgress(device, options);
+    return this.#progress;
+  }
+
+  #progressMode(): ProgressMode {
+    const { flags, terminal, env } = this;
+    if (flags.progress === "json") return "json";
+    const unwanted = flags.progress === "none" || flags["no-progress"] === true || flags.quiet === true;
+    // Logs of a build server keep every redrawn line.
+    return unwanted || !terminal.errIsTerminal || env["CI"] ? "none" : "bar";
+  }
+
+  note(text: string): void {
+    if (this.flags.quiet !== true) this.warn(text);
+  }
+
+  warn(text: string): void {
+    this.#progress?.end();
+    this.terminal.writeErr(`${text}\n`);
+  }
+
+  async show({ json, text }: Result): Promise<void> {
+    this.#progress?.end();
+    const layout = this.width === undefined ? "compact" : "pretty";
+    const content = `${this.flags.json === true ? encodeJson(json(), layout) : text()}\n`;
+    if (this.reportPath === undefined) return this.terminal.writeOut(content);
+    const sink = await openOutputFile(this, this.reportPath);
+    await sink.append(new TextEncoder().encode(content));
+    await sink.commit();
+  }
+
+  async close(): Promise<void> {
+    this.#progress?.end();
+    for (const opened of this.#opened) await opened.close();
+    const engine = await this.#engine?.catch(() => undefined);
+    await engine?.close();
+  }
+}

@@ -1,0 +1,78 @@
+import { isTareError } from "../src/base/errors.ts";
+
+/** Exit codes that scripts rely on; docs/cli.md lists them. Later commands add theirs here. */
+export const EXIT = {
+  success: 0,
+  internal: 1,
+  usage: 2,
+  findings: 3,
+  format: 4,
+  integrity: 5,
+  unsupported: 6,
+  limit: 7,
+  source: 8,
+  notFound: 9,
+  lossy: 13,
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** Codes whose exit is not that of their kind. */
+const BY_CODE: Readonly<Record<string, ExitCode>> = {
+  "source/not-found": EXIT.notFound,
+  "usage/tensor-not-found": EXIT.notFound,
+  "usage/entry-not-found": EXIT.notFound,
+  "unsupported/lossy": EXIT.lossy,
+  "usage/interrupted": EXIT.interrupted,
+};
+
+const BY_KIND: Readonly<Record<string, ExitCode>> = {
+  format: EXIT.format,
+  integrity: EXIT.integrity,
+  unsupported: EXIT.unsupported,
+  limit: EXIT.limit,
+  source: EXIT.source,
+  usage: EXIT.usage,
+};
+
+/** The exit code of a stable error code; undefined where nothing is known about its kind. */
+export function exitCodeOfCode(code: string): ExitCode | undefined {
+  if (Object.hasOwn(BY_CODE, code)) return BY_CODE[code];
+  const kind = code.split("/", 1)[0] ?? "";
+  return Object.hasOwn(BY_KIND, kind) ? BY_KIND[kind] : undefined;
+}
+
+/** The exit code of anything that was thrown: what is none of ours is a bug, and says so. */
+export function exitCodeOf(error: unknown): ExitCode {
+  if (isInterruption(error)) return EXIT.interrupted;
+  if (isTareError(error)) return exitCodeOfCode(error.code) ?? EXIT.internal;
+  return EXIT.internal;
+}
+
+/** True for what an aborted signal throws. */
+export function isInterruption(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
+}
+
+/** Gravest first: bytes that break the format, then damage, then what merely is not handled. */
+const GRAVITY: readonly ExitCode[] = [
+  EXIT.format,
+  EXIT.integrity,
+  EXIT.notFound,
+  EXIT.source,
+  EXIT.limit,
+  EXIT.unsupported,
+  EXIT.usage,
+];
+
+/** How `verify` ends: with the class of its gravest error. */
+export function exitCodeOfFindings(
+  findings: readonly { readonly severity: string; readonly code: string }[],
+): ExitCode {
+  const codes = new Set<ExitCode>();
+  for (const finding of findings) {
+    if (finding.severity === "error") codes.add(exitCodeOfCode(finding.code) ?? EXIT.internal);
+  }
+  return GRAVITY.find((code) => codes.has(code)) ?? (codes.size > 0 ? EXIT.internal : EXIT.success);
+}

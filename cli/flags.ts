@@ -1,0 +1,157 @@
+import { parseArgs } from "node:util";
+import { UsageError } from "../src/base/errors.ts";
+import { nearest } from "./nearest.ts";
+import {
+  badValue,
+  type NumberRange,
+  parseDuration,
+  parseInteger,
+  parseNumber,
+  parseRows,
+  parseSize,
+  type RowRange,
+} from "./quantities.ts";
+
+interface FlagBase {
+  /** One letter, without the dash. */
+  readonly short?: string;
+  readonly summary: string;
+}
+interface ValuedFlag extends FlagBase {
+  /** Placeholder in help: "SIZE". */
+  readonly value: string;
+}
+
+export type Flag =
+  | (FlagBase & { readonly kind: "switch" })
+  | (ValuedFlag & { readonly kind: "text" | "path" | "list" | "size" | "duration" | "number" | "rows" })
+  | (ValuedFlag & { readonly kind: "integer" } & NumberRange)
+  | (FlagBase & { readonly kind: "choice"; readonly choices: readonly string[] });
+
+/** Long name, without the dashes, to what it takes. */
+export type FlagTable = Readonly<Record<string, Flag>>;
+
+/** What a command gets: `true` or absent for switches, parsed values for the rest. */
+export type FlagValues<T extends FlagTable> = { readonly [K in keyof T]?: FlagValue<T[K]> };
+
+type FlagValue<F extends Flag> = F extends { kind: "switch" }
+  ? true
+  : F extends { kind: "choice"; choices: infer C extends readonly string[] }
+    ? C[number]
+    : F extends { kind: "list" }
+      ? readonly string[]
+      : F extends { kind: "text" | "path" }
+        ? string
+        : F extends { kind: "rows" }
+          ? RowRange
+          : number;
+
+export interface ParsedArguments<T extends FlagTable> {
+  readonly flags: FlagValues<T>;
+  readonly positionals: readonly string[];
+}
+
+/** Reads what follows the command's name. `command` names it in errors. */
+export function parseFlags<const T extends FlagTable>(
+  args: readonly string[],
+  table: T,
+  command: string,
+): ParsedArguments<T> {
+  const flags: Record<string, unknown> = {};
+  const positionals: string[] = [];
+  // Not strict: its own errors name neither the nearest flag nor our codes.
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: parserOptions(table),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  for (const token of tokens) {
+    if (token.kind === "positional") positionals.push(token.value);
+    if (token.kind !== "option") continue;
+    const flag = Object.hasOwn(table, token.name) ? table[token.name] : undefined;
+    if (flag === undefined) throw unknownFlag(token.rawName, table, command);
+    const text = valueText(flag, token, table);
+    const before = (flags[token.name] ?? []) as readonly string[];
+    flags[token.name] = flag.kind === "list" ? [...before, text] : parseValue(flag, text, token.rawName);
+  }
+  return { flags: flags as FlagValues<T>, positionals };
+}
+
+function parserOptions(table: FlagTable): Record<string, { type: "string" | "boolean"; short?: string }> {
+  const options: Record<string, { type: "string" | "boolean"; short?: string }> = {};
+  for (const [name, flag] of Object.entries(table)) {
+    const type = flag.kind === "switch" ? "boolean" : "string";
+    options[name] = flag.short === undefined ? { type } : { type, short: flag.short };
+  }
+  return options;
+}
+
+interface OptionToken {
+  readonly rawName: string;
+  readonly value: string | undefined;
+  readonly inlineValue: boolean | undefined;
+}
+
+/** The value's text; a switch has none, and every other flag must have one that is not itself a flag. */
+function valueText(flag: Flag, token: OptionToken, table: FlagTable): string {
+  const { rawName, value, inlineValue } = token;
+  if (flag.kind === "switch") {
+    if (value === undefined) return "";
+    throw new UsageError("usage/flag-value", `Cannot give ${rawName} the value "${value}": it takes none`, {
+      source: "command line",
+    });
+  }
+  const swallowedFlag =
+    inlineValue !== true && value?.startsWith("--") === true && Object.hasOwn(table, value.slice(2));
+  if (value !== undefined && value !== "" && !swallowedFlag) return value;
+  throw new UsageError("usage/flag-value", `Cannot use ${rawName} without a value: must be ${placeholder(flag)}`, {
+    source: "command line",
+  });
+}
+
+function parseValue(flag: Flag, text: string, name: string): unknown {
+  switch (flag.kind) {
+    case "switch":
+      return true;
+    case "text":
+    case "path":
+    case "list":
+      return text;
+    case "size":
+      return parseSize(text, name);
+    case "duration":
+      return parseDuration(text, name);
+    case "number":
+      return parseNumber(text, name);
+    case "integer":
+      return parseInteger(text, name, flag);
+    case "rows":
+      return parseRows(text, name);
+    case "choice":
+      if (flag.choices.includes(text)) return text;
+      throw badValue(name, text, flag.choices.join(", ").replace(/, ([^,]*)$/, " or $1"));
+  }
+}
+
+/** What help shows after the flag: "SIZE", "auto|always|never". */
+export function placeholder(flag: Flag): string {
+  if (flag.kind === "switch") return "";
+  return flag.kind === "choice" ? flag.choices.join("|") : flag.value;
+}
+
+function unknownFlag(rawName: string, table: FlagTable, command: string): UsageError {
+  const shorts = Object.entries(table).filter(([, flag]) => flag.short !== undefined);
+  const known = rawName.startsWith("--")
+    ? Object.keys(table).map((name) => `--${name}`)
+    : shorts.map(([, flag]) => `-${flag.short}`);
+  const near = nearest(rawName, known);
+  const help = `List the flags with: tare ${command} --help`;
+  return new UsageError(
+    "usage/unknown-flag",
+    `Cannot use ${rawName}: "${command}" has no such flag`,
+    { source: "command line" },
+    { hint: near === undefined ? help : `Did you mean ${near}?` },
+  );
+}

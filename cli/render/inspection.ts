@@ -1,0 +1,203 @@
+import { basename } from "node:path";
+import { printable } from "../../src/base/text.ts";
+import type { Finding } from "../../src/model/finding.ts";
+import type { MetadataValue } from "../../src/model/metadata.ts";
+import { takeOrigin } from "../../src/model/origin.ts";
+import { formatShape } from "../../src/model/shape.ts";
+import type { Inspection } from "../../src/operations/inspect.ts";
+import type { ModelDescription } from "../../src/operations/model-description.ts";
+import { bar } from "./bars.ts";
+import type { Colors } from "./colors.ts";
+import { formatCount, formatInteger, formatShare, formatSize, formatSizeBoth, formatTime, plural } from "./sizes.ts";
+import { renderTable } from "./table.ts";
+import { cutEnd, padEnd, wrap } from "./text-width.ts";
+
+export interface InspectionDetails {
+  readonly label: string;
+  readonly cost: {
+    readonly reads: number;
+    readonly bytes: number;
+    readonly requests: number;
+    readonly milliseconds: number;
+  };
+  readonly integrity: "digests" | "none";
+  readonly metadata: "first" | "all";
+}
+
+interface Screen {
+  readonly colors: Colors;
+  readonly width: number | undefined;
+}
+
+const LABEL_CELLS = 12;
+const BAR_CELLS = 20;
+/** How many rows of each kind fit a screen of about twenty lines. */
+const SHOWN = { types: 5, metadata: 6, warnings: 5, files: 4 } as const;
+/** Widest line where the output is no terminal and nothing has to be cut. */
+const FREE_WIDTH = 100;
+
+/** The model on one screen: what it is, how big, of which types, and what it took to find out. */
+export function renderInspection(inspection: Inspection, details: InspectionDetails, screen: Screen): string {
+  const width = Math.min(screen.width ?? FREE_WIDTH, 120);
+  const inner = width - LABEL_CELLS - 2;
+  const blocks: (readonly [label: string, lines: readonly string[]])[] = [
+    ["model", describe(inspection.description, inner)],
+    ["holds", holdings(inspection)],
+    ["types", types(inspection, screen)],
+    ["largest", largest(inspection, inner)],
+    ["metadata", metadata(inspection, details, { ...screen, width: inner })],
+    ["files", files(inspection, inner)],
+    ["format", [...inspection.facts.map(([name, value]) => `${name}: ${printable(value)}`), ...cameFrom(inspection)]],
+    ["integrity", [integrity(inspection, details)]],
+    ["warnings", warnings(inspection.warnings, inner, screen.colors)],
+  ];
+  const lines = [title(inspection, details, screen.colors), ""];
+  for (const [label, content] of blocks) {
+    content.forEach((line, i) => {
+      lines.push(`  ${screen.colors.dim(padEnd(i === 0 ? label : "", LABEL_CELLS))}${line}`);
+    });
+  }
+  lines.push("", screen.colors.dim(looked(details)));
+  return lines.join("\n");
+}
+
+function title(inspection: Inspection, details: InspectionDetails, colors: Colors): string {
+  const { formatName, version, byteLength } = inspection;
+  const format = version === undefined ? formatName : `${formatName} ${version}`;
+  return `${colors.bold(printable(basename(details.label)))}  ${format}, ${formatSizeBoth(byteLength)}`;
+}
+
+function describe(description: ModelDescription, width: number): string[] {
+  const { name, architecture, layers, heads, keyValueHeads, feedForward, contextLength, vocabulary, license } =
+    description;
+  const number = (label: string, value: number | undefined): string | undefined =>
+    value === undefined ? undefined : `${label} ${formatInteger(value)}`;
+  const headsText = heads === undefined ? undefined : plural(heads, "head");
+  const grouped = keyValueHeads !== undefined && keyValueHeads !== heads ? ` (${keyValueHeads} key-value)` : "";
+  const facts = [
+    name === undefined ? undefined : `"${printable(name)}"`,
+    architecture === undefined ? undefined : printable(architecture),
+    layers === undefined ? undefined : plural(layers, "layer"),
+    number("width", description.width),
+    headsText === undefined ? undefined : headsText + grouped,
+    number("feed-forward", feedForward),
+    number("context", contextLength),
+    number("vocabulary", vocabulary),
+    license === undefined ? undefined : `license ${printable(license)}`,
+  ].filter((fact) => fact !== undefined);
+  return facts.length === 0 ? ["not said in this file"] : wrap(facts.join(", "), width);
+}
+
+function holdings({ tensorCount, parameterCount, entryCount }: Inspection): string[] {
+  if (entryCount !== undefined) return [plural(entryCount, "entry", "entries")];
+  if (tensorCount === undefined || parameterCount === undefined) return [];
+  return [`${formatCount(parameterCount)} parameters in ${plural(tensorCount, "tensor")}`];
+}
+
+function types({ dtypes }: Inspection, { colors }: Screen): string[] {
+  const total = dtypes.reduce((sum, type) => sum + type.byteLength, 0);
+  const rows = dtypes.slice(0, SHOWN.types).map((type) => {
+    const share = total === 0 ? 0 : type.byteLength / total;
+    return [
+      { text: type.dtype, style: colors.cyan },
+      plural(type.tensorCount, "tensor"),
+      formatSize(type.byteLength),
+      formatShare(share),
+      { text: bar(share, BAR_CELLS), style: colors.cyan },
+    ];
+  });
+  if (rows.length === 0) return [];
+  const right = { align: "right" } as const;
+  const table = renderTable([{}, right, right, right, {}], rows).split("\n");
+  const more = dtypes.length - rows.length;
+  return more > 0 ? [...table, `and ${plural(more, "more type")}`] : table;
+}
+
+function largest({ largest: tensors }: Inspection, width: number): string[] {
+  if (tensors.length === 0) return [];
+  const rows = tensors.map((tensor) => [
+    formatSize(tensor.byteLength),
+    tensor.dtype,
+    formatShape(tensor.shape),
+    printable(tensor.name),
+  ]);
+  return renderTable([{ align: "right" }, {}, {}, { cut: "middle" }], rows, { width }).split("\n");
+}
+
+function metadata(
+  inspection: Inspection,
+  details: InspectionDetails,
+  screen: { width: number; colors: Colors },
+): string[] {
+  const entries = takeOrigin(inspection.metadata).metadata.entries;
+  if (entries.length === 0) return ["none"];
+  const shown = details.metadata === "all" ? entries : entries.slice(0, SHOWN.metadata);
+  const rows = shown.map(({ key, value }) => [printable(key), valueText(value)]);
+  const options = details.metadata === "all" ? {} : { width: screen.width };
+  const lines = renderTable([{ cut: "middle" }, { cut: "end" }], rows, options).split("\n");
+  const more = entries.length - shown.length;
+  return more > 0 ? [...lines, screen.colors.dim(`and ${plural(more, "more key")}: --metadata shows all`)] : lines;
+}
+
+/** What an earlier conversion noted about itself, in words. */
+function cameFrom(inspection: Inspection): string[] {
+  const chain = takeOrigin(inspection.metadata).origin?.chain ?? [];
+  return chain.length === 0
+    ? []
+    : [`converted from ${chain.map((link) => printable(link.format)).join(", before that ")}`];
+}
+
+/** One line of any value; long arrays by their length and first items. */
+export function valueText(value: MetadataValue): string {
+  switch (value.type) {
+    case "string":
+      return value.value.length > 200 ? `"${printable(cutEnd(value.value, 200))}"` : `"${printable(value.value)}"`;
+    case "null":
+      return "null";
+    case "bytes":
+      return plural(value.value.byteLength, "byte");
+    case "array": {
+      const items = value.slice(0, 4).map(valueText).join(", ");
+      return value.length <= 4 ? `[${items}]` : `${formatInteger(value.length)} items: ${items}, …`;
+    }
+    case "map":
+      return `{${value.entries
+        .slice(0, 4)
+        .map((entry) => `${printable(entry.key)}: ${valueText(entry.value)}`)
+        .join(", ")}${value.entries.length > 4 ? ", …" : ""}}`;
+    default:
+      return typeof value.value === "number" && !Number.isInteger(value.value)
+        ? String(Number(value.value.toPrecision(7)))
+        : String(value.value);
+  }
+}
+
+/** Only where there are several: one file is the title already. */
+function files(inspection: Inspection, width: number): string[] {
+  if (inspection.files.length < 2) return [];
+  const shown = inspection.files.slice(0, SHOWN.files);
+  const rows = shown.map((file) => [formatSize(file.byteLength), printable(basename(file.label))]);
+  const lines = renderTable([{ align: "right" }, { cut: "middle" }], rows, { width }).split("\n");
+  const more = inspection.files.length - shown.length;
+  return more > 0 ? [...lines, `and ${plural(more, "more file")}`] : lines;
+}
+
+function integrity(inspection: Inspection, details: InspectionDetails): string {
+  if (details.integrity === "digests") return "the file carries digests; check them with: tare verify";
+  return `${inspection.formatName} has none; tare verify --digest sha256 --json makes a list`;
+}
+
+function warnings(findings: readonly Finding[], width: number, colors: Colors): string[] {
+  if (findings.length === 0) return ["none"];
+  const shown = findings.slice(0, SHOWN.warnings).flatMap((finding) => {
+    const style = finding.severity === "note" ? colors.dim : colors.yellow;
+    return wrap(`${printable(finding.message)} [${finding.code}]`, width).map(style);
+  });
+  const more = findings.length - SHOWN.warnings;
+  return more > 0 ? [...shown, `and ${formatInteger(more)} more`] : shown;
+}
+
+function looked({ cost }: InspectionDetails): string {
+  const how = cost.requests > 0 ? plural(cost.requests, "request") : plural(cost.reads, "read");
+  return `looked at ${formatSize(cost.bytes)} in ${how}, ${formatTime(cost.milliseconds)}`;
+}

@@ -1,0 +1,86 @@
+import { cutEnd, cutMiddle, padEnd, padStart, textWidth } from "./text-width.ts";
+
+export interface Column {
+  readonly title?: string;
+  readonly align?: "left" | "right";
+  /** Which part of a long cell goes first where the terminal is too narrow; columns without it keep their width. */
+  readonly cut?: "middle" | "end";
+}
+
+/** A cell is plain text; `style` colours it after padding, so that colours never count as width. */
+export type Cell = string | { readonly text: string; readonly style: (text: string) => string };
+
+export interface TableOptions {
+  /** Terminal cells a line may take; unlimited where absent, as when the output is no terminal. */
+  readonly width?: number | undefined;
+  readonly indent?: number;
+  readonly styleTitle?: (text: string) => string;
+}
+
+const GAP = "  ";
+/** A cut column still shows this much of its cells. */
+const LEAST = 12;
+
+/** Aligned lines, without a trailing newline; titles only where a column has one. */
+export function renderTable(
+  columns: readonly Column[],
+  rows: readonly (readonly Cell[])[],
+  options: TableOptions = {},
+): string {
+  const indent = " ".repeat(options.indent ?? 0);
+  const titled = columns.some((column) => column.title !== undefined);
+  const titles: Cell[] = columns.map((column) => ({
+    text: column.title ?? "",
+    style: options.styleTitle ?? ((text) => text),
+  }));
+  const all = titled ? [titles, ...rows] : rows;
+  const widths = fitWidths(
+    columns,
+    naturalWidths(columns, all),
+    (options.width ?? Number.POSITIVE_INFINITY) - indent.length,
+  );
+  return all.map((row) => indent + renderRow(columns, row, widths)).join("\n");
+}
+
+function naturalWidths(columns: readonly Column[], rows: readonly (readonly Cell[])[]): number[] {
+  const widths = columns.map(() => 0);
+  for (const row of rows) {
+    for (let i = 0; i < columns.length; i++) {
+      const width = textWidth(cellText(row[i] ?? ""));
+      if (width > (widths[i] as number)) widths[i] = width;
+    }
+  }
+  return widths;
+}
+
+/** Takes what is too wide from the columns that may be cut, the widest first. */
+function fitWidths(columns: readonly Column[], widths: readonly number[], available: number): number[] {
+  const fitted = [...widths];
+  let excess = fitted.reduce((sum, width) => sum + width, GAP.length * (columns.length - 1)) - available;
+  while (excess > 0) {
+    const widest = columns.reduce(
+      (best, column, i) => (column.cut !== undefined && (fitted[i] ?? 0) > (fitted[best] ?? 0) ? i : best),
+      -1,
+    );
+    if (widest < 0 || (fitted[widest] as number) <= LEAST) break;
+    fitted[widest] = (fitted[widest] as number) - 1;
+    excess--;
+  }
+  return fitted;
+}
+
+function renderRow(columns: readonly Column[], row: readonly Cell[], widths: readonly number[]): string {
+  const cells = columns.map((column, i) => {
+    const cell = row[i] ?? "";
+    const width = widths[i] as number;
+    const text = column.cut === "end" ? cutEnd(cellText(cell), width) : cutMiddle(cellText(cell), width);
+    const last = i === columns.length - 1;
+    const padded = column.align === "right" ? padStart(text, width) : last ? text : padEnd(text, width);
+    return typeof cell === "string" ? padded : cell.style(padded);
+  });
+  return cells.join(GAP).trimEnd();
+}
+
+function cellText(cell: Cell): string {
+  return typeof cell === "string" ? cell : cell.text;
+}

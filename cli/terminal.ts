@@ -1,0 +1,79 @@
+import { writeSync } from "node:fs";
+import { isatty } from "node:tty";
+import type { Bytes } from "../src/base/bytes.ts";
+
+const STDOUT = 1;
+const STDERR = 2;
+/** Where a terminal does not say how wide it is. */
+const DEFAULT_COLUMNS = 80;
+
+/** The reader of our output went away (`tare ls … | head`): no error, only the end. */
+export class BrokenPipe extends Error {
+  override readonly name = "BrokenPipe";
+}
+
+/** Standard output and standard error. */
+export interface Terminal {
+  readonly outIsTerminal: boolean;
+  readonly errIsTerminal: boolean;
+  /** Cells of a line; meaningful only where the stream is a terminal. */
+  readonly columns: number;
+  /** Resolves when the reader has taken the text or bytes. Throws BrokenPipe. */
+  writeOut(content: string | Bytes): Promise<void>;
+  /** Talk: at once, errors ignored, as there is nobody left to tell. */
+  writeErr(text: string): void;
+}
+
+/** Checks file descriptors, not process.stdout, which costs start-up time and is rarely needed. */
+export function processTerminal(env: Readonly<Record<string, string | undefined>>): Terminal {
+  return {
+    outIsTerminal: isatty(STDOUT),
+    errIsTerminal: isatty(STDERR),
+    get columns() {
+      const stream = isatty(STDOUT) ? process.stdout : isatty(STDERR) ? process.stderr : undefined;
+      return stream?.columns || Number(env["COLUMNS"]) || DEFAULT_COLUMNS;
+    },
+    writeOut: (content) => (typeof content === "string" ? writeText(content) : writeStream(content)),
+    writeErr: (text) => {
+      try {
+        writeSync(STDERR, text);
+      } catch {
+        // A closed or full standard error takes no talk.
+      }
+    },
+  };
+}
+
+/** Small output goes straight to the descriptor; a pipe that is full takes the rest as a stream does. */
+async function writeText(text: string): Promise<void> {
+  let rest = Buffer.from(text);
+  while (rest.byteLength > 0) {
+    try {
+      rest = rest.subarray(writeSync(STDOUT, rest));
+    } catch (error) {
+      if (isErrno(error, "EPIPE")) throw new BrokenPipe();
+      if (!isErrno(error, "EAGAIN")) throw error;
+      return writeStream(rest);
+    }
+  }
+}
+
+let isGuarded = false;
+
+function writeStream(bytes: Uint8Array): Promise<void> {
+  if (!isGuarded) {
+    isGuarded = true;
+    // Every write hears of its failure through its callback; without a listener Node would throw it as well.
+    process.stdout.on("error", () => undefined);
+  }
+  return new Promise((resolve, reject) => {
+    process.stdout.write(bytes, (error) => {
+      if (error) reject(isErrno(error, "EPIPE") ? new BrokenPipe() : error);
+      else resolve();
+    });
+  });
+}
+
+function isErrno(error: unknown, errno: string): boolean {
+  return error instanceof Error && "code" in error && error.code === errno;
+}

@@ -1,0 +1,26 @@
+import { describe, expect, test } from "vitest";
+import { sourceContract } from "../../test/contracts/source-contract.ts";
+import { blobSource } from "./blob.ts";
+
+sourceContract("blob", async (bytes) => ({ source: blobSource(new Blob([bytes])) }));
+
+describe("blobSource()", () => {
+  test("takes the name of a File as its label", () => {
+    const file = Object.assign(new Blob([]), { name: "model.gguf" });
+    expect(blobSource(file).label).toBe("model.gguf");
+    expect(blobSource(new Blob([])).label).toBe("blob");
+    expect(blobSource(file, "other").label).toBe("other");
+  });
+  test("has a descriptor that workers can use", () => {
+    const blob = new Blob(["x"]);
+    expect(blobSource(blob).descriptor).toEqual({ kind: "blob", blob });
+  });
+  test("reports a file that was changed on disk", async () => {
+    const broken = {
+      size: 10,
+      slice: () => ({ arrayBuffer: () => Promise.reject(new DOMException("gone", "NotReadableError")) }),
+    } as unknown as Blob;
+    const read = blobSource(broken).read(2, 3);
+    await expect(read).rejects.toMatchObject({ name: "SourceError", code: "source/changed", at: { offset: 2 } });
+  });
+});

@@ -1,0 +1,197 @@
+import type { ErrorCatalog } from "../base/errors.ts";
+
+/** Errors of Sources, Sinks and Resolvers that have nothing to do with the web: files, buffers, names. */
+const PLACE_ERRORS = {
+  "source/not-found": {
+    what: "There is no file of this name, or the folder to write it to is missing.",
+    why: "The path or URL is misspelt, or the file was moved or never downloaded.",
+    fix: "Check the spelling; for a file of a set, get the missing part.",
+  },
+  "source/forbidden": {
+    what: "The system does not let this user read or write the file.",
+    why: "Its permissions, or those of its folder, or a read-only file system stand in the way.",
+    fix: "Change the permissions, or run the command as the owner of the file.",
+  },
+  "source/is-directory": {
+    what: "A folder was named where a file is needed.",
+    why: "Only files hold bytes.",
+    fix: "Name a file in that folder.",
+  },
+  "source/not-a-file": {
+    what: "A file of a set is a device, pipe or socket.",
+    why: "Reading it could block for ever, and no real part of a model is one.",
+    fix: "Put a regular file in its place.",
+  },
+  "source/truncated": {
+    what: "The file ended before the length it had when it was opened.",
+    why: "Another program shortened or rewrote it meanwhile.",
+    fix: "Wait until that program is done, then run the command again.",
+  },
+  "source/changed": {
+    what: "The file is not the one that was opened at first.",
+    why: "It was written to or replaced meanwhile; mixing two versions would give nonsense.",
+    fix: "Run the command again, or choose the file again.",
+  },
+  "source/no-space": {
+    what: "The disk is full, or a quota is used up.",
+    why: "The output needs more room than there is. What was there before is unchanged.",
+    fix: "Free some space or write to another disk.",
+  },
+  "source/io": {
+    what: "The system reported an error while reading or writing.",
+    why: "Failing disks, lost network mounts and too many open files show up like this.",
+    fix: "Read the reason in the message; copy the file elsewhere if the disk is suspect.",
+  },
+  "source/closed": {
+    what: "A source was used after it was closed.",
+    why: "Closing releases the file or connection; this is a mistake in the calling program.",
+    fix: "Close a container only when its tensors are no longer needed.",
+  },
+  "source/out-of-range": {
+    what: "A read lies outside the file.",
+    why: "The file is shorter than its own headers claim, or the caller miscalculated.",
+    fix: "Check that the file is complete; get another copy.",
+  },
+  "source/resolver.escape": {
+    what: "A file refers to a name outside its own folder, or to a name that is not safe on every system.",
+    why: "Names inside files are chosen by whoever made them; following them could read or overwrite anything.",
+    fix: "Do not trust the file. If it is yours, keep all its parts in one folder.",
+  },
+  "usage/exists": {
+    what: "The output exists already.",
+    why: "Nothing is overwritten unless you say so.",
+    fix: "Choose another name, or pass --force.",
+  },
+  "usage/not-a-file": {
+    what: "The output is a device, pipe or socket.",
+    why: "Outputs appear under their name all at once, by a rename that would remove the device.",
+    fix: "Name a regular file.",
+  },
+  "usage/buffer-length": {
+    what: "A buffer of another length than the read was passed.",
+    why: "Reads never fill a buffer in part; this is a mistake in the calling program.",
+    fix: "Pass a buffer of exactly the length that is read.",
+  },
+  "usage/sink.done": {
+    what: "A sink was written to after commit or abort.",
+    why: "Its file has its final name already, or is gone; this is a mistake in the calling program.",
+    fix: "Open a new sink.",
+  },
+  "usage/sink.range": {
+    what: "Bytes that were neither reserved nor appended were to be filled.",
+    why: "It would leave a hole in the file; this is a mistake in the calling program.",
+    fix: "Reserve the room first.",
+  },
+  "limit/buffer": {
+    what: "A single read is longer than any buffer of this system.",
+    why: "Runtimes limit buffers to a few gigabytes.",
+    fix: "Read in pieces, or stream.",
+  },
+  "limit/spool": {
+    what: "A pipe or device delivered more bytes than may be kept in a temporary copy.",
+    why: "Formats need random access, so such inputs are copied first; some of them never end.",
+    fix: "Save the data to a file and name that file.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of files on web servers. */
+const HTTP_ERRORS = {
+  "source/http.changed": {
+    what: "The file on the server was replaced while it was read.",
+    why: "Its ETag, date or length differ between two replies; bytes of two versions are never mixed.",
+    fix: "Open it again. If it happens every time, servers behind one name hold different files.",
+  },
+  "source/http.forbidden": {
+    what: "The server refuses access (401 or 403).",
+    why: "The file is private or gated, or the token is missing, wrong or expired.",
+    fix: "Set HF_TOKEN or pass --header-file; on a hub, accept the model's terms first.",
+  },
+  "source/http.busy": {
+    what: "The server asked to come back later, or failed, after all retries (408, 429, 5xx).",
+    why: "It is overloaded or limits how often one client may ask.",
+    fix: "Try again later.",
+  },
+  "source/http.status": {
+    what: "The server answered with a status that is neither the file nor a known failure.",
+    why: "The URL belongs to something other than a file, or a proxy intervened.",
+    fix: "Open the URL in a browser and see what it says.",
+  },
+  "source/http.network": {
+    what: "The connection broke, after all retries.",
+    why: "The network is unreliable, or in a browser the server does not allow this page (CORS).",
+    fix: "Try again; download the file first if the line is bad.",
+  },
+  "source/http.unreachable": {
+    what: "No connection to the server can be made.",
+    why: "Its name does not exist, or nothing listens at that address.",
+    fix: "Check the address, the port and the network.",
+  },
+  "source/http.timeout": {
+    what: "The server was silent for too long, after all retries.",
+    why: "It hangs, or something in between drops the traffic.",
+    fix: "Try again later, or raise the timeout.",
+  },
+  "source/http.range": {
+    what: "The server sent another part of the file than was asked for.",
+    why: "It, or a proxy in between, mishandles range requests.",
+    fix: "Download the file first, then open the copy.",
+  },
+  "source/http.range-ignored": {
+    what: "The server sent the whole file where it had sent ranges before.",
+    why: "Several servers stand behind one name, or a proxy drops the Range header.",
+    fix: "Try again; download the file first if it persists.",
+  },
+  "source/http.length": {
+    what: "A reply had more or fewer bytes than it promised, after all retries.",
+    why: "Connections that break without a word look like this.",
+    fix: "Try again; download the file first if it persists.",
+  },
+  "source/http.encoding": {
+    what: "The server sent the file compressed, although plain bytes were asked for.",
+    why: "Offsets count bytes of the file, so a compressed range is of no use.",
+    fix: "Turn off compression for this file on the server, or download it first.",
+  },
+  "source/http.redirect": {
+    what: "A redirect was not followed.",
+    why: "It goes in a circle, from https to http, to something other than http, or into a private network.",
+    fix: "Name the final address yourself if you trust it.",
+  },
+  "source/http.proxy": {
+    what: "The proxy refused to make the connection.",
+    why: "It wants a password, or does not allow this server.",
+    fix: "Check HTTPS_PROXY and HTTP_PROXY, or add the server to NO_PROXY.",
+  },
+  "source/http.tls": {
+    what: "The server's certificate is not trusted.",
+    why: "It is self-signed, expired or for another name, or someone listens in.",
+    fix: "Name your own certificate authority with NODE_EXTRA_CA_CERTS.",
+  },
+  "usage/http.url": {
+    what: "The address is not an http or https URL.",
+    why: "Other schemes are not supported here.",
+    fix: "Write the whole address, beginning with https://.",
+  },
+  "usage/http.header": {
+    what: "A header holds characters that HTTP forbids.",
+    why: "Line breaks in a header could smuggle in a second request.",
+    fix: "Remove the line break or the unusual character.",
+  },
+  "usage/http.proxy": {
+    what: "A proxy variable of the environment cannot be used.",
+    why: "It is not a URL, or its scheme is not http, https or socks5.",
+    fix: "Correct or unset HTTPS_PROXY, HTTP_PROXY or ALL_PROXY.",
+  },
+  "limit/http.memory": {
+    what: "The server does not tell the length of the file, and it is too long to keep in memory.",
+    why: "Without a length there is no random access.",
+    fix: "Download the file first, then open the copy.",
+  },
+  "limit/http.discard": {
+    what: "The server ignores ranges, and too much would have to be received only to be dropped.",
+    why: "Every read would transfer all bytes before it.",
+    fix: "Download the file first, then open the copy.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Every code thrown by src/bytes and by the file and HTTP parts of src/platform/node. */
+export const BYTES_ERRORS = { ...PLACE_ERRORS, ...HTTP_ERRORS } as const satisfies ErrorCatalog;

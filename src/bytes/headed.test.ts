@@ -1,0 +1,41 @@
+import { describe, expect, test } from "vitest";
+import { drain, patternBytes, sourceContract } from "../../test/contracts/source-contract.ts";
+import { countingSource } from "../../test/support/counting-source.ts";
+import { withHead } from "./headed.ts";
+import { memorySource } from "./memory.ts";
+
+sourceContract("headed", async (bytes) => ({
+  source: withHead(memorySource(bytes), bytes.slice(0, 262_144)),
+}));
+sourceContract("headed, everything in the head", async (bytes) => ({
+  source: withHead(memorySource(bytes), bytes.slice()),
+}));
+sourceContract("headed, empty head", async (bytes) => ({ source: withHead(memorySource(bytes), new Uint8Array(0)) }));
+
+describe("withHead()", () => {
+  const make = () => {
+    const bytes = patternBytes(1000);
+    const below = countingSource(memorySource(bytes));
+    return { below, source: withHead(below, bytes.slice(0, 100)) };
+  };
+  test("reads inside the head cost nothing", async () => {
+    const { below, source } = make();
+    await source.read(0, 100);
+    await source.read(99, 1, { into: new Uint8Array(1) });
+    await drain(source, 10, { byteLength: 90 });
+    expect(below.calls).toEqual([]);
+  });
+  test("a read that goes beyond fetches only the rest", async () => {
+    const { below, source } = make();
+    await source.read(90, 30);
+    await drain(source, 50, { byteLength: 60 });
+    expect(below.calls).toEqual([
+      { kind: "read", offset: 100, byteLength: 20 },
+      { kind: "stream", offset: 100, byteLength: 10 },
+    ]);
+  });
+  test("ignores a head that is longer than the source", async () => {
+    const source = withHead(memorySource(Uint8Array.of(1, 2)), Uint8Array.of(1, 2, 3));
+    await expect(source.read(0, 3)).rejects.toMatchObject({ code: "source/out-of-range" });
+  });
+});

@@ -1,0 +1,147 @@
+import type { Bytes } from "../base/bytes.ts";
+import { isTareError } from "../base/errors.ts";
+import { networkError, timeoutError } from "./http-errors.ts";
+import type { HttpRequest, HttpResponse, HttpTransport } from "./http-transport.ts";
+
+/** What every request for one file has in common. */
+export interface HttpTarget {
+  readonly url: string;
+  readonly label: string;
+  readonly transport: HttpTransport;
+  /** The caller's own, names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Longest silence: before the reply begins, and between two pieces of its body. */
+  readonly timeoutMs: number;
+}
+
+export interface ExchangeOptions {
+  readonly method?: HttpRequest["method"];
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Any of them ends the exchange. */
+  readonly signals: readonly (AbortSignal | undefined)[];
+}
+
+/** Sends a request and waits for the head of the reply. Whoever gets it reads the body or cancels. */
+export async function startExchange(target: HttpTarget, options: ExchangeOptions): Promise<Exchange> {
+  const stop = new AbortController();
+  const unlink = linkSignals(stop, options.signals);
+  const watch = new Watch(target.timeoutMs, () => stop.abort(timeoutError(target.label, target.timeoutMs)));
+  watch.start();
+  try {
+    const response = await target.transport.request({
+      url: target.url,
+      method: options.method ?? "GET",
+      // Ranges count bytes of the encoded body, so a compressed reply would be of no use.
+      headers: { "accept-encoding": "identity", ...target.headers, ...options.headers },
+      signal: stop.signal,
+    });
+    watch.pause();
+    return new Exchange(response, { label: target.label, stop, unlink, watch });
+  } catch (error) {
+    watch.end();
+    unlink();
+    throw explain(error, stop.signal, target.label);
+  }
+}
+
+interface ExchangeParts {
+  readonly label: string;
+  readonly stop: AbortController;
+  readonly unlink: () => void;
+  readonly watch: Watch;
+}
+
+/** A reply whose body is still on its way. */
+export class Exchange {
+  readonly response: HttpResponse;
+  readonly #parts: ExchangeParts;
+
+  constructor(response: HttpResponse, parts: ExchangeParts) {
+    this.response = response;
+    this.#parts = parts;
+  }
+
+  /** The body in order; ends the exchange when it is through, fails or is left early. */
+  async *body(): AsyncGenerator<Bytes> {
+    const { label, stop, watch } = this.#parts;
+    try {
+      watch.start();
+      for await (const piece of this.response.body) {
+        watch.pause();
+        stop.signal.throwIfAborted();
+        yield piece;
+        watch.start();
+      }
+    } catch (error) {
+      throw explain(error, stop.signal, label);
+    } finally {
+      this.cancel();
+    }
+  }
+
+  /** Lets go of the connection; allowed at any time and twice. */
+  cancel(): void {
+    const { unlink, watch } = this.#parts;
+    watch.end();
+    unlink();
+    this.response.cancel();
+  }
+}
+
+/** Our own reason for stopping wins over what the transport makes of it. */
+function explain(error: unknown, signal: AbortSignal, label: string): unknown {
+  if (signal.aborted) return signal.reason;
+  return isTareError(error) ? error : networkError(label, error);
+}
+
+function linkSignals(stop: AbortController, signals: ExchangeOptions["signals"]): () => void {
+  const undo: (() => void)[] = [];
+  for (const signal of signals) {
+    if (signal === undefined) continue;
+    signal.throwIfAborted();
+    const onAbort = (): void => stop.abort(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    undo.push(() => signal.removeEventListener("abort", onAbort));
+  }
+  return () => {
+    for (const action of undo) action();
+  };
+}
+
+/** A timer that can be restarted for every piece of a body without arming a new one each time. */
+class Watch {
+  readonly #milliseconds: number;
+  readonly #onSilence: () => void;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #deadline = Number.POSITIVE_INFINITY;
+
+  constructor(milliseconds: number, onSilence: () => void) {
+    this.#milliseconds = milliseconds;
+    this.#onSilence = onSilence;
+  }
+
+  start(): void {
+    this.#deadline = performance.now() + this.#milliseconds;
+    this.#timer ??= setTimeout(() => this.#look(), this.#milliseconds);
+  }
+
+  /** While the consumer is busy, the server is not to blame. */
+  pause(): void {
+    this.#deadline = Number.POSITIVE_INFINITY;
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.pause();
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    const left = this.#deadline - performance.now();
+    if (left === Number.POSITIVE_INFINITY) return;
+    // Timers may fire a little early.
+    if (left > 1) this.#timer = setTimeout(() => this.#look(), left);
+    else this.#onSilence();
+  }
+}

@@ -1,0 +1,27 @@
+import { describe, expect, test } from "vitest";
+import { sinkContract } from "../../test/contracts/sink-contract.ts";
+import { memoryOutput, memorySink } from "./memory-sink.ts";
+
+sinkContract("memory", async () => {
+  const sink = memorySink();
+  return { sink, published: async () => sink.published, leftovers: async () => [] };
+});
+
+describe("memoryOutput()", () => {
+  test("shows files by name once they are committed", async () => {
+    const output = memoryOutput("model.gguf");
+    const sink = await output.create("sub/part.bin");
+    await sink.append(Uint8Array.of(1, 2));
+    expect(output.files.size).toBe(0);
+    await sink.commit();
+    expect([...output.files]).toEqual([["sub/part.bin", Uint8Array.of(1, 2)]]);
+  });
+  test("refuses names that lead out and names that are taken", async () => {
+    const output = memoryOutput("x");
+    await expect(output.create("../x")).rejects.toMatchObject({ code: "source/resolver.escape" });
+    const [first, second] = [await output.create("x"), await output.create("x")];
+    await first.commit();
+    await expect(second.commit()).rejects.toMatchObject({ code: "usage/exists" });
+    await expect(output.create("x")).rejects.toMatchObject({ code: "usage/exists" });
+  });
+});

@@ -1,0 +1,73 @@
+import { sliceSource } from "../../bytes/slice.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { Metadata } from "../../model/metadata.ts";
+import { type Model, type Part, TensorIndex } from "../../model/model.ts";
+import { Tensor, type TensorReader } from "../../model/tensor.ts";
+import type { GgufHeader } from "./read-header.ts";
+import { swappedSource } from "./swapped-source.ts";
+
+/** One file with its header read. */
+export interface GgufFile {
+  readonly source: Source;
+  readonly header: GgufHeader;
+}
+
+export interface GgufContent {
+  /** In order; the first one has the metadata. */
+  readonly files: readonly [GgufFile, ...GgufFile[]];
+  /** What describes the model, without the keys that describe its files. */
+  readonly metadata: Metadata;
+  readonly warnings: readonly Finding[];
+}
+
+/** An opened GGUF file, or a set of split files as one model. Owns the sources. */
+export class GgufModel implements Model {
+  readonly kind = "model";
+  readonly format = "gguf";
+  readonly version: string;
+  readonly files: readonly [GgufFile, ...GgufFile[]];
+  readonly parts: readonly Part[];
+  readonly metadata: Metadata;
+  readonly tensors: readonly Tensor[];
+  readonly warnings: readonly Finding[];
+  readonly facts: readonly (readonly [string, string])[];
+  readonly #index: TensorIndex;
+
+  constructor({ files, metadata, warnings }: GgufContent) {
+    const [first] = files;
+    this.files = files;
+    this.version = String(first.header.version);
+    this.parts = files.map(({ source }) => ({ label: source.label, byteLength: source.byteLength, source }));
+    this.metadata = metadata;
+    this.tensors = files.flatMap((file) => fileTensors(file, files.length > 1 ? file.source.label : undefined));
+    this.warnings = [...files.flatMap(({ header }) => header.warnings), ...warnings];
+    this.facts = factsOf(files);
+    this.#index = new TensorIndex(this.tensors, first.source.label);
+  }
+
+  tensor(name: string): Tensor {
+    return this.#index.get(name);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.files.map(({ source }) => source.close()));
+  }
+}
+
+function fileTensors({ source, header }: GgufFile, label: string | undefined): Tensor[] {
+  const { dataStart, byteOrder, infos } = header;
+  const stored = (tensor: Tensor): Source => sliceSource(source, tensor.offset, tensor.byteLength);
+  const reader: TensorReader =
+    byteOrder === "little" ? { source: stored } : { source: (tensor) => swappedSource(stored(tensor), tensor) };
+  return infos.map(({ name, dtype, shape, byteLength, offset }) => {
+    return new Tensor({ name, dtype, shape, byteLength, offset: dataStart + offset, file: label }, reader);
+  });
+}
+
+function factsOf([{ header }, ...others]: readonly [GgufFile, ...GgufFile[]]): (readonly [string, string])[] {
+  const facts: (readonly [string, string])[] = [["alignment", `${header.alignment} bytes`]];
+  if (header.byteOrder === "big") facts.push(["byte order", "big-endian"]);
+  if (others.length > 0) facts.push(["parts", String(others.length + 1)]);
+  return facts;
+}

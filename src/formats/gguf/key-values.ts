@@ -1,0 +1,110 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import { checkLimit } from "../../base/limits.ts";
+import { decodeUtf8, printable } from "../../base/text.ts";
+import type { Finding } from "../../model/finding.ts";
+import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
+import type { HeaderWindow } from "./header-window.ts";
+import type { GgufLimits } from "./limits.ts";
+import { swapValue } from "./swapped-value.ts";
+import { ValueWalk } from "./value-walk.ts";
+import { decodeValue } from "./values.ts";
+
+/** Where one key and its value lie in the file. */
+export interface KeyValueExtent {
+  readonly key: string;
+  /** Offset of the key's length. */
+  readonly offset: number;
+  /** Offset of the value's type id. */
+  readonly valueOffset: number;
+  readonly end: number;
+}
+
+/** Walks over `count` pairs from `offset`, checking structure, decoding keys only. */
+export async function readKeyValues(
+  window: HeaderWindow,
+  range: { readonly offset: number; readonly count: number },
+  limits: GgufLimits,
+): Promise<KeyValueExtent[]> {
+  const extents: KeyValueExtent[] = [];
+  const keys = new Set<string>();
+  let offset = range.offset;
+  for (let i = 0; i < range.count; i++) {
+    const path = `metadata_kv[${i}]`;
+    const { key, end: valueOffset } = await readKey(window, offset, path, limits);
+    if (keys.has(key)) throw duplicateKey(window, key, offset, path);
+    keys.add(key);
+    const end = await walkValue(window, valueOffset, `${path}.value`, limits);
+    extents.push({ key, offset, valueOffset, end });
+    offset = end;
+  }
+  await window.fill(offset, 0, () => "metadata_kv");
+  return extents;
+}
+
+async function readKey(
+  window: HeaderWindow,
+  offset: number,
+  path: string,
+  limits: GgufLimits,
+): Promise<{ readonly key: string; readonly end: number }> {
+  const lengthPath = (): string => `${path}.key.len`;
+  if (offset + 8 > window.filled) await window.fill(offset, 8, lengthPath);
+  const length = window.u64(offset, lengthPath);
+  window.checkRoom(offset + 8, length, lengthPath);
+  checkLimit(
+    length,
+    limits.keyBytes,
+    "a key of so many bytes",
+    "limit/gguf.key-bytes",
+    window.at(offset, lengthPath()),
+  );
+  const end = offset + 8 + length;
+  if (end > window.filled) await window.fill(offset + 8, length, () => `${path}.key`);
+  const key = decodeUtf8(window.slice(offset + 8, end));
+  if (key !== undefined) return { key, end };
+  throw new FormatError(
+    "format/gguf.key-utf8",
+    `Cannot read GGUF metadata: ${path}.key must be valid UTF-8`,
+    window.at(offset + 8, `${path}.key`),
+  );
+}
+
+async function walkValue(window: HeaderWindow, offset: number, path: string, limits: GgufLimits): Promise<number> {
+  if (offset + 4 > window.filled) await window.fill(offset, 4, () => `${path}_type`);
+  const walk = new ValueWalk(window, { type: window.u32(offset), position: offset + 4, path }, limits);
+  for (let needed = walk.advance(); needed > 0; needed = walk.advance()) {
+    await window.fill(walk.position, needed, () => path);
+  }
+  return walk.position;
+}
+
+/** The pairs as metadata; `header` is kept by the values. */
+export function decodeKeyValues(
+  extents: readonly KeyValueExtent[],
+  header: Bytes,
+  options: { readonly littleEndian: boolean; readonly label: string },
+): Metadata {
+  const entries: MetadataEntry[] = [];
+  for (const { key, valueOffset, end } of extents) {
+    const stored = header.subarray(valueOffset, end);
+    const bytes = options.littleEndian ? stored : swapValue(stored);
+    entries.push({ key, value: decodeValue(bytes, options.label) });
+  }
+  return new Metadata(entries);
+}
+
+/** What is read although other readers refuse it. */
+export function keyWarnings(extents: readonly KeyValueExtent[], label: string): Finding[] {
+  const empty = extents.find(({ key }) => key === "");
+  if (empty === undefined) return [];
+  const message = "A metadata key is empty, which llama.cpp refuses";
+  return [{ severity: "warning", code: "format/gguf.empty-key", message, at: { source: label, offset: empty.offset } }];
+}
+
+function duplicateKey(window: HeaderWindow, key: string, offset: number, path: string): FormatError {
+  const message = `Cannot read GGUF metadata: the key "${printable(key)}" occurs twice`;
+  return new FormatError("format/gguf.duplicate-key", message, window.at(offset, `${path}.key`), {
+    hint: "Readers disagree on which value counts; write the file again with one of them",
+  });
+}

@@ -1,0 +1,63 @@
+import { resolveLimits } from "../../base/limits.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
+import { type GgufFile, GgufModel } from "./gguf-model.ts";
+import { GGUF_LIMITS, type GgufLimits } from "./limits.ts";
+import { readHeader } from "./read-header.ts";
+import {
+  checkSet,
+  readSiblings,
+  type SplitFacts,
+  siblingNames,
+  siblingWarnings,
+  splitFacts,
+  withoutSplitKeys,
+} from "./split.ts";
+
+/**
+ * Reads the header, never the weights: one read of 256 KiB and, for longer headers, one stream. The first part of
+ * a split set brings the others along, where a resolver can reach them.
+ */
+export async function openGguf(source: Source, context: OpenContext): Promise<GgufModel> {
+  const limits = resolveLimits("gguf", GGUF_LIMITS, context.limits);
+  const file: GgufFile = { source, header: await readHeader(source, limits, context.signal) };
+  const { metadata } = file.header;
+  const split = splitFacts(metadata);
+  if (split === undefined) return new GgufModel({ files: [file], metadata, warnings: [] });
+  const names = split.no === 0 ? siblingNames(context.resolver?.name ?? "", split.count) : undefined;
+  if (names === undefined || context.resolver === undefined) {
+    return new GgufModel({ files: [file], metadata, warnings: [lonePart(file, split)] });
+  }
+  return openSet(file, split, { names, resolver: context.resolver, limits, signal: context.signal });
+}
+
+async function openSet(
+  first: GgufFile,
+  split: SplitFacts,
+  options: Parameters<typeof readSiblings>[1] & { readonly limits: GgufLimits },
+): Promise<GgufModel> {
+  const siblings = await readSiblings(first, options);
+  try {
+    checkSet([first, ...siblings], split);
+  } catch (error) {
+    await Promise.allSettled(siblings.map(({ source }) => source.close()));
+    throw error;
+  }
+  return new GgufModel({
+    files: [first, ...siblings],
+    metadata: withoutSplitKeys(first.header.metadata),
+    warnings: siblingWarnings(siblings),
+  });
+}
+
+function lonePart({ source, header }: GgufFile, { no, count, tensorCount }: SplitFacts): Finding {
+  const share = tensorCount === undefined ? "" : ` (${header.infos.length} of ${tensorCount} tensors)`;
+  return {
+    severity: "warning",
+    code: "format/gguf.lone-part",
+    message: `This is part ${no + 1} of ${count}, opened alone${share}`,
+    at: { source: source.label, path: "split.no" },
+    hint: "Open the first part, named like model-00001-of-00003.gguf, with the others beside it",
+  };
+}

@@ -1,0 +1,187 @@
+import { UsageError } from "../../base/errors.ts";
+import { alignUp, isPowerOfTwo } from "../../base/integers.ts";
+import { findOverlap } from "../../bytes/extents.ts";
+import type { Output } from "../../bytes/sink.ts";
+import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
+import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
+import { splitChain } from "../../model/origin.ts";
+import { type Piece, type PlannedFile, writeFiles } from "../../model/pieces.ts";
+import { headerPieces, type PlacedTensor } from "./header-pieces.ts";
+import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT } from "./layout.ts";
+import { GGUF_LIMITS } from "./limits.ts";
+import { type GgufFacts, linkFacts, parseFacts, restoreSplitKeys, takeSplitKeys } from "./origin-facts.ts";
+import { alignmentOf, planEntries } from "./planned-metadata.ts";
+import { baseName, partName } from "./split.ts";
+import { planTensors, type StoredTensor } from "./stored-tensors.ts";
+
+/** A write with every byte but the tensors' own decided. */
+export interface GgufPlan extends WritePlan {
+  readonly files: readonly PlannedFile[];
+}
+
+/** `split.count` is stored as u16. */
+const MAX_SHARDS = 0xffff;
+
+/** Plans one file, or a set of split files where `maxShardBytes` asks for it. Pure. */
+export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan {
+  const { own, keep } = splitChain(content.chain, "gguf");
+  const facts = parseFacts(own);
+  // Older links of our own have nothing left to say once this file is written.
+  const chain = keep.filter(({ format }) => format !== "gguf");
+  const metadata = withAlignment(restoreSplitKeys(content.metadata, facts), options.align);
+  const alignment = alignmentOf(metadata.get(ALIGNMENT_KEY)) ?? DEFAULT_ALIGNMENT;
+  const { stored, carried, disguised, leftOut } = planTensors(content.tensors);
+  const shards = cutShards(stored, alignment, options.maxShardBytes);
+  const kept = { chain, tensors: carried, originIndex: facts.originIndex };
+  const files =
+    shards.length > 1
+      ? planSet(shards, metadata, { facts, kept, alignment, name: options.name })
+      : [planFile(options.name, { facts, entries: planEntries(metadata, kept), stored, alignment })];
+  // What a GGUF file had to disguise already is no loss when it becomes a GGUF file again.
+  const losses = content.chain[0]?.format === "gguf" ? leftOut : [...disguised, ...leftOut];
+  return {
+    files,
+    primary: files[0]?.name ?? options.name,
+    losses,
+    notes: planNotes(content, own?.["byteOrder"] === "big"),
+  };
+}
+
+/** Writes what `planGguf` planned. */
+export function writeGguf(plan: GgufPlan, output: Output, context: WriteContext): Promise<void> {
+  return writeFiles(plan.files, output, context);
+}
+
+function withAlignment(metadata: Metadata, align: number | undefined): Metadata {
+  if (align === undefined) return metadata;
+  if (!isPowerOfTwo(align) || align > GGUF_LIMITS.alignment.default) {
+    const message = `Cannot align GGUF data to ${align} bytes: must be a power of two from 1 to ${GGUF_LIMITS.alignment.default}`;
+    throw new UsageError("usage/gguf.align", message, { source: "align" });
+  }
+  return metadata.with(ALIGNMENT_KEY, { type: "u32", value: align });
+}
+
+/** Consecutive tensors per file; one that is larger than the size has a file to itself. */
+function cutShards(
+  stored: readonly StoredTensor[],
+  alignment: number,
+  maxBytes: number | undefined,
+): readonly (readonly StoredTensor[])[] {
+  if (maxBytes === undefined) return [stored];
+  const shards: StoredTensor[][] = [];
+  let room = -1;
+  for (const item of stored) {
+    const byteLength = alignUp(item.tensor.byteLength, alignment);
+    if (shards.length === 0 || byteLength > room) {
+      shards.push([]);
+      room = maxBytes;
+    }
+    shards.at(-1)?.push(item);
+    room -= byteLength;
+  }
+  if (shards.length <= MAX_SHARDS) return shards.length === 0 ? [stored] : shards;
+  const message = `Cannot split into ${shards.length} files: must be at most ${MAX_SHARDS}`;
+  throw new UsageError("usage/gguf.shards", message, { source: "max-size" }, { hint: "Choose a larger shard size" });
+}
+
+interface SetContent {
+  readonly facts: GgufFacts;
+  readonly kept: Parameters<typeof planEntries>[1];
+  readonly alignment: number;
+  readonly name: string;
+}
+
+/** Parts as llama-gguf-split makes them: all metadata in the first, each with its place in the set at the end. */
+function planSet(shards: readonly (readonly StoredTensor[])[], whole: Metadata, set: SetContent): PlannedFile[] {
+  const { kept, alignment } = set;
+  const [metadata, facts] = takeSplitKeys(whole, set.facts);
+  const link = linkFacts(facts);
+  const chain = link === undefined ? kept.chain : [{ format: "gguf", facts: link }, ...kept.chain];
+  const entries = planEntries(metadata, { ...kept, chain });
+  // A part's own layout follows its own general.alignment, which llama-gguf-split forgets in later parts.
+  const alignmentEntry = entries.filter(({ key }) => key === ALIGNMENT_KEY);
+  const tensorCount = shards.reduce((sum, shard) => sum + shard.length, 0);
+  const base = baseName(set.name);
+  return shards.map((stored, no) => {
+    const place = splitEntries(no, shards.length, tensorCount);
+    const own = [...(no === 0 ? entries : alignmentEntry), ...place];
+    const name = partName(base, no, shards.length);
+    return planFile(name, { facts: { version: facts.version }, entries: own, stored, alignment });
+  });
+}
+
+function splitEntries(no: number, count: number, tensorCount: number): MetadataEntry[] {
+  return [
+    { key: "split.no", value: { type: "u16", value: no } },
+    { key: "split.tensors.count", value: { type: "i32", value: tensorCount } },
+    { key: "split.count", value: { type: "u16", value: count } },
+  ];
+}
+
+interface FileContent {
+  readonly facts: GgufFacts;
+  readonly entries: readonly MetadataEntry[];
+  readonly stored: readonly StoredTensor[];
+  readonly alignment: number;
+}
+
+function planFile(name: string, { facts, entries, stored, alignment }: FileContent): PlannedFile {
+  const tensors = placeTensors(stored, alignment, facts.offsets);
+  const header = headerPieces({ version: facts.version, entries, tensors });
+  const dataStart = tensors.length === 0 ? header.byteLength : alignUp(header.byteLength, alignment);
+  const pieces: Piece[] = [...header.pieces, { kind: "zeros", byteLength: dataStart - header.byteLength }];
+  let position = 0;
+  for (const { tensor, offset } of [...tensors].sort((a, b) => a.offset - b.offset)) {
+    pieces.push({ kind: "zeros", byteLength: offset - position });
+    pieces.push({ kind: "tensor", tensor });
+    position = offset + tensor.byteLength;
+  }
+  // Writers pad behind the last tensor, too, and even where there is none.
+  const padding = alignUp(dataStart + position, alignment) - dataStart - position;
+  const { tail } = facts;
+  const unpadded = tail !== undefined && tail.dataBytes === position && tail.byteLength < padding;
+  const tailBytes = unpadded ? tail.byteLength : padding;
+  pieces.push({ kind: "zeros", byteLength: tailBytes });
+  const byteLength = dataStart + position + tailBytes;
+  return { name, byteLength, pieces: pieces.filter((piece) => piece.kind !== "zeros" || piece.byteLength > 0) };
+}
+
+/** Packed in order; where the file had other offsets, and they still fit, those. */
+function placeTensors(
+  stored: readonly StoredTensor[],
+  alignment: number,
+  offsets: readonly number[] | undefined,
+): readonly PlacedTensor[] {
+  if (offsets?.length === stored.length && offsets.every((offset) => offset % alignment === 0)) {
+    const placed = stored.map((item, i) => ({ ...item, offset: offsets[i] as number }));
+    const extents = placed.map(({ offset, tensor }) => ({ offset, byteLength: tensor.byteLength }));
+    if (findOverlap(extents) === undefined && !hasWideGap(extents, alignment)) return placed;
+  }
+  let position = 0;
+  return stored.map((item) => {
+    const offset = position;
+    position = alignUp(offset + item.tensor.byteLength, alignment);
+    return { ...item, offset };
+  });
+}
+
+/** Tensors that were removed leave holes which nobody wants back; a hole of an eighth is no longer layout. */
+function hasWideGap(
+  extents: readonly { readonly offset: number; readonly byteLength: number }[],
+  alignment: number,
+): boolean {
+  const used = extents.reduce((sum, { byteLength }) => sum + alignUp(byteLength, alignment), 0);
+  const end = extents.reduce((most, { offset, byteLength }) => Math.max(most, offset + byteLength), 0);
+  return end > used * 1.125 + 64 * alignment;
+}
+
+function planNotes(content: ModelContent, wasBigEndian: boolean): string[] {
+  const notes: string[] = [];
+  if (content.tensors.length > 0 && content.metadata.get(ARCHITECTURE_KEY) === undefined) {
+    notes.push(
+      "No tokenizer and no hyper-parameters are in this file, so llama.cpp will not run it; tare and other readers of tensors will",
+    );
+  }
+  if (wasBigEndian) notes.push("The file was big-endian; this one is little-endian");
+  return notes;
+}

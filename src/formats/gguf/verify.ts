@@ -1,0 +1,85 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { findInvalidUtf8, printable } from "../../base/text.ts";
+import { planBatches } from "../../bytes/extents.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { VerifyContext } from "../../model/format.ts";
+import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
+import type { GgufFile, GgufModel } from "./gguf-model.ts";
+import { paddingSections } from "./sections.ts";
+
+/** One read for paddings that lie close together, such as those between small tensors. */
+const BATCH = { maxGap: 64 << 10, maxBytes: 1 << 20 } as const;
+
+/**
+ * What opening did not look at. GGUF has no checksums: structure is checked on opening, and what remains are the
+ * strings and booleans of the metadata (control) and the padding (full).
+ */
+export async function* verifyGguf(model: GgufModel, context: VerifyContext): AsyncGenerator<Finding> {
+  context.count("files", model.files.length);
+  context.count("tensors", model.tensors.length);
+  context.count("keys", model.metadata.size);
+  if (context.level === "quick") return;
+  const [first] = model.files;
+  for (const entry of first.header.metadata) yield* verifyEntry(entry, first);
+  for (const { header } of model.files) context.count("bytes", header.headerEnd);
+  if (context.level !== "full") return;
+  for (const [part, file] of model.files.entries()) yield* verifyPadding(file, part, context);
+}
+
+function* verifyEntry({ key, value }: MetadataEntry, { source, header }: GgufFile): Generator<Finding> {
+  const offset = header.keyValues.find((extent) => extent.key === key)?.valueOffset;
+  const at = { source: source.label, ...(offset === undefined ? {} : { offset }), path: key };
+  const { badText, oddBools } = countFaults(value);
+  if (badText > 0) {
+    const what = value.type === "array" ? `${badText} of ${value.length} strings are` : "the string is";
+    const message = `Metadata "${printable(key)}": ${what} not valid UTF-8; the bytes are kept`;
+    yield { severity: "warning", code: "format/gguf.string-utf8", message, at, name: key };
+  }
+  if (oddBools > 0) {
+    const message = `Metadata "${printable(key)}": a boolean must be stored as 0 or 1, found another byte`;
+    yield { severity: "note", code: "format/gguf.bool", message, at, name: key };
+  }
+}
+
+interface Faults {
+  badText: number;
+  oddBools: number;
+}
+
+/** Long arrays are looked at a few thousand elements at a time, so that a vocabulary is never all decoded at once. */
+const ARRAY_STEP = 4096;
+
+function countFaults(value: MetadataValue, faults: Faults = { badText: 0, oddBools: 0 }): Faults {
+  if (value.type === "string" && value.raw !== undefined && findInvalidUtf8(value.raw) >= 0) faults.badText++;
+  if (value.encoded !== undefined) faults.oddBools += countOddBools(value, value.encoded.bytes);
+  if (value.type !== "array" || (value.elementType !== "string" && value.elementType !== "array")) return faults;
+  for (let start = 0; start < value.length; start += ARRAY_STEP) {
+    for (const item of value.slice(start, start + ARRAY_STEP)) countFaults(item, faults);
+  }
+  return faults;
+}
+
+/** A scalar follows its type id (4 bytes), the elements of an array its type id, element type and count (16). */
+function countOddBools(value: MetadataValue, encoded: Bytes): number {
+  if (value.type === "bool") return (encoded[4] as number) > 1 ? 1 : 0;
+  if (value.type !== "array" || value.elementType !== "bool") return 0;
+  return encoded.subarray(16).reduce((count, byte) => count + (byte > 1 ? 1 : 0), 0);
+}
+
+async function* verifyPadding(file: GgufFile, part: number, context: VerifyContext): AsyncGenerator<Finding> {
+  const { source } = file;
+  const sections = [...paddingSections(file, part)].sort((a, b) => a.offset - b.offset);
+  for (const batch of planBatches(sections, BATCH)) {
+    const bytes = await source.read(batch.offset, batch.byteLength, { signal: context.signal });
+    context.onProgress?.(batch.byteLength);
+    for (const { offset, byteLength } of batch.members) {
+      context.count("bytes", byteLength);
+      const start = offset - batch.offset;
+      const found = bytes.subarray(start, start + byteLength).findIndex((byte) => byte !== 0);
+      if (found < 0) continue;
+      const message = `Padding must be zero, found 0x${(bytes[start + found] as number).toString(16).padStart(2, "0")}`;
+      const at = { source: source.label, offset: offset + found, path: "tensor_data" };
+      yield { severity: "note", code: "format/gguf.padding", message, at };
+    }
+  }
+}

@@ -1,0 +1,160 @@
+import { LimitError, UnsupportedError } from "../../base/errors.ts";
+import { checkedMultiply, MAX_OFFSET } from "../../base/integers.ts";
+import { checkLimit } from "../../base/limits.ts";
+import { countElements } from "../../model/dtype.ts";
+import type { Shape } from "../../model/shape.ts";
+import type { JsonScanner } from "../../struct/json-scanner.ts";
+import { type DTypeRow, dtypeRow, SAFETENSORS_DTYPES } from "./dtypes.ts";
+import type { HeaderErrors } from "./header-errors.ts";
+import type { ScannedEntry } from "./standard-entry.ts";
+
+const FIELDS: readonly string[] = ["dtype", "shape", "data_offsets"];
+const QUOTE = 0x22;
+const OPEN_BRACKET = 0x5b;
+const OPEN_BRACE = 0x7b;
+
+/**
+ * Any legal JSON for a tensor entry: fields in any order, unknown fields, whitespace and escapes, and the array of
+ * the three values that the reference implementation's derived parser takes as well.
+ */
+export class GeneralEntryReader {
+  readonly #scanner: JsonScanner;
+  readonly #errors: HeaderErrors;
+  readonly #maxDimensions: number;
+
+  constructor(scanner: JsonScanner, errors: HeaderErrors, maxDimensions: number) {
+    this.#scanner = scanner;
+    this.#errors = errors;
+    this.#maxDimensions = maxDimensions;
+  }
+
+  /** Reads the entry at the scanner's position. */
+  read(name: string, into: ScannedEntry): void {
+    const scanner = this.#scanner;
+    const start = scanner.position;
+    let seen = 0;
+    if (scanner.peek() === OPEN_BRACE) {
+      scanner.readObject((key, keyIndex) => {
+        const field = FIELDS.indexOf(key);
+        if (field < 0) return scanner.skipValue();
+        if ((seen & (1 << field)) !== 0) throw this.#errors.duplicate(name, keyIndex, key);
+        seen |= 1 << field;
+        this.#readField(name, field, into);
+      });
+    } else if (scanner.peek() === OPEN_BRACKET) {
+      scanner.readArray((field) => {
+        if (field >= FIELDS.length) throw this.#errors.schema(name, scanner.position, "must have exactly 3 items");
+        seen |= 1 << field;
+        this.#readField(name, field, into);
+      });
+    } else {
+      throw this.#errors.schema(name, start, `must be an object, found ${scanner.found()}`);
+    }
+    const missing = FIELDS.find((_, field) => (seen & (1 << field)) === 0);
+    if (missing !== undefined) throw this.#errors.schema(name, start, `must have the field "${missing}", found none`);
+    this.#count(name, start, into);
+  }
+
+  #count(name: string, start: number, into: ScannedEntry): void {
+    let count = 1;
+    let overflows = false;
+    for (const dimension of into.shape) {
+      count *= dimension;
+      // A zero further on does not mend a product that has left the exact integers before it.
+      overflows ||= count > MAX_OFFSET;
+    }
+    if (overflows || count * into.row.bits > MAX_OFFSET) {
+      const at = this.#errors.at(name, start, "shape");
+      checkedMultiply(countElements(into.shape, at), into.row.bits, at);
+    }
+    into.elementCount = count;
+  }
+
+  #readField(name: string, field: number, into: ScannedEntry): void {
+    if (field === 0) into.row = this.#readDType(name);
+    else if (field === 1) into.shape = this.#readShape(name);
+    else this.#readOffsets(name, into);
+  }
+
+  #readDType(name: string): DTypeRow {
+    const scanner = this.#scanner;
+    const start = scanner.position;
+    let text: string;
+    if (scanner.peek() === QUOTE) text = scanner.readString();
+    else if (scanner.peek() === OPEN_BRACE) text = this.#readDTypeObject(name);
+    else throw this.#errors.schema(name, start, `must be a string, found ${scanner.found()}`, "dtype");
+    const row = dtypeRow(text);
+    if (row !== undefined) return row;
+    const message = `Cannot read SafeTensors header: dtype must be one the format knows, found ${JSON.stringify(text.slice(0, 64))}`;
+    throw new UnsupportedError("unsupported/safetensors.dtype", message, this.#errors.at(name, start, "dtype"), {
+      hint: `Known are ${SAFETENSORS_DTYPES.join(", ")}`,
+    });
+  }
+
+  /** `{"F32": null}`: the reference implementation's parser takes this spelling of an enumeration too. */
+  #readDTypeObject(name: string): string {
+    const scanner = this.#scanner;
+    const start = scanner.position;
+    let text: string | undefined;
+    const wrong = () => this.#errors.schema(name, start, "must be a string, found an object", "dtype");
+    scanner.readObject((key) => {
+      if (text !== undefined || !scanner.readLiteral("null")) throw wrong();
+      text = key;
+    });
+    if (text === undefined) throw wrong();
+    return text;
+  }
+
+  #readShape(name: string): Shape {
+    this.#expectArray(name, "shape");
+    const dimensions: number[] = [];
+    this.#scanner.readArray((item) => {
+      if (item >= this.#maxDimensions) {
+        const at = this.#errors.at(name, this.#scanner.position, "shape");
+        checkLimit(item + 1, this.#maxDimensions, "dimensions of a tensor", "limit/safetensors.dimensions", at);
+      }
+      dimensions.push(this.#readInteger(name, "shape", item));
+    });
+    return dimensions;
+  }
+
+  #readOffsets(name: string, into: ScannedEntry): void {
+    const start = this.#scanner.position;
+    this.#expectArray(name, "data_offsets");
+    let count = 0;
+    this.#scanner.readArray((item) => {
+      const value = this.#readInteger(name, "data_offsets", item);
+      if (item === 0) into.begin = value;
+      else into.end = value;
+      count++;
+      if (count > 2) throw this.#errors.schema(name, start, "must be 2 offsets, found more", "data_offsets");
+    });
+    if (count !== 2) throw this.#errors.schema(name, start, `must be 2 offsets, found ${count}`, "data_offsets");
+  }
+
+  #expectArray(name: string, field: string): void {
+    const scanner = this.#scanner;
+    if (scanner.peek() === OPEN_BRACKET) return;
+    throw this.#errors.schema(name, scanner.position, `must be an array, found ${scanner.found()}`, field);
+  }
+
+  #readInteger(name: string, field: string, item: number): number {
+    const scanner = this.#scanner;
+    const start = scanner.position;
+    const code = scanner.peek();
+    const path = () => `${field}[${item}]`;
+    if (!(code === 0x2d || (code >= 0x30 && code <= 0x39))) {
+      throw this.#errors.schema(name, start, `must be an unsigned integer, found ${scanner.found()}`, path());
+    }
+    const text = scanner.readNumber();
+    if (code === 0x2d || /[^0-9]/.test(text)) {
+      throw this.#errors.schema(name, start, `must be an unsigned integer, found ${text.slice(0, 32)}`, path());
+    }
+    const value = Number(text);
+    if (value <= MAX_OFFSET) return value;
+    const message = `Cannot use ${text.slice(0, 32)} as an offset or length: the highest is 2^53 - 1`;
+    throw new LimitError("limit/integer", message, this.#errors.at(name, start, path()), {
+      hint: "The field is damaged, or the file was crafted to break readers",
+    });
+  }
+}

@@ -1,0 +1,195 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import { checkedAdd, MAX_OFFSET } from "../../base/integers.ts";
+import type { Limits } from "../../base/limits.ts";
+import { decodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
+import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { Tensor, type TensorReader } from "../../model/tensor.ts";
+import { JsonScanner } from "../../struct/json-scanner.ts";
+import { type DTypeRow, dtypeRow } from "./dtypes.ts";
+import { GeneralEntryReader } from "./general-entry.ts";
+import { HeaderErrors } from "./header-errors.ts";
+import type { SAFETENSORS_LIMITS } from "./limits.ts";
+import { type ScannedEntry, StandardEntryScanner } from "./standard-entry.ts";
+
+/** Bytes of the length field before the header. */
+export const LENGTH_BYTES = 8;
+/** The one key that names no tensor. */
+export const METADATA_KEY = "__metadata__";
+
+export type SafetensorsLimits = Limits<typeof SAFETENSORS_LIMITS>;
+
+/** Where a header comes from and what bounds it. */
+export interface HeaderContext {
+  /** Label of the file. */
+  readonly source: string;
+  readonly limits: SafetensorsLimits;
+  /** Gives the tensors their bytes. */
+  readonly reader: TensorReader;
+  /** For `tensor.file`, in sets. */
+  readonly file?: string | undefined;
+}
+
+/** A parsed header. Offsets are absolute already; whether tensors touch and fill the file is `checkLayout`'s question. */
+export interface Header {
+  readonly text: string;
+  /** Offset in the file of the tensor data. */
+  readonly dataStart: number;
+  /** Index after the root's closing brace; the rest is padding. */
+  readonly jsonEnd: number;
+  /** In the order of the header. */
+  readonly tensors: readonly Tensor[];
+  readonly byName: Map<string, Tensor>;
+  /** Index in `text` of each tensor's key. */
+  readonly keyIndexes: readonly number[];
+  readonly metadata: readonly MetadataEntry[];
+  /** How `__metadata__` is given: an empty object and null both mean no entries. */
+  readonly metadataForm: "absent" | "null" | "object";
+  /** Locations for errors found later. */
+  readonly scanner: JsonScanner;
+}
+
+/** Parses header bytes: the JSON, its schema, and each tensor's size against its range. */
+export function parseHeader(bytes: Bytes, context: HeaderContext): Header {
+  const text = decodeUtf8(bytes);
+  if (text === undefined) {
+    throw new FormatError("format/safetensors.utf8", "Cannot read SafeTensors header: must be UTF-8", {
+      source: context.source,
+      offset: LENGTH_BYTES + findInvalidUtf8(bytes),
+    });
+  }
+  return parseHeaderText(text, LENGTH_BYTES + bytes.byteLength, context);
+}
+
+/** The same for text; `dataStart` is where the tensor data begins in the file. */
+export function parseHeaderText(text: string, dataStart: number, context: HeaderContext): Header {
+  return new HeaderParser(text, dataStart, context).parse();
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const SPACE = 0x20;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+
+class HeaderParser {
+  readonly #scanner: JsonScanner;
+  readonly #errors: HeaderErrors;
+  readonly #standard: StandardEntryScanner;
+  readonly #general: GeneralEntryReader;
+  readonly #dataStart: number;
+  readonly #context: HeaderContext;
+  readonly #tensors: Tensor[] = [];
+  readonly #byName = new Map<string, Tensor>();
+  readonly #keyIndexes: number[] = [];
+  readonly #entry: ScannedEntry = { row: dtypeRow("U8") as DTypeRow, shape: [], elementCount: 1, begin: 0, end: 0 };
+  #metadata: MetadataEntry[] = [];
+  #metadataForm: Header["metadataForm"] = "absent";
+
+  constructor(text: string, dataStart: number, context: HeaderContext) {
+    const place = { source: context.source, offset: LENGTH_BYTES, what: "SafeTensors header" };
+    this.#scanner = new JsonScanner(text, place);
+    this.#errors = new HeaderErrors(this.#scanner);
+    this.#standard = new StandardEntryScanner(text, context.limits.dimensions);
+    this.#general = new GeneralEntryReader(this.#scanner, this.#errors, context.limits.dimensions);
+    this.#dataStart = dataStart;
+    this.#context = context;
+  }
+
+  parse(): Header {
+    const scanner = this.#scanner;
+    scanner.skipSpace();
+    // serde's words for a root of another type are "invalid type"; here any other value is a syntax error too.
+    scanner.readObject((key, keyIndex) => {
+      if (key === METADATA_KEY) this.#readMetadata(keyIndex);
+      else {
+        this.#readTensor(key, keyIndex);
+        this.#scanStandardEntries();
+      }
+    });
+    const jsonEnd = scanner.position;
+    scanner.expectEnd();
+    return {
+      text: scanner.text,
+      dataStart: this.#dataStart,
+      jsonEnd,
+      tensors: this.#tensors,
+      byName: this.#byName,
+      keyIndexes: this.#keyIndexes,
+      metadata: this.#metadata,
+      metadataForm: this.#metadataForm,
+      scanner,
+    };
+  }
+
+  /**
+   * As many further `,"name":{…}` in the reference writer's rendering as there are. Stops before whatever is
+   * rendered otherwise, or wrong, and leaves it to the general path.
+   */
+  #scanStandardEntries(): void {
+    const scanner = this.#scanner;
+    const text = scanner.text;
+    for (;;) {
+      if (text.charCodeAt(scanner.position) !== COMMA) return;
+      const keyIndex = scanner.position + (text.charCodeAt(scanner.position + 1) === SPACE ? 2 : 1);
+      if (text.charCodeAt(keyIndex) !== QUOTE) return;
+      let i = keyIndex + 1;
+      let code = text.charCodeAt(i);
+      while (code >= SPACE && code !== QUOTE && code !== BACKSLASH) code = text.charCodeAt(++i);
+      if (code !== QUOTE || text.charCodeAt(i + 1) !== COLON) return;
+      const end = this.#standard.scan(text.charCodeAt(i + 2) === SPACE ? i + 3 : i + 2, this.#entry);
+      if (end < 0) return;
+      const name = text.slice(keyIndex + 1, i);
+      if (name === METADATA_KEY) return;
+      this.#add(name, keyIndex);
+      scanner.position = end;
+    }
+  }
+
+  #readTensor(name: string, keyIndex: number): void {
+    const end = this.#standard.scan(this.#scanner.position, this.#entry);
+    if (end >= 0) this.#scanner.position = end;
+    else this.#general.read(name, this.#entry);
+    this.#add(name, keyIndex);
+  }
+
+  /** Checks the scanned entry on its own and keeps it. */
+  #add(name: string, keyIndex: number): void {
+    const { row, shape, elementCount, begin, end } = this.#entry;
+    const bits = elementCount * row.bits;
+    const byteLength = end - begin;
+    if (byteLength * 8 !== bits || byteLength < 0) throw this.#errors.size(name, keyIndex, this.#entry);
+    const offset = this.#dataStart + begin;
+    if (this.#dataStart + end > MAX_OFFSET) {
+      checkedAdd(this.#dataStart, end, this.#errors.at(name, keyIndex, "data_offsets"));
+    }
+    const { file, reader } = this.#context;
+    const tensor = new Tensor({ name, dtype: row.dtype, shape, byteLength, offset, file }, reader);
+    this.#byName.set(name, tensor);
+    if (this.#byName.size === this.#tensors.length) throw this.#errors.duplicate(name, keyIndex);
+    this.#tensors.push(tensor);
+    this.#keyIndexes.push(keyIndex);
+  }
+
+  #readMetadata(keyIndex: number): void {
+    const scanner = this.#scanner;
+    if (this.#metadataForm !== "absent") throw this.#errors.duplicate(METADATA_KEY, keyIndex);
+    this.#metadataForm = scanner.readLiteral("null") ? "null" : "object";
+    if (this.#metadataForm === "null") return;
+    const at = scanner.position;
+    if (scanner.peek() !== 0x7b)
+      throw this.#errors.schema(METADATA_KEY, at, `must be an object, found ${scanner.found()}`);
+    const keys = new Set<string>();
+    const entries: MetadataEntry[] = [];
+    scanner.readObject((key, index) => {
+      if (keys.has(key)) throw this.#errors.duplicate(METADATA_KEY, index, JSON.stringify(key));
+      keys.add(key);
+      if (scanner.peek() !== QUOTE) {
+        const path = `must hold strings only, found ${scanner.found()} at ${JSON.stringify(key)}`;
+        throw this.#errors.schema(METADATA_KEY, scanner.position, path);
+      }
+      entries.push({ key, value: stringValue(scanner.readString()) });
+    });
+    this.#metadata = entries;
+  }
+}

@@ -1,0 +1,29 @@
+import { defineLimits } from "../../base/limits.ts";
+
+/** What this reader is willing to hold; overridable per open. */
+export const SAFETENSORS_LIMITS = defineLimits({
+  headerBytes: {
+    default: 100_000_000,
+    unit: "bytes",
+    reason: "The header is parsed in memory; the reference implementation refuses exactly above this",
+    provenance: "spec",
+  },
+  dimensions: {
+    default: 1024,
+    unit: "dimensions",
+    reason: "The format has no bound; array libraries stop at 64 dimensions, and nobody has a use for more",
+    provenance: "tare",
+  },
+  indexBytes: {
+    default: 100_000_000,
+    unit: "bytes",
+    reason: "The shard index is parsed in memory; it is as long as a header with as many names",
+    provenance: "tare",
+  },
+  shards: {
+    default: 100_000,
+    unit: "entries",
+    reason: "Every shard is opened; the usual file names count shards with five digits",
+    provenance: "tare",
+  },
+});

@@ -1,0 +1,221 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError, SourceError, UsageError } from "../../base/errors.ts";
+import { checkLimit } from "../../base/limits.ts";
+import { withHead } from "../../bytes/headed.ts";
+import type { Resolver } from "../../bytes/resolver.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
+import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
+import { ORIGIN_KEY } from "../../model/origin.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { decodeJsonText } from "../../struct/strict-json.ts";
+import type { Header } from "./header.ts";
+import { readHeader, readOpening, safetensorsLimits } from "./read-header.ts";
+import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
+import { locateName, parseShardIndex, type ShardIndex } from "./shard-index.ts";
+
+/** Shards whose headers are read at the same time. */
+const PARALLEL_SHARDS = 8;
+/** Index entries that follow from the tensors: facts of the set, not metadata of the model. */
+const DERIVED_KEYS: ReadonlySet<string> = new Set(["total_size", "total_parameters"]);
+
+/** Opens every shard that the index names and checks the map against them. */
+export async function openShards(source: Source, opening: Bytes, context: OpenContext): Promise<SafetensorsModel> {
+  const index = await readShardIndex(source, opening, context);
+  const { resolver } = context;
+  if (resolver === undefined) {
+    const message = "Cannot open a SafeTensors index on its own: its shards must be reachable beside it";
+    throw new UsageError(
+      "usage/safetensors.no-siblings",
+      message,
+      { source: source.label, offset: 0 },
+      {
+        hint: "Open the folder or URL that holds the shards, or one shard",
+      },
+    );
+  }
+  const shards = await openAll(index, resolver, context);
+  try {
+    return buildModel(source, index, shards);
+  } catch (error) {
+    await Promise.allSettled(shards.map((shard) => shard.source.close()));
+    throw error;
+  }
+}
+
+async function readShardIndex(source: Source, opening: Bytes, context: OpenContext): Promise<ShardIndex> {
+  const limits = safetensorsLimits(context.limits);
+  const at = { source: source.label, offset: 0 };
+  checkLimit(source.byteLength, limits.indexBytes, "SafeTensors index bytes", "limit/safetensors.index-bytes", at);
+  const bytes = await withHead(source, opening).read(0, source.byteLength, { signal: context.signal });
+  const place = { source: source.label, offset: 0, what: "SafeTensors index" };
+  return parseShardIndex(decodeJsonText(bytes, place), source.label, limits);
+}
+
+/** Opens the shards a few at a time; where one fails, those that are open are closed again. */
+async function openAll(index: ShardIndex, resolver: Resolver, context: OpenContext): Promise<SafetensorsFile[]> {
+  const opened: SafetensorsFile[] = [];
+  let next = 0;
+  let failure: { readonly error: unknown } | undefined;
+  const work = async (): Promise<void> => {
+    while (next < index.shards.length && failure === undefined) {
+      const number = next++;
+      try {
+        opened[number] = await openShard(index, number, resolver, context);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(PARALLEL_SHARDS, index.shards.length) }, work));
+  if (failure === undefined) return opened;
+  await Promise.allSettled(opened.map((shard) => shard.source.close()));
+  throw failure.error;
+}
+
+async function openShard(
+  index: ShardIndex,
+  number: number,
+  resolver: Resolver,
+  context: OpenContext,
+): Promise<SafetensorsFile> {
+  const { signal, limits } = context;
+  const name = index.shards[number] as string;
+  const source = await resolveShard(index, name, resolver, signal);
+  try {
+    const opening = await readOpening(source, signal);
+    const header = await readHeader(source, opening, { limits, signal, file: name });
+    return { source, header, part: number + 1 };
+  } catch (error) {
+    await source.close();
+    throw error;
+  }
+}
+
+async function resolveShard(
+  index: ShardIndex,
+  name: string,
+  resolver: Resolver,
+  signal: AbortSignal | undefined,
+): Promise<Source> {
+  try {
+    return await resolver.resolve(name, { signal });
+  } catch (error) {
+    if (!(error instanceof SourceError) || error.code !== "source/not-found") throw error;
+    const message = `Cannot open the shard "${name}": the index names it, but it is not there`;
+    throw new SourceError(
+      "source/not-found",
+      message,
+      locateName(index, name, "weight_map"),
+      {
+        hint: "Put every shard beside the index; an interrupted download is the usual reason",
+        cause: error,
+      },
+    );
+  }
+}
+
+function buildModel(source: Source, index: ShardIndex, shards: readonly SafetensorsFile[]): SafetensorsModel {
+  const warnings: Finding[] = [];
+  const tensors = collectTensors(index, shards, warnings);
+  checkTotalSize(index, tensors, warnings);
+  const shardParts = shards.map((shard, i) => ({
+    label: index.shards[i] as string,
+    byteLength: shard.source.byteLength,
+    source: shard.source,
+  }));
+  return new SafetensorsModel({
+    parts: [{ label: source.label, byteLength: source.byteLength, source }, ...shardParts],
+    files: shards,
+    tensors,
+    metadata: mergeMetadata(index, shards, warnings),
+    facts: [["shards", String(shards.length)], ...derivedFacts(index)],
+    warnings,
+  });
+}
+
+/** Shard by shard, in the order of their headers; the map must agree with what they hold. */
+function collectTensors(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: Finding[]): Tensor[] {
+  const tensors: Tensor[] = [];
+  shards.forEach((shard, number) => {
+    for (const tensor of shard.header.tensors) {
+      if (index.weightMap.get(tensor.name) === number) tensors.push(tensor);
+      else warnings.push(unlisted(index, tensor.name, shard));
+    }
+  });
+  if (tensors.length === index.weightMap.size) return tensors;
+  const found = new Set(tensors.map((tensor) => tensor.name));
+  for (const [name, number] of index.weightMap) {
+    if (found.has(name)) continue;
+    const message = `Cannot open SafeTensors set: tensor ${JSON.stringify(name)} must be in "${index.shards[number]}", found none there`;
+    const at = locateName(index, name, `weight_map.${JSON.stringify(name)}`);
+    throw new FormatError("format/safetensors.missing-tensor", message, at);
+  }
+  return tensors;
+}
+
+function unlisted(index: ShardIndex, name: string, shard: SafetensorsFile): Finding {
+  const mapped = index.weightMap.get(name);
+  const claim = mapped === undefined ? "not at all" : `in "${index.shards[mapped]}"`;
+  return {
+    severity: "warning",
+    code: "format/safetensors.unlisted-tensor",
+    message: `Tensor ${JSON.stringify(name)} is in this shard, but the index lists it ${claim}`,
+    at: { source: shard.source.label },
+    name,
+  };
+}
+
+function checkTotalSize(index: ShardIndex, tensors: readonly Tensor[], warnings: Finding[]): void {
+  const stated = index.metadata.find((entry) => entry.key === "total_size")?.value;
+  if (stated === undefined || !("value" in stated) || typeof stated.value !== "number") return;
+  let total = 0;
+  for (const tensor of tensors) total += tensor.byteLength;
+  if (stated.value === total) return;
+  warnings.push({
+    severity: "warning",
+    code: "format/safetensors.total-size",
+    message: `The index states a total_size of ${stated.value}, its tensors have ${total} bytes`,
+    at: { source: index.scanner.place.source, path: "metadata.total_size" },
+  });
+}
+
+/** The shards' `__metadata__` first, which sets repeat in each; then what only the index says. */
+function mergeMetadata(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: Finding[]): Metadata {
+  const entries = new Map<string, MetadataEntry>();
+  for (const shard of shards) {
+    for (const entry of shard.header.metadata) {
+      const known = entries.get(entry.key);
+      if (known === undefined) entries.set(entry.key, entry);
+      else if (textOf(known) !== textOf(entry)) warnings.push(differing(entry.key, shard));
+    }
+  }
+  for (const entry of index.metadata) {
+    if (DERIVED_KEYS.has(entry.key)) continue;
+    // What a conversion carries concerns the whole set, so the index has the last word on it.
+    if (!entries.has(entry.key) || entry.key === ORIGIN_KEY) entries.set(entry.key, entry);
+  }
+  return new Metadata([...entries.values()]);
+}
+
+function textOf(entry: MetadataEntry): string | undefined {
+  return entry.value.type === "string" ? entry.value.value : undefined;
+}
+
+function differing(key: string, shard: SafetensorsFile): Finding {
+  const header: Header = shard.header;
+  return {
+    severity: "warning",
+    code: "format/safetensors.metadata-differs",
+    message: `The shards disagree on metadata ${JSON.stringify(key)}; the first one counts`,
+    at: { source: header.scanner.place.source, path: "__metadata__" },
+  };
+}
+
+function derivedFacts(index: ShardIndex): (readonly [string, string])[] {
+  return index.metadata.flatMap(({ key, value }): (readonly [string, string])[] => {
+    if (!DERIVED_KEYS.has(key) || !("value" in value)) return [];
+    return [[key, String(value.value)]];
+  });
+}

@@ -1,0 +1,158 @@
+import { checkLimit } from "../../base/limits.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { type PackedMetadata, packMetadata } from "../../model/carry.ts";
+import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
+import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { ORIGIN_KEY, type OriginFacts, orderFor } from "../../model/origin.ts";
+import type { Piece, PlannedFile } from "../../model/pieces.ts";
+import { SAFETENSORS_LIMITS } from "./limits.ts";
+import { carriedHeader, orderTensors, renderOrigin, takeOwnFacts } from "./origin-facts.ts";
+import { groupShards, renderShardIndex, shardName, shardSetNames } from "./plan-shards.ts";
+import { encodeHeader, type MetadataForm, renderHeader } from "./render.ts";
+import { isWellFormed, type StoredTensor, storeTensors } from "./stored-tensors.ts";
+
+/** A plan whose files are known to the byte. */
+export interface SafetensorsPlan extends WritePlan {
+  readonly files: readonly PlannedFile[];
+}
+
+/** What goes into a file or a set, format decisions made. */
+interface Contents {
+  readonly stored: readonly StoredTensor[];
+  readonly native: readonly MetadataEntry[];
+  readonly facts: OriginFacts;
+  /** The text of `tare.origin`, "" for none. */
+  readonly origin: string;
+}
+
+/** Decides every byte of one file, or of a set where the data exceeds `maxShardBytes` or the name asks for an index. */
+export function planSafetensors(content: ModelContent, options: WriteOptions): SafetensorsPlan {
+  const { facts, keep } = takeOwnFacts(content.chain);
+  const { stored, carried, losses } = storeTensors(content.tensors);
+  const isSet = wantsSet(stored, options);
+  // A single file consumes its own facts; a set keeps them for the file that it will be merged into.
+  const own = isSet && Object.keys(facts).length > 0 ? [{ format: "safetensors", facts }] : [];
+  const chain = [...own, ...keep];
+  const groups = isSet ? groupShards(stored, options.maxShardBytes ?? Number.POSITIVE_INFINITY) : [stored];
+  const reordered = keep.length > 0 && facts["header"] === undefined;
+  const order = reordered ? writtenOrder(stored, groups, isSet ? {} : facts) : undefined;
+  const { native, entries } = packStrings(content.metadata, chain.length > 0 || carried.length > 0 ? "taken" : "free");
+  const origin = renderOrigin({
+    chain,
+    ...(entries === undefined ? {} : { entries }),
+    ...(carried.length === 0 ? {} : { tensors: carried }),
+    ...(order === undefined ? {} : { order }),
+  });
+  const contents: Contents = { stored, native, facts, origin };
+  const files = isSet ? planSet(contents, options) : [planFile(contents, options.name)];
+  const primary = files.at(-1)?.name ?? options.name; // the index, where there is one
+  return { files, primary, losses, notes: planNotes(carried.length, files) };
+}
+
+function wantsSet(stored: readonly StoredTensor[], { name, maxShardBytes }: WriteOptions): boolean {
+  const total = stored.reduce((sum, tensor) => sum + tensor.byteLength, 0);
+  return shardSetNames(name).index === name || total > (maxShardBytes ?? Number.POSITIVE_INFINITY);
+}
+
+/** Where the tensors of another format's file go, so that its order can come back. */
+function writtenOrder(
+  stored: readonly StoredTensor[],
+  groups: readonly (readonly StoredTensor[])[],
+  facts: OriginFacts,
+): readonly number[] | undefined {
+  const written = groups.flatMap((group) => orderTensors(group, facts));
+  return orderFor(
+    stored.map(({ name }) => name),
+    written.map(({ name }) => name),
+  );
+}
+
+/** Strings are native; numbers and booleans are legible text; everything else is carried. */
+function packStrings(metadata: Metadata, originKey: "taken" | "free"): PackedMetadata {
+  const pack = (reserved: "taken" | "free"): PackedMetadata =>
+    packMetadata(metadata, ({ key, value }) => {
+      // Somebody else's value under our key gives way where the key is needed.
+      if (!isWellFormed(key) || (reserved === "taken" && key === ORIGIN_KEY)) return "none";
+      switch (value.type) {
+        case "string":
+          return value.raw === undefined && isWellFormed(value.value) ? "native" : "none";
+        case "array":
+        case "map":
+        case "bytes":
+        case "null":
+          return "none";
+        default:
+          return "text";
+      }
+    });
+  const packed = pack(originKey);
+  return packed.entries === undefined ? packed : pack("taken");
+}
+
+function planFile(contents: Contents, name: string): PlannedFile {
+  const { stored, native, facts, origin } = contents;
+  const metadata = origin === "" ? native : [...native, { key: ORIGIN_KEY, value: stringValue(origin) }];
+  const carried = carriedHeader(facts, stored, metadata);
+  if (carried !== undefined) {
+    const places = new Map(carried.tensors.map((tensor) => [tensor.name, tensor]));
+    const offsetOf = (tensor: StoredTensor): number => places.get(tensor.name)?.offset ?? 0;
+    return buildFile(
+      name,
+      carried.text,
+      [...stored].sort((a, b) => offsetOf(a) - offsetOf(b)),
+    );
+  }
+  const ordered = orderTensors(stored, facts);
+  return buildFile(name, renderHeader(formOf(metadata, facts), ordered), ordered);
+}
+
+function formOf(metadata: readonly MetadataEntry[], facts: OriginFacts): MetadataForm {
+  if (metadata.length > 0) return metadata;
+  const form = facts["metadata"];
+  return form === "null" || form === "empty" ? form : "absent";
+}
+
+/** Shards in the standard layout, filled in the order of the content, and the index, which is committed last. */
+function planSet(contents: Contents, { name, maxShardBytes }: WriteOptions): PlannedFile[] {
+  const { stored, native, origin } = contents;
+  const { base, index } = shardSetNames(name);
+  const shards = groupShards(stored, maxShardBytes ?? Number.POSITIVE_INFINITY);
+  const form: MetadataForm = native.length > 0 ? native : "absent";
+  const weightMap: (readonly [string, string])[] = [];
+  const files = shards.map((tensors, number) => {
+    const file = shardName(base, number + 1, shards.length);
+    const ordered = orderTensors(tensors, {});
+    for (const tensor of ordered) weightMap.push([tensor.name, file]);
+    return buildFile(file, renderHeader(form, ordered), ordered);
+  });
+  const totalSize = stored.reduce((sum, tensor) => sum + tensor.byteLength, 0);
+  const bytes = encodeUtf8(renderShardIndex({ totalSize, origin, weightMap }));
+  return [...files, { name: index, byteLength: bytes.byteLength, pieces: [{ kind: "bytes", bytes }] }];
+}
+
+function buildFile(name: string, headerText: string, tensors: readonly StoredTensor[]): PlannedFile {
+  const header = encodeHeader(headerText);
+  const limit = SAFETENSORS_LIMITS.headerBytes.default;
+  // Nobody could read it: the reference implementation refuses exactly above this.
+  checkLimit(header.byteLength - 8, limit, "SafeTensors header bytes", "limit/safetensors.header-bytes", {
+    source: name,
+  });
+  const pieces: Piece[] = [{ kind: "bytes", bytes: header }];
+  let byteLength = header.byteLength;
+  for (const { tensor } of tensors) {
+    byteLength += tensor.byteLength;
+    if (tensor.byteLength > 0) pieces.push({ kind: "tensor", tensor });
+  }
+  return { name, byteLength, pieces };
+}
+
+function planNotes(carriedCount: number, files: readonly PlannedFile[]): string[] {
+  const notes: string[] = [];
+  if (carriedCount > 0) {
+    notes.push(
+      `${carriedCount} tensors of types that SafeTensors lacks are stored as U8; tare.origin says what they are`,
+    );
+  }
+  if (files.length > 1) notes.push(`${files.length - 1} shards and an index`);
+  return notes;
+}

@@ -1,0 +1,140 @@
+import { FormatError, isTareError, type Location } from "../../base/errors.ts";
+import { checkLimit } from "../../base/limits.ts";
+import { checkRelativeName } from "../../bytes/relative-name.ts";
+import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
+import { arrayValue, stringValue } from "../../model/metadata.ts";
+import { JsonScanner } from "../../struct/json-scanner.ts";
+import { type JsonNode, readNode } from "../../struct/strict-json.ts";
+import type { SafetensorsLimits } from "./header.ts";
+
+/** A parsed `*.safetensors.index.json`. */
+export interface ShardIndex {
+  /** Tensor name → number of its shard, in the order of the map. */
+  readonly weightMap: ReadonlyMap<string, number>;
+  /** File names of the shards, in the order in which the map first names them. */
+  readonly shards: readonly string[];
+  readonly metadata: readonly MetadataEntry[];
+  readonly scanner: JsonScanner;
+}
+
+/** JSON values that `metadata` may hold altogether: real ones have two or three. */
+const METADATA_VALUES = 100_000;
+
+/** Parses the index: `metadata` (any JSON object, or absent) and `weight_map` (names to file names). */
+export function parseShardIndex(text: string, source: string, limits: SafetensorsLimits): ShardIndex {
+  return new IndexParser(text, source, limits).parse();
+}
+
+/** Where the index first spells a name: the nearest thing to the line at fault, found only when something is. */
+export function locateName(index: ShardIndex, name: string, path: string): Location {
+  const found = index.scanner.text.indexOf(JSON.stringify(name));
+  return index.scanner.locate(Math.max(found, 0), path);
+}
+
+class IndexParser {
+  readonly #scanner: JsonScanner;
+  readonly #limits: SafetensorsLimits;
+  readonly #weightMap = new Map<string, number>();
+  readonly #shards: string[] = [];
+  readonly #shardNumbers = new Map<string, number>();
+  #metadata: readonly MetadataEntry[] = [];
+
+  constructor(text: string, source: string, limits: SafetensorsLimits) {
+    this.#scanner = new JsonScanner(text, { source, offset: 0, what: "SafeTensors index" });
+    this.#limits = limits;
+  }
+
+  parse(): ShardIndex {
+    const scanner = this.#scanner;
+    const keys = new Set<string>();
+    scanner.skipSpace();
+    scanner.readObject((key, keyIndex) => {
+      if (keys.has(key)) throw this.#duplicate(key, keyIndex, JSON.stringify(key));
+      keys.add(key);
+      if (key === "weight_map") this.#readWeightMap();
+      else if (key === "metadata") this.#readMetadata();
+      else scanner.skipValue();
+    });
+    scanner.expectEnd();
+    if (!keys.has("weight_map")) throw this.#error('must have the key "weight_map", found none', 0);
+    return { weightMap: this.#weightMap, shards: this.#shards, metadata: this.#metadata, scanner };
+  }
+
+  #readWeightMap(): void {
+    const scanner = this.#scanner;
+    if (scanner.peek() !== 0x7b) throw this.#error("weight_map must be an object", scanner.position, "weight_map");
+    scanner.readObject((name, keyIndex) => {
+      const path = `weight_map.${JSON.stringify(name)}`;
+      if (this.#weightMap.has(name)) throw this.#duplicate(name, keyIndex, path);
+      const index = scanner.position;
+      if (scanner.peek() !== 0x22) throw this.#error("weight_map must hold file names only", index, path);
+      this.#weightMap.set(name, this.#shardNumber(scanner.readString(), index, path));
+    });
+  }
+
+  #shardNumber(file: string, index: number, path: string): number {
+    const known = this.#shardNumbers.get(file);
+    if (known !== undefined) return known;
+    const scanner = this.#scanner;
+    try {
+      checkRelativeName(file, { source: scanner.place.source });
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      // The check costs nothing where it passes; the location is counted only here.
+      checkRelativeName(file, scanner.locate(index, path));
+    }
+    const number = this.#shards.push(file) - 1;
+    this.#shardNumbers.set(file, number);
+    if (number >= this.#limits.shards) {
+      const at = scanner.locate(index, path);
+      checkLimit(number + 1, this.#limits.shards, "shards of a SafeTensors index", "limit/safetensors.shards", at);
+    }
+    return number;
+  }
+
+  #readMetadata(): void {
+    const index = this.#scanner.position;
+    const node = readNode(this.#scanner, METADATA_VALUES);
+    if (node.type === "null") return;
+    if (node.type !== "object") throw this.#error("metadata must be an object", index, "metadata");
+    this.#metadata = node.entries.map(([key, value]) => ({ key, value: metadataValue(value) }));
+  }
+
+  #error(problem: string, index: number, path?: string): FormatError {
+    const message = `Cannot read SafeTensors index: ${problem}`;
+    return new FormatError("format/safetensors.index", message, this.#scanner.locate(index, path));
+  }
+
+  #duplicate(key: string, index: number, path: string): FormatError {
+    const message = `Cannot read SafeTensors index: keys must be unique, found ${JSON.stringify(key)} twice`;
+    return new FormatError("format/safetensors.duplicate-key", message, this.#scanner.locate(index, path));
+  }
+}
+
+/** JSON has one kind of number: whole ones become 64-bit integers, the others doubles. */
+function metadataValue(node: JsonNode): MetadataValue {
+  switch (node.type) {
+    case "null":
+      return { type: "null" };
+    case "bool":
+      return { type: "bool", value: node.value };
+    case "string":
+      return stringValue(node.value);
+    case "number":
+      return numberValue(node.text);
+    case "array":
+      return arrayValue(node.items.map(metadataValue));
+    case "object":
+      return { type: "map", entries: node.entries.map(([key, value]) => ({ key, value: metadataValue(value) })) };
+  }
+}
+
+function numberValue(text: string): MetadataValue {
+  const number = Number(text);
+  // "-0" stays a double: an integer has no negative zero.
+  if (!/^-?[0-9]{1,20}$/.test(text) || Object.is(number, -0)) return { type: "f64", value: number };
+  const exact = BigInt(text);
+  const value = Number.isSafeInteger(number) ? number : exact;
+  if (exact === BigInt.asIntN(64, exact)) return { type: "i64", value };
+  return exact === BigInt.asUintN(64, exact) ? { type: "u64", value } : { type: "f64", value: number };
+}

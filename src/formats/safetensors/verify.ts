@@ -1,0 +1,71 @@
+import { isTareError } from "../../base/errors.ts";
+import type { Container } from "../../model/container.ts";
+import { type Finding, findingFromError } from "../../model/finding.ts";
+import type { VerifyContext } from "../../model/format.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { LENGTH_BYTES } from "./header.ts";
+import { HEADER_ALIGNMENT } from "./render.ts";
+import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
+
+/**
+ * Opening has proved the structure, and the format has no checksums. What is left: the padding that writers owe,
+ * and at level "full" every byte is read once, with booleans held to their two values.
+ */
+export async function* verifySafetensors(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
+  if (!(container instanceof SafetensorsModel)) return;
+  context.count("tensors", container.tensors.length);
+  if (container.files.length !== container.parts.length) context.count("shards", container.files.length);
+  for (const file of container.files) {
+    context.count("headerBytes", file.header.dataStart - LENGTH_BYTES);
+    yield* verifyPadding(file);
+  }
+  if (context.level !== "full") return;
+  for (const tensor of container.tensors) {
+    const finding = await verifyTensor(tensor, container, context);
+    if (finding !== undefined) yield finding;
+  }
+}
+
+function* verifyPadding({ source, header }: SafetensorsFile): Generator<Finding> {
+  const length = header.dataStart - LENGTH_BYTES;
+  const rest = length % HEADER_ALIGNMENT;
+  if (rest === 0) return;
+  yield {
+    severity: "note",
+    code: "format/safetensors.header-padding",
+    message: `The header should have a multiple of ${HEADER_ALIGNMENT} bytes, found ${length}: tensor data is not aligned`,
+    at: { source: source.label, offset: 0, path: "header_length" },
+  };
+}
+
+async function verifyTensor(
+  tensor: Tensor,
+  container: SafetensorsModel,
+  context: VerifyContext,
+): Promise<Finding | undefined> {
+  const source = tensor.file ?? container.parts[0]?.label ?? tensor.name;
+  let position = 0;
+  let strange: number | undefined;
+  try {
+    for await (const piece of tensor.stream({ signal: context.signal })) {
+      if (tensor.dtype === "BOOL" && strange === undefined) {
+        const at = piece.findIndex((value) => value > 1);
+        if (at >= 0) strange = position + at;
+      }
+      position += piece.byteLength;
+      context.count("bytes", piece.byteLength);
+      context.onProgress?.(piece.byteLength);
+    }
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    return { ...findingFromError(error), name: tensor.name };
+  }
+  if (strange === undefined) return undefined;
+  return {
+    severity: "warning",
+    code: "format/safetensors.bool-value",
+    message: `Tensor ${JSON.stringify(tensor.name)} of BOOL should hold 0 and 1 only, found another value at element ${strange}`,
+    at: { source, offset: tensor.offset + strange, path: JSON.stringify(tensor.name) },
+    name: tensor.name,
+  };
+}

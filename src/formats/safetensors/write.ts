@@ -1,0 +1,10 @@
+import type { Output } from "../../bytes/sink.ts";
+import type { WriteContext, WritePlan } from "../../model/format.ts";
+import { writeFiles } from "../../model/pieces.ts";
+import type { SafetensorsPlan } from "./plan.ts";
+
+/** Writes what `planSafetensors` decided; the files appear together, an index last. */
+export async function writeSafetensors(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
+  // The plan is our own: operations hand back what `plan` gave them.
+  await writeFiles((plan as SafetensorsPlan).files, output, context);
+}

@@ -1,0 +1,58 @@
+import type { Bytes } from "./base/bytes.ts";
+import { UsageError } from "./base/errors.ts";
+import { blobSource } from "./bytes/blob.ts";
+import { type HttpOptions, httpResolver, openHttp } from "./bytes/http.ts";
+import { memorySource } from "./bytes/memory.ts";
+import type { Resolver } from "./bytes/resolver.ts";
+import type { Source } from "./bytes/source.ts";
+import type { Container } from "./model/container.ts";
+import type { Model } from "./model/model.ts";
+import { type OpenOptions, openSource, requireModel } from "./open.ts";
+
+/** What can be opened everywhere: an http(s) address, a File or Blob, bytes, or any Source. */
+export type Input = string | URL | Blob | ArrayBuffer | Bytes | Source;
+
+export interface OpenInputOptions extends OpenOptions {
+  readonly http?: Omit<HttpOptions, "signal"> | undefined;
+}
+
+/** Opens a model or an archive; only its control region is read. Close the result when done. */
+export async function open(input: Input, options: OpenInputOptions = {}): Promise<Container> {
+  const { source, resolver } = await sourceOf(input, options);
+  try {
+    const { container } = await openSource(source, { resolver, ...options });
+    return container;
+  } catch (error) {
+    await source.close();
+    throw error;
+  }
+}
+
+/** Like `open`, for callers that want tensors: an archive is refused. */
+export async function openModel(input: Input, options: OpenInputOptions = {}): Promise<Model> {
+  return requireModel(await open(input, options));
+}
+
+async function sourceOf(
+  input: Input,
+  options: OpenInputOptions,
+): Promise<{ readonly source: Source; readonly resolver?: Resolver }> {
+  if (typeof input === "string" || input instanceof URL) {
+    const url = String(input);
+    if (!/^https?:\/\//i.test(url)) {
+      throw new UsageError(
+        "usage/not-a-url",
+        `Cannot open "${url}": without a file system only http(s) addresses are text`,
+        {
+          source: url,
+        },
+        { hint: 'Paths open with: import { open } from "tare/node"' },
+      );
+    }
+    const address = (href: string): Promise<Source> => openHttp(href, { ...options.http, signal: options.signal });
+    return { source: await address(url), resolver: httpResolver(url, address) };
+  }
+  if (input instanceof Blob) return { source: blobSource(input) };
+  if (input instanceof ArrayBuffer) return { source: memorySource(new Uint8Array(input)) };
+  return { source: input instanceof Uint8Array ? memorySource(input) : input };
+}

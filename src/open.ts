@@ -1,0 +1,155 @@
+import { type Bytes, EMPTY_BYTES } from "./base/bytes.ts";
+import { type ErrorCatalog, FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
+import { encodeHex } from "./base/hex.ts";
+import type { LimitOverrides } from "./base/limits.ts";
+import { withHead } from "./bytes/headed.ts";
+import type { Resolver } from "./bytes/resolver.ts";
+import type { Source } from "./bytes/source.ts";
+import { recogniseForeign } from "./formats/foreign.ts";
+import { FORMATS } from "./formats/registry.ts";
+import type { Container } from "./model/container.ts";
+import type { Finding } from "./model/finding.ts";
+import type { Format, Head, OpenContext, Opened } from "./model/format.ts";
+import type { Model } from "./model/model.ts";
+import type { Engine } from "./primitives/engine.ts";
+import { portableEngine } from "./primitives/portable.ts";
+
+/** The opening read: enough for the whole control region of most files, small enough to cost one round trip. */
+export const OPENING_BYTES = 256 << 10;
+
+export interface OpenOptions {
+  readonly engine?: Engine | undefined;
+  readonly limits?: LimitOverrides | undefined;
+  /** Reaches the other files of a multi-file model; without it a single file opens alone. */
+  readonly resolver?: Resolver | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** File name without folder; taken from the resolver or the label where absent. */
+  readonly name?: string | undefined;
+  /** Formats to consider; all of them where absent. */
+  readonly formats?: readonly Format[] | undefined;
+}
+
+/** Sniffs the content, picks the format and opens it. Weights are not touched. */
+export async function openSource(source: Source, options: OpenOptions = {}): Promise<Opened> {
+  const at = { source: source.label };
+  if (source.byteLength === 0) {
+    throw new FormatError(
+      "format/empty",
+      "Cannot open: the file is empty (0 bytes)",
+      { ...at, offset: 0 },
+      {
+        hint: "The download or copy did not finish; get the file again",
+      },
+    );
+  }
+  const bytes = await readHead(source, options.signal);
+  const head: Head = {
+    bytes,
+    byteLength: source.byteLength,
+    name: options.name ?? options.resolver?.name ?? baseName(source.label),
+  };
+  const format = chooseFormat(head, options.formats ?? FORMATS, source.label);
+  const context: OpenContext = {
+    engine: options.engine ?? portableEngine(),
+    limits: options.limits ?? {},
+    resolver: options.resolver,
+    signal: options.signal,
+  };
+  const container = await format.open(withHead(source, bytes), context);
+  return { container, format, notes: extensionNotes(head, format, source.label) };
+}
+
+/** The container as a model; an archive is refused. */
+export function requireModel(container: Container): Model {
+  if (container.kind === "model") return container;
+  const label = container.parts[0]?.label ?? container.format;
+  throw new UsageError(
+    "usage/not-a-model",
+    "Cannot read tensors: this is an archive of files, not a model",
+    { source: label },
+    {
+      hint: "Name a file inside it: ARCHIVE::path/to/model",
+    },
+  );
+}
+
+async function readHead(source: Source, signal: AbortSignal | undefined): Promise<Bytes> {
+  const byteLength = Math.min(OPENING_BYTES, source.byteLength);
+  return byteLength === 0 ? EMPTY_BYTES : source.read(0, byteLength, { signal });
+}
+
+/** Content decides; the extension only lets a damaged file be refused by the reader it was meant for. */
+function chooseFormat(head: Head, formats: readonly Format[], label: string): Format {
+  const results = formats.map((format) => ({ format, result: format.sniff(head) }));
+  const sure = results.find(({ result }) => result === "yes");
+  if (sure !== undefined) return sure.format;
+  const foreign = recogniseForeign(head);
+  if (foreign !== undefined) {
+    const { code, what, hint } = foreign;
+    throw new UnsupportedError(code, `Cannot open: this is ${what}`, { source: label, offset: 0 }, { hint });
+  }
+  const meant = results.find(({ format, result }) => result === "possible" && hasExtension(head.name, format));
+  if (meant !== undefined) return meant.format;
+  throw new UnsupportedError(
+    "unsupported/unknown",
+    unknownMessage(head),
+    { source: label, offset: 0 },
+    {
+      hint: `tare reads ${formats.map((format) => format.name).join(", ")}`,
+    },
+  );
+}
+
+function unknownMessage(head: Head): string {
+  const shown = encodeHex(head.bytes.slice(0, 8)).replace(/(..)(?=.)/g, "$1 ");
+  return `Cannot recognise the content: ${head.byteLength} bytes that begin with ${shown}`;
+}
+
+function hasExtension(name: string, format: Format): boolean {
+  const lower = name.toLowerCase();
+  return format.extensions.some((extension) => lower.endsWith(extension));
+}
+
+function extensionNotes(head: Head, format: Format, label: string): Finding[] {
+  const claimed = FORMATS.find((other) => other !== format && hasExtension(head.name, other));
+  if (claimed === undefined || hasExtension(head.name, format)) return [];
+  const message = `Named like ${claimed.name}, but the content is ${format.name}`;
+  return [{ severity: "note", code: "format/extension", message, at: { source: label } }];
+}
+
+function baseName(label: string): string {
+  return (
+    label
+      .replace(/[?#].*$/, "")
+      .split(/[\\/]/)
+      .at(-1) ?? label
+  );
+}
+
+export const OPEN_ERRORS = {
+  "format/empty": {
+    what: "The file has no bytes at all.",
+    why: "A download or copy that was cut off at once leaves such a file.",
+    fix: "Get the file again.",
+  },
+  "format/extension": {
+    what: "The file's name suggests another format than its content.",
+    why: "Content decides which reader is used, so this is only a note.",
+    fix: "Rename the file if other tools go by the extension.",
+  },
+  "unsupported/unknown": {
+    what: "The content matches no format that tare reads, and none that it knows to name.",
+    why: "Every format is recognised by its first bytes, never by the file's extension.",
+    fix: "Check that the file is a model's weights and not cut off at the beginning.",
+  },
+  "usage/not-a-url": {
+    what: "A text was given to open() that is no http(s) address.",
+    why: "The portable library has no file system, so a path means nothing to it.",
+    fix: 'In Node, import open from "tare/node".',
+  },
+  "usage/not-a-model": {
+    what: "The command needs tensors, but the target is an archive of files.",
+    why: "A vault holds files; a model may be one of them.",
+    fix: "Name the file inside the archive: ARCHIVE::path/to/model.",
+  },
+} as const satisfies ErrorCatalog;

@@ -1,0 +1,123 @@
+import { execFileSync } from "node:child_process";
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { directoryOutput } from "./directory-output.ts";
+import { directoryResolver } from "./directory-resolver.ts";
+
+let root: string;
+let folder: string;
+let count = 0;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), "tare-directory-"));
+});
+beforeEach(async () => {
+  folder = join(root, String(count++));
+  await mkdir(folder);
+});
+afterAll(() => rm(root, { recursive: true }));
+
+const ESCAPE = { name: "SourceError", code: "source/resolver.escape" };
+
+describe("directoryResolver()", () => {
+  async function text(primary: string, name: string): Promise<string> {
+    const source = await directoryResolver(primary).resolve(name);
+    const bytes = await source.read(0, source.byteLength);
+    await source.close();
+    return new TextDecoder().decode(bytes);
+  }
+
+  test("opens siblings and files below, and names them as the user would", async () => {
+    await mkdir(join(folder, "sub"));
+    await writeFile(join(folder, "b"), "beside");
+    await writeFile(join(folder, "sub", "c"), "below");
+    const resolver = directoryResolver(join(folder, "a"));
+    expect(resolver.name).toBe("a");
+    expect(await text(join(folder, "a"), "b")).toBe("beside");
+    expect(await text(join(folder, "a"), "sub/c")).toBe("below");
+    const source = await resolver.resolve("b");
+    expect(source.label).toBe(join(folder, "b"));
+    await source.close();
+    await expect(resolver.resolve("none")).rejects.toMatchObject({ code: "source/not-found" });
+    await expect(resolver.resolve("sub")).rejects.toMatchObject({ code: "source/is-directory" });
+  });
+  test("refuses names that lead out", async () => {
+    await writeFile(join(root, "outside"), "no");
+    const resolver = directoryResolver(join(folder, "a"));
+    for (const name of ["../outside", join(root, "outside"), "sub/../../outside", "..\\outside", "C:x", "", "a\0"]) {
+      await expect(resolver.resolve(name)).rejects.toMatchObject(ESCAPE);
+    }
+  });
+  test("follows links inside the folder, refuses links that lead out", async () => {
+    await writeFile(join(root, "outside"), "no");
+    await mkdir(join(root, "elsewhere"), { recursive: true });
+    await writeFile(join(root, "elsewhere", "x"), "no");
+    await writeFile(join(folder, "a"), "primary");
+    await writeFile(join(folder, "b"), "yes");
+    await symlink("b", join(folder, "inside"));
+    await symlink("../outside", join(folder, "escape"));
+    await symlink("../elsewhere", join(folder, "dir"));
+    expect(await text(join(folder, "a"), "inside")).toBe("yes");
+    for (const name of ["escape", "dir/x"]) {
+      await expect(directoryResolver(join(folder, "a")).resolve(name)).rejects.toMatchObject(ESCAPE);
+    }
+  });
+  test("opens the layout of the Hugging Face cache, and nothing beside its blobs", async () => {
+    const [blobs, snapshot] = [join(folder, "blobs"), join(folder, "snapshots", "f00d")];
+    await mkdir(blobs);
+    await mkdir(snapshot, { recursive: true });
+    await writeFile(join(blobs, "1111"), "index");
+    await writeFile(join(blobs, "2222"), "shard");
+    await writeFile(join(folder, "private"), "no");
+    await symlink("../../blobs/1111", join(snapshot, "model.safetensors.index.json"));
+    await symlink("../../blobs/2222", join(snapshot, "model-1.safetensors"));
+    await symlink("../../private", join(snapshot, "model-2.safetensors"));
+    const primary = join(snapshot, "model.safetensors.index.json");
+    expect(await text(primary, "model-1.safetensors")).toBe("shard");
+    await expect(directoryResolver(primary).resolve("model-2.safetensors")).rejects.toMatchObject(ESCAPE);
+  });
+  test.skipIf(process.platform === "win32")("refuses a pipe, which would block", async () => {
+    execFileSync("mkfifo", [join(folder, "pipe")]);
+    const resolver = directoryResolver(join(folder, "a"));
+    await expect(resolver.resolve("pipe")).rejects.toMatchObject({ code: "source/not-a-file" });
+  });
+});
+
+describe("directoryOutput()", () => {
+  test("makes folders and files below its root", async () => {
+    const output = directoryOutput(join(folder, "new", "out"), "model.gguf", { overwrite: "refuse" });
+    expect([output.name, output.label]).toEqual(["model.gguf", join(folder, "new", "out", "model.gguf")]);
+    const sink = await output.create("parts/one.bin");
+    await sink.append(Uint8Array.of(65));
+    await sink.commit();
+    expect(await readFile(join(folder, "new", "out", "parts", "one.bin"), "utf8")).toBe("A");
+    await expect(output.create("parts/one.bin")).rejects.toMatchObject({ code: "usage/exists" });
+  });
+  test("refuses names and links that lead out, and makes nothing there", async () => {
+    await mkdir(join(root, "target"), { recursive: true });
+    await symlink("../target", join(folder, "link"));
+    const output = directoryOutput(folder, "model.gguf", { overwrite: "replace" });
+    for (const name of ["../x", "/tmp/x", "a/../../x", "nul.txt", "link/x", "link/deep/x"]) {
+      await expect(output.create(name)).rejects.toMatchObject(ESCAPE);
+    }
+    expect(await readdir(join(root, "target"))).toEqual([]);
+  });
+  test("writes through a link only where the user named it", async () => {
+    await writeFile(join(root, "victim"), "old");
+    await symlink("../victim", join(folder, "named"));
+    await symlink("../victim", join(folder, "other"));
+    const output = directoryOutput(folder, "named", { overwrite: "replace" });
+    for (const [name, text] of [
+      ["other", "1"],
+      ["named", "2"],
+    ] as const) {
+      const sink = await output.create(name);
+      await sink.append(new TextEncoder().encode(text));
+      await sink.commit();
+    }
+    expect((await lstat(join(folder, "other"))).isSymbolicLink()).toBe(false);
+    expect(await readFile(join(folder, "other"), "utf8")).toBe("1");
+    expect(await readFile(join(root, "victim"), "utf8")).toBe("2");
+  });
+});

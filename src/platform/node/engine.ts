@@ -1,0 +1,42 @@
+import { availableParallelism } from "node:os";
+import type { Engine } from "../../primitives/engine.ts";
+import { portableEngine } from "../../primitives/portable.ts";
+import { WorkerPool } from "../../workers/pool.ts";
+import { pooledEngine } from "../../workers/pooled-engine.ts";
+import { nativeEngine } from "./native-engine.ts";
+import { findWorkerEntry, spawnNodeWorker } from "./spawn-worker.ts";
+
+/** "auto" takes native parts where they are, "native" demands them all, "portable" uses none. */
+export type EngineTier = "auto" | "native" | "portable";
+
+export interface NodeEngineOptions {
+  readonly tier?: EngineTier;
+  /** Most worker threads for long ranges; 0 for none. Where absent, one for each core, up to eight. */
+  readonly workers?: number;
+}
+
+/** More cores than this wait for the disk, not for each other. */
+const MAX_WORKERS = 8;
+
+/** A thread takes some 40 ms to start; node:crypto hashes this much in that time. */
+const COLD_BYTES = 48 << 20;
+
+/**
+ * The engine for Node. Workers start once there is enough to hash, and idle ones do not keep the process alive;
+ * `close` ends them. Rejects with `unsupported/engine.native` where tier "native" lacks a part.
+ */
+export async function nodeEngine(options: NodeEngineOptions = {}): Promise<Engine> {
+  const tier = options.tier ?? "auto";
+  const base = await baseEngine(tier);
+  const size = options.workers ?? Math.min(availableParallelism(), MAX_WORKERS);
+  // A single worker would only move the work, not share it.
+  const entry = size > 1 ? findWorkerEntry() : undefined;
+  if (entry === undefined) return base;
+  const pool = new WorkerPool({ size, spawn: () => spawnNodeWorker(entry, { tier }) });
+  return pooledEngine(base, pool, { coldBytes: COLD_BYTES });
+}
+
+async function baseEngine(tier: EngineTier): Promise<Engine> {
+  if (tier === "portable") return portableEngine();
+  return nativeEngine({ missing: tier === "native" ? "refuse" : "use-portable" });
+}

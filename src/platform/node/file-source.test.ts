@@ -1,0 +1,149 @@
+import { execFileSync, spawn } from "node:child_process";
+import { appendFile, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { drain, expectBytes, patternBytes, sourceContract } from "../../../test/contracts/source-contract.ts";
+import { hasFileChanged, openFile, reopenFile } from "./file-source.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tare-file-source-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+let count = 0;
+async function write(bytes: Uint8Array): Promise<string> {
+  const path = join(folder, `${count++}.bin`);
+  await writeFile(path, bytes);
+  return path;
+}
+
+sourceContract("file", async (bytes) => ({ source: await openFile(await write(bytes)) }));
+
+describe("openFile()", () => {
+  test("reads and streams runs longer than one piece", async () => {
+    const expected = patternBytes((21 << 20) + 5);
+    const source = await openFile(await write(expected));
+    const into = new Uint8Array(expected.byteLength - 3);
+    expect(await source.read(3, into.byteLength, { into })).toBe(into);
+    expectBytes(into, expected.subarray(3));
+    expectBytes(await drain(source, 1), expected.subarray(1));
+    await source.close();
+  });
+  test("hands out buffers of their own, never views on a shared pool", async () => {
+    const source = await openFile(await write(patternBytes(100)));
+    const bytes = await source.read(10, 20);
+    expect(bytes.buffer.byteLength).toBe(20);
+    expect(Buffer.isBuffer(bytes)).toBe(false);
+    await source.close();
+  });
+  test("opens an empty file", async () => {
+    const source = await openFile(await write(new Uint8Array(0)));
+    expect(source.byteLength).toBe(0);
+    await source.close();
+  });
+  test("names what is wrong: missing, folder, no permission", async () => {
+    const missing = openFile(join(folder, "none"));
+    await expect(missing).rejects.toMatchObject({ name: "SourceError", code: "source/not-found" });
+    await expect(openFile(join(folder, "none", "below"))).rejects.toMatchObject({ code: "source/not-found" });
+    const own = await write(patternBytes(1));
+    await expect(openFile(join(own, "below"))).rejects.toMatchObject({ code: "source/not-found" });
+    await expect(openFile(folder)).rejects.toMatchObject({ code: "source/is-directory" });
+  });
+  test("reports a file that became shorter", async () => {
+    const path = await write(patternBytes(1000));
+    const source = await openFile(path);
+    await truncate(path, 600);
+    const read = source.read(500, 200);
+    await expect(read).rejects.toMatchObject({ code: "source/truncated", at: { source: path, offset: 600 } });
+    await expect(drain(source, 0)).rejects.toMatchObject({ code: "source/truncated" });
+    await source.close();
+  });
+  test("notices a change on demand", async () => {
+    const path = await write(patternBytes(10));
+    const source = await openFile(path);
+    expect(await hasFileChanged(source)).toBe(false);
+    await appendFile(path, "more");
+    expect(await hasFileChanged(source)).toBe(true);
+    await source.close();
+  });
+  test("finishes a read that runs while the source is closed", async () => {
+    const expected = patternBytes(100_000);
+    const source = await openFile(await write(expected));
+    const read = source.read(0, 100_000);
+    await source.close();
+    expectBytes(await read, expected);
+  });
+});
+
+describe("reopenFile()", () => {
+  test("opens the same file, and refuses another one", async () => {
+    const path = await write(patternBytes(10));
+    const source = await openFile(path);
+    const { descriptor } = source;
+    if (descriptor?.kind !== "file") throw new Error("a file has a descriptor");
+    const again = await reopenFile(descriptor);
+    expectBytes(await again.read(0, 10), patternBytes(10));
+    await writeFile(path, "0123456789a");
+    await expect(reopenFile(descriptor)).rejects.toMatchObject({ code: "source/changed", transient: false });
+    await Promise.all([source.close(), again.close()]);
+  });
+});
+
+describe.skipIf(process.platform === "win32")("special files", () => {
+  test("spools a pipe, and has no descriptor for it", async () => {
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const expected = patternBytes(300_000);
+    const [source] = await Promise.all([openFile(pipe), writeFile(pipe, expected)]);
+    expectBytes(await source.read(0, 300_000), expected);
+    expect(source.descriptor).toBeUndefined();
+    expect(source.label).toBe(pipe);
+    await source.close();
+  });
+  test("refuses to spool without end", async () => {
+    const open = openFile("/dev/zero", { maxSpoolBytes: 3 << 20 });
+    await expect(open).rejects.toMatchObject({ name: "LimitError", code: "limit/spool" });
+  });
+  test.skipIf(process.platform !== "linux")("reads procfs files, whose length shows as 0", async () => {
+    const source = await openFile("/proc/self/status");
+    expect(source.byteLength).toBeGreaterThan(100);
+    await source.close();
+  });
+  test("follows a link to a file", async () => {
+    const path = join(folder, "link");
+    await symlink(await write(patternBytes(5)), path);
+    const source = await openFile(path);
+    expect(source.byteLength).toBe(5);
+    await source.close();
+  });
+});
+
+const STDIN_SCRIPT = `
+  import { openStdin } from ${JSON.stringify(fileURLToPath(new URL("./file-source.ts", import.meta.url)))};
+  const source = await openStdin();
+  const bytes = await source.read(0, source.byteLength);
+  console.log(source.byteLength, bytes.reduce((a, b) => a + b, 0));
+  await source.close();
+`;
+
+describe.skipIf(process.platform === "win32")("openStdin()", () => {
+  const expected = patternBytes(200_000);
+  const answer = `200000 ${expected.reduce((a, b) => a + b, 0)}`;
+  const command = [process.execPath, "--import", "tsx", "--input-type=module", "-e", STDIN_SCRIPT] as const;
+
+  test("reads a pipe", async () => {
+    const child = spawn(command[0], command.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
+    child.stdin.end(expected);
+    let output = "";
+    for await (const piece of child.stdout) output += piece;
+    expect(output.trim()).toBe(answer);
+  });
+  test("reads a redirected file", async () => {
+    const script = `exec "$0" "$@" < "${await write(expected)}"`;
+    const output = execFileSync("sh", ["-c", script, ...command], { encoding: "utf8" });
+    expect(output.trim()).toBe(answer);
+  });
+});

@@ -1,0 +1,155 @@
+import type { BigIntStats } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Bytes } from "../../base/bytes.ts";
+import { SourceError } from "../../base/errors.ts";
+import { ReadGuard } from "../../bytes/read-guard.ts";
+import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
+import { errnoOf, fileError } from "./errors.ts";
+import { allocateBytes, allocateTarget, readFully, streamFile } from "./file-reads.ts";
+import { spoolFile, spoolStdin } from "./spool.ts";
+
+export interface OpenFileOptions {
+  /** Shown in errors and progress; the path as given where absent. */
+  readonly label?: string;
+  /** Most bytes that a pipe or device may deliver before it is refused with `limit/spool`. */
+  readonly maxSpoolBytes?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+type FileDescriptor = Extract<SourceDescriptor, { readonly kind: "file" }>;
+
+/**
+ * Opens a file for random access. Pipes, devices and files whose length the system does not know are first
+ * copied to an unlinked temporary file.
+ */
+export async function openFile(path: string, options: OpenFileOptions = {}): Promise<Source> {
+  const label = options.label ?? path;
+  const at = { source: label };
+  if (path === "/dev/stdin") return openStdin({ ...options, label });
+  options.signal?.throwIfAborted();
+  const handle = await open(path, "r").catch((error: unknown) => {
+    throw fileError(error, `Cannot open "${path}"`, at);
+  });
+  try {
+    const stats = await handle.stat({ bigint: true });
+    if (stats.isDirectory()) throw directoryError(path, label);
+    if (stats.isFile() && !(await hasHiddenBytes(handle, stats))) {
+      return new FileSource(handle, { path: resolve(path), label, stats });
+    }
+    const spooled = await spoolFile(handle, label, options);
+    await handle.close();
+    return spooledSource(spooled, label);
+  } catch (error) {
+    await handle.close();
+    throw errnoOf(error) === undefined ? error : fileError(error, `Cannot open "${path}"`, at);
+  }
+}
+
+/** Standard input as a Source: the file itself where it is redirected from one, a spooled copy otherwise. */
+export async function openStdin(options: OpenFileOptions = {}): Promise<Source> {
+  const label = options.label ?? "standard input";
+  const redirected = await open("/dev/fd/0", "r").catch(() => undefined);
+  if (redirected !== undefined) {
+    const stats = await redirected.stat({ bigint: true });
+    if (stats.isFile() && stats.size > 0n) return new FileSource(redirected, { path: undefined, label, stats });
+    await redirected.close();
+  }
+  return spooledSource(await spoolStdin(label, options), label);
+}
+
+/** Opens a file by the descriptor of another thread's Source, and refuses where it is no longer the same file. */
+export async function reopenFile(descriptor: FileDescriptor): Promise<Source> {
+  const source = await openFile(descriptor.path);
+  if (source.descriptor?.kind === "file" && source.descriptor.identity === descriptor.identity) return source;
+  await source.close();
+  throw changedError(descriptor.path);
+}
+
+/** True where the file behind the source was written to, cut or grown since it was opened. */
+export async function hasFileChanged(source: Source): Promise<boolean> {
+  return source instanceof FileSource && source.hasChanged();
+}
+
+/** Also the identity in descriptors: two files that agree in it hold the same bytes, barring malice. */
+function identityOf(stats: BigIntStats): string {
+  return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}`;
+}
+
+/** procfs and sysfs show regular files of length 0 that have content. */
+async function hasHiddenBytes(handle: FileHandle, stats: BigIntStats): Promise<boolean> {
+  if (stats.size > 0n) return false;
+  const { bytesRead } = await handle.read(allocateBytes(1), 0, 1, 0);
+  return bytesRead > 0;
+}
+
+function directoryError(path: string, label: string): SourceError {
+  const at = { source: label };
+  return new SourceError("source/is-directory", `Cannot open "${path}": it is a folder`, at, {
+    hint: "Name a file in it",
+  });
+}
+
+function changedError(label: string): SourceError {
+  const message = `Cannot read "${label}": it was changed since it was opened`;
+  return new SourceError("source/changed", message, { source: label }, { hint: "Run the command again" });
+}
+
+async function spooledSource(handle: FileHandle, label: string): Promise<Source> {
+  return new FileSource(handle, { path: undefined, label, stats: await handle.stat({ bigint: true }) });
+}
+
+interface FileFacts {
+  /** Undefined where no other thread could open the same bytes. */
+  readonly path: string | undefined;
+  readonly label: string;
+  readonly stats: BigIntStats;
+}
+
+class FileSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly descriptor: SourceDescriptor | undefined;
+  readonly #handle: FileHandle;
+  readonly #identity: string;
+  readonly #guard: ReadGuard;
+  #closing: Promise<void> | undefined;
+
+  constructor(handle: FileHandle, { path, label, stats }: FileFacts) {
+    // File systems stop at 2^63 - 1, JavaScript at 2^53 - 1: no disk holds the difference.
+    this.byteLength = Number(stats.size);
+    this.label = label;
+    this.#handle = handle;
+    this.#identity = identityOf(stats);
+    this.#guard = new ReadGuard(label, this.byteLength);
+    const identity = this.#identity;
+    this.descriptor = path === undefined ? undefined : { kind: "file", path, byteLength: this.byteLength, identity };
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    const target = options.into ?? allocateTarget(byteLength, this.label);
+    await readFully(this.#handle, target, { offset, label: this.label, signal: options.signal });
+    return target;
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = this.#guard.checkStream(offset, options);
+    const pieces = streamFile(this.#handle, { offset, byteLength, label: this.label, signal: options.signal });
+    for await (const piece of pieces) {
+      yield piece;
+      this.#guard.checkOpen();
+    }
+  }
+
+  async hasChanged(): Promise<boolean> {
+    this.#guard.checkOpen();
+    return identityOf(await this.#handle.stat({ bigint: true })) !== this.#identity;
+  }
+
+  close(): Promise<void> {
+    this.#guard.close();
+    this.#closing ??= this.#handle.close();
+    return this.#closing;
+  }
+}

@@ -1,0 +1,73 @@
+import { SourceError } from "../../base/errors.ts";
+
+interface Mapping {
+  readonly code: `source/${string}`;
+  readonly reason: string;
+  readonly hint?: string;
+  readonly transient: boolean;
+}
+
+const UNREACHABLE: Omit<Mapping, "reason"> = {
+  code: "source/http.unreachable",
+  hint: "Check the address and the network",
+  // A server that restarts refuses connections for a moment; opening gives up sooner than reading does.
+  transient: true,
+};
+
+const BROKEN: Mapping = { code: "source/http.network", reason: "the connection broke", transient: true };
+const SILENT: Mapping = { code: "source/http.timeout", reason: "the server did not answer in time", transient: true };
+
+const MAPPINGS: Readonly<Record<string, Mapping>> = {
+  ECONNREFUSED: { ...UNREACHABLE, reason: "the server refuses connections" },
+  EHOSTUNREACH: { ...UNREACHABLE, reason: "there is no way to the server" },
+  ENETUNREACH: { ...UNREACHABLE, reason: "there is no way to the server" },
+  ENOTFOUND: { ...UNREACHABLE, reason: "no server has this name", transient: false },
+  EAI_AGAIN: { ...UNREACHABLE, reason: "the name cannot be looked up right now" },
+  ECONNRESET: BROKEN,
+  EPIPE: BROKEN,
+  UND_ERR_SOCKET: BROKEN,
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: BROKEN,
+  ETIMEDOUT: SILENT,
+  UND_ERR_CONNECT_TIMEOUT: SILENT,
+  UND_ERR_HEADERS_TIMEOUT: SILENT,
+  UND_ERR_BODY_TIMEOUT: SILENT,
+};
+
+/** What undici and the system throw, as a SourceError that says whether another try can help. */
+export function transportError(error: unknown, label: string): SourceError {
+  const code = codeOf(error);
+  const mapping = MAPPINGS[code ?? ""] ?? guess(error, code);
+  const message = `Cannot reach "${label}": ${mapping.reason}`;
+  return new SourceError(
+    mapping.code,
+    message,
+    { source: label },
+    {
+      hint: mapping.hint,
+      cause: error,
+      transient: mapping.transient,
+    },
+  );
+}
+
+function guess(error: unknown, code: string | undefined): Mapping {
+  const text = error instanceof Error ? error.message : "";
+  if (/^Proxy response \((\d+)\)/.test(text)) {
+    const status = /\d+/.exec(text)?.[0];
+    const reason = `the proxy answers ${status}`;
+    return { code: "source/http.proxy", reason, hint: "Check the proxy variables", transient: false };
+  }
+  if (code !== undefined && /^(ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|ERR_SSL)/.test(code)) {
+    const hint = "Name your own authority with NODE_EXTRA_CA_CERTS=FILE";
+    return { code: "source/http.tls", reason: `its certificate is not trusted (${code})`, hint, transient: false };
+  }
+  return { ...BROKEN, reason: code === undefined ? BROKEN.reason : `the connection failed (${code})` };
+}
+
+/** Node hides the code of a connection that failed on every address inside an AggregateError or a cause. */
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if ("code" in error && typeof error.code === "string") return error.code;
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
+  return inner === undefined ? undefined : codeOf(inner);
+}

@@ -1,0 +1,70 @@
+import { createHash } from "node:crypto";
+import { crc32 } from "node:zlib";
+import type { Bytes } from "../../base/bytes.ts";
+import { UnsupportedError } from "../../base/errors.ts";
+import type { Choice } from "../../primitives/choice.ts";
+import type { DigestImplementation } from "../../primitives/digest/implementation.ts";
+import type { Engine, Hasher } from "../../primitives/engine.ts";
+import { type Accelerators, portableTable } from "../../primitives/portable.ts";
+import { tableEngine } from "../../primitives/table-engine.ts";
+
+export interface NativeOptions {
+  /** What to do where a native part does not load; "use-portable" where absent. */
+  readonly missing?: "use-portable" | "refuse";
+}
+
+/**
+ * What Node and the optional addon compute in machine code, with the portable forms behind. With `missing: "refuse"`
+ * every part is loaded now, and `unsupported/engine.native` names those that do not load.
+ */
+export async function nativeEngine(options: NativeOptions = {}): Promise<Engine> {
+  const table = portableTable({}, ACCELERATORS);
+  if (options.missing === "refuse") await checkAllNative(Object.values(table));
+  return tableEngine("native", table);
+}
+
+const ACCELERATORS: Accelerators = {
+  sha256: { tier: "native", implementation: "node:crypto", load: async () => nodeSha256 },
+  blake3: { tier: "native", implementation: "@napi-rs/blake-hash", load: loadBlake3 },
+  crc32: { tier: "native", implementation: "node:zlib", load: async () => (bytes, seed) => crc32(bytes, seed) },
+};
+
+const nodeSha256: DigestImplementation = {
+  create(): Hasher {
+    const hash = createHash("sha256");
+    return {
+      update(bytes) {
+        hash.update(bytes);
+      },
+      digest: () => new Uint8Array(hash.digest()),
+    };
+  },
+};
+
+async function loadBlake3(): Promise<DigestImplementation> {
+  const { Blake3Hasher } = await import("@napi-rs/blake-hash");
+  return {
+    create(): Hasher {
+      const hasher = new Blake3Hasher();
+      return {
+        update(bytes: Bytes) {
+          hasher.update(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+        },
+        digest: () => new Uint8Array(hasher.digestBuffer()),
+      };
+    },
+  };
+}
+
+async function checkAllNative(rows: readonly Choice<unknown>[]): Promise<void> {
+  await Promise.all(rows.map((row) => row.get()));
+  const missing = rows.filter((row) => row.tier !== "native").map((row) => row.primitive);
+  if (missing.length === 0) return;
+  const message = `Cannot use the native engine: native ${missing.join(", ")} must load and give the known answer`;
+  throw new UnsupportedError(
+    "unsupported/engine.native",
+    message,
+    { source: "engine" },
+    { hint: 'Use --engine auto, or reinstall with the optional package "@napi-rs/blake-hash"' },
+  );
+}

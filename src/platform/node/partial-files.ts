@@ -1,0 +1,112 @@
+import { randomBytes } from "node:crypto";
+import { constants, unlinkSync } from "node:fs";
+import { type FileHandle, link, lstat, open, rename, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { errnoOf } from "./errors.ts";
+
+/** Room for the name in ".NAME.tare-partial-PID-RANDOM", which file systems limit to 255 bytes. */
+const MAX_NAME_BYTES = 200;
+
+/** Every file that is being written and has not reached its final name. */
+const partials = new Set<string>();
+
+/**
+ * Removes every unfinished output at once, without waiting: for signal handlers, so that Ctrl-C leaves no
+ * half file behind. The sinks are unusable afterwards.
+ */
+export function abortAllSinks(): void {
+  for (const path of partials) {
+    try {
+      unlinkSync(path);
+    } catch {
+      // Already gone, or its folder is: there is nothing left to remove.
+    }
+  }
+  partials.clear();
+}
+
+/** The file that will be made or replaced. */
+export interface Destination {
+  readonly path: string;
+  /** Permission bits of the file to be replaced: the new one is to be as private. */
+  readonly mode?: number;
+}
+
+/** Creates the file that is written in place of `destination`, in the same folder so that a rename moves it. */
+export async function createPartial({ path: destination, mode }: Destination): Promise<PartialFile> {
+  const name = cutName(basename(destination));
+  const path = join(dirname(destination), `.${name}.tare-partial-${process.pid}-${randomBytes(6).toString("hex")}`);
+  // O_EXCL and O_NOFOLLOW: a link that somebody placed here in advance is never written through.
+  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
+  const handle = await open(path, flags, 0o666);
+  partials.add(path);
+  if (mode === undefined) return { path, handle };
+  try {
+    await handle.chmod(mode);
+    return { path, handle };
+  } catch (error) {
+    await handle.close();
+    await removePartial(path);
+    throw error;
+  }
+}
+
+interface PartialFile {
+  readonly path: string;
+  readonly handle: FileHandle;
+}
+
+export async function removePartial(path: string): Promise<void> {
+  partials.delete(path);
+  await unlink(path).catch((error: unknown) => {
+    if (errnoOf(error) !== "ENOENT") throw error;
+  });
+}
+
+/** Gives the file its final name, whatever had it before. */
+export async function publishReplacing(path: string, destination: string): Promise<void> {
+  await rename(path, destination);
+  partials.delete(path);
+}
+
+/**
+ * Gives the file its final name, or fails with EEXIST where that is taken. A hard link does this in one step;
+ * file systems without links (FAT, some network mounts) get a check and a rename.
+ */
+export async function publishExclusive(path: string, destination: string): Promise<void> {
+  try {
+    await link(path, destination);
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") throw error;
+    if (await exists(destination)) throw Object.assign(new Error("file exists"), { code: "EEXIST" });
+    await rename(path, destination);
+    partials.delete(path);
+    return;
+  }
+  await removePartial(path);
+}
+
+/** Makes a rename durable. Windows cannot open folders, and its file systems do not need it. */
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r").catch(() => undefined);
+  if (handle === undefined) return;
+  try {
+    await handle.sync();
+  } catch (error) {
+    // Some file systems (FUSE, SMB) refuse to sync a folder; the file itself is synced already.
+    if (!["EINVAL", "ENOTSUP", "EPERM", "EBADF", "EISDIR"].includes(errnoOf(error) ?? "")) throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  const stats = await lstat(path).catch(() => undefined);
+  return stats !== undefined;
+}
+
+function cutName(name: string): string {
+  let cut = name;
+  while (Buffer.byteLength(cut) > MAX_NAME_BYTES) cut = cut.slice(0, -1);
+  return cut;
+}

@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { isPrivateHost } from "./private-address.ts";
+import { findProxy } from "./proxy-environment.ts";
+
+describe("findProxy()", () => {
+  const find = (url: string, environment: Record<string, string>) => findProxy(new URL(url), environment)?.href;
+
+  test("looks at the scheme, then at all_proxy; lower case first", () => {
+    expect(find("https://x.org/", { https_proxy: "http://a:1", HTTPS_PROXY: "http://b:1" })).toBe("http://a:1/");
+    expect(find("https://x.org/", { HTTPS_PROXY: "http://b:1" })).toBe("http://b:1/");
+    expect(find("https://x.org/", { http_proxy: "http://a:1" })).toBeUndefined();
+    expect(find("http://x.org/", { HTTP_PROXY: "a:3128" })).toBe("http://a:3128/");
+    expect(find("http://x.org/", { ALL_PROXY: "socks5://a:1080" })).toBe("socks5://a:1080");
+    expect(find("http://x.org/", { http_proxy: "", all_proxy: "" })).toBeUndefined();
+  });
+  test.each([
+    ["*", true],
+    ["x.org", true],
+    [".x.org", true],
+    ["*.x.org", true],
+    ["org", true],
+    ["a.x.org:8080", true],
+    ["a.x.org:80", false],
+    ["y.org, x.org", true],
+    ["b.x.org", false],
+    ["ax.org", false],
+    ["", false],
+  ])("no_proxy %j excepts http://a.x.org:8080: %s", (list, excepted) => {
+    const found = find("http://a.x.org:8080/", { http_proxy: "http://p:1", NO_PROXY: list });
+    expect(found === undefined).toBe(excepted);
+  });
+  test("refuses what is no proxy without showing it", () => {
+    const look = () => find("http://x.org/", { http_proxy: "ftp://me:secret@a" });
+    expect(look).toThrow(expect.objectContaining({ name: "UsageError", code: "usage/http.proxy" }));
+    expect(look).toThrow(expect.objectContaining({ message: expect.not.stringContaining("secret") }));
+  });
+});
+
+describe("isPrivateHost()", () => {
+  test.each([
+    ["127.0.0.1", true],
+    ["10.1.2.3", true],
+    ["172.31.0.1", true],
+    ["172.32.0.1", false],
+    ["192.168.1.1", true],
+    ["169.254.169.254", true],
+    ["100.64.0.1", true],
+    ["0.0.0.0", true],
+    ["93.184.216.34", false],
+    ["[::1]", true],
+    ["[fe80::1]", true],
+    ["[fd00::1]", true],
+    ["[::ffff:10.0.0.1]", true],
+    ["[2606:2800:220:1::1]", false],
+  ])("%s: %s", async (host, expected) => {
+    expect(await isPrivateHost(host)).toBe(expected);
+  });
+  test("looks up names, and leaves unknown ones to the proxy", async () => {
+    expect(await isPrivateHost("a.test", async () => ["93.184.216.34", "10.0.0.1"])).toBe(true);
+    expect(await isPrivateHost("a.test", async () => ["93.184.216.34"])).toBe(false);
+    expect(await isPrivateHost("a.test", () => Promise.reject(new Error("unknown")))).toBe(false);
+  });
+});

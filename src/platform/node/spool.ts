@@ -1,0 +1,95 @@
+import { randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { type FileHandle, open, unlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Bytes } from "../../base/bytes.ts";
+import { LimitError } from "../../base/errors.ts";
+import { fileError } from "./errors.ts";
+import { allocateBytes } from "./file-reads.ts";
+
+/** Enough for any one weight file, and an end for `cat /dev/zero |`. */
+const MAX_SPOOL_BYTES = 64 * 2 ** 30;
+const COPY_BYTES = 1 << 20;
+
+export interface SpoolOptions {
+  readonly maxSpoolBytes?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Copies what a pipe, device or procfs file delivers into a temporary file that has no name any more. */
+export function spoolFile(handle: FileHandle, label: string, options: SpoolOptions): Promise<FileHandle> {
+  return spool(readToEnd(handle, label), label, options);
+}
+
+export function spoolStdin(label: string, options: SpoolOptions): Promise<FileHandle> {
+  return spool(process.stdin as AsyncIterable<Bytes>, label, options);
+}
+
+async function* readToEnd(handle: FileHandle, label: string): AsyncGenerator<Bytes> {
+  const buffer = allocateBytes(COPY_BYTES);
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, COPY_BYTES, null).catch((error: unknown) => {
+      throw fileError(error, `Cannot read "${label}"`, { source: label });
+    });
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+async function spool(pieces: AsyncIterable<Bytes>, label: string, options: SpoolOptions): Promise<FileHandle> {
+  const maxBytes = options.maxSpoolBytes ?? MAX_SPOOL_BYTES;
+  const handle = await openNameless(label);
+  try {
+    let position = 0;
+    for await (const piece of pieces) {
+      options.signal?.throwIfAborted();
+      if (position + piece.byteLength > maxBytes) throw spoolError(label, maxBytes);
+      position += await writeAll(handle, piece, { position, label });
+    }
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function openNameless(label: string): Promise<FileHandle> {
+  const path = join(tmpdir(), `tare-spool-${process.pid}-${randomBytes(8).toString("hex")}`);
+  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
+  try {
+    const handle = await open(path, flags, 0o600);
+    await unlink(path);
+    return handle;
+  } catch (error) {
+    throw fileError(error, `Cannot keep a copy of "${label}" in "${tmpdir()}"`, { source: label });
+  }
+}
+
+async function writeAll(
+  handle: FileHandle,
+  piece: Bytes,
+  { position, label }: { readonly position: number; readonly label: string },
+): Promise<number> {
+  try {
+    let done = 0;
+    while (done < piece.byteLength) {
+      done += (await handle.write(piece, done, piece.byteLength - done, position + done)).bytesWritten;
+    }
+    return done;
+  } catch (error) {
+    throw fileError(error, `Cannot keep a copy of "${label}" in "${tmpdir()}"`, { source: label });
+  }
+}
+
+function spoolError(label: string, maxBytes: number): LimitError {
+  const message = `Cannot keep a copy of "${label}": it must deliver at most ${maxBytes} bytes`;
+  return new LimitError(
+    "limit/spool",
+    message,
+    { source: label },
+    {
+      hint: "Save it to a file and name that file instead",
+    },
+  );
+}

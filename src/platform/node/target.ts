@@ -1,0 +1,46 @@
+/** What a TARGET on the command line names, before anything is opened. */
+export interface Target {
+  /** "-", a path, or a URL. */
+  readonly outer: string;
+  readonly kind: "stdin" | "path" | "http" | "other-scheme";
+  /** Paths inside archives, outermost first: "v.aerovault::models/a.gguf" has one. */
+  readonly inner: readonly string[];
+}
+
+/**
+ * `::` separates an archive from a path inside it, except within `[…]` (IPv6 hosts). The caller checks first
+ * whether a file of the literal name exists, which wins.
+ */
+export function parseTarget(text: string): Target {
+  const [outer = "", ...inner] = splitOutsideBrackets(text);
+  return { outer, kind: kindOf(outer), inner };
+}
+
+/** The whole text as a path, for when such a file exists. */
+export function literalTarget(text: string): Target {
+  return { outer: text, kind: "path", inner: [] };
+}
+
+function kindOf(outer: string): Target["kind"] {
+  if (outer === "-") return "stdin";
+  if (/^https?:\/\//i.test(outer)) return "http";
+  // Two letters at least: "c:" is a drive.
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(outer) ? "other-scheme" : "path";
+}
+
+function splitOutsideBrackets(text: string): string[] {
+  const parts: string[] = [];
+  let depth = 0;
+  let start = 0;
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "[") depth++;
+    else if (text[i] === "]" && depth > 0) depth--;
+    else if (depth === 0 && text.startsWith("::", i)) {
+      parts.push(text.slice(start, i));
+      start = i + 2;
+      i++;
+    }
+  }
+  parts.push(text.slice(start));
+  return parts;
+}

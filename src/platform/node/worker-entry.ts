@@ -1,0 +1,23 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { blobSource } from "../../bytes/blob.ts";
+import type { ServerPort, ToWorker } from "../../workers/protocol.ts";
+import { serveJobs } from "../../workers/serve.ts";
+import { nodeEngine } from "./engine.ts";
+import { reopenFile } from "./file-source.ts";
+import type { WorkerSettings } from "./spawn-worker.ts";
+
+/** The script of a worker thread: an engine without workers of its own, behind the message port. */
+
+if (parentPort !== null) {
+  const parent = parentPort;
+  const port: ServerPort = {
+    post: (message) => parent.postMessage(message),
+    listen: (onMessage) => parent.on("message", (message: ToWorker) => onMessage(message)),
+  };
+  const { tier } = workerData as WorkerSettings;
+  serveJobs(port, {
+    engine: await nodeEngine({ tier, workers: 0 }),
+    openDescriptor: async (descriptor) =>
+      descriptor.kind === "blob" ? blobSource(descriptor.blob) : reopenFile(descriptor),
+  });
+}

@@ -1,0 +1,15 @@
+import { describe, expect, it } from "vitest";
+import { measureEngine } from "./measure.ts";
+import { portableEngine } from "./portable.ts";
+
+describe("measureEngine()", () => {
+  it("gives a speed for every primitive of the table, with what it ran on", async () => {
+    const rows = await measureEngine(portableEngine({ tier: "javascript" }), { milliseconds: 3 });
+    expect(rows.map(({ primitive, implementation }) => `${primitive}: ${implementation}`)).toEqual([
+      "sha256: javascript",
+      "blake3: javascript",
+      "crc32: javascript",
+    ]);
+    for (const { bytesPerSecond } of rows) expect(bytesPerSecond).toBeGreaterThan(1e5);
+  });
+});

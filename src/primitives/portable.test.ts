@@ -1,0 +1,45 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { engineContract } from "../../test/contracts/engine-contract.ts";
+import { encodeHex } from "../base/hex.ts";
+import { portableEngine } from "./portable.ts";
+
+engineContract("portable, WebAssembly", async () => ({ engine: portableEngine({ tier: "wasm" }) }));
+engineContract("portable, plain TypeScript", async () => ({ engine: portableEngine({ tier: "javascript" }) }));
+
+describe("portableEngine()", () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  const EMPTY_BLAKE3 = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+  const implementations = (engine: ReturnType<typeof portableEngine>): string[] =>
+    engine.entries.map((entry) => entry.implementation);
+
+  it("takes WebAssembly where it compiles", async () => {
+    const engine = portableEngine();
+    expect(encodeHex(await engine.digest("blake3", new Uint8Array(0)))).toBe(EMPTY_BLAKE3);
+    expect(implementations(engine)).toEqual(["wasm simd", "wasm simd", "wasm"]);
+  });
+
+  it("falls back to plain TypeScript where compiling is forbidden", async () => {
+    const instantiate = async (): Promise<never> => {
+      throw new WebAssembly.CompileError("blocked by Content Security Policy");
+    };
+    vi.stubGlobal("WebAssembly", { ...WebAssembly, instantiate });
+    const engine = portableEngine();
+    expect(encodeHex(await engine.digest("blake3", new Uint8Array(0)))).toBe(EMPTY_BLAKE3);
+    await engine.digest("sha256", new Uint8Array(0));
+    await engine.crc32(new Uint8Array(0));
+    expect(implementations(engine)).toEqual(["javascript", "javascript", "javascript"]);
+  });
+
+  it("refuses where only WebAssembly is allowed and there is none", async () => {
+    vi.stubGlobal("WebAssembly", undefined);
+    const engine = portableEngine({ tier: "wasm" });
+    await expect(engine.digest("blake3", new Uint8Array(0))).rejects.toMatchObject({
+      name: "UnsupportedError",
+      code: "unsupported/engine.primitive",
+      message: "Cannot compute blake3: no implementation loads and gives the known answer",
+    });
+  });
+});

@@ -1,0 +1,147 @@
+import type { Bytes } from "../base/bytes.ts";
+import { FormatError, type Location } from "../base/errors.ts";
+import { toOffset } from "../base/integers.ts";
+import type { ByteOrder } from "./field.ts";
+
+export interface CursorOptions {
+  /** Source label for messages. */
+  readonly source: string;
+  /** Absolute offset of `bytes[0]` in that source; 0 where absent. */
+  readonly base?: number;
+  /** "little" where absent. */
+  readonly byteOrder?: ByteOrder;
+  /** What reading beyond the end is called. */
+  readonly code: `format/${string}`;
+  /** What is being read, for messages: "AERO TOC". */
+  readonly what: string;
+  /** Prefix of every path: "toc". */
+  readonly path?: string;
+}
+
+/**
+ * Reads variable-length records from bytes that are already here. Every read is checked against the end; the
+ * location of a failure is only put together when there is one. The last argument of a read is the field's
+ * path as the specification spells it.
+ */
+export class Cursor {
+  readonly byteLength: number;
+  readonly #bytes: Bytes;
+  readonly #view: DataView<ArrayBuffer>;
+  readonly #littleEndian: boolean;
+  readonly #options: CursorOptions;
+  #position: number;
+
+  constructor(bytes: Bytes, options: CursorOptions, start = 0) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#littleEndian = options.byteOrder !== "big";
+    this.#options = options;
+    this.byteLength = bytes.byteLength;
+    this.#position = 0;
+    this.seek(start);
+  }
+
+  /** Bytes from the start of `bytes` to the next read. */
+  get position(): number {
+    return this.#position;
+  }
+
+  get remaining(): number {
+    return this.byteLength - this.#position;
+  }
+
+  /** The absolute offset of the next read, for errors that the caller raises. */
+  at(path?: string, position: number = this.#position): Location {
+    const { source, base = 0, path: prefix } = this.#options;
+    const whole = prefix === undefined ? path : path === undefined ? prefix : `${prefix}.${path}`;
+    return { source, offset: base + position, ...(whole === undefined ? {} : { path: whole }) };
+  }
+
+  /** Moves to a position within the bytes; the end itself is allowed. */
+  seek(position: number, path?: string): void {
+    if (!(position >= 0 && position <= this.byteLength)) throw this.#tooShort(position - this.#position, path);
+    this.#position = position;
+  }
+
+  skip(byteLength: number, path?: string): void {
+    this.#take(byteLength, path);
+  }
+
+  u8(path?: string): number {
+    return this.#view.getUint8(this.#take(1, path));
+  }
+
+  i8(path?: string): number {
+    return this.#view.getInt8(this.#take(1, path));
+  }
+
+  u16(path?: string): number {
+    return this.#view.getUint16(this.#take(2, path), this.#littleEndian);
+  }
+
+  i16(path?: string): number {
+    return this.#view.getInt16(this.#take(2, path), this.#littleEndian);
+  }
+
+  u32(path?: string): number {
+    return this.#view.getUint32(this.#take(4, path), this.#littleEndian);
+  }
+
+  i32(path?: string): number {
+    return this.#view.getInt32(this.#take(4, path), this.#littleEndian);
+  }
+
+  /** An offset, length or count: LimitError above 2^53 - 1. */
+  u64(path?: string): number {
+    const start = this.#take(8, path);
+    const low = this.#view.getUint32(start + (this.#littleEndian ? 0 : 4), this.#littleEndian);
+    const high = this.#view.getUint32(start + (this.#littleEndian ? 4 : 0), this.#littleEndian);
+    return high <= 0x1f_ffff ? high * 0x1_0000_0000 + low : toOffset(low, high, this.at(path, start));
+  }
+
+  /** A count of records of at least `minBytes` each, refused where so many cannot follow. */
+  count(minBytes: number, path?: string): number {
+    const start = this.#position;
+    const count = this.u64(path);
+    if (count * minBytes <= this.remaining) return count;
+    const { code, what } = this.#options;
+    const message = `Cannot read ${what}: ${count} records of at least ${minBytes} bytes must follow, ${this.remaining} bytes are left`;
+    throw new FormatError(code, message, this.at(path, start));
+  }
+
+  bigU64(path?: string): bigint {
+    return this.#view.getBigUint64(this.#take(8, path), this.#littleEndian);
+  }
+
+  bigI64(path?: string): bigint {
+    return this.#view.getBigInt64(this.#take(8, path), this.#littleEndian);
+  }
+
+  f32(path?: string): number {
+    return this.#view.getFloat32(this.#take(4, path), this.#littleEndian);
+  }
+
+  f64(path?: string): number {
+    return this.#view.getFloat64(this.#take(8, path), this.#littleEndian);
+  }
+
+  /** A view, not a copy. */
+  bytes(byteLength: number, path?: string): Bytes {
+    const start = this.#take(byteLength, path);
+    return this.#bytes.subarray(start, start + byteLength);
+  }
+
+  #take(byteLength: number, path: string | undefined): number {
+    const start = this.#position;
+    // Written so that NaN and negative lengths are refused too.
+    if (!(byteLength >= 0 && byteLength <= this.byteLength - start)) throw this.#tooShort(byteLength, path);
+    this.#position = start + byteLength;
+    return start;
+  }
+
+  #tooShort(byteLength: number, path: string | undefined): FormatError {
+    const { code, what } = this.#options;
+    const message = `Cannot read ${what}: ${byteLength} bytes must follow, ${this.remaining} are left`;
+    return new FormatError(code, message, this.at(path));
+  }
+}

@@ -1,0 +1,167 @@
+import { type Bytes, equalBytes } from "../base/bytes.ts";
+import { encodeHex } from "../base/hex.ts";
+import { toOffset } from "../base/integers.ts";
+
+/** How the numbers of a record are laid out. */
+export type ByteOrder = "little" | "big";
+
+/** What a field reads from: the record's first byte is at `start` of `view`. */
+export interface RecordView {
+  readonly view: DataView<ArrayBuffer>;
+  readonly start: number;
+  readonly littleEndian: boolean;
+}
+
+/**
+ * How one type of field is read, written and compared. `read` gives undefined where the bytes hold no value
+ * of the type: the layout then says which field of which record that was.
+ */
+export interface Codec<T> {
+  /** As documentation spells it: "u32", "ascii[4]". */
+  readonly type: string;
+  readonly byteLength: number;
+  read(record: RecordView, offset: number): T | undefined;
+  write(record: RecordView, offset: number, value: T): void;
+  /** False for a value the field cannot hold; such a value is a mistake of the caller. */
+  fits(value: T): boolean;
+  equals(a: T, b: T): boolean;
+  /** For messages. */
+  show(value: T): string;
+}
+
+/** One row of a layout: where it is, what it is, and the value it must have, if any. */
+export class Field<T, Optional extends "required" | "optional" = "required"> {
+  readonly offset: number;
+  readonly codec: Codec<T>;
+  /** The only legal value. */
+  readonly expected: T | undefined;
+  /** What `encode` writes where the caller gives no value. */
+  readonly fallback: T | undefined;
+  /** Only for the type system: whether `encode` needs a value. */
+  declare readonly optional: Optional;
+
+  constructor(offset: number, codec: Codec<T>, rule: { readonly expected?: T; readonly fallback?: T } = {}) {
+    this.offset = offset;
+    this.codec = codec;
+    this.expected = rule.expected;
+    this.fallback = rule.fallback;
+  }
+
+  /** Pins the value: decoding refuses every other one, encoding needs none. */
+  is(value: T): Field<T, "optional"> {
+    return new Field<T, "optional">(this.offset, this.codec, { expected: value, fallback: value });
+  }
+
+  /** What encoding writes where no value is given; decoding accepts any. */
+  or(value: T): Field<T, "optional"> {
+    return new Field<T, "optional">(this.offset, this.codec, { fallback: value });
+  }
+}
+
+type Get = "getUint8" | "getInt8" | "getUint16" | "getInt16" | "getUint32" | "getInt32" | "getFloat32" | "getFloat64";
+type Set = "setUint8" | "setInt8" | "setUint16" | "setInt16" | "setUint32" | "setInt32" | "setFloat32" | "setFloat64";
+
+function number(
+  type: string,
+  byteLength: number,
+  get: Get,
+  set: Set,
+  range?: readonly [number, number],
+): Codec<number> {
+  return {
+    type,
+    byteLength,
+    read: ({ view, start, littleEndian }, offset) => view[get](start + offset, littleEndian),
+    write: ({ view, start, littleEndian }, offset, value) => view[set](start + offset, value, littleEndian),
+    fits: (value) => range === undefined || (Number.isInteger(value) && value >= range[0] && value <= range[1]),
+    equals: Object.is,
+    show: String,
+  };
+}
+
+const U8 = number("u8", 1, "getUint8", "setUint8", [0, 0xff]);
+const U16 = number("u16", 2, "getUint16", "setUint16", [0, 0xffff]);
+const U32 = number("u32", 4, "getUint32", "setUint32", [0, 0xffff_ffff]);
+const I32 = number("i32", 4, "getInt32", "setInt32", [-0x8000_0000, 0x7fff_ffff]);
+const F32 = number("f32", 4, "getFloat32", "setFloat32");
+const F64 = number("f64", 8, "getFloat64", "setFloat64");
+
+/** 2^53 - 1 has the high word 0x1fffff: above it a double is no exact integer. */
+const MAX_HIGH_WORD = 0x1f_ffff;
+
+/** Two 32-bit reads: a BigInt per field costs ten times as much. */
+const U64: Codec<number> = {
+  type: "u64",
+  byteLength: 8,
+  read: ({ view, start, littleEndian }, offset) => {
+    const low = view.getUint32(start + offset + (littleEndian ? 0 : 4), littleEndian);
+    const high = view.getUint32(start + offset + (littleEndian ? 4 : 0), littleEndian);
+    return high > MAX_HIGH_WORD ? undefined : toOffset(low, high, { source: "u64" });
+  },
+  write: ({ view, start, littleEndian }, offset, value) =>
+    view.setBigUint64(start + offset, BigInt(value), littleEndian),
+  fits: (value) => Number.isSafeInteger(value) && value >= 0,
+  equals: Object.is,
+  show: String,
+};
+
+const BIG_U64: Codec<bigint> = {
+  type: "u64",
+  byteLength: 8,
+  read: ({ view, start, littleEndian }, offset) => view.getBigUint64(start + offset, littleEndian),
+  write: ({ view, start, littleEndian }, offset, value) => view.setBigUint64(start + offset, value, littleEndian),
+  fits: (value) => value >= 0n && value <= 0xffff_ffff_ffff_ffffn,
+  equals: (a, b) => a === b,
+  show: String,
+};
+
+function asciiCodec(byteLength: number): Codec<string> {
+  return {
+    type: `ascii[${byteLength}]`,
+    byteLength,
+    // Bytes above 0x7f come out as the Latin-1 character: `is` refuses them, and messages can show them.
+    read: ({ view, start }, offset) => {
+      let text = "";
+      for (let i = 0; i < byteLength; i++) text += String.fromCharCode(view.getUint8(start + offset + i));
+      return text;
+    },
+    write: ({ view, start }, offset, value) => {
+      for (let i = 0; i < byteLength; i++) view.setUint8(start + offset + i, value.charCodeAt(i));
+    },
+    fits: (value) => value.length === byteLength && [...value].every((character) => character.charCodeAt(0) < 0x80),
+    equals: (a, b) => a === b,
+    show: (value) => JSON.stringify(value),
+  };
+}
+
+function bytesCodec(byteLength: number): Codec<Bytes> {
+  return {
+    type: `u8[${byteLength}]`,
+    byteLength,
+    read: ({ view, start }, offset) => new Uint8Array(view.buffer, view.byteOffset + start + offset, byteLength),
+    write: ({ view, start }, offset, value) =>
+      new Uint8Array(view.buffer, view.byteOffset + start + offset, byteLength).set(value),
+    fits: (value) => value.byteLength === byteLength,
+    equals: equalBytes,
+    show: encodeHex,
+  };
+}
+
+/** Each of these places a field at a byte offset within its record. */
+export const u8 = (offset: number): Field<number> => new Field(offset, U8);
+export const u16 = (offset: number): Field<number> => new Field(offset, U16);
+export const u32 = (offset: number): Field<number> => new Field(offset, U32);
+export const i32 = (offset: number): Field<number> => new Field(offset, I32);
+export const f32 = (offset: number): Field<number> => new Field(offset, F32);
+export const f64 = (offset: number): Field<number> => new Field(offset, F64);
+/** An offset, length or count: refused above 2^53 - 1. */
+export const u64 = (offset: number): Field<number> => new Field(offset, U64);
+/** Sixty-four bits that are no length: flags, hashes, identifiers. */
+export const bigU64 = (offset: number): Field<bigint> => new Field(offset, BIG_U64);
+/** Exactly `byteLength` characters; not terminated. */
+export const ascii = (offset: number, byteLength: number): Field<string> => new Field(offset, asciiCodec(byteLength));
+/** A view of the record's bytes, not a copy. */
+export const bytes = (offset: number, byteLength: number): Field<Bytes> => new Field(offset, bytesCodec(byteLength));
+/** Bytes without a meaning yet: written as zeros, read as they are, so that a reader can warn about others. */
+export const reserved = (offset: number, byteLength: number): Field<Bytes, "optional"> =>
+  bytes(offset, byteLength).or(new Uint8Array(byteLength));

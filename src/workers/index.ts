@@ -1,0 +1,15 @@
+export { WORKER_ERRORS } from "./errors.ts";
+export type { JobContext, JobHost, LeafDescriptor } from "./jobs.ts";
+export { type PoolOptions, type RunOptions, WorkerPool } from "./pool.ts";
+export { type PooledOptions, pooledEngine } from "./pooled-engine.ts";
+export type {
+  FromWorker,
+  JobKind,
+  JobRequest,
+  JobResult,
+  JobTable,
+  ServerPort,
+  ToWorker,
+  WorkerPort,
+} from "./protocol.ts";
+export { serveJobs } from "./serve.ts";

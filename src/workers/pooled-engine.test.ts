@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest";
+import { encodeHex } from "../base/hex.ts";
+import { blobSource } from "../bytes/blob.ts";
+import { memorySource } from "../bytes/memory.ts";
+import { patternBytes } from "../primitives/digest/implementation.ts";
+import { portableEngine } from "../primitives/portable.ts";
+import { WorkerPool } from "./pool.ts";
+import { type PooledOptions, pooledEngine } from "./pooled-engine.ts";
+import type { FromWorker, ToWorker, WorkerPort } from "./protocol.ts";
+import { serveJobs } from "./serve.ts";
+
+/** A worker on the same thread: the real loop behind the real messages, cloned as they would be. */
+function localWorker(jobs: string[]): WorkerPort {
+  let toWorker: (message: ToWorker) => void = () => {};
+  return {
+    post(message, transfer = []) {
+      if (message.type === "run") jobs.push(message.kind);
+      const clone = structuredClone(message, { transfer: [...transfer] });
+      queueMicrotask(() => toWorker(clone));
+    },
+    listen(onMessage) {
+      const post = (message: FromWorker): void => queueMicrotask(() => onMessage(message));
+      const listen = (listener: (message: ToWorker) => void): void => {
+        toWorker = listener;
+      };
+      serveJobs(
+        { post, listen },
+        {
+          engine: portableEngine(),
+          async openDescriptor(descriptor) {
+            if (descriptor.kind !== "blob") throw new Error("only blobs here");
+            return blobSource(descriptor.blob);
+          },
+        },
+      );
+    },
+    setBusy() {},
+    async terminate() {},
+  };
+}
+
+function makeEngine(options: PooledOptions = {}) {
+  const jobs: string[] = [];
+  const pool = new WorkerPool({ size: 2, spawn: () => localWorker(jobs) });
+  return { engine: pooledEngine(portableEngine(), pool, options), jobs, pool };
+}
+
+const BYTES = patternBytes(1 << 16);
+const WHOLE = { offset: 0, byteLength: BYTES.byteLength };
+
+describe("pooledEngine()", () => {
+  const base = portableEngine();
+
+  it("sends long ranges that a worker can open, and keeps the others", async () => {
+    const { engine, jobs } = makeEngine({ minRangeBytes: 1 << 15 });
+    const blob = blobSource(new Blob([BYTES]));
+    const expected = encodeHex(await base.digest("blake3", BYTES));
+    expect(encodeHex(await engine.digestRange("blake3", memorySource(BYTES), WHOLE))).toBe(expected);
+    await engine.digestRange("blake3", blob, { offset: 0, byteLength: 100 });
+    expect(jobs).toEqual([]);
+    expect(encodeHex(await engine.digestRange("blake3", blob, WHOLE))).toBe(expected);
+    expect(jobs).toEqual(["digest-range"]);
+  });
+
+  it("starts no worker before there is enough to do, then uses the one that runs", async () => {
+    const { engine, jobs, pool } = makeEngine({ minRangeBytes: 100, coldBytes: 1.5 * BYTES.byteLength });
+    const blob = blobSource(new Blob([BYTES]));
+    await engine.digestRange("sha256", blob, WHOLE);
+    expect(pool.workerCount).toBe(0);
+    await engine.digestRange("sha256", blob, WHOLE);
+    await engine.digestRange("sha256", blob, { offset: 0, byteLength: 100 });
+    expect(jobs).toEqual(["digest-range", "digest-range"]);
+  });
+
+  it("runs ranges side by side on several workers", async () => {
+    const { engine, pool } = makeEngine({ minRangeBytes: 1 });
+    const blob = blobSource(new Blob([BYTES]));
+    await Promise.all([1, 2, 3].map(() => engine.digestRange("sha256", blob, WHOLE)));
+    expect(pool.workerCount).toBe(2);
+  });
+
+  it("copies long inputs of digest() to a worker where asked to, leaving the caller's bytes alone", async () => {
+    const { engine, jobs } = makeEngine({ minDigestBytes: 1 << 16 });
+    const expected = encodeHex(await base.digest("sha256", BYTES));
+    expect(encodeHex(await engine.digest("sha256", BYTES))).toBe(expected);
+    expect(BYTES.byteLength).toBe(1 << 16);
+    await engine.digest("sha256", BYTES.subarray(1));
+    expect(jobs).toEqual(["digest"]);
+  });
+
+  it("does the work itself where workers do not start", async () => {
+    const spawn = (): never => {
+      throw new Error("workers are forbidden");
+    };
+    const engine = pooledEngine(base, new WorkerPool({ size: 2, spawn }), { minRangeBytes: 1, minDigestBytes: 1 });
+    const expected = encodeHex(await base.digest("sha256", BYTES));
+    expect(encodeHex(await engine.digestRange("sha256", blobSource(new Blob([BYTES])), WHOLE))).toBe(expected);
+    expect(encodeHex(await engine.digest("sha256", BYTES))).toBe(expected);
+  });
+
+  it("does not do the work again where the job itself failed", async () => {
+    const { engine, jobs } = makeEngine({ minRangeBytes: 1 });
+    const blob = blobSource(new Blob([BYTES]));
+    const run = engine.digestRange("sha256", blob, { offset: 1, byteLength: BYTES.byteLength });
+    await expect(run).rejects.toMatchObject({ code: "source/out-of-range" });
+    expect(jobs).toHaveLength(1);
+  });
+
+  it("shows the entries of the engine below, and refuses work after close()", async () => {
+    const { engine } = makeEngine({ minRangeBytes: 1 });
+    expect(engine.name).toBe("pooled");
+    expect(engine.entries).toEqual(portableEngine().entries);
+    await engine.close();
+    const run = engine.digestRange("sha256", blobSource(new Blob([BYTES])), WHOLE);
+    await expect(run).rejects.toMatchObject({ code: "usage/worker.closed" });
+  });
+});

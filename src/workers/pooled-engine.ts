@@ -1,0 +1,109 @@
+import type { Bytes } from "../base/bytes.ts";
+import { isTareError } from "../base/errors.ts";
+import type { SourceDescriptor } from "../bytes/source.ts";
+import type {
+  DigestAlgorithm,
+  Engine,
+  EngineEntry,
+  Hasher,
+  RangeOptions,
+  ReadableRange,
+} from "../primitives/engine.ts";
+import type { WorkerPool } from "./pool.ts";
+
+export interface PooledOptions {
+  /** Ranges shorter than this stay on the calling thread: a message and an open cost more than they save. */
+  readonly minRangeBytes?: number;
+  /** Bytes from which `digest` copies its input to a worker. Never where absent: that pays only to keep a page fluid. */
+  readonly minDigestBytes?: number;
+  /** No worker is started before this many bytes were asked for: a start costs what hashing some 50 MB does. */
+  readonly coldBytes?: number;
+}
+
+/**
+ * The same table with workers behind it: long ranges of sources that a worker can open itself are hashed there, several
+ * at a time on several cores. Everything else, and everything where workers do not start, is done by `base`.
+ */
+export function pooledEngine(base: Engine, pool: WorkerPool, options: PooledOptions = {}): Engine {
+  return new PooledEngine(base, pool, options);
+}
+
+class PooledEngine implements Engine {
+  readonly name = "pooled";
+  readonly #base: Engine;
+  readonly #pool: WorkerPool;
+  readonly #options: Required<PooledOptions>;
+  #askedBytes = 0;
+
+  constructor(base: Engine, pool: WorkerPool, options: PooledOptions) {
+    this.#base = base;
+    this.#pool = pool;
+    this.#options = { minRangeBytes: 1 << 20, minDigestBytes: Number.POSITIVE_INFINITY, coldBytes: 0, ...options };
+  }
+
+  get entries(): readonly EngineEntry[] {
+    return this.#base.entries;
+  }
+
+  async digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes> {
+    if (bytes.byteLength < this.#options.minDigestBytes) return this.#base.digest(algorithm, bytes);
+    const copy = bytes.slice();
+    return this.#orBase(
+      () => this.#pool.run("digest", { algorithm, bytes: copy }, { transfer: [copy.buffer] }),
+      () => this.#base.digest(algorithm, bytes),
+    );
+  }
+
+  hasher(algorithm: DigestAlgorithm): Promise<Hasher> {
+    return this.#base.hasher(algorithm);
+  }
+
+  async digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
+    const { offset, byteLength, signal, onProgress } = options;
+    const descriptor = descriptorOf(range);
+    if (descriptor === undefined || !this.#isWorthWorker(byteLength)) {
+      return this.#base.digestRange(algorithm, range, options);
+    }
+    return this.#orBase(
+      () => this.#pool.run("digest-range", { algorithm, descriptor, offset, byteLength }, { signal, onProgress }),
+      () => this.#base.digestRange(algorithm, range, options),
+    );
+  }
+
+  crc32(bytes: Bytes, seed?: number): Promise<number> {
+    return this.#base.crc32(bytes, seed);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.close();
+    await this.#base.close();
+  }
+
+  #isWorthWorker(byteLength: number): boolean {
+    if (!(byteLength >= this.#options.minRangeBytes)) return false;
+    this.#askedBytes += byteLength;
+    return this.#pool.workerCount > 0 || this.#askedBytes >= this.#options.coldBytes;
+  }
+
+  async #orBase(pooled: () => Promise<Bytes>, base: () => Promise<Bytes>): Promise<Bytes> {
+    try {
+      return await pooled();
+    } catch (error) {
+      if (isTareError(error) && error.code === "source/worker.unavailable") return base();
+      throw error;
+    }
+  }
+}
+
+/** Primitives know nothing of Sources, so the field is untyped there; what carries one of our kinds is ours. */
+function descriptorOf(range: ReadableRange): SourceDescriptor | undefined {
+  const descriptor = range.descriptor as Partial<SourceDescriptor> | undefined;
+  switch (descriptor?.kind) {
+    case "file":
+    case "blob":
+    case "slice":
+      return descriptor as SourceDescriptor;
+    default:
+      return undefined;
+  }
+}

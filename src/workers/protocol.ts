@@ -1,0 +1,61 @@
+import type { Bytes } from "../base/bytes.ts";
+import type { ErrorJson } from "../base/errors.ts";
+import type { SourceDescriptor } from "../bytes/source.ts";
+import type { DigestAlgorithm } from "../primitives/engine.ts";
+
+/** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
+export const PROTOCOL_VERSION = 1;
+
+/** What workers can be asked to do. Requests and results are structured-clonable. */
+export interface JobTable {
+  /** Hashes a run of a source that the worker opens itself. */
+  readonly "digest-range": {
+    readonly request: {
+      readonly algorithm: DigestAlgorithm;
+      readonly descriptor: SourceDescriptor;
+      readonly offset: number;
+      readonly byteLength: number;
+    };
+    readonly result: Bytes;
+  };
+  /** Hashes bytes that were transferred. */
+  readonly digest: {
+    readonly request: { readonly algorithm: DigestAlgorithm; readonly bytes: Bytes };
+    readonly result: Bytes;
+  };
+}
+
+/** The name of a job. */
+export type JobKind = keyof JobTable;
+/** What a job is told. */
+export type JobRequest<K extends JobKind> = JobTable[K]["request"];
+/** What a job gives back. */
+export type JobResult<K extends JobKind> = JobTable[K]["result"];
+
+/** From the pool to a worker. A worker runs one job at a time. */
+export type ToWorker =
+  | { readonly type: "run"; readonly id: number; readonly kind: JobKind; readonly request: JobRequest<JobKind> }
+  | { readonly type: "cancel"; readonly id: number };
+
+/** From a worker to the pool: "ready" once, then for each job any progress and exactly one end. */
+export type FromWorker =
+  | { readonly type: "ready"; readonly protocol: number }
+  | { readonly type: "progress"; readonly id: number; readonly byteLength: number }
+  | { readonly type: "done"; readonly id: number; readonly result: JobResult<JobKind> }
+  | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson };
+
+/** The pool's end of one worker; a platform makes these. */
+export interface WorkerPort {
+  post(message: ToWorker, transfer?: readonly ArrayBuffer[]): void;
+  /** Called once, before the first post. `onEnd` says why no more messages will come; it may be called repeatedly. */
+  listen(onMessage: (message: FromWorker) => void, onEnd: (reason: string) => void): void;
+  /** A busy worker keeps the process alive, an idle one does not. Does nothing where the host has no such notion. */
+  setBusy(state: "busy" | "idle"): void;
+  terminate(): Promise<void>;
+}
+
+/** The worker's end. */
+export interface ServerPort {
+  post(message: FromWorker): void;
+  listen(onMessage: (message: ToWorker) => void): void;
+}

@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import { encodeHex } from "../base/hex.ts";
+import { memorySource } from "../bytes/memory.ts";
+import type { Source } from "../bytes/source.ts";
+import { portableEngine } from "../primitives/portable.ts";
+import { flattenDescriptor, type JobHost } from "./jobs.ts";
+import { type FromWorker, PROTOCOL_VERSION, type ToWorker } from "./protocol.ts";
+import { serveJobs } from "./serve.ts";
+
+const FILE = { kind: "file", path: "/x", byteLength: 100, identity: "1" } as const;
+const ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/** Runs the loop with these messages and collects what it says until the job ends. */
+async function serve(messages: readonly ToWorker[], host: Partial<JobHost> = {}): Promise<FromWorker[]> {
+  const said: FromWorker[] = [];
+  let tell: (message: ToWorker) => void = () => {};
+  const ended = new Promise<void>((resolve) => {
+    const post = (message: FromWorker): void => {
+      said.push(message);
+      if (message.type === "done" || message.type === "failed") resolve();
+    };
+    const openDescriptor = async (): Promise<Source> => memorySource(new TextEncoder().encode("..abc.."));
+    const listen = (onMessage: (message: ToWorker) => void): void => {
+      tell = onMessage;
+    };
+    serveJobs({ post, listen }, { engine: portableEngine({ tier: "javascript" }), openDescriptor, ...host });
+  });
+  for (const message of messages) tell(message);
+  await ended;
+  return said;
+}
+
+function digestRange(
+  descriptor: Parameters<typeof flattenDescriptor>[0],
+  offset: number,
+  byteLength: number,
+): ToWorker {
+  return { type: "run", id: 4, kind: "digest-range", request: { algorithm: "sha256", descriptor, offset, byteLength } };
+}
+
+describe("serveJobs()", () => {
+  it("says that it is ready, tells progress, and gives the digest of a run of a slice of a slice", async () => {
+    const inner = { kind: "slice", of: FILE, offset: 1, byteLength: 6 } as const;
+    const outer = { kind: "slice", of: inner, offset: 1, byteLength: 4 } as const;
+    const [ready, progress, done] = await serve([digestRange(outer, 0, 3)]);
+    expect(ready).toEqual({ type: "ready", protocol: PROTOCOL_VERSION });
+    expect(progress).toEqual({ type: "progress", id: 4, byteLength: 3 });
+    expect(done?.type === "done" && encodeHex(done.result)).toBe(ABC_SHA256);
+  });
+
+  it("hashes bytes it was sent", async () => {
+    const request = { algorithm: "sha256", bytes: new TextEncoder().encode("abc") } as const;
+    const said = await serve([{ type: "run", id: 1, kind: "digest", request }]);
+    const done = said.at(-1);
+    expect(done?.type === "done" && encodeHex(done.result)).toBe(ABC_SHA256);
+  });
+
+  it("closes the source, also when hashing fails", async () => {
+    let closed = 0;
+    const openDescriptor = async (): Promise<Source> => {
+      const source = memorySource(new Uint8Array(2));
+      const close = async (): Promise<void> => void closed++;
+      const read = source.read.bind(source);
+      return { label: source.label, byteLength: 2, descriptor: FILE, read, stream: source.stream, close };
+    };
+    const said = await serve([digestRange(FILE, 0, 3)], { openDescriptor });
+    expect(said.at(-1)).toMatchObject({ type: "failed", id: 4, error: { code: "source/out-of-range" } });
+    expect(closed).toBe(1);
+  });
+
+  it("reports anything else under one code, with its words", async () => {
+    const openDescriptor = (): never => {
+      throw new TypeError("x is not a function");
+    };
+    const said = await serve([digestRange(FILE, 0, 3)], { openDescriptor });
+    expect(said.at(-1)).toMatchObject({
+      type: "failed",
+      error: {
+        name: "SourceError",
+        code: "source/worker.failed",
+        message: "Cannot finish the work on a worker: TypeError: x is not a function",
+      },
+    });
+  });
+
+  it("stops a job when it is told to", async () => {
+    const said = await serve([digestRange(FILE, 0, 3), { type: "cancel", id: 4 }]);
+    expect(said.map(({ type }) => type)).toEqual(["ready", "failed"]);
+  });
+});
+
+describe("flattenDescriptor()", () => {
+  it("refuses a run that leaves a slice, although it lies within the file", () => {
+    const slice = { kind: "slice", of: FILE, offset: 10, byteLength: 20 } as const;
+    expect(flattenDescriptor(slice, 5, 15)).toEqual({ descriptor: FILE, offset: 15 });
+    expect(() => flattenDescriptor(slice, 5, 16)).toThrow(expect.objectContaining({ code: "source/out-of-range" }));
+  });
+});

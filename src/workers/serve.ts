@@ -1,0 +1,68 @@
+import { type ErrorJson, isTareError } from "../base/errors.ts";
+import { JOBS, type JobContext, type JobHost } from "./jobs.ts";
+import { type JobKind, type JobRequest, type JobResult, PROTOCOL_VERSION, type ServerPort } from "./protocol.ts";
+
+/** Progress is told in steps of this size: a message for every piece would cost more than it tells. */
+const PROGRESS_BYTES = 8 << 20;
+
+/** The loop of a worker: answers jobs until the port closes. Both platforms' entry scripts are this call. */
+export function serveJobs(port: ServerPort, host: JobHost): void {
+  const running = new Map<number, AbortController>();
+  port.listen((message) => {
+    if (message.type === "cancel") {
+      running.get(message.id)?.abort();
+      return;
+    }
+    const { id, kind, request } = message;
+    const controller = new AbortController();
+    running.set(id, controller);
+    const progress = new ProgressSteps((byteLength) => port.post({ type: "progress", id, byteLength }));
+    const context = { ...host, signal: controller.signal, onProgress: progress.add };
+    void runJob(kind, request, context)
+      .then(
+        (result) => {
+          progress.flush();
+          port.post({ type: "done", id, result });
+        },
+        (error: unknown) => port.post({ type: "failed", id, error: describeError(error) }),
+      )
+      .finally(() => running.delete(id));
+  });
+  port.post({ type: "ready", protocol: PROTOCOL_VERSION });
+}
+
+async function runJob<K extends JobKind>(kind: K, request: JobRequest<K>, context: JobContext): Promise<JobResult<K>> {
+  return JOBS[kind](request, context);
+}
+
+class ProgressSteps {
+  readonly #tell: (byteLength: number) => void;
+  #untold = 0;
+
+  constructor(tell: (byteLength: number) => void) {
+    this.#tell = tell;
+  }
+
+  readonly add = (byteLength: number): void => {
+    this.#untold += byteLength;
+    if (this.#untold >= PROGRESS_BYTES) this.flush();
+  };
+
+  flush(): void {
+    if (this.#untold > 0) this.#tell(this.#untold);
+    this.#untold = 0;
+  }
+}
+
+/** Anything that is not one of our errors is a defect of ours: it keeps its words, under one code. */
+function describeError(error: unknown): ErrorJson {
+  if (isTareError(error)) return error.toJSON();
+  const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return {
+    type: "error",
+    name: "SourceError",
+    code: "source/worker.failed",
+    message: `Cannot finish the work on a worker: ${reason}`,
+    at: { source: "worker" },
+  };
+}

@@ -1,0 +1,43 @@
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { expect, test } from "vitest";
+
+const root = new URL("..", import.meta.url).pathname;
+
+async function bundle(
+  entry: string,
+): Promise<{ readonly inputs: string[]; readonly external: string[]; readonly gzipBytes: number }> {
+  const result = await build({
+    absWorkingDir: root,
+    entryPoints: [entry],
+    bundle: true,
+    minify: true,
+    write: false,
+    metafile: true,
+    format: "esm",
+    platform: "browser",
+    target: "es2022",
+    external: ["node:*"],
+    outdir: "out",
+  });
+  const imports = Object.values(result.metafile.outputs).flatMap((output) => output.imports);
+  return {
+    inputs: Object.keys(result.metafile.inputs),
+    external: imports.filter((item) => item.external === true).map((item) => item.path),
+    gzipBytes: gzipSync(result.outputFiles[0]?.contents ?? new Uint8Array()).byteLength,
+  };
+}
+
+test.each(["src/index.ts", "src/platform/web/index.ts"])(
+  "%s bundles for a browser without a node: import",
+  async (entry) => {
+    const { inputs, external } = await bundle(entry);
+    expect(external).toEqual([]);
+    expect(inputs.filter((input) => input.includes("platform/node") || input.includes("node_modules"))).toEqual([]);
+  },
+);
+
+test("the portable entry stays small", async () => {
+  const { gzipBytes } = await bundle("src/index.ts");
+  expect(gzipBytes).toBeLessThan(60_000);
+});

@@ -1,0 +1,126 @@
+import { describe, expect, test } from "vitest";
+import type { Bytes } from "../../src/base/bytes.ts";
+import { TareError } from "../../src/base/errors.ts";
+import { memorySource } from "../../src/bytes/memory.ts";
+import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
+import type { Format, Opened } from "../../src/model/format.ts";
+import { openSource } from "../../src/open.ts";
+import { planConversion, writeConversion } from "../../src/operations/convert.ts";
+import { mapLayout } from "../../src/operations/map.ts";
+import { verify } from "../../src/operations/verify.ts";
+import { portableEngine } from "../../src/primitives/portable.ts";
+import { countingSource } from "../support/counting-source.ts";
+
+/** A small valid file, best from another implementation. */
+export interface Golden {
+  readonly name: string;
+  readonly bytes: Bytes;
+  /** "standard" files come back byte for byte from reading and writing, and from a trip through other formats. */
+  readonly layout: "standard" | "other";
+}
+
+const engine = portableEngine();
+
+/** What every format promises, whatever it is. Run it with goldens from foreign writers. */
+export function formatContract(format: Format, goldens: readonly Golden[]): void {
+  describe(`${format.name} keeps the format contract`, () => {
+    test("has goldens to be judged by", () => {
+      expect(goldens.length).toBeGreaterThan(0);
+    });
+    test("sniff() never throws and does not claim noise", () => {
+      for (const bytes of noise())
+        expect(format.sniff({ bytes, byteLength: bytes.byteLength, name: "x" })).not.toBe("yes");
+    });
+    for (const golden of goldens) goldenTests(format, golden);
+  });
+}
+
+function goldenTests(format: Format, golden: Golden): void {
+  const { name, bytes } = golden;
+  const open = (data: Bytes): Promise<Opened> => openSource(memorySource(data, name), { engine, name });
+
+  test(`${name}: is recognised by its content alone and opened in at most two reads`, async () => {
+    const source = countingSource(memorySource(bytes, "no-extension"));
+    const opened = await openSource(source, { engine });
+    expect(opened.format.id).toBe(format.id);
+    expect(source.calls.length).toBeLessThanOrEqual(2);
+  });
+
+  test(`${name}: verifies without an error and the map accounts for every byte once`, async () => {
+    const opened = await open(bytes);
+    const report = await verify(opened, { level: "full", engine });
+    expect(report.findings.filter((finding) => finding.severity === "error")).toEqual([]);
+    let position = 0;
+    for (const row of mapLayout(opened)) {
+      if (row.byteLength === 0) continue;
+      expect(row.offset, row.name).toBe(position);
+      position += row.byteLength;
+    }
+    expect(position).toBe(bytes.byteLength);
+  });
+
+  test(`${name}: every one-byte corruption gives a model or a located error`, async () => {
+    for (let i = 0; i < bytes.byteLength; i++) {
+      for (const mask of [0x01, 0x80, 0xff]) {
+        const damaged = bytes.slice();
+        damaged[i] = (damaged[i] as number) ^ mask;
+        await expectModelOrLocatedError(open(damaged), `byte ${i} ^ ${mask}`);
+      }
+    }
+  });
+
+  test(`${name}: every truncation gives a model or a located error`, async () => {
+    for (let length = 0; length < bytes.byteLength; length++) {
+      await expectModelOrLocatedError(open(bytes.slice(0, length)), `first ${length} bytes`);
+    }
+  });
+
+  if (golden.layout === "standard" && format.plan !== undefined) {
+    test(`${name}: read and written again is the same file`, async () => {
+      expect(await convertBytes(await open(bytes), format)).toEqual(bytes);
+    });
+    for (const other of FORMATS.filter((candidate) => candidate.id !== format.id && candidate.plan !== undefined)) {
+      test(`${name}: comes back unchanged from ${other.name}, or is refused by name`, async () => {
+        await expectRoundTrip(await open(bytes), format, other, bytes);
+      });
+    }
+  }
+}
+
+async function expectRoundTrip(opened: Opened, format: Format, other: Format, bytes: Bytes): Promise<void> {
+  let through: Bytes;
+  try {
+    through = await convertBytes(opened, other);
+  } catch (error) {
+    expect(error).toMatchObject({ code: "unsupported/lossy" });
+    return;
+  }
+  const there = await openSource(memorySource(through, "there"), { engine });
+  expect(there.format.id).toBe(other.id);
+  expect(await convertBytes(there, format)).toEqual(bytes);
+}
+
+/** The single file that a conversion writes. */
+export async function convertBytes(opened: Opened, target: Format): Promise<Bytes> {
+  const output = memoryOutput("out");
+  const conversion = planConversion(opened, target, { name: "out", formats: FORMATS });
+  await writeConversion(conversion, output, { engine });
+  return output.files.get("out") as Bytes;
+}
+
+async function expectModelOrLocatedError(opening: Promise<Opened>, what: string): Promise<void> {
+  const outcome: unknown = await opening.catch((error: unknown) => error);
+  if (!(outcome instanceof Error)) return;
+  expect(outcome, what).toBeInstanceOf(TareError);
+  expect((outcome as TareError).at.offset, `${what}: ${outcome.message}`).toEqual(expect.any(Number));
+}
+
+function* noise(): Generator<Bytes> {
+  yield new Uint8Array(0);
+  for (const length of [1, 7, 8, 9, 64, 1000]) {
+    yield new Uint8Array(length);
+    yield new Uint8Array(length).fill(0xff);
+    yield Uint8Array.from({ length }, (_, i) => (Math.imul(i + length, 0x9e3779b1) >>> 13) & 0xff);
+  }
+}
