@@ -1,6 +1,8 @@
+import type { LimitOverrides } from "../src/base/limits.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Engine } from "../src/primitives/engine.ts";
 import type { GlobalFlags } from "./global-flags.ts";
+import { readLimits } from "./limits-file.ts";
 import { openForCommand } from "./open-input.ts";
 import { openOutputFile } from "./output-target.ts";
 import { type Colors, chooseColors } from "./render/colors.ts";
@@ -37,6 +39,8 @@ export interface Context extends ContextOptions {
   readonly width: number | undefined;
   /** The engine, made on first use. */
   engine(): Promise<Engine>;
+  /** What --limits says. */
+  limits(): Promise<LimitOverrides>;
   /** Opens a TARGET; it is closed when the command ends. */
   open(target: string): Promise<OpenedTarget>;
   /** A long job, shown while it lasts. */
@@ -66,6 +70,7 @@ class CommandContext implements Context {
   readonly width: number | undefined;
   readonly #opened: OpenedTarget[] = [];
   #engine: Promise<Engine> | undefined;
+  #limits: Promise<LimitOverrides> | undefined;
   #progress: Progress | undefined;
 
   constructor(options: ContextOptions) {
@@ -91,6 +96,11 @@ class CommandContext implements Context {
     const { nodeEngine } = await import("../src/platform/node/engine.ts");
     const { engine: tier = "auto", concurrency } = this.flags;
     return nodeEngine({ tier, ...(concurrency === undefined ? {} : { workers: concurrency }) });
+  }
+
+  limits(): Promise<LimitOverrides> {
+    this.#limits ??= readLimits(this.flags.limits);
+    return this.#limits;
   }
 
   async open(target: string): Promise<OpenedTarget> {

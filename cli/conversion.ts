@@ -1,34 +1,46 @@
 import { dirname, join } from "node:path";
+import { UsageError } from "../src/base/errors.ts";
+import { printable } from "../src/base/text.ts";
 import { FORMATS } from "../src/formats/registry.ts";
 import type { Format, Opened, WriteOptions } from "../src/model/format.ts";
 import { type Conversion, type ConversionOptions, planConversion, writeConversion } from "../src/operations/convert.ts";
 import type { Context } from "./context.ts";
 import { checkAbsent, openOutputPath } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
+import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
 
 export interface ConversionJob {
   readonly opened: Opened;
   readonly target: Format;
-  /** The path the user named, or for sets the one their names derive from. */
+  /** The path the user named, or for sets the one their names derive from; "-" for standard output. */
   readonly path: string;
   readonly options: Omit<ConversionOptions, "formats">;
 }
 
 /** Plans, checks that nothing is in the way, writes, and reports: what convert, shard and merge share. */
 export async function runConversion(context: Context, job: ConversionJob): Promise<void> {
+  const toPipe = job.path === "-";
+  if (toPipe) checkStandardOutput(context);
   const conversion = planConversion(job.opened, job.target, { ...job.options, formats: FORMATS });
-  const paths = conversion.plan.files.map((file) => join(dirname(job.path), file.name));
-  for (const path of paths) await checkAbsent(context, path);
-  for (const note of conversion.plan.notes) context.note(`note: ${note}`);
-  for (const { name, reason } of conversion.plan.losses) context.warn(`tare: warning: "${name}": ${reason}`);
-  if (context.flags["dry-run"] !== true) await write(context, conversion, job.path);
-  await report(context, conversion, paths);
+  const { files, notes, losses } = conversion.plan;
+  if (toPipe && files.length > 1) throw setToPipe(files.length);
+  const paths = files.map((file) => join(dirname(job.path), file.name));
+  if (!toPipe) for (const path of paths) await checkAbsent(context, path);
+  for (const note of notes) context.note(`note: ${note}`);
+  for (const { name, reason } of losses) context.warn(`tare: warning: "${printable(name)}": ${reason}`);
+  if (context.flags["dry-run"] !== true) await write(context, conversion, job);
+  if (!toPipe) await report(context, conversion, paths);
 }
 
-async function write(context: Context, conversion: Conversion, path: string): Promise<void> {
+function setToPipe(count: number): UsageError {
+  const message = `Cannot write ${count} files to standard output: name a path`;
+  return new UsageError("usage/arguments", message, { source: "command line" });
+}
+
+async function write(context: Context, conversion: Conversion, { path, options }: ConversionJob): Promise<void> {
   const progress = context.progress({ label: "writing", total: conversion.dataBytes });
   const onProgress = (byteLength: number): void => progress.add(byteLength);
-  const output = await openOutputPath(context, path);
+  const output = path === "-" ? stdoutOutput(context.terminal, options.name) : await openOutputPath(context, path);
   await writeConversion(conversion, output, { engine: await context.engine(), signal: context.signal, onProgress });
   progress.end();
 }

@@ -2,6 +2,7 @@ import { type ErrorJson, isTareError, type Location } from "../src/base/errors.t
 import { printable } from "../src/base/text.ts";
 import { isInterruption } from "./exit-codes.ts";
 import type { Colors } from "./render/colors.ts";
+import { wrap } from "./render/text-width.ts";
 
 /** What `--json` prints in place of a result. */
 export type CliErrorJson = Omit<ErrorJson, "name" | "transient">;
@@ -24,15 +25,17 @@ export function describeError(error: unknown): CliErrorJson {
   };
 }
 
-/** One line that says what, one that says where, one that says what to do. */
-export function renderError(error: unknown, colors: Colors): string {
+const HINT_INDENT = " ".repeat(8);
+
+/** One line that says what, one that says where, one that says what to do; only the last is broken to the width. */
+export function renderError(error: unknown, colors: Colors, width = Number.POSITIVE_INFINITY): string {
   const { code, message, at, hint } = describeError(error);
   const lines = [`${colors.bold(colors.red("tare:"))} ${printable(message)} ${colors.dim(`[${code}]`)}`];
   const where = renderLocation(at);
   if (where !== "") lines.push(`  ${colors.dim("at")}    ${where}`);
   if (hint !== undefined) {
-    const [first, ...others] = hint.split("\n").map(printable);
-    lines.push(`  ${colors.dim("hint")}  ${first}`, ...others.map((line) => `        ${line}`));
+    const [first, ...others] = hint.split("\n").flatMap((line) => wrap(printable(line), width - HINT_INDENT.length));
+    lines.push(`  ${colors.dim("hint")}  ${first}`, ...others.map((line) => HINT_INDENT + line));
   }
   return `${lines.join("\n")}\n`;
 }

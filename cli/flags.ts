@@ -51,7 +51,7 @@ export interface ParsedArguments<T extends FlagTable> {
   readonly positionals: readonly string[];
 }
 
-/** Reads what follows the command's name. `command` names it in errors. */
+/** Reads what follows the command's name. `command` names it in errors, empty for the program itself. */
 export function parseFlags<const T extends FlagTable>(
   args: readonly string[],
   table: T,
@@ -147,10 +147,10 @@ function unknownFlag(rawName: string, table: FlagTable, command: string): UsageE
     ? Object.keys(table).map((name) => `--${name}`)
     : shorts.map(([, flag]) => `-${flag.short}`);
   const near = nearest(rawName, known);
-  const help = `List the flags with: tare ${command} --help`;
+  const help = `List the flags with: tare ${command === "" ? "" : `${command} `}--help`;
   return new UsageError(
     "usage/unknown-flag",
-    `Cannot use ${rawName}: "${command}" has no such flag`,
+    `Cannot use ${rawName}: ${command === "" ? "tare" : `"${command}"`} has no such flag`,
     { source: "command line" },
     { hint: near === undefined ? help : `Did you mean ${near}?` },
   );

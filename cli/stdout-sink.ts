@@ -1,6 +1,24 @@
 import type { Bytes } from "../src/base/bytes.ts";
-import type { Sink } from "../src/bytes/sink.ts";
+import { UsageError } from "../src/base/errors.ts";
+import type { Output, Sink } from "../src/bytes/sink.ts";
+import type { Context } from "./context.ts";
 import type { Terminal } from "./terminal.ts";
+
+/** Weights belong neither on a screen nor into a JSON document. */
+export function checkStandardOutput(context: Context): void {
+  if (context.flags.json === true) {
+    throw new UsageError("usage/json-needs-output", "Cannot print JSON and bytes to the same place: --json needs -o", {
+      source: "command line",
+    });
+  }
+  if (!context.terminal.outIsTerminal) return;
+  throw new UsageError(
+    "usage/binary-to-terminal",
+    "Cannot print bytes to a terminal",
+    { source: "command line" },
+    { hint: "Redirect them (> FILE), name a file with -o, or look at the values with: tare stats" },
+  );
+}
 
 /** Standard output as a Sink: bytes are visible as they come, as in any pipe, and cannot be taken back. */
 export function stdoutSink(terminal: Terminal): Sink {
@@ -19,4 +37,9 @@ export function stdoutSink(terminal: Terminal): Sink {
     commit: () => written,
     abort: () => Promise.resolve(),
   };
+}
+
+/** Standard output for a writer of one file. */
+export function stdoutOutput(terminal: Terminal, name: string): Output {
+  return { label: "standard output", name, create: () => Promise.resolve(stdoutSink(terminal)) };
 }

@@ -1,4 +1,3 @@
-import { UsageError } from "../../src/base/errors.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
 import type { Entry } from "../../src/model/archive.ts";
 import { type Piece, writePieces } from "../../src/model/pieces.ts";
@@ -8,7 +7,7 @@ import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkAbsent, openOutputFile } from "../output-target.ts";
 import { formatSize } from "../render/sizes.ts";
-import { stdoutSink } from "../stdout-sink.ts";
+import { checkStandardOutput, stdoutSink } from "../stdout-sink.ts";
 import { FLOAT_CHOICES, tensorPieces, viewTensor } from "../tensor-selection.ts";
 
 export const catCommand = defineCommand({
@@ -36,7 +35,7 @@ export const catCommand = defineCommand({
   async run(context, { flags, positionals }) {
     const [target = "", name = ""] = positionals;
     const output = context.flags.output === "-" ? undefined : context.flags.output;
-    checkDestination(context, output);
+    if (output === undefined) checkStandardOutput(context);
     if (output !== undefined) await checkAbsent(context, output);
     const { container } = await context.open(target);
     if (container.kind === "archive") {
@@ -54,25 +53,6 @@ export const catCommand = defineCommand({
     return EXIT.success;
   },
 });
-
-/** Weights belong neither on a screen nor into a JSON document. */
-function checkDestination(context: Context, output: string | undefined): void {
-  if (output !== undefined) return;
-  if (context.flags.json === true) {
-    throw new UsageError("usage/json-needs-output", "Cannot print JSON and bytes to the same place: --json needs -o", {
-      source: "command line",
-    });
-  }
-  if (!context.terminal.outIsTerminal) return;
-  throw new UsageError(
-    "usage/binary-to-terminal",
-    "Cannot print bytes to a terminal",
-    { source: "command line" },
-    {
-      hint: "Redirect them (> FILE), name a file with -o, or look at the values with: tare stats",
-    },
-  );
-}
 
 interface Copy {
   readonly byteLength: number;

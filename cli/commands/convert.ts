@@ -29,6 +29,7 @@ export const convertCommand = defineCommand({
   },
   details: [
     "Streams: memory does not grow with the model. What the output format has no place for travels in one metadata entry, tare.origin, so converting back gives the same bytes. What cannot be carried at all stops the conversion (exit 13) unless --allow-lossy.",
+    "OUT may be - for standard output, or a directory, which needs --to.",
     "A GGUF made from SafeTensors holds tensors and metadata, but no tokenizer and no hyper-parameters: llama.cpp will not run it.",
   ],
   examples: [
@@ -50,12 +51,13 @@ export const convertCommand = defineCommand({
       );
     }
     const isFolder = out.endsWith("/") || (await isDirectory(out));
-    const target = chooseFormat(flags.to, isFolder ? undefined : out);
-    if (!isFolder && flags["max-shard-size"] === undefined) await checkAbsent(context, out);
+    const target = chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
+    if (!isFolder && out !== "-" && flags["max-shard-size"] === undefined) await checkAbsent(context, out);
     const opened = await context.open(input);
-    const path = isFolder ? join(out, outputBaseName(opened.label, target)) : out;
+    const named = outputBaseName(opened.label, target);
+    const path = isFolder ? join(out, named) : out;
     const options = {
-      name: basename(path),
+      name: out === "-" ? named : basename(path),
       include: flags.include,
       exclude: flags.exclude,
       dtype: flags.dtype === undefined ? undefined : floatName(flags.dtype),
@@ -82,7 +84,7 @@ function chooseFormat(to: string | undefined, path: string | undefined): Format 
   throw new UsageError(
     "usage/output-format",
     path === undefined
-      ? "Cannot tell the output format: OUT is a directory"
+      ? "Cannot tell the output format: OUT has no extension"
       : `Cannot tell the output format of "${path}"`,
     { source: "command line" },
     { hint: `Pass --to FORMAT, or use one of the extensions ${extensions}` },

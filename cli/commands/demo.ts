@@ -100,15 +100,16 @@ class Demo {
     if (plan !== undefined) await format.write?.(plan, output, { engine: await this.#context.engine() });
     const parameters = content.tensors.reduce((sum, tensor) => sum + tensor.elementCount, 0);
     const byteLength = plan?.files.reduce((sum, file) => sum + file.byteLength, 0) ?? 0;
-    const size = `${formatCount(parameters)} parameters in ${plural(content.tensors.length, "tensor")}, ${formatSize(byteLength)}`;
-    this.#add("make", FIRST, `a transformer of ${size}`);
+    const count = plural(content.tensors.length, "tensor");
+    this.#add("make", FIRST, `${formatCount(parameters)} parameters, ${count}, ${formatSize(byteLength)}`);
   }
 
   async #verify(name: string): Promise<Report> {
     const opened = await this.#context.open(join(this.#directory, name));
     const engine = await this.#context.engine();
     const report = await verify(opened, { level: "full", engine, digest: "sha256", signal: this.#context.signal });
-    this.#add("verify", name, report.ok ? `ok, ${plural(report.digests?.length ?? 0, "digest")}` : "damaged");
+    expectOutcome(report.ok, `${name} does not verify`);
+    this.#add("verify", name, `ok, ${plural(report.digests?.length ?? 0, "digest")}`);
     return report;
   }
 
@@ -124,8 +125,8 @@ class Demo {
     const a = await this.#context.open(join(this.#directory, FIRST));
     const b = await this.#context.open(join(this.#directory, name));
     const report = await diff(requireModel(a.container), requireModel(b.container), { signal: this.#context.signal });
-    const same = `${plural(report.unchanged, "tensor")} equal to those of ${FIRST}, bit for bit`;
-    this.#add("compare", name, report.equal ? same : `${plural(report.changed.length, "tensor")} differ`);
+    expectOutcome(report.equal, `${name} differs from ${FIRST}`);
+    this.#add("compare", name, `${plural(report.unchanged, "tensor")} equal, bit for bit`);
   }
 
   async #damage(): Promise<void> {
@@ -136,7 +137,7 @@ class Demo {
     const sink = await openOutputFile(this.#context, join(this.#directory, DAMAGED));
     await sink.append(bytes);
     await sink.commit();
-    this.#add("damage", DAMAGED, `a copy with one bit flipped, at byte ${at}`);
+    this.#add("damage", DAMAGED, `a copy with one bit flipped at byte ${at}`);
   }
 
   async #find(digests: Report): Promise<void> {
@@ -144,7 +145,8 @@ class Demo {
     const engine = await this.#context.engine();
     const report = await verify(opened, { level: "full", engine, expected: digests.digests });
     const found = report.findings.filter((finding) => finding.severity === "error").map((finding) => finding.name);
-    this.#add("find", DAMAGED, found.length === 0 ? "nothing found" : `damaged: ${found.join(", ")}`);
+    expectOutcome(found.length === 1 && found[0] === VICTIM, `${DAMAGED} was not found out`);
+    this.#add("find", DAMAGED, `damaged: ${found.join(", ")}`);
   }
 
   async #victim(name: string): Promise<Tensor> {
@@ -161,6 +163,11 @@ class Demo {
   #add(step: Step["step"], file: string, result: string): void {
     this.#steps.push({ step, file, result });
   }
+}
+
+/** The demo promises these outcomes: another one is a bug, and must not pass for a success. */
+function expectOutcome(held: boolean, otherwise: string): void {
+  if (!held) throw new Error(`the demo went wrong: ${otherwise}`);
 }
 
 function commandsToTry(directory: string): readonly string[] {

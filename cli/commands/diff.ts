@@ -35,6 +35,7 @@ export const diffCommand = defineCommand({
       stats: flags.stats === true ? "stats" : undefined,
       tolerance: flags.tolerance,
       metadata: flags.metadata === true ? "metadata" : undefined,
+      concurrency: context.flags.concurrency,
       signal: context.signal,
       onProgress: (byteLength) => progress.add(byteLength),
     });

@@ -4,6 +4,7 @@ import { formatForName } from "../../src/formats/registry.ts";
 import { defineCommand } from "../command.ts";
 import { runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
+import { outputBaseName } from "../output-name.ts";
 import { checkAbsent, requireOutput } from "../output-target.ts";
 
 export const mergeCommand = defineCommand({
@@ -17,7 +18,7 @@ export const mergeCommand = defineCommand({
   output: "data",
   async run(context, { positionals }) {
     const path = requireOutput(context, "the file to write");
-    await checkAbsent(context, path);
+    if (path !== "-") await checkAbsent(context, path);
     const [input = ""] = positionals;
     const opened = await context.open(input);
     const { format } = opened;
@@ -32,7 +33,8 @@ export const mergeCommand = defineCommand({
         { hint: `Merge to *${format.extensions[0]}, or use: tare convert ${input} ${path}` },
       );
     }
-    await runConversion(context, { opened, target: format, path, options: { name: basename(path) } });
+    const name = path === "-" ? outputBaseName(opened.label, format) : basename(path);
+    await runConversion(context, { opened, target: format, path, options: { name } });
     return EXIT.success;
   },
 });

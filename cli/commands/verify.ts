@@ -10,6 +10,7 @@ import { readDigestList } from "../digest-list.ts";
 import { renderLocation } from "../errors.ts";
 import { type ExitCode, exitCodeOf, exitCodeOfFindings } from "../exit-codes.ts";
 import { formatSize, plural } from "../render/sizes.ts";
+import { wrap } from "../render/text-width.ts";
 
 const FLAGS = {
   quick: { kind: "switch", summary: "structure only: what opening checks" },
@@ -87,6 +88,7 @@ async function runVerify(context: Context, opened: OpenedTarget, wanted: Wanted)
   const report = await verify(opened, {
     ...wanted,
     engine: await context.engine(),
+    limits: await context.limits(),
     concurrency: context.flags.concurrency,
     signal: context.signal,
     onProgress: (byteLength) => progress.add(byteLength),
@@ -102,7 +104,7 @@ function renderReport(report: Report, label: string, context: Context): string {
   const digests = (report.digests ?? []).map((digest) => `${digest.hex}  ${printable(digest.name)}`);
   if (digests.length > 0) lines.push(...digests, "");
   const verdict = report.ok ? colors.green("ok") : colors.red("damaged");
-  return [...lines, `${verdict}: ${printable(label)}, ${summary(report)}`].join("\n");
+  return [...lines, `${verdict}: ${printable(label)}`, ...wrap(summary(report), widthOf(context))].join("\n");
 }
 
 /** "full check of 39 tensors, 2.82 MB: nothing found". */
@@ -121,13 +123,20 @@ function summary(report: Report): string {
   return `${report.level} check${counted.length === 0 ? "" : ` of ${counted.join(", ")}`}: ${found}`;
 }
 
-function renderFinding(finding: Finding, { colors }: Context): string[] {
+function widthOf(context: Context): number {
+  return context.width ?? Number.POSITIVE_INFINITY;
+}
+
+const INDENT = " ".repeat(9);
+
+function renderFinding(finding: Finding, context: Context): string[] {
+  const { colors } = context;
+  const width = widthOf(context) - INDENT.length;
   const style = { error: colors.red, warning: colors.yellow, note: colors.dim }[finding.severity];
   const where = renderLocation(finding.at);
-  const lines = [
-    `${style(finding.severity.padEnd(7))}  ${printable(finding.message)} ${colors.dim(`[${finding.code}]`)}`,
-  ];
-  if (where !== "") lines.push(colors.dim(`         at ${where}`));
-  if (finding.hint !== undefined) lines.push(colors.dim(`         ${printable(finding.hint)}`));
+  const [first = "", ...others] = wrap(`${printable(finding.message)} [${finding.code}]`, width);
+  const lines = [`${style(finding.severity.padEnd(7))}  ${first}`, ...others.map((line) => INDENT + line)];
+  const asides = [where === "" ? undefined : `at ${where}`, finding.hint].filter((text) => text !== undefined);
+  for (const text of asides) lines.push(...wrap(printable(text), width).map((line) => INDENT + colors.dim(line)));
   return lines;
 }

@@ -75,11 +75,11 @@ export function formatRate(byteLength: number, milliseconds: number): string {
   return `${formatSize(Math.round((byteLength * 1000) / Math.max(milliseconds, 1)))}/s`;
 }
 
-/** Values of weights: five significant digits, never longer than eleven characters. */
+/** Values of weights: four significant digits, never longer than eleven characters. */
 export function formatValue(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value) || value === 0) return String(value);
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e9) return String(value);
-  return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(5))) : value.toExponential(3);
+  return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(3);
 }

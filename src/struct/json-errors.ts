@@ -12,11 +12,6 @@ export const JSON_ERRORS = {
     why: "Two readers that forgive differently would see two different files, so nothing is forgiven.",
     fix: "Write the JSON again with a real JSON writer, or get another copy of the file.",
   },
-  "format/json.type": {
-    what: "A JSON value has another type than its place demands.",
-    why: "The format says which type stands where; guessing would hide damage.",
-    fix: "Write the JSON again with the type the message names.",
-  },
   "format/json.duplicate-key": {
     what: "A JSON object has the same key twice.",
     why: "Readers disagree on which of the two counts, which is how one file shows two faces.",

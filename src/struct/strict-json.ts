@@ -20,6 +20,7 @@ export type JsonNode = JsonSpan &
     | { readonly type: "object"; readonly entries: readonly (readonly [key: string, value: JsonNode])[] }
   );
 
+/** Where the text stands and what bounds it. */
 export interface StrictJsonOptions extends JsonPlace {
   /** Values the tree may have: memory is bounded by this, not by the length of the text. */
   readonly maxValues?: number;

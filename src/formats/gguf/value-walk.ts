@@ -22,6 +22,9 @@ interface Frame {
   left: number;
 }
 
+/** Decoding nested arrays recurses, so that no limit may go beyond what a stack holds with ease. */
+const MAX_DEPTH = 1000;
+
 export type WalkLimits = Pick<GgufLimits, "stringBytes" | "arrayDepth">;
 
 /**
@@ -41,7 +44,9 @@ export class ValueWalk {
     this.#limits = limits;
     this.#path = start.path;
     this.#position = start.position;
-    this.#frames = [{ type: this.#checkType(start.type, start.position - 4, `${start.path}_type`), count: 1, left: 1 }];
+    this.#frames = [
+      { type: this.#checkType(start.type, start.position - 4, () => `${start.path}_type`), count: 1, left: 1 },
+    ];
   }
 
   /** Where the walk stands; the end of the value once `advance` has returned 0. */
@@ -121,11 +126,12 @@ export class ValueWalk {
     const { view, littleEndian, filled } = this.#bytes;
     if (position + ARRAY_MIN_BYTES > filled) return ARRAY_MIN_BYTES;
     const depth = this.#frames.length;
-    if (depth > this.#limits.arrayDepth) {
+    const deepest = Math.min(this.#limits.arrayDepth, MAX_DEPTH);
+    if (depth > deepest) {
       const at = this.#bytes.at(position, this.#here());
-      checkLimit(depth, this.#limits.arrayDepth, "arrays nested to this depth", "limit/gguf.array-depth", at);
+      checkLimit(depth, deepest, "arrays nested to this depth", "limit/gguf.array-depth", at);
     }
-    const type = this.#checkType(view.getUint32(position, littleEndian), position, `${this.#here()}.type`);
+    const type = this.#checkType(view.getUint32(position, littleEndian), position, () => `${this.#here()}.type`);
     const low = view.getUint32(position + (littleEndian ? 4 : 8), littleEndian);
     const high = view.getUint32(position + (littleEndian ? 8 : 4), littleEndian);
     const path = (): string => `${this.#here()}.len`;
@@ -138,8 +144,9 @@ export class ValueWalk {
     return 0;
   }
 
-  #checkType(type: number, offset: number, path: string): number {
+  #checkType(type: number, offset: number, locate: () => string): number {
     if (minElementBytes(type) !== undefined) return type;
+    const path = locate();
     const message = `Cannot read GGUF metadata: ${path} must be 0 to 12, found ${type}`;
     throw new FormatError("format/gguf.value-type", message, this.#bytes.at(offset, path), {
       hint: "The file is damaged, or newer than this tool",

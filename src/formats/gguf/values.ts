@@ -109,13 +109,18 @@ function decodeText(bytes: Bytes): StringValue {
 function decodeArray(cursor: Cursor, bytes: Bytes): MetadataValue {
   const type = cursor.u32();
   const length = cursor.u64();
-  const first = cursor.position;
+  // Where the last slice ended: going through a vocabulary page by page must not start over each time.
+  let mark = { index: 0, position: cursor.position };
+  const first = mark;
   const slice = (start = 0, end = length): MetadataValue[] => {
     const [from, to] = [clamp(start, length), clamp(end, length)];
-    const reader = new Cursor(bytes, { source: "value", code: "format/gguf.value", what: "GGUF array" }, first);
-    skipElements(reader, type, from);
+    const known = from >= mark.index ? mark : first;
+    const options = { source: "value", code: "format/gguf.value", what: "GGUF array" } as const;
+    const reader = new Cursor(bytes, options, known.position);
+    skipElements(reader, type, from - known.index);
     const items: MetadataValue[] = [];
     for (let i = from; i < to; i++) items.push(takeElement(reader, type, bytes));
+    mark = { index: Math.max(from, to), position: reader.position };
     return items;
   };
   return { type: "array", elementType: VALUE_TYPES[type] ?? "null", length, slice };

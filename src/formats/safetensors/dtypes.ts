@@ -29,6 +29,7 @@ export const SAFETENSORS_DTYPES = [
   "BOOL",
 ] as const satisfies readonly DType[];
 
+/** The name of a dtype of this format. */
 export type SafetensorsDType = (typeof SAFETENSORS_DTYPES)[number];
 
 /** What the header parser and the planner need of a dtype. */

@@ -10,13 +10,15 @@ import { type DTypeRow, dtypeRow } from "./dtypes.ts";
 import { GeneralEntryReader } from "./general-entry.ts";
 import { HeaderErrors } from "./header-errors.ts";
 import type { SAFETENSORS_LIMITS } from "./limits.ts";
-import { type ScannedEntry, StandardEntryScanner } from "./standard-entry.ts";
+import { type ScannedEntry, StandardEntryScanner, skipSpace } from "./standard-entry.ts";
+import { UniqueNames } from "./unique-names.ts";
 
 /** Bytes of the length field before the header. */
 export const LENGTH_BYTES = 8;
 /** The one key that names no tensor. */
 export const METADATA_KEY = "__metadata__";
 
+/** The limits of this format with their values in force. */
 export type SafetensorsLimits = Limits<typeof SAFETENSORS_LIMITS>;
 
 /** Where a header comes from and what bounds it. */
@@ -39,7 +41,6 @@ export interface Header {
   readonly jsonEnd: number;
   /** In the order of the header. */
   readonly tensors: readonly Tensor[];
-  readonly byName: Map<string, Tensor>;
   /** Index in `text` of each tensor's key. */
   readonly keyIndexes: readonly number[];
   readonly metadata: readonly MetadataEntry[];
@@ -77,10 +78,10 @@ class HeaderParser {
   readonly #errors: HeaderErrors;
   readonly #standard: StandardEntryScanner;
   readonly #general: GeneralEntryReader;
+  readonly #names: UniqueNames;
   readonly #dataStart: number;
   readonly #context: HeaderContext;
   readonly #tensors: Tensor[] = [];
-  readonly #byName = new Map<string, Tensor>();
   readonly #keyIndexes: number[] = [];
   readonly #entry: ScannedEntry = { row: dtypeRow("U8") as DTypeRow, shape: [], elementCount: 1, begin: 0, end: 0 };
   #metadata: MetadataEntry[] = [];
@@ -92,6 +93,7 @@ class HeaderParser {
     this.#errors = new HeaderErrors(this.#scanner);
     this.#standard = new StandardEntryScanner(text, context.limits.dimensions);
     this.#general = new GeneralEntryReader(this.#scanner, this.#errors, context.limits.dimensions);
+    this.#names = new UniqueNames(text);
     this.#dataStart = dataStart;
     this.#context = context;
   }
@@ -109,12 +111,14 @@ class HeaderParser {
     });
     const jsonEnd = scanner.position;
     scanner.expectEnd();
+    const repeated = this.#names.findRepeated(this.#tensors);
+    const name = this.#tensors[repeated]?.name;
+    if (name !== undefined) throw this.#errors.duplicate(name, this.#keyIndexes[repeated] ?? 0);
     return {
       text: scanner.text,
       dataStart: this.#dataStart,
       jsonEnd,
       tensors: this.#tensors,
-      byName: this.#byName,
       keyIndexes: this.#keyIndexes,
       metadata: this.#metadata,
       metadataForm: this.#metadataForm,
@@ -123,24 +127,28 @@ class HeaderParser {
   }
 
   /**
-   * As many further `,"name":{…}` in the reference writer's rendering as there are. Stops before whatever is
-   * rendered otherwise, or wrong, and leaves it to the general path.
+   * As many further `,"name":{…}` in the standard order of fields as there are. Stops before whatever is written
+   * otherwise, or wrong, and leaves it to the general path.
    */
   #scanStandardEntries(): void {
     const scanner = this.#scanner;
     const text = scanner.text;
     for (;;) {
-      if (text.charCodeAt(scanner.position) !== COMMA) return;
-      const keyIndex = scanner.position + (text.charCodeAt(scanner.position + 1) === SPACE ? 2 : 1);
+      let keyIndex = skipSpace(text, scanner.position);
+      if (text.charCodeAt(keyIndex) !== COMMA) return;
+      keyIndex = skipSpace(text, keyIndex + 1);
       if (text.charCodeAt(keyIndex) !== QUOTE) return;
       let i = keyIndex + 1;
       let code = text.charCodeAt(i);
       while (code >= SPACE && code !== QUOTE && code !== BACKSLASH) code = text.charCodeAt(++i);
-      if (code !== QUOTE || text.charCodeAt(i + 1) !== COLON) return;
-      const end = this.#standard.scan(text.charCodeAt(i + 2) === SPACE ? i + 3 : i + 2, this.#entry);
+      if (code !== QUOTE) return;
+      const colon = skipSpace(text, i + 1);
+      if (text.charCodeAt(colon) !== COLON) return;
+      const end = this.#standard.scan(skipSpace(text, colon + 1), this.#entry);
       if (end < 0) return;
       const name = text.slice(keyIndex + 1, i);
       if (name === METADATA_KEY) return;
+      this.#names.note(this.#tensors.length, keyIndex + 1, i, this.#entry.row);
       this.#add(name, keyIndex);
       scanner.position = end;
     }
@@ -150,6 +158,9 @@ class HeaderParser {
     const end = this.#standard.scan(this.#scanner.position, this.#entry);
     if (end >= 0) this.#scanner.position = end;
     else this.#general.read(name, this.#entry);
+    const isPlain = this.#scanner.text.startsWith(`"${name}"`, keyIndex);
+    if (isPlain) this.#names.note(this.#tensors.length, keyIndex + 1, keyIndex + 1 + name.length, this.#entry.row);
+    else this.#names.noteEscaped();
     this.#add(name, keyIndex);
   }
 
@@ -165,8 +176,6 @@ class HeaderParser {
     }
     const { file, reader } = this.#context;
     const tensor = new Tensor({ name, dtype: row.dtype, shape, byteLength, offset, file }, reader);
-    this.#byName.set(name, tensor);
-    if (this.#byName.size === this.#tensors.length) throw this.#errors.duplicate(name, keyIndex);
     this.#tensors.push(tensor);
     this.#keyIndexes.push(keyIndex);
   }

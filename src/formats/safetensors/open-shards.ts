@@ -104,15 +104,10 @@ async function resolveShard(
   } catch (error) {
     if (!(error instanceof SourceError) || error.code !== "source/not-found") throw error;
     const message = `Cannot open the shard "${name}": the index names it, but it is not there`;
-    throw new SourceError(
-      "source/not-found",
-      message,
-      locateName(index, name, "weight_map"),
-      {
-        hint: "Put every shard beside the index; an interrupted download is the usual reason",
-        cause: error,
-      },
-    );
+    throw new SourceError("source/not-found", message, locateName(index, name, "weight_map"), {
+      hint: "Put every shard beside the index; an interrupted download is the usual reason",
+      cause: error,
+    });
   }
 }
 

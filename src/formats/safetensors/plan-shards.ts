@@ -35,6 +35,7 @@ export function groupShards(tensors: readonly StoredTensor[], maxShardBytes: num
   return shards;
 }
 
+/** What an index says. */
 export interface ShardIndexContents {
   /** Bytes of all tensors. */
   readonly totalSize: number;

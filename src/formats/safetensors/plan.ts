@@ -5,6 +5,7 @@ import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.t
 import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { ORIGIN_KEY, type OriginFacts, orderFor } from "../../model/origin.ts";
 import type { Piece, PlannedFile } from "../../model/pieces.ts";
+import { LENGTH_BYTES } from "./header.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
 import { carriedHeader, orderTensors, renderOrigin, takeOwnFacts } from "./origin-facts.ts";
 import { groupShards, renderShardIndex, shardName, shardSetNames } from "./plan-shards.ts";
@@ -132,11 +133,7 @@ function planSet(contents: Contents, { name, maxShardBytes }: WriteOptions): Pla
 
 function buildFile(name: string, headerText: string, tensors: readonly StoredTensor[]): PlannedFile {
   const header = encodeHeader(headerText);
-  const limit = SAFETENSORS_LIMITS.headerBytes.default;
-  // Nobody could read it: the reference implementation refuses exactly above this.
-  checkLimit(header.byteLength - 8, limit, "SafeTensors header bytes", "limit/safetensors.header-bytes", {
-    source: name,
-  });
+  checkPlannedHeader(header.byteLength - LENGTH_BYTES, name);
   const pieces: Piece[] = [{ kind: "bytes", bytes: header }];
   let byteLength = header.byteLength;
   for (const { tensor } of tensors) {
@@ -144,6 +141,12 @@ function buildFile(name: string, headerText: string, tensors: readonly StoredTen
     if (tensor.byteLength > 0) pieces.push({ kind: "tensor", tensor });
   }
   return { name, byteLength, pieces };
+}
+
+/** Refuses to write what nobody could read: the reference implementation stops exactly above this limit. */
+export function checkPlannedHeader(byteLength: number, name: string): void {
+  const limit = SAFETENSORS_LIMITS.headerBytes.default;
+  checkLimit(byteLength, limit, "SafeTensors header bytes", "limit/safetensors.header-bytes", { source: name });
 }
 
 function planNotes(carriedCount: number, files: readonly PlannedFile[]): string[] {

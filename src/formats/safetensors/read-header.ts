@@ -11,6 +11,7 @@ import { SAFETENSORS_LIMITS } from "./limits.ts";
 /** One read of this length serves nearly every header; sources that were sniffed have it in memory. */
 const OPENING_BYTES = 256 * 1024;
 
+/** How a header is to be read. */
 export interface ReadHeaderOptions {
   readonly limits: LimitOverrides;
   readonly signal?: AbortSignal | undefined;

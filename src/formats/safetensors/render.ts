@@ -62,9 +62,9 @@ export function compareByUtf8(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above every other unit, so they move behind U+E000 … U+FFFF. */
+/** Surrogates stand for code points above every other unit, so they move from 0xd800 to 0x10000 and up. */
 function codePointWeight(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit;
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2800 : unit;
 }
 
 function rankOf(tensor: HeaderTensor): number {

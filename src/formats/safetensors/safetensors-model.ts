@@ -18,8 +18,6 @@ interface ModelParts {
   /** The files with tensor data: one, or the shards in the order of their names' first appearance. */
   readonly files: readonly SafetensorsFile[];
   readonly tensors: readonly Tensor[];
-  /** The same by name, where it is known already. */
-  readonly byName?: Map<string, Tensor>;
   readonly metadata: Metadata;
   readonly facts: Model["facts"];
   readonly warnings: readonly Finding[];
@@ -45,7 +43,7 @@ export class SafetensorsModel implements Model {
     this.metadata = contents.metadata;
     this.facts = contents.facts;
     this.warnings = contents.warnings;
-    this.#index = new TensorIndex(contents.tensors, contents.parts[0]?.label ?? "safetensors", contents.byName);
+    this.#index = new TensorIndex(contents.tensors, contents.parts[0]?.label ?? "safetensors");
   }
 
   tensor(name: string): Tensor {
@@ -63,7 +61,6 @@ export function singleFileModel(source: Source, header: Header): SafetensorsMode
     parts: [{ label: source.label, byteLength: source.byteLength, source }],
     files: [{ source, header, part: 0 }],
     tensors: header.tensors,
-    byName: header.byName,
     metadata: new Metadata(header.metadata),
     facts: [["header", `${header.dataStart - LENGTH_BYTES} bytes`]],
     warnings: [],

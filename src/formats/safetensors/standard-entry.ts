@@ -1,5 +1,6 @@
 import type { Shape } from "../../model/shape.ts";
 import { type DTypeRow, dtypeRow } from "./dtypes.ts";
+import { ShapeCache } from "./shape-cache.ts";
 
 /** One header entry, before it is checked against its neighbours. Reused from entry to entry. */
 export interface ScannedEntry {
@@ -10,42 +11,60 @@ export interface ScannedEntry {
   end: number;
 }
 
-const OPENING = codes('{"dtype":"');
-const BEFORE_SHAPE = codes('","shape":[');
-const BEFORE_OFFSETS = codes(',"data_offsets":[');
+/** Characters to match, and before which of them whitespace may stand: anywhere outside of strings. */
+interface Pattern {
+  readonly codes: Uint8Array;
+  readonly spaced: Uint8Array;
+}
+
+const OPENING = pattern('{"dtype":"', "^^.....~^^");
+const BEFORE_SHAPE = pattern('","shape":[', "~^^.....~^^");
+const BEFORE_OFFSETS = pattern(',"data_offsets":[', "^^............~^^");
 /** "F8_E5M2FNUZ". */
 const LONGEST_DTYPE = 11;
-const QUOTE = 0x22;
+/** Longest run of digits that is below 2^53 whatever the digits are. */
+const SAFE_DIGITS = 15;
+/** Beyond this the product with the bits of an element may be inexact. */
+const MAX_ELEMENTS = 2 ** 46;
+/** Ranks that real models have; more are left to the general reader. */
+const MAX_RANK = 8;
+
 const SPACE = 0x20;
-const COLON = 0x3a;
+const QUOTE = 0x22;
 const COMMA = 0x2c;
 const CLOSE_BRACKET = 0x5d;
 const CLOSE_BRACE = 0x7d;
-/** Longest run of digits that is below 2^53 whatever the digits are. */
-const SAFE_DIGITS = 15;
+
+/** The index of the next character that is no JSON whitespace. */
+export function skipSpace(text: string, start: number): number {
+  let i = start;
+  let code = text.charCodeAt(i);
+  while (code === SPACE || code === 0x0a || code === 0x0d || code === 0x09) code = text.charCodeAt(++i);
+  return i;
+}
 
 /**
- * The entry as the reference writer renders it, read without building anything but the shape. Any other
- * rendering, and everything wrong, is left to the general parser, which knows the words for it.
+ * The entry with its fields in the order in which writers put them, read without building anything but the shape.
+ * It is made for the reference writer's rendering without whitespace, and looks for some only where it meets it.
+ * Any other order, and everything wrong, is left to the general reader, which knows the words for it.
  */
 export class StandardEntryScanner {
   readonly #text: string;
+  readonly #maxRank: number;
+  readonly #shapes = new ShapeCache();
   readonly #dimensions: number[] = [];
-  /** Character after the number that `#integer` read last. */
+  /** Index of the first character behind the number, and behind whitespace, that `#integer` read last. */
   #next = 0;
   /** Neighbours mostly share their dtype, and comparing its name is cheaper than looking it up. */
   #row: DTypeRow | undefined;
 
-  readonly #maxDimensions: number;
-
   constructor(text: string, maxDimensions: number) {
     this.#text = text;
-    this.#maxDimensions = Math.min(maxDimensions, 8);
+    this.#maxRank = Math.min(maxDimensions, MAX_RANK);
   }
 
-  /** Fills `into` and gives the index after the closing brace, or -1 where this is not the standard rendering. */
+  /** Fills `into` and gives the index after the closing brace, or -1 where this is not the standard order. */
   scan(start: number, into: ScannedEntry): number {
-    const text = this.#text;
     let i = this.#match(OPENING, start);
     if (i < 0) return -1;
     i = this.#dtype(i, into);
@@ -55,24 +74,19 @@ export class StandardEntryScanner {
     i = this.#shape(i, into);
     if (i < 0) return -1;
     i = this.#match(BEFORE_OFFSETS, i);
-    if (i < 0) return -1;
-    into.begin = this.#integer(i);
-    if (into.begin < 0 || text.charCodeAt(this.#next) !== COMMA) return -1;
-    into.end = this.#integer(this.#afterComma());
-    i = this.#next;
-    if (into.end < 0 || text.charCodeAt(i) !== CLOSE_BRACKET || text.charCodeAt(i + 1) !== CLOSE_BRACE) return -1;
-    return i + 2;
+    return i < 0 ? -1 : this.#offsets(i, into);
   }
 
-  /** Python's writers put a space behind colons and commas: it is stepped over, once. */
-  #match(expected: Uint8Array, start: number): number {
+  #match({ codes, spaced }: Pattern, start: number): number {
     const text = this.#text;
     let i = start;
-    for (let k = 0; k < expected.length; k++) {
-      const code = expected[k] as number;
-      if (text.charCodeAt(i) !== code) return -1;
+    for (let k = 0; k < codes.length; k++) {
+      if (text.charCodeAt(i) !== codes[k]) {
+        if (spaced[k] === 0) return -1;
+        i = skipSpace(text, i);
+        if (text.charCodeAt(i) !== codes[k]) return -1;
+      }
       i++;
-      if ((code === COMMA || code === COLON) && text.charCodeAt(i) === SPACE) i++;
     }
     return i;
   }
@@ -101,64 +115,65 @@ export class StandardEntryScanner {
   /** `start` is behind the opening bracket; the result behind the closing one. */
   #shape(start: number, into: ScannedEntry): number {
     const text = this.#text;
-    const dimensions = this.#dimensions;
-    let count = 0;
+    let rank = 0;
     let elementCount = 1;
     let i = start;
-    if (text.charCodeAt(i) === CLOSE_BRACKET) {
-      into.shape = [];
-      into.elementCount = 1;
-      return i + 1;
+    if (text.charCodeAt(i) !== CLOSE_BRACKET) {
+      for (;;) {
+        const dimension = this.#integer(i);
+        if (dimension < 0 || rank === this.#maxRank) return -1;
+        this.#dimensions[rank++] = dimension;
+        elementCount *= dimension;
+        if (elementCount > MAX_ELEMENTS) return -1;
+        i = this.#next;
+        const code = text.charCodeAt(i);
+        if (code === CLOSE_BRACKET) break;
+        if (code !== COMMA) return -1;
+        i++;
+      }
     }
-    for (;;) {
-      const dimension = this.#integer(i);
-      if (dimension < 0) return -1;
-      dimensions[count++] = dimension;
-      elementCount *= dimension;
-      // Beyond this the product of elements and bits may be inexact: the general parser refuses in words.
-      if (elementCount > 2 ** 46 || count > this.#maxDimensions) return -1;
-      const code = text.charCodeAt(this.#next);
-      if (code === CLOSE_BRACKET) break;
-      if (code !== COMMA) return -1;
-      i = this.#afterComma();
-    }
-    into.shape = copyShape(dimensions, count);
+    into.shape = this.#shapes.get(this.#dimensions, rank);
     into.elementCount = elementCount;
-    return this.#next + 1;
+    return i + 1;
   }
 
-  /** Where the number behind the comma at `#next` begins. */
-  #afterComma(): number {
-    return this.#text.charCodeAt(this.#next + 1) === SPACE ? this.#next + 2 : this.#next + 1;
+  /** `start` is behind the opening bracket; the result behind the entry's closing brace. */
+  #offsets(start: number, into: ScannedEntry): number {
+    const text = this.#text;
+    into.begin = this.#integer(start);
+    if (into.begin < 0 || text.charCodeAt(this.#next) !== COMMA) return -1;
+    into.end = this.#integer(this.#next + 1);
+    if (into.end < 0 || text.charCodeAt(this.#next) !== CLOSE_BRACKET) return -1;
+    let i = this.#next + 1;
+    if (text.charCodeAt(i) !== CLOSE_BRACE) i = skipSpace(text, i);
+    return text.charCodeAt(i) === CLOSE_BRACE ? i + 1 : -1;
   }
 
   #integer(start: number): number {
     const text = this.#text;
-    let i = start;
-    let code = text.charCodeAt(i);
+    let first = start;
+    let code = text.charCodeAt(first);
+    if (code <= SPACE) {
+      first = skipSpace(text, first);
+      code = text.charCodeAt(first);
+    }
+    let i = first;
     let value = 0;
     while (code >= 0x30 && code <= 0x39) {
       value = value * 10 + (code - 0x30);
-      i++;
-      code = text.charCodeAt(i);
+      code = text.charCodeAt(++i);
     }
-    const digits = i - start;
-    this.#next = i;
-    if (digits === 0 || digits > SAFE_DIGITS || (digits > 1 && text.charCodeAt(start) === 0x30)) return -1;
+    this.#next = code <= SPACE ? skipSpace(text, i) : i;
+    const digits = i - first;
+    if (digits === 0 || digits > SAFE_DIGITS || (digits > 1 && text.charCodeAt(first) === 0x30)) return -1;
     return value;
   }
 }
 
-/** An array of exactly its size: growing one by one would reserve room for seventeen dimensions. */
-function copyShape(dimensions: readonly number[], count: number): Shape {
-  const [a = 0, b = 0, c = 0, d = 0] = dimensions;
-  if (count === 1) return [a];
-  if (count === 2) return [a, b];
-  if (count === 3) return [a, b, c];
-  if (count === 4) return [a, b, c, d];
-  return dimensions.slice(0, count);
-}
-
-function codes(text: string): Uint8Array {
-  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+/** `marks` has "^" where whitespace may stand before the character. */
+function pattern(text: string, marks: string): Pattern {
+  return {
+    codes: Uint8Array.from(text, (character) => character.charCodeAt(0)),
+    spaced: Uint8Array.from(marks, (mark) => (mark === "^" ? 1 : 0)),
+  };
 }

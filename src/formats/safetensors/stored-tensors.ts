@@ -12,6 +12,7 @@ export interface StoredTensor extends HeaderTensor {
   readonly tensor: Tensor;
 }
 
+/** How every tensor of a content is stored. */
 export interface StoredTensors {
   /** In the order of the content. */
   readonly stored: readonly StoredTensor[];

@@ -44,7 +44,7 @@ describe("openFile()", () => {
     expect(source.byteLength).toBe(0);
     await source.close();
   });
-  test("names what is wrong: missing, folder, no permission", async () => {
+  test("names what is wrong: missing, or a folder", async () => {
     const missing = openFile(join(folder, "none"));
     await expect(missing).rejects.toMatchObject({ name: "SourceError", code: "source/not-found" });
     await expect(openFile(join(folder, "none", "below"))).rejects.toMatchObject({ code: "source/not-found" });

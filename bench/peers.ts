@@ -1,0 +1,17 @@
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** Where the peer's own command line lies once `tsx bench/install-peers.ts` has run. */
+export const GGUF_PEER_CLI = peerPath("node_modules/@huggingface/gguf/dist/cli.js");
+/** Calls the peer's library on a URL and prints what it found. */
+export const GGUF_PEER_REMOTE = peerPath("gguf-remote.mjs");
+
+export const PEERS_MISSING = "@huggingface/gguf is not installed: run `npx tsx bench/install-peers.ts` for its rows";
+
+export function peersInstalled(): boolean {
+  return existsSync(GGUF_PEER_CLI);
+}
+
+function peerPath(relative: string): string {
+  return fileURLToPath(new URL(`./peers/${relative}`, import.meta.url));
+}

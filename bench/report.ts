@@ -1,0 +1,86 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { cpus, loadavg, totalmem } from "node:os";
+import type { Job, JobResult, Row } from "./job.ts";
+
+export const BEGIN = "<!-- figures: written by `npm run bench`, do not edit by hand -->";
+export const END = "<!-- end of figures -->";
+
+export interface Finished {
+  readonly job: Job;
+  readonly result: JobResult;
+}
+
+/** What the figures depend on besides the code. */
+export interface Machine {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memory: string;
+  readonly system: string;
+  readonly node: string;
+  readonly date: string;
+  readonly load: string;
+}
+
+export function describeMachine(): Machine {
+  const processors = cpus();
+  return {
+    cpu: processors[0]?.model.trim() ?? "unknown processor",
+    cores: processors.length,
+    memory: `${(totalmem() / 2 ** 30).toFixed(0)} GiB`,
+    system: `${process.platform} ${process.arch}`,
+    node: process.version,
+    date: new Date().toISOString().slice(0, 10),
+    load: loadavg()[0]?.toFixed(2) ?? "unknown",
+  };
+}
+
+const HEADINGS = ["job", "measure", "tare", "against", "ratio", "goal", "met"];
+
+function cells(row: Row): string[] {
+  const met = row.met === undefined ? "" : row.met ? "yes" : "**no**";
+  return [row.job, row.measure, row.ours, row.theirs ?? "", row.ratio ?? "", row.goal ?? "", met];
+}
+
+/** A Markdown table, padded so that it also reads well in a terminal. */
+export function renderTable(rows: readonly Row[]): string {
+  const lines = [HEADINGS, ...rows.map(cells)];
+  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  const render = (line: readonly string[]) =>
+    `| ${line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`;
+  const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
+  return [render(HEADINGS), rule, ...rows.map((row) => render(cells(row)))].join("\n");
+}
+
+/** The part of docs/performance.md between the two markers. */
+export function renderFigures(
+  finished: readonly Finished[],
+  setting: { readonly machine: Machine; readonly runs: number; readonly folder: string },
+): string {
+  const { machine, runs, folder } = setting;
+  const commands = finished.map(({ job, result }) => {
+    const lines = [`**${job.name}**: ${job.title}`, "", "```sh", ...result.commands, "```"];
+    for (const note of result.notes ?? []) lines.push("", `Note: ${note}.`);
+    return lines.join("\n");
+  });
+  return [
+    `Measured on ${machine.date}: ${machine.cpu}, ${machine.cores} cores, ${machine.memory}, ${machine.system},`,
+    `Node ${machine.node}, load average ${machine.load} before the first job, files on ${folder}.`,
+    `Median of ${runs} interleaved runs after a warm-up, the fastest and slowest in parentheses.`,
+    "",
+    renderTable(finished.flatMap(({ result }) => result.rows)),
+    "",
+    "### Command lines",
+    "",
+    commands.join("\n\n"),
+  ].join("\n");
+}
+
+/** Replaces what stands between the markers; everything else on the page is written by people. */
+export async function writeFigures(page: string, figures: string): Promise<void> {
+  const text = await readFile(page, "utf8");
+  const begin = text.indexOf(BEGIN);
+  const end = text.indexOf(END);
+  if (begin < 0 || end < begin)
+    throw new Error(`Cannot write figures: ${page} must hold both marker comments in order`);
+  await writeFile(page, `${text.slice(0, begin + BEGIN.length)}\n\n${figures}\n\n${text.slice(end)}`);
+}

@@ -1,0 +1,122 @@
+import { UsageError } from "../src/base/errors.ts";
+import type { Alias, Command } from "./command.ts";
+import { commandNames, findCommand } from "./commands/registry.ts";
+import { type Context, type ContextOptions, createContext } from "./context.ts";
+import { EXIT, type ExitCode } from "./exit-codes.ts";
+import { parseFlags } from "./flags.ts";
+import { GLOBAL_FLAGS, type GlobalFlags } from "./global-flags.ts";
+import { nearest } from "./nearest.ts";
+import { checkAbsent } from "./output-target.ts";
+import { type Colors, chooseColors } from "./render/colors.ts";
+import { encodeJson } from "./render/json.ts";
+import { readVersion } from "./version.ts";
+
+/** What a run has to do with outside of its arguments. */
+export type World = Pick<ContextOptions, "env" | "terminal" | "signal" | "onExit">;
+
+/** Splits off the command's name: global flags may stand before it. */
+function splitCommand(argv: readonly string[]): { readonly name: string | undefined; readonly rest: string[] } {
+  let i = 0;
+  while (i < argv.length && (argv[i] as string).startsWith("-")) i += takesNext(argv[i] as string) ? 2 : 1;
+  return { name: argv[i], rest: [...argv.slice(0, i), ...argv.slice(i + 1)] };
+}
+
+function takesNext(argument: string): boolean {
+  const entry = Object.entries(GLOBAL_FLAGS).find(
+    ([name, flag]) => argument === `--${name}` || ("short" in flag && argument === `-${flag.short}`),
+  );
+  return entry !== undefined && entry[1].kind !== "switch";
+}
+
+/** Runs the command that `argv` names, or shows help. */
+export async function dispatch(argv: readonly string[], world: World): Promise<ExitCode> {
+  const { name, rest } = splitCommand(argv);
+  if (name === undefined || name === "help") return showHelp(rest, world);
+  const found = findCommand(name);
+  if (found === undefined) throw unknownCommand(name);
+  const command = await found.entry.load();
+  const table = { ...GLOBAL_FLAGS, ...command.flags };
+  const { flags, positionals } = parseFlags(rest, table, found.entry.name);
+  if (flags.help === true) return showCommandHelp(name, { ...world, color: flags.color });
+  const adapted = adaptAlias(found.alias, { flags: flags as GlobalFlags, positionals });
+  checkPositionals(command, adapted.positionals, found.entry.usage);
+  const context = createContext({
+    command: found.entry.name,
+    flags: adapted.flags,
+    ...world,
+    reportPath: command.output === "report" && adapted.flags.output !== "-" ? adapted.flags.output : undefined,
+  });
+  return runCommand(command, context, adapted.positionals);
+}
+
+async function runCommand(command: Command, context: Context, positionals: readonly string[]): Promise<ExitCode> {
+  try {
+    if (context.reportPath !== undefined) await checkAbsent(context, context.reportPath);
+    return await command.run(context, { flags: context.flags as never, positionals });
+  } finally {
+    await context.close();
+  }
+}
+
+interface Typed {
+  readonly flags: GlobalFlags;
+  readonly positionals: readonly string[];
+}
+
+function adaptAlias(alias: Alias | undefined, typed: Typed): Typed {
+  const { flags, positionals } = typed;
+  if (alias?.outputAfter === undefined || positionals.length !== alias.outputAfter) return typed;
+  const output = flags.output ?? (positionals.at(-1) as string);
+  return { flags: { ...flags, output }, positionals: positionals.slice(0, -1) };
+}
+
+function checkPositionals(command: Command, positionals: readonly string[], usage: string): void {
+  const { names, min, max } = command.positionals;
+  if (positionals.length >= min && positionals.length <= max) return;
+  const message =
+    positionals.length < min
+      ? `Cannot run without ${names[positionals.length] ?? names.at(-1)}`
+      : `Cannot use "${positionals[max]}": ${max === 0 ? "no arguments are expected" : `at most ${max} expected`}`;
+  throw new UsageError("usage/arguments", message, { source: "command line" }, { hint: `Usage: tare ${usage}` });
+}
+
+function unknownCommand(name: string): UsageError {
+  const near = nearest(name, commandNames());
+  return new UsageError(
+    "usage/unknown-command",
+    `Cannot run "${name}": unknown command`,
+    { source: "command line" },
+    { hint: near === undefined ? "List the commands with: tare --help" : `Did you mean "${near}"?` },
+  );
+}
+
+async function showHelp(args: readonly string[], world: World): Promise<ExitCode> {
+  const table = { ...GLOBAL_FLAGS, version: { kind: "switch", short: "V", summary: "show the version" } } as const;
+  const { flags, positionals } = parseFlags(args, table, "");
+  if (flags.version === true) return showVersion(flags.json, world);
+  const [topic] = positionals;
+  if (topic !== undefined) return showCommandHelp(topic, { ...world, color: flags.color });
+  const { renderHelp } = await import("./help.ts");
+  await world.terminal.writeOut(renderHelp(helpColors({ ...world, color: flags.color })));
+  return EXIT.success;
+}
+
+async function showVersion(json: true | undefined, { terminal }: World): Promise<ExitCode> {
+  const version = readVersion();
+  await terminal.writeOut(json === true ? `${encodeJson({ version }, "compact")}\n` : `tare ${version}\n`);
+  return EXIT.success;
+}
+
+type HelpWorld = World & { readonly color: GlobalFlags["color"] };
+
+async function showCommandHelp(name: string, world: HelpWorld): Promise<ExitCode> {
+  const found = findCommand(name);
+  if (found === undefined) throw unknownCommand(name);
+  const { renderCommandHelp } = await import("./help.ts");
+  await world.terminal.writeOut(renderCommandHelp(found.entry, await found.entry.load(), helpColors(world)));
+  return EXIT.success;
+}
+
+function helpColors({ color, terminal, env }: HelpWorld): Colors {
+  return chooseColors({ flag: color, isTerminal: terminal.outIsTerminal, env });
+}

@@ -1,0 +1,46 @@
+import { readFile } from "node:fs/promises";
+import { UsageError } from "../src/base/errors.ts";
+import type { LimitOverrides } from "../src/base/limits.ts";
+import type { Format } from "../src/model/format.ts";
+
+/** `{ "gguf": { "headerBytes": 1e9 } }`: only limits that exist, only whole numbers. */
+export async function readLimits(path: string | undefined): Promise<LimitOverrides> {
+  if (path === undefined) return {};
+  const { FORMATS } = await import("../src/formats/registry.ts");
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(await readFile(path, "utf8"));
+  } catch (cause) {
+    throw limitsError(path, cause instanceof SyntaxError ? "it must be JSON" : "it cannot be read", cause);
+  }
+  checkLimits(parsed, FORMATS, path);
+  return parsed;
+}
+
+function checkLimits(value: unknown, formats: readonly Format[], path: string): asserts value is LimitOverrides {
+  if (!isRecord(value)) throw limitsError(path, "it must be an object of formats");
+  for (const [id, own] of Object.entries(value)) {
+    const format = formats.find((candidate) => candidate.id === id);
+    if (format === undefined || !isRecord(own)) {
+      throw limitsError(
+        path,
+        `"${id}" must be one of ${formats.map((f) => f.id).join(", ")}, with an object of limits`,
+      );
+    }
+    for (const [name, limit] of Object.entries(own)) {
+      const known = Object.hasOwn(format.limits, name);
+      if (!known)
+        throw limitsError(path, `"${id}" has no limit "${name}", only ${Object.keys(format.limits).join(", ")}`);
+      if (!Number.isSafeInteger(limit) || (limit as number) < 0)
+        throw limitsError(path, `"${name}" must be a whole number`);
+    }
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function limitsError(path: string, reason: string, cause?: unknown): UsageError {
+  return new UsageError("usage/limits-file", `Cannot use --limits "${path}": ${reason}`, { source: path }, { cause });
+}

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import type { Bytes } from "../src/base/bytes.ts";
+import { type Context, createContext } from "./context.ts";
+import { checkStandardOutput, stdoutSink } from "./stdout-sink.ts";
+import type { Terminal } from "./terminal.ts";
+
+function fakeTerminal(outIsTerminal: boolean): Terminal & { readonly written: string[] } {
+  const written: string[] = [];
+  return {
+    outIsTerminal,
+    errIsTerminal: false,
+    columns: 80,
+    written,
+    async writeOut(content: string | Bytes) {
+      // Slow first writes must not be overtaken by quick later ones.
+      await new Promise((resolve) => setTimeout(resolve, 4 - written.length));
+      written.push(String(content));
+    },
+    writeErr: () => undefined,
+  };
+}
+
+function contextOn(terminal: Terminal): Context {
+  const { signal } = new AbortController();
+  return createContext({
+    command: "cat",
+    flags: {},
+    env: {},
+    terminal,
+    signal,
+    onExit: () => undefined,
+    reportPath: undefined,
+  });
+}
+
+describe("checkStandardOutput()", () => {
+  it("keeps bytes off a terminal, and lets them into a pipe", () => {
+    expect(() => checkStandardOutput(contextOn(fakeTerminal(true)))).toThrow(
+      expect.objectContaining({ code: "usage/binary-to-terminal", hint: expect.stringContaining("-o") }),
+    );
+    expect(checkStandardOutput(contextOn(fakeTerminal(false)))).toBeUndefined();
+  });
+});
+
+describe("stdoutSink()", () => {
+  it("lands appends in call order and counts them", async () => {
+    const terminal = fakeTerminal(false);
+    const sink = stdoutSink(terminal);
+    void sink.append(Uint8Array.of(1));
+    void sink.append(Uint8Array.of(2, 3));
+    expect(sink.position).toBe(3);
+    await sink.commit();
+    expect(terminal.written).toEqual(["1", "2,3"]);
+  });
+});

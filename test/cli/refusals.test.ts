@@ -1,0 +1,73 @@
+import { mkdirSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { scratch, tare } from "./run-tare.ts";
+import { smallGguf, smallSafetensors } from "./small-models.ts";
+
+const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
+const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\nsize 12\n`;
+const HDF5 = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
+
+describe("a wrong file is named, with what to do about it", () => {
+  it.each([
+    ["model.pt", Uint8Array.of(0x50, 0x4b, 3, 4, ...new Array(40).fill(0)), 6, /zip archive.*PyTorch/s],
+    ["model.pkl", Uint8Array.of(0x80, 2, 0x7d, 0x71, 0, 0x2e), 6, /pickle.*save_file/s],
+    ["model.onnx", Uint8Array.of(8, 7, 0x12, 4, 0x61, 0x62, 0x63, 0x64), 6, /ONNX.*SafeTensors/s],
+    ["model.h5", Uint8Array.of(...HDF5, ...new Array(40).fill(0)), 6, /HDF5.*h5py/s],
+    ["model.gguf", encode(pointer), 6, /Git LFS pointer.*git lfs pull/s],
+    ["page.gguf", encode("<!DOCTYPE html><html><body>Sign in</body></html>"), 6, /HTML page.*token/s],
+    ["empty.safetensors", new Uint8Array(0), 4, /empty.*again/s],
+    ["cut.safetensors", smallSafetensors().slice(0, -3), 4, /again/],
+    ["cut.gguf", smallGguf().slice(0, -8), 4, /again/],
+    ["noise.bin", Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9), 6, /recognise.*GGUF, SafeTensors/s],
+  ])("%s", async (name, bytes, code, says) => {
+    const run = await tare(["inspect", scratch()(name, bytes)]);
+    expect(run.out).toBe("");
+    expect(run.err).toMatch(/^tare: .*\[[a-z]+\/[a-z0-9.-]+\]\n/);
+    expect(run.err).toMatch(/\n {2}hint {2}/);
+    expect(run.err).toMatch(says);
+    expect(run.code).toBe(code);
+  });
+});
+
+it("an empty directory says so, one with several models asks which", async () => {
+  const file = scratch();
+  mkdirSync(file("none"));
+  mkdirSync(file("two"));
+  file("two/a.safetensors", smallSafetensors());
+  file("two/b.gguf", smallGguf());
+  const [none, two] = await Promise.all([tare(["inspect", file("none")]), tare(["inspect", file("two")])]);
+  expect(none.code).not.toBe(0);
+  expect(none.err).toMatch(/no (file|model)/i);
+  expect(two.code).toBe(2);
+  expect(two.err).toMatch(/a\.safetensors.*b\.gguf/s);
+});
+
+it("a GGUF made from SafeTensors says plainly that llama.cpp will not run it", async () => {
+  const file = scratch();
+  const run = await tare(["convert", file("m.safetensors", smallSafetensors()), file("m.gguf")]);
+  expect(run.code).toBe(0);
+  expect(run.err).toMatch(/tokenizer.*hyper-parameters.*llama\.cpp will not run it/s);
+});
+
+it("what cannot be carried stops a conversion with 13", async () => {
+  const file = scratch();
+  const { buildSafetensors } = await import("../builders/safetensors.ts");
+  const bytes = buildSafetensors([{ name: "mask", dtype: "U8", shape: [2], bytes: Uint8Array.of(1, 0) }]);
+  const model = file("m.safetensors", bytes);
+  const [refused, dry] = await Promise.all([
+    tare(["convert", model, file("m.gguf")]),
+    tare(["convert", model, file("m.gguf"), "--dry-run"]),
+  ]);
+  expect([refused.code, dry.code]).toEqual([13, 13]);
+  expect(refused.err).toContain('"mask"');
+  const forced = await tare(["convert", model, file("m.gguf"), "--allow-lossy", "--json"]);
+  expect(forced.code).toBe(0);
+  expect(JSON.parse(forced.out).losses).toEqual([expect.objectContaining({ name: "mask" })]);
+});
+
+it("bytes are never mixed with JSON", async () => {
+  const model = scratch()("m.safetensors", smallSafetensors());
+  const run = await tare(["cat", model, "model.norm.weight", "--json"]);
+  expect(run.code).toBe(2);
+  expect(JSON.parse(run.out)).toMatchObject({ type: "error", code: "usage/json-needs-output" });
+});

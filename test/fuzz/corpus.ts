@@ -1,0 +1,80 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import type { Bytes } from "../../src/base/bytes.ts";
+import { isTareError } from "../../src/base/errors.ts";
+import { decodeHex } from "../../src/base/hex.ts";
+import { memorySource } from "../../src/bytes/memory.ts";
+import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
+import type { Format, Opened } from "../../src/model/format.ts";
+import { openSource } from "../../src/open.ts";
+import { planConversion, writeConversion } from "../../src/operations/convert.ts";
+import { portableEngine } from "../../src/primitives/portable.ts";
+import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
+import { smallFiles } from "./small-files.ts";
+
+const FIXTURES = new URL("../fixtures/", import.meta.url);
+const engine = portableEngine();
+
+/** Files to start from, by format id. */
+export type Corpus = ReadonlyMap<string, readonly FuzzInput[]>;
+
+/**
+ * Every file of test/fixtures/<id>, hand-made extremes, and both once more as every format that can be written: whole,
+ * cut into sets, and with what a conversion carries in `tare.origin`. A new format joins by having fixtures.
+ */
+export async function loadCorpus(): Promise<Corpus> {
+  const goldens = new Map(FORMATS.map(({ id }) => [id, [...readFixtures(id), ...smallFiles(id)]]));
+  const corpus = new Map<string, FuzzInput[]>([...goldens].map(([id, inputs]) => [id, [...inputs]]));
+  for (const inputs of goldens.values()) {
+    for (const input of inputs) {
+      for (const target of FORMATS) corpus.get(target.id)?.push(...(await writeVariants(input, target)));
+    }
+  }
+  return corpus;
+}
+
+function readFixtures(id: string): FuzzInput[] {
+  const folder = new URL(`${id}/`, FIXTURES);
+  if (!existsSync(folder)) return [];
+  const extension = FORMATS.find((format) => format.id === id)?.extensions[0] ?? "";
+  const names = readdirSync(folder).filter((name) => name.endsWith(".hex"));
+  const files = new Map(names.map((name) => [name.replace(/\.hex$/, extension), readHex(new URL(name, folder))]));
+  return [...files.keys()].sort().map((primary) => ({ primary, files }));
+}
+
+function readHex(file: URL): Bytes {
+  const bytes = decodeHex(readFileSync(file, "utf8").replace(/#.*$/gm, "").replace(/\s/g, ""));
+  if (bytes === undefined) throw new Error(`${file.pathname} is not hex`);
+  return bytes;
+}
+
+async function writeVariants(input: FuzzInput, target: Format): Promise<FuzzInput[]> {
+  if (target.plan === undefined) return [];
+  const source = memorySource(primaryBytes(input), input.primary);
+  const opened = await openSource(source, { engine, resolver: inputResolver(input) });
+  const variants: FuzzInput[] = [];
+  for (const maxShardBytes of [undefined, 64]) {
+    const variant = await write(opened, target, maxShardBytes);
+    if (variant !== undefined) variants.push(variant);
+  }
+  return variants;
+}
+
+/** Undefined where the target cannot hold the model at all. */
+async function write(
+  opened: Opened,
+  target: Format,
+  maxShardBytes: number | undefined,
+): Promise<FuzzInput | undefined> {
+  const name = `variant${target.extensions[0]}`;
+  const output = memoryOutput(name);
+  try {
+    const options = { name, maxShardBytes, formats: FORMATS, allowLossy: "allow-lossy" } as const;
+    const conversion = planConversion(opened, target, options);
+    await writeConversion(conversion, output, { engine });
+    return { primary: conversion.plan.primary, files: output.files };
+  } catch (error) {
+    if (isTareError(error)) return undefined;
+    throw error;
+  }
+}
