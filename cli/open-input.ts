@@ -19,10 +19,11 @@ export async function openForCommand(context: Context, target: string): Promise<
     limits: await context.limits(),
     signal,
     http: isUrl ? await httpSettings(context, target) : undefined,
+    maxBufferBytes: flags.memory,
   });
 }
 
 async function httpSettings(context: Context, url: string): Promise<HttpSettings> {
-  const { timeout, retries } = context.flags;
-  return { headers: await collectHeaders(context, url), timeoutMs: timeout, retries };
+  const { timeout, retries, concurrency } = context.flags;
+  return { headers: await collectHeaders(context, url), timeoutMs: timeout, retries, connections: concurrency };
 }

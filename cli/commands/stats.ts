@@ -1,6 +1,6 @@
 import { printable } from "../../src/base/text.ts";
 import { requireModel } from "../../src/open.ts";
-import { mapConcurrently } from "../../src/operations/concurrency.ts";
+import { mapTensors } from "../../src/operations/map-tensors.ts";
 import { type Histogram, statistics, type TensorStatistics } from "../../src/operations/stats.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -33,8 +33,8 @@ export const statsCommand = defineCommand({
     const progress = context.progress({ label: "reading values", total });
     const onProgress = (byteLength: number): void => progress.add(byteLength);
     const options = { bins: flags.hist, signal: context.signal, onProgress };
-    const atOnce = context.flags.concurrency ?? TENSORS_AT_ONCE;
-    const rows = await mapConcurrently(tensors, atOnce, (tensor) => statistics(tensor, options));
+    const together = { concurrency: context.flags.concurrency ?? TENSORS_AT_ONCE, signal: context.signal };
+    const rows = await mapTensors(tensors, together, (tensor) => statistics(tensor, options));
     progress.end();
     await context.show({ json: () => ({ tensors: rows }), text: () => renderStatistics(rows, context) });
     return rows.some((row) => row.nan > 0 || row.inf > 0) ? EXIT.findings : EXIT.success;

@@ -15,7 +15,7 @@ import { wrap } from "../render/text-width.ts";
 const FLAGS = {
   quick: { kind: "switch", summary: "structure only: what opening checks" },
   control: { kind: "switch", summary: "structure and everything but the tensor data" },
-  full: { kind: "switch", summary: "every byte (the default)" },
+  full: { kind: "switch", summary: "all that the format lets a reader check (the default)" },
   digest: { kind: "choice", choices: ["sha256", "blake3"], summary: "compute and print a digest of every tensor" },
   digests: { kind: "path", value: "FILE", summary: "compare with the digests that --digest --json wrote to FILE" },
 } as const;
@@ -72,7 +72,13 @@ async function openOrReport(
   } catch (error) {
     const reportable = isTareError(error) && /^(format|integrity|limit)\//.test(error.code);
     if (context.flags.json !== true || !reportable) throw error;
-    const report: Report = { ok: false, level, checked: {}, findings: [findingFromError(error)] };
+    const report: Report = {
+      ok: false,
+      level,
+      weights: "not-compared",
+      checked: {},
+      findings: [findingFromError(error)],
+    };
     await context.show({ json: () => report, text: () => "" });
     return { exitCode: exitCodeOf(error) };
   }
@@ -104,7 +110,17 @@ function renderReport(report: Report, label: string, context: Context): string {
   const digests = (report.digests ?? []).map((digest) => `${digest.hex}  ${printable(digest.name)}`);
   if (digests.length > 0) lines.push(...digests, "");
   const verdict = report.ok ? colors.green("ok") : colors.red("damaged");
-  return [...lines, `${verdict}: ${printable(label)}`, ...wrap(summary(report), widthOf(context))].join("\n");
+  const told = [summary(report), ...(report.ok ? caveats(report) : [])];
+  return [...lines, `${verdict}: ${printable(label)}`, ...told.flatMap((text) => wrap(text, widthOf(context)))].join(
+    "\n",
+  );
+}
+
+/** An "ok" must not sound like more than it is. */
+function caveats(report: Report): string[] {
+  if (report.weights === "compared") return [];
+  if ((report.digests ?? []).length > 0) return ["digests made, nothing to compare them with yet: keep them with --json"];
+  return ["the weights were not compared with anything: see --digest and --digests"];
 }
 
 /** "full check of 39 tensors, 2.82 MB: nothing found". */

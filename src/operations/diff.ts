@@ -4,7 +4,7 @@ import type { Model } from "../model/model.ts";
 import { equalShapes, type Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { hasNumbers } from "../model/values.ts";
-import { mapConcurrently } from "./concurrency.ts";
+import { mapTensors } from "./map-tensors.ts";
 import { compareMetadata, type MetadataChange } from "./metadata-diff.ts";
 import { readPieces } from "./read-values.ts";
 import { type Delta, measureDelta } from "./tensor-delta.ts";
@@ -49,16 +49,16 @@ export async function diff(a: Model, b: Model, options: DiffOptions = {}): Promi
   const inB = new Map(b.tensors.map((tensor) => [tensor.name, tensor]));
   const added = b.tensors.filter((tensor) => !inA.has(tensor.name)).map((tensor) => tensor.name);
   const removed = a.tensors.filter((tensor) => !inB.has(tensor.name)).map((tensor) => tensor.name);
-  const pairs = a.tensors.flatMap((tensor) => {
-    const other = inB.get(tensor.name);
-    return other === undefined ? [] : [[tensor, other] as const];
+  const shared = a.tensors.filter((tensor) => inB.has(tensor.name));
+  const together = { concurrency: options.concurrency ?? 2, signal: options.signal };
+  const compared = await mapTensors(shared, together, (tensor) => {
+    return compareTensors(tensor, inB.get(tensor.name) as Tensor, options);
   });
-  const compared = await mapConcurrently(pairs, options.concurrency ?? 2, ([x, y]) => compareTensors(x, y, options));
   const changed = compared.filter((change): change is TensorChange => change !== undefined);
   const metadata = compareMetadata(a.metadata, b.metadata);
   const tensorsEqual = added.length + removed.length + changed.length === 0;
   const equal = tensorsEqual && (options.metadata === undefined || metadata.length === 0);
-  return { equal, added, removed, changed, unchanged: pairs.length - changed.length, metadata };
+  return { equal, added, removed, changed, unchanged: shared.length - changed.length, metadata };
 }
 
 async function compareTensors(a: Tensor, b: Tensor, options: DiffOptions): Promise<TensorChange | undefined> {

@@ -6,7 +6,10 @@ import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
-import { mapConcurrently } from "./concurrency.ts";
+import { mapTensors } from "./map-tensors.ts";
+
+/** Tensors below this are hashed in one piece: setting up a job would cost more than the hashing. */
+const WHOLE_BYTES = 64 << 10;
 
 export interface TensorDigest {
   readonly name: string;
@@ -32,6 +35,8 @@ export interface Report {
   /** True where no finding is an error. */
   readonly ok: boolean;
   readonly level: VerifyLevel;
+  /** Whether the weights were compared with digests, those in the file or those of a list. */
+  readonly weights: "compared" | "not-compared";
   /** What was looked at: counts and bytes. */
   readonly checked: Readonly<Record<string, number>>;
   readonly findings: readonly Finding[];
@@ -52,7 +57,10 @@ export async function verify({ container, format, notes }: Opened, options: Veri
     digests = await digestTensors(container, options, findings, count);
   }
   const ok = findings.every((finding) => finding.severity !== "error");
-  return { ok, level: options.level, checked, findings, ...(digests === undefined ? {} : { digests }) };
+  const carries = format.sections(container).some((section) => section.kind === "integrity");
+  const compared = options.expected !== undefined || (carries && options.level === "full");
+  const weights = compared ? "compared" : "not-compared";
+  return { ok, level: options.level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
 }
 
 async function digestTensors(
@@ -62,7 +70,8 @@ async function digestTensors(
   count: (what: string, by?: number) => void,
 ): Promise<TensorDigest[]> {
   const expected = new Map(options.expected?.map((digest) => [digest.name, digest]));
-  const digests = await mapConcurrently(model.tensors, options.concurrency ?? 4, async (tensor) => {
+  const together = { concurrency: options.concurrency ?? 4, signal: options.signal };
+  const digests = await mapTensors(model.tensors, together, async (tensor) => {
     const algorithm = expected.get(tensor.name)?.algorithm ?? options.digest ?? "sha256";
     const hex = await digestTensor(tensor, algorithm, options, findings);
     if (hex === undefined) return undefined;
@@ -85,7 +94,10 @@ async function digestTensor(
   try {
     const { engine, signal, onProgress } = options;
     const range = { offset: 0, byteLength: tensor.byteLength, signal, onProgress };
-    return encodeHex(await engine.digestRange(algorithm, tensor.source(), range));
+    if (tensor.byteLength >= WHOLE_BYTES) return encodeHex(await engine.digestRange(algorithm, tensor.source(), range));
+    const digest = await engine.digest(algorithm, await tensor.bytes({ signal }));
+    onProgress?.(tensor.byteLength);
+    return encodeHex(digest);
   } catch (error) {
     if (!isTareError(error)) throw error;
     findings.push({ ...findingFromError(error), name: tensor.name });

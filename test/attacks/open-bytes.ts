@@ -7,7 +7,11 @@ import { openSource } from "../../src/open.ts";
 import { type CountingSource, countingSource } from "../support/counting-source.ts";
 
 /** Opens bytes as a file of that name, with others beside it where given. */
-export function openBytes(bytes: Bytes, name = "crafted", files: ReadonlyMap<string, Bytes> = new Map()): Promise<Opened> {
+export function openBytes(
+  bytes: Bytes,
+  name = "crafted",
+  files: ReadonlyMap<string, Bytes> = new Map(),
+): Promise<Opened> {
   return openCounted(countingSource(memorySource(bytes, name)), name, files);
 }
 

@@ -41,18 +41,23 @@ describe("a file means one thing", () => {
     expect(await codeOf(buildGguf({ kvs }))).toBe("format/gguf.duplicate-key");
   });
   test("the same tensor in two parts of a set is refused", async () => {
-    const part = (no: number) => buildGguf({
-      kvs: [
-        { key: "split.no", type: 4, value: u32(no) },
-        { key: "split.count", type: 4, value: u32(2) },
-      ],
-      tensors: [byteTensor("w", 32, 0)],
-      data: patternBytes(32, no),
-    });
+    const part = (no: number) =>
+      buildGguf({
+        kvs: [
+          { key: "split.no", type: 4, value: u32(no) },
+          { key: "split.count", type: 4, value: u32(2) },
+        ],
+        tensors: [byteTensor("w", 32, 0)],
+        data: patternBytes(32, no),
+      });
     const files = new Map([["m-00002-of-00002.gguf", part(1)]]);
     const outcome = openBytes(part(0), "m-00001-of-00002.gguf", files);
     await expect(outcome).rejects.toMatchObject({ code: "format/gguf.duplicate-name" });
-    const swapped = openBytes(ggufPart(0, 2), "m-00001-of-00002.gguf", new Map([["m-00002-of-00002.gguf", ggufPart(0, 2)]]));
+    const swapped = openBytes(
+      ggufPart(0, 2),
+      "m-00001-of-00002.gguf",
+      new Map([["m-00002-of-00002.gguf", ggufPart(0, 2)]]),
+    );
     await expect(swapped).rejects.toMatchObject({ code: "format/gguf.split" });
   });
   test("tensors that share bytes are refused", async () => {
@@ -75,7 +80,18 @@ describe("a file means one thing", () => {
     expect(await codeOf(zipFirst, "m.safetensors")).toBe("unsupported/foreign.zip");
   });
   test("what forgiving JSON readers let pass is refused", async () => {
-    for (const header of ["{} x", "{}{}", "{}\u0000", '{"a":1,}', "{'a':1}", "{a:1}", "\ufeff{}", "{}//", "[]", '{"a":NaN}']) {
+    for (const header of [
+      "{} x",
+      "{}{}",
+      "{}\u0000",
+      '{"a":1,}',
+      "{'a':1}",
+      "{a:1}",
+      "\ufeff{}",
+      "{}//",
+      "[]",
+      '{"a":NaN}',
+    ]) {
       expect(await codeOf(rawSafetensors(header), "m.safetensors"), header).toMatch(/^(format|unsupported)\//);
     }
     for (const dimension of ["1.0", "1e0", "-0", "01", "+1", "0x1", '"1"', "true", "null"]) {

@@ -100,7 +100,18 @@ describe("names in files never lead out of their folder", () => {
     expect(await readdir(folder)).toEqual([]);
   });
   test("tensor names become file names of one folder, none like another", async () => {
-    const names = [...ESCAPES, "A", "a", "\u212b", "\u00c5", ".bashrc", "-rf", "x".repeat(500), "x".repeat(501), "\u202egnp.exe"];
+    const names = [
+      ...ESCAPES,
+      "A",
+      "a",
+      "\u212b",
+      "\u00c5",
+      ".bashrc",
+      "-rf",
+      "x".repeat(500),
+      "x".repeat(501),
+      "\u202egnp.exe",
+    ];
     const files = [...fileNamesFor(names, ".bin").values()];
     for (const file of files) {
       expect(file).toMatch(/^[\p{L}\p{N}_][\p{L}\p{N}._~-]*\.bin$/u);

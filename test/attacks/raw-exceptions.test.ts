@@ -14,7 +14,11 @@ const CASES: readonly (readonly [string, string, Bytes])[] = [
   ["TypeError of TextDecoder", "format/safetensors.utf8", rawSafetensors(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x7d))],
   ["TypeError: entry is null", "format/safetensors.header", entry("null")],
   ["TypeError: shape is undefined", "format/safetensors.header", entry('{"dtype":"F32","data_offsets":[0,4]}')],
-  ["TypeError: shape is not iterable", "format/safetensors.header", entry('{"dtype":"F32","shape":4,"data_offsets":[0,4]}')],
+  [
+    "TypeError: shape is not iterable",
+    "format/safetensors.header",
+    entry('{"dtype":"F32","shape":4,"data_offsets":[0,4]}'),
+  ],
   [
     "TypeError: offsets cannot be destructured",
     "format/safetensors.header",
@@ -27,7 +31,11 @@ const CASES: readonly (readonly [string, string, Bytes])[] = [
   ],
   ["RangeError of DataView, length cut", "format/safetensors.too-short", u32(9)],
   ["RangeError of DataView, header cut", "format/gguf.header", buildGguf().slice(0, 20)],
-  ["RangeError of DataView, key cut", "format/gguf.header-bounds", concatBytes([buildGguf({ kvCount: 1 }), u64(99), u64(0)])],
+  [
+    "RangeError of DataView, key cut",
+    "format/gguf.header-bounds",
+    concatBytes([buildGguf({ kvCount: 1 }), u64(99), u64(0)]),
+  ],
   [
     "RangeError of DataView, value cut",
     "format/gguf.header-bounds",

@@ -83,7 +83,11 @@ export function overlappingSafetensors(): Bytes {
  * that look at different bytes see two different models.
  */
 export function ggufLikeSafetensors(): Bytes {
-  return concatBytes([encodeUtf8("GGUF"), u32(3), encodeUtf8('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}x')]);
+  return concatBytes([
+    encodeUtf8("GGUF"),
+    u32(3),
+    encodeUtf8('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}x'),
+  ]);
 }
 
 /** A whole zip behind a whole SafeTensors file: zip readers look from the end and find the other content. */

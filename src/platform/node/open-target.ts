@@ -1,7 +1,6 @@
 import { stat } from "node:fs/promises";
 import { type ErrorCatalog, isTareError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
-import { httpResolver, openHttp } from "../../bytes/http.ts";
 import { type Meter, withMeter } from "../../bytes/metered.ts";
 import { withOwner } from "../../bytes/owning.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
@@ -19,12 +18,16 @@ export interface OpenTargetOptions {
   readonly limits?: LimitOverrides | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly http?: HttpSettings | undefined;
+  /** Most bytes to hold or spool for input whose length nobody says: standard input, servers without ranges. */
+  readonly maxBufferBytes?: number | undefined;
 }
 
 export interface HttpSettings {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly timeoutMs?: number | undefined;
   readonly retries?: number | undefined;
+  /** Connections to one server at a time. */
+  readonly connections?: number | undefined;
 }
 
 /** What looking has cost: reads of files, and requests of remote targets. */
@@ -85,7 +88,7 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
   const { signal } = options;
   switch (target.kind) {
     case "stdin":
-      return { source: withMeter(await openStdin({ signal }), cost) };
+      return { source: withMeter(await openStdin({ signal, maxSpoolBytes: options.maxBufferBytes }), cost) };
     case "http":
       return openUrl(target.outer, options, cost);
     case "other-scheme":
@@ -104,15 +107,23 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
         name: inner.name,
         resolve: async (name, resolveOptions) => withMeter(await inner.resolve(name, resolveOptions), cost),
       };
-      return { source: withMeter(await openFile(path, { signal }), cost), resolver, name: inner.name };
+      return {
+        source: withMeter(await openFile(path, { signal, maxSpoolBytes: options.maxBufferBytes }), cost),
+        resolver,
+        name: inner.name,
+      };
     }
   }
 }
 
 async function openUrl(url: string, options: OpenTargetOptions, cost: Cost): Promise<Place> {
-  const { nodeTransport } = await import("./http-transport.ts");
-  const { headers, timeoutMs, retries } = options.http ?? {};
-  const inner = nodeTransport({ timeoutMs });
+  // Loaded on demand: most runs read local files, and start-up is part of every answer.
+  const [{ httpResolver, openHttp }, { nodeTransport }] = await Promise.all([
+    import("../../bytes/http.ts"),
+    import("./http-transport.ts"),
+  ]);
+  const { headers, timeoutMs, retries, connections } = options.http ?? {};
+  const inner = nodeTransport({ timeoutMs, connections });
   const transport: typeof inner = {
     ...inner,
     request: (request) => {
@@ -126,6 +137,7 @@ async function openUrl(url: string, options: OpenTargetOptions, cost: Cost): Pro
       headers,
       timeoutMs,
       signal: options.signal,
+      maxMemoryBytes: options.maxBufferBytes,
       ...(retries === undefined ? {} : { retry: { retries } }),
     });
   return { source: withMeter(await open(url), cost), resolver: httpResolver(url, open) };

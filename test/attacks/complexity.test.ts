@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { fileNamesFor } from "../../cli/file-names.ts";
+import type { Bytes } from "../../src/base/bytes.ts";
+import { formatById } from "../../src/formats/registry.ts";
+import type { Format } from "../../src/model/format.ts";
+import { planConversion } from "../../src/operations/convert.ts";
+import { inspect } from "../../src/operations/inspect.ts";
+import { mapLayout } from "../../src/operations/map.ts";
+import { manyGgufTensors, manyTensors, shard, shardIndex, withOrigin } from "../builders/crafted-files.ts";
+import { conversionOptions, openBytes, refusalOf } from "./open-bytes.ts";
+
+/** Long prefixes in common, as real names have: comparing them naively costs their length each time. */
+const NAMES = Array.from({ length: 60_000 }, (_, i) => `model.layers.00000000000000.weight.${i}`);
+/** What is linear takes well below a second; what is quadratic takes minutes. Generous for a busy machine. */
+const MOST_MS = 4000;
+
+async function timed<T>(run: () => Promise<T> | T): Promise<T> {
+  const start = performance.now();
+  const result = await run();
+  expect(performance.now() - start).toBeLessThan(MOST_MS);
+  return result;
+}
+
+describe("time grows with the file, not with its square", () => {
+  test.each(["forwards", "backwards"] as const)("SafeTensors with 60 000 tensors, data %s", async (order) => {
+    const bytes = manyTensors(NAMES, order);
+    const opened = await timed(() => openBytes(bytes));
+    await timed(() => inspect(opened));
+    expect((await timed(() => mapLayout(opened))).length).toBeGreaterThan(60_000);
+  });
+  test.each(["forwards", "backwards"] as const)("GGUF with 30 000 tensors, data %s", async (order) => {
+    const bytes = manyGgufTensors(NAMES.slice(0, 30_000), order);
+    const opened = await timed(() => openBytes(bytes));
+    expect((await timed(() => mapLayout(opened))).length).toBeGreaterThan(30_000);
+  });
+  test("a duplicate at the very end of 60 000 names", async () => {
+    const bytes = manyTensors([...NAMES, NAMES[0] as string], "forwards");
+    expect((await timed(() => refusalOf(bytes))).code).toBe("format/safetensors.duplicate-key");
+  });
+  test("a name that is asked for and nearly there", async () => {
+    const { container } = await openBytes(manyTensors(NAMES, "forwards"));
+    if (container.kind !== "model") throw new Error("not a model");
+    await timed(() => expect(() => container.tensor("model.layers.0000000000000.weight.x")).toThrow(/Cannot find/));
+  });
+  test("a set of thousands of shards", async () => {
+    const map = async (count: number): Promise<number> => {
+      const names = Array.from({ length: count }, (_, i) => `s${i}.safetensors`);
+      const files = new Map<string, Bytes>(names.map((name, i) => [name, shard(i)]));
+      const opened = await timed(() => openBytes(shardIndex(names), "m.safetensors.index.json", files));
+      const start = performance.now();
+      expect(mapLayout(opened).length).toBeGreaterThan(2 * count);
+      return performance.now() - start;
+    };
+    const [small, large] = [await map(2500), await map(10_000)];
+    // Four times the shards take four times as long, not sixteen; what is over at once needs no comparison.
+    expect(Math.max(large, 300) / Math.max(small, 30)).toBeLessThan(10.5);
+  });
+  test("5000 tensor names that all become the same file name", async () => {
+    const marks = "/?!*<>|:;,";
+    const names = Array.from({ length: 5000 }, (_, i) => {
+      return String(i)
+        .padStart(4, "0")
+        .replace(/\d/g, (digit) => marks.charAt(Number(digit)));
+    });
+    const files = await timed(() => fileNamesFor(names, ".bin"));
+    expect(new Set(files.values()).size).toBe(5000);
+  });
+  test("tare.origin that lists 50 000 keys of a split", async () => {
+    const split = Array.from({ length: 50_000 }, (_, i) => [0, `k${i}`, "AAAAAAc="]);
+    const opened = await openBytes(withOrigin(JSON.stringify({ chain: [{ format: "gguf", facts: { split } }] })));
+    const plan = () => planConversion(opened, formatById("gguf") as Format, conversionOptions("out.gguf"));
+    expect((await timed(plan)).plan.files).toHaveLength(1);
+  });
+});
