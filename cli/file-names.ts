@@ -12,10 +12,15 @@ const MAX_BYTES = 180;
 export function fileNamesFor(names: readonly string[], extension: string): ReadonlyMap<string, string> {
   const files = new Map<string, string>();
   const taken = new Set<string>();
+  // Where the last search for a base ended: names that all become one must not make the search quadratic.
+  const next = new Map<string, number>();
   for (const name of names) {
     const base = safeBase(name);
+    const key = fold(base);
     let file = `${base}${extension}`;
-    for (let i = 2; taken.has(fold(file)); i++) file = `${base}~${i}${extension}`;
+    let i = next.get(key) ?? 2;
+    for (; taken.has(fold(file)); i++) file = `${base}~${i}${extension}`;
+    next.set(key, i);
     taken.add(fold(file));
     files.set(name, file);
   }

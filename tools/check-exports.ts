@@ -4,12 +4,12 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 
 /**
- * The public surface: the names that each entry exports are pinned in tools/public-names.json (`--write` after a wanted
+ * The public surface: the names that each entry exports are pinned in tools/public-names.txt (`--write` after a wanted
  * change), and publint checks that package.json points at files that exist.
  */
 
 const root = join(new URL(".", import.meta.url).pathname, "..");
-const pinned = join(root, "tools/public-names.json");
+const pinned = join(root, "tools/public-names.txt");
 const entries = {
   ".": "dist/src/index.js",
   "./node": "dist/src/platform/node/index.js",
@@ -21,10 +21,13 @@ for (const [entry, file] of Object.entries(entries)) {
   const module = (await import(join(root, file))) as Record<string, unknown>;
   found[entry] = Object.keys(module).sort();
 }
-const text = `${JSON.stringify(found, null, 2)}\n`;
+// One name a line, so that a diff shows exactly what the public surface gains or loses.
+const text = `${Object.entries(found)
+  .map(([entry, names]) => [entry, ...names.map((name) => `  ${name}`)].join("\n"))
+  .join("\n")}\n`;
 if (process.argv.includes("--write")) writeFileSync(pinned, text);
 if (readFileSync(pinned, "utf8") !== text) {
-  console.error("The exported names differ from tools/public-names.json. If that is wanted: npm run docs");
+  console.error("The exported names differ from tools/public-names.txt. If that is wanted: npm run docs");
   process.exit(1);
 }
 

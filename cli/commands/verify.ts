@@ -119,7 +119,8 @@ function renderReport(report: Report, label: string, context: Context): string {
 /** An "ok" must not sound like more than it is. */
 function caveats(report: Report): string[] {
   if (report.weights === "compared") return [];
-  if ((report.digests ?? []).length > 0) return ["digests made, nothing to compare them with yet: keep them with --json"];
+  if ((report.digests ?? []).length > 0)
+    return ["digests made, nothing to compare them with yet: keep them with --json"];
   return ["the weights were not compared with anything: see --digest and --digests"];
 }
 

@@ -2,10 +2,14 @@ import { encodeHex } from "../../src/base/hex.ts";
 
 /**
  * JSON of a result. Numbers that JSON cannot say become null (NaN, infinities) or their digits as a string
- * (beyond 2^53 - 1, where readers would round); bytes become hex.
+ * (beyond 2^53 - 1, where readers would round); bytes become hex. Characters that a terminal would obey, or that
+ * reorder what a person sees, are escaped: they come from files of strangers, and JSON reads them back the same.
  */
 export function encodeJson(value: unknown, layout: "compact" | "pretty"): string {
-  return JSON.stringify(value, (_key, item: unknown) => plain(item), layout === "pretty" ? 2 : undefined);
+  const text = JSON.stringify(value, (_key, item: unknown) => plain(item), layout === "pretty" ? 2 : undefined);
+  return text.replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
 }
 
 function plain(item: unknown): unknown {

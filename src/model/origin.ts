@@ -72,8 +72,12 @@ export function encodeOrigin(origin: Origin): string {
   return JSON.stringify(origin);
 }
 
+/** No value that a format can say nests deeper; more would only serve to exhaust somebody's stack. */
+const MAX_DEPTH = 64;
+
 /** Undefined where the text is not an origin we wrote: it is then ordinary metadata. */
 export function parseOrigin(text: string): Origin | undefined {
+  if (depthOf(text) > MAX_DEPTH) return undefined;
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -88,6 +92,23 @@ export function takeOrigin(metadata: Metadata): { readonly metadata: Metadata; r
   const value: MetadataValue | undefined = metadata.get(ORIGIN_KEY);
   const origin = value?.type === "string" ? parseOrigin(value.value) : undefined;
   return origin === undefined ? { metadata, origin } : { metadata: metadata.without(ORIGIN_KEY), origin };
+}
+
+/** How deep brackets nest, outside strings. */
+function depthOf(json: string): number {
+  let depth = 0;
+  let deepest = 0;
+  let quoted = false;
+  for (let i = 0; i < json.length; i++) {
+    const character = json.charCodeAt(i);
+    if (quoted) {
+      if (character === 0x5c) i++;
+      else if (character === 0x22) quoted = false;
+    } else if (character === 0x22) quoted = true;
+    else if (character === 0x5b || character === 0x7b) deepest = Math.max(deepest, ++depth);
+    else if (character === 0x5d || character === 0x7d) depth--;
+  }
+  return deepest;
 }
 
 function isOrigin(value: unknown): value is Origin {

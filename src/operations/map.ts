@@ -26,9 +26,11 @@ export function mapLayout({ container, format }: Opened): LayoutRow[] {
       rows.push({ part, offset, byteLength, kind: "tensor", name, dtype });
     }
   }
+  const byPart: LayoutRow[][] = container.parts.map(() => []);
+  for (const row of rows) byPart[row.part]?.push(row);
   for (const [part, { byteLength }] of container.parts.entries()) {
-    const own = rows.filter((row) => row.part === part);
-    for (const gap of findGaps(own, byteLength)) rows.push({ part, ...gap, kind: "gap", name: "unused" });
+    for (const gap of findGaps(byPart[part] ?? [], byteLength))
+      rows.push({ part, ...gap, kind: "gap", name: "unused" });
   }
   return rows.sort((a, b) => a.part - b.part || a.offset - b.offset || a.byteLength - b.byteLength);
 }

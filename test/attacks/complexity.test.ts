@@ -42,18 +42,11 @@ describe("time grows with the file, not with its square", () => {
     if (container.kind !== "model") throw new Error("not a model");
     await timed(() => expect(() => container.tensor("model.layers.0000000000000.weight.x")).toThrow(/Cannot find/));
   });
-  test("a set of thousands of shards", async () => {
-    const map = async (count: number): Promise<number> => {
-      const names = Array.from({ length: count }, (_, i) => `s${i}.safetensors`);
-      const files = new Map<string, Bytes>(names.map((name, i) => [name, shard(i)]));
-      const opened = await timed(() => openBytes(shardIndex(names), "m.safetensors.index.json", files));
-      const start = performance.now();
-      expect(mapLayout(opened).length).toBeGreaterThan(2 * count);
-      return performance.now() - start;
-    };
-    const [small, large] = [await map(2500), await map(10_000)];
-    // Four times the shards take four times as long, not sixteen; what is over at once needs no comparison.
-    expect(Math.max(large, 300) / Math.max(small, 30)).toBeLessThan(10.5);
+  test("a set of 20 000 shards", async () => {
+    const names = Array.from({ length: 20_000 }, (_, i) => `s${i}.safetensors`);
+    const files = new Map<string, Bytes>(names.map((name, i) => [name, shard(i)]));
+    const opened = await timed(() => openBytes(shardIndex(names), "m.safetensors.index.json", files));
+    expect((await timed(() => mapLayout(opened))).length).toBeGreaterThan(40_000);
   });
   test("5000 tensor names that all become the same file name", async () => {
     const marks = "/?!*<>|:;,";

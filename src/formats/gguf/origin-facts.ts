@@ -71,6 +71,8 @@ export function linkFacts(facts: GgufFacts): OriginFacts | undefined {
 export function restoreSplitKeys(metadata: Metadata, facts: GgufFacts): Metadata {
   const entries: MetadataEntry[] = [...metadata.entries];
   for (const [index, key, base64] of facts.split ?? []) {
+    // Nothing else is ever taken out, so a longer list was not written by us.
+    if (!SPLIT_KEYS.some((name) => name === key)) continue;
     const bytes = decodeBase64(base64);
     const value = bytes === undefined ? undefined : decodeGgufValue({ encoding: GGUF_ENCODING, bytes });
     if (value === undefined || entries.some((entry) => entry.key === key)) continue; // edited, or set anew since
