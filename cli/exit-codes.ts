@@ -21,6 +21,7 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 /** Codes whose exit is not that of their kind. */
 const BY_CODE: Readonly<Record<string, ExitCode>> = {
   "source/not-found": EXIT.notFound,
+  "source/no-model": EXIT.notFound,
   "usage/tensor-not-found": EXIT.notFound,
   "usage/entry-not-found": EXIT.notFound,
   "unsupported/lossy": EXIT.lossy,

@@ -177,7 +177,9 @@ function hasWideGap(
 
 function planNotes(content: ModelContent, wasBigEndian: boolean): string[] {
   const notes: string[] = [];
-  if (content.tensors.length > 0 && content.metadata.get(ARCHITECTURE_KEY) === undefined) {
+  // A GGUF that is cut up or joined is what it was before: nothing new to say.
+  const isNew = content.chain[0]?.format !== "gguf";
+  if (isNew && content.tensors.length > 0 && content.metadata.get(ARCHITECTURE_KEY) === undefined) {
     notes.push(
       "No tokenizer and no hyper-parameters are in this file, so llama.cpp will not run it; tare and other readers of tensors will",
     );

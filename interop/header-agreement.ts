@@ -1,0 +1,81 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { concatBytes } from "../src/base/bytes.ts";
+import { isTareError } from "../src/base/errors.ts";
+import { memorySource } from "../src/bytes/memory.ts";
+import { formatById } from "../src/formats/registry.ts";
+import type { Format } from "../src/model/format.ts";
+import { portableEngine } from "../src/primitives/portable.ts";
+import { patternBytes, rawSafetensors } from "../test/builders/safetensors.ts";
+import { mutateJson } from "../test/fuzz/json-mutations.ts";
+import { Random } from "../test/fuzz/random.ts";
+import { Outcome } from "./outcome.ts";
+import { runScript } from "./python.ts";
+import type { Bench } from "./rounds.ts";
+
+const HEADERS = [
+  '{"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[4],"data_offsets":[8,12]}}',
+  '{"__metadata__":{"k":"v","n":"2"},"a":{"dtype":"BF16","shape":[3,2],"data_offsets":[0,12]}}',
+  '{"a":{"dtype":"F4","shape":[4],"data_offsets":[0,2]},"z":{"dtype":"F32","shape":[0],"data_offsets":[2,2]},"b":{"dtype":"I16","shape":[5],"data_offsets":[2,12]}}',
+  '{ "a" : {"shape":[],"extra":[1,{"x":null}],"data_offsets":[0,8],"dtype":"F64"} , "b":["I32",[1],[8,12]] }',
+];
+const DATA_BYTES = 12;
+
+/** docs/formats/safetensors.md, "Deviations": where tare refuses what the reference implementation takes. */
+const STRICTER = new Set([
+  "format/safetensors.duplicate-key",
+  "limit/integer",
+  "format/overflow",
+  "limit/safetensors.dimensions",
+]);
+
+/** Round 3: damaged headers are accepted and refused alike, apart from the documented deviations. */
+export async function compareVerdicts(bench: Bench, options: { seed: number; count: number }): Promise<Outcome> {
+  const outcome = new Outcome("damaged SafeTensors headers");
+  const folder = join(bench.folder, "damaged");
+  mkdirSync(folder);
+  const headers = Array.from({ length: options.count }, (_, i) => damagedHeader(new Random(options.seed, i)));
+  const paths = headers.map((header, i) => {
+    const path = join(folder, `${i}.safetensors`);
+    writeFileSync(path, concatBytes([rawSafetensors(header), patternBytes(DATA_BYTES)]));
+    return path;
+  });
+  const theirs = runScript<(string | null)[]>(bench.python, "accepts.py", { input: paths });
+  const stricter = new Map<string, number>();
+  let accepted = 0;
+  for (const [i, header] of headers.entries()) {
+    const ours = await refusalOf(header);
+    const their = theirs[i] ?? undefined;
+    if (ours === undefined && their === undefined) accepted++;
+    outcome.check(header.slice(0, 300), disagreement(ours, their, stricter));
+  }
+  outcome.note(`${accepted} accepted by both`);
+  for (const [code, times] of stricter) outcome.note(`${times} times only tare refuses, as documented: ${code}`);
+  return outcome;
+}
+
+function disagreement(ours: string | undefined, theirs: string | undefined, stricter: Map<string, number>): string[] {
+  if ((ours === undefined) === (theirs === undefined)) return [];
+  if (ours === undefined) return [`tare accepts it, the reference does not: ${theirs}`];
+  if (!STRICTER.has(ours)) return [`the reference accepts it, tare refuses it with ${ours}`];
+  stricter.set(ours, (stricter.get(ours) ?? 0) + 1);
+  return [];
+}
+
+function damagedHeader(random: Random): string {
+  let header = random.pick(HEADERS);
+  for (let rounds = 1 + random.below(2); rounds > 0; rounds--) header = mutateJson(header, random);
+  return header;
+}
+
+/** The code of the refusal by the format itself: recognising files is another matter. */
+async function refusalOf(header: string): Promise<string | undefined> {
+  const source = memorySource(concatBytes([rawSafetensors(header), patternBytes(DATA_BYTES)]), "damaged");
+  try {
+    await (formatById("safetensors") as Format).open(source, { engine: portableEngine(), limits: {} });
+    return undefined;
+  } catch (error) {
+    if (isTareError(error)) return error.code;
+    throw error;
+  }
+}
