@@ -98,7 +98,8 @@ def add_metadata(writer, facts):
 PLAIN = [(Q.F32, 4), (Q.F16, 2), (Q.BF16, 2), (Q.F64, 8), (Q.I8, 1), (Q.I16, 2), (Q.I32, 4), (Q.I64, 8)]
 NUMPY = {Q.F32: np.float32, Q.F16: np.float16, Q.F64: np.float64, Q.I8: np.int8, Q.I16: np.int16, Q.I32: np.int32,
          Q.I64: np.int64}
-BLOCKS = [q for q in Q if GGML_QUANT_SIZES[q][0] > 1]
+# The package gives Q8_1 blocks 40 bytes, ggml 36 (two halves and 32 bytes); no file has them, they live in memory only.
+BLOCKS = [q for q in Q if GGML_QUANT_SIZES[q][0] > 1 and q != Q.Q8_1]
 
 
 def add_tensor(writer, i, facts, types):

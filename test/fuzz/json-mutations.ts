@@ -16,16 +16,12 @@ const STRINGS = ["", "__metadata__", "__proto__", "constructor", "toString", "ta
   .map((text) => JSON.stringify(text))
   .concat(['"\\ud800"', '"\\u0061"', '"\\x"', '"open', '"\\u00"']);
 
-const VALUES = [
-  "null",
-  "true",
-  "[]",
-  "{}",
-  "[[]]",
-  '{"":0}',
-  "[".repeat(200),
+/** Deeper than any stack, and still short enough for an input. */
+const DEEP = 20_000;
+const VALUES = ["null", "true", "[]", "{}", "[[]]", '{"":0}', "[".repeat(200)].concat([
   `${'{"a":'.repeat(130)}0${"}".repeat(130)}`,
-];
+  "[".repeat(DEEP) + "]".repeat(DEEP),
+]);
 
 /** One change to JSON text that mostly leaves it JSON. */
 export function mutateJson(text: string, random: Random): string {

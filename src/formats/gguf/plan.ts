@@ -132,9 +132,10 @@ function planFile(name: string, { facts, entries, stored, alignment }: FileConte
   const pieces: Piece[] = [...header.pieces, { kind: "zeros", byteLength: dataStart - header.byteLength }];
   let position = 0;
   for (const { tensor, offset } of [...tensors].sort((a, b) => a.offset - b.offset)) {
-    pieces.push({ kind: "zeros", byteLength: offset - position });
+    // An empty tensor may stand on the place of another one: it neither needs padding nor moves anything.
+    pieces.push({ kind: "zeros", byteLength: Math.max(0, offset - position) });
     pieces.push({ kind: "tensor", tensor });
-    position = offset + tensor.byteLength;
+    position = Math.max(position, offset + tensor.byteLength);
   }
   // Writers pad behind the last tensor, too, and even where there is none.
   const padding = alignUp(dataStart + position, alignment) - dataStart - position;

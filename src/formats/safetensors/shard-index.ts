@@ -11,7 +11,7 @@ import type { SafetensorsLimits } from "./header.ts";
 export interface ShardIndex {
   /** Tensor name → number of its shard, in the order of the map. */
   readonly weightMap: ReadonlyMap<string, number>;
-  /** File names of the shards, in the order in which the map first names them. */
+  /** File names of the shards, sorted: that is their order by number, whatever order the map names them in. */
   readonly shards: readonly string[];
   readonly metadata: readonly MetadataEntry[];
   readonly scanner: JsonScanner;
@@ -57,7 +57,15 @@ class IndexParser {
     });
     scanner.expectEnd();
     if (!keys.has("weight_map")) throw this.#error('must have the key "weight_map", found none', 0);
-    return { weightMap: this.#weightMap, shards: this.#shards, metadata: this.#metadata, scanner };
+    return { ...this.#sorted(), metadata: this.#metadata, scanner };
+  }
+
+  #sorted(): Pick<ShardIndex, "weightMap" | "shards"> {
+    const shards = [...this.#shards].sort();
+    const places = new Map(shards.map((file, place) => [file, place]));
+    const placeOf = this.#shards.map((file) => places.get(file) ?? 0);
+    for (const [name, number] of this.#weightMap) this.#weightMap.set(name, placeOf[number] ?? 0);
+    return { weightMap: this.#weightMap, shards };
   }
 
   #readWeightMap(): void {
