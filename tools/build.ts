@@ -28,7 +28,8 @@ if (existsSync(`${root}cli/main.ts`)) {
     format: "esm",
     platform: "node",
     target: "node20",
-    minifySyntax: true,
+    minify: true,
+    keepNames: true, // stack traces of a bug report stay readable
     external: ["@napi-rs/blake-hash"],
     banner: {
       js: "#!/usr/bin/env node\nimport { createRequire as __cr } from 'node:module'; const require = __cr(import.meta.url);",

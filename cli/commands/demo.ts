@@ -6,12 +6,14 @@ import type { Tensor } from "../../src/model/tensor.ts";
 import { requireModel } from "../../src/open.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { diff } from "../../src/operations/diff.ts";
+import { inspect } from "../../src/operations/inspect.ts";
 import { type Report, verify } from "../../src/operations/verify.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { makeDemoModel } from "../demo-model.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkAbsent, openOutputFile, openOutputFolder } from "../output-target.ts";
+import { renderInspection } from "../render/inspection.ts";
 import { encodeJson } from "../render/json.ts";
 import { formatCount, formatSize, plural } from "../render/sizes.ts";
 import { renderTable } from "../render/table.ts";
@@ -26,7 +28,7 @@ export const demoCommand = defineCommand({
   positionals: { names: ["DIR"], min: 0, max: 1 },
   flags: {},
   details: [
-    "Makes a small transformer, writes it in every format, verifies, converts and compares, then damages one byte and finds it. Needs no network; the files are the same every time. DIR is tare-demo where it is not given.",
+    "Makes a small transformer, writes it in every format, inspects, verifies, converts and compares, then damages one byte and finds it. Needs no network; the files are the same every time. DIR is tare-demo where it is not given.",
   ],
   examples: [{ command: "tare demo", says: "about three megabytes for each format, in tare-demo" }],
   output: "data",
@@ -41,18 +43,19 @@ export const demoCommand = defineCommand({
       });
       return EXIT.success;
     }
-    const steps = await new Demo(context, directory).run();
+    const demo = new Demo(context, directory);
+    const steps = await demo.run();
     const commands = commandsToTry(directory);
     await context.show({
       json: () => ({ directory, dryRun: false, files: names, steps, commands }),
-      text: () => renderDemo(steps, commands, context),
+      text: () => [demo.screen, "", renderDemo(steps, commands, context)].join("\n"),
     });
     return EXIT.success;
   },
 });
 
 interface Step {
-  readonly step: "make" | "verify" | "convert" | "compare" | "damage" | "find";
+  readonly step: "make" | "inspect" | "verify" | "convert" | "compare" | "damage" | "find";
   readonly file: string;
   readonly result: string;
 }
@@ -71,6 +74,8 @@ class Demo {
   readonly #context: Context;
   readonly #directory: string;
   readonly #steps: Step[] = [];
+  /** What `tare inspect` shows of the model. */
+  screen = "";
 
   constructor(context: Context, directory: string) {
     this.#context = context;
@@ -81,6 +86,7 @@ class Demo {
     const [first, ...others] = demoFiles();
     if (first === undefined) return [];
     await this.#make(first.format);
+    await this.#inspect(FIRST);
     const digests = await this.#verify(FIRST);
     await this.#writeText(DIGESTS, `${encodeJson(digests, "pretty")}\n`);
     for (const { name, format } of others) {
@@ -102,6 +108,16 @@ class Demo {
     const byteLength = plan?.files.reduce((sum, file) => sum + file.byteLength, 0) ?? 0;
     const count = plural(content.tensors.length, "tensor");
     this.#add("make", FIRST, `${formatCount(parameters)} parameters, ${count}, ${formatSize(byteLength)}`);
+  }
+
+  async #inspect(name: string): Promise<void> {
+    const start = performance.now();
+    const opened = await this.#context.open(join(this.#directory, name));
+    const inspection = inspect(opened);
+    const cost = { ...opened.cost, milliseconds: Math.round(performance.now() - start) };
+    this.screen = renderInspection(inspection, { label: opened.label, cost, metadata: "first" }, this.#context);
+    const types = inspection.dtypes.map(({ dtype }) => dtype).join(", ");
+    this.#add("inspect", name, `${types}; ${plural(cost.reads, "read")} of ${formatSize(cost.bytes)}`);
   }
 
   async #verify(name: string): Promise<Report> {

@@ -23,7 +23,6 @@ export const inspectCommand = defineCommand({
     const opened = await context.open(target);
     const inspection = inspect(opened);
     const cost = { ...opened.cost, milliseconds: Math.round(performance.now() - start) };
-    const hasIntegrity = opened.format.sections(opened.container).some((section) => section.kind === "integrity");
     await context.show({
       json: () => {
         const { metadata, version, description, facts, ...rest } = inspection;
@@ -32,8 +31,7 @@ export const inspectCommand = defineCommand({
       },
       text: () => {
         const detail = flags.metadata === true || context.flags.verbose === true ? "all" : "first";
-        const integrity = hasIntegrity ? "digests" : "none";
-        return renderInspection(inspection, { label: opened.label, cost, integrity, metadata: detail }, context);
+        return renderInspection(inspection, { label: opened.label, cost, metadata: detail }, context);
       },
     });
     return EXIT.success;

@@ -20,7 +20,6 @@ export interface InspectionDetails {
     readonly requests: number;
     readonly milliseconds: number;
   };
-  readonly integrity: "digests" | "none";
   readonly metadata: "first" | "all";
 }
 
@@ -48,7 +47,7 @@ export function renderInspection(inspection: Inspection, details: InspectionDeta
     ["metadata", metadata(inspection, details, { ...screen, width: inner })],
     ["files", files(inspection, inner)],
     ["format", [...inspection.facts.map(([name, value]) => `${name}: ${printable(value)}`), ...cameFrom(inspection)]],
-    ["integrity", [integrity(inspection, details)]],
+    ["integrity", [integrity(inspection)]],
     ["warnings", warnings(inspection.warnings, inner, screen.colors)],
   ];
   const lines = [title(inspection, details, screen.colors), ""];
@@ -182,8 +181,8 @@ function files(inspection: Inspection, width: number): string[] {
   return more > 0 ? [...lines, `and ${plural(more, "more file")}`] : lines;
 }
 
-function integrity(inspection: Inspection, details: InspectionDetails): string {
-  if (details.integrity === "digests") return "the file carries digests; check them with: tare verify";
+function integrity(inspection: Inspection): string {
+  if (inspection.integrity === "digests") return "the file carries digests; check them with: tare verify";
   return `${inspection.formatName} has none; tare verify --digest sha256 --json makes a list`;
 }
 

@@ -40,6 +40,8 @@ export interface Inspection {
   readonly metadata: Metadata;
   readonly facts: readonly (readonly [string, string])[];
   readonly warnings: readonly Finding[];
+  /** Whether the file carries digests of what it holds. */
+  readonly integrity: "digests" | "none";
 }
 
 export function inspect({ container, format, notes }: Opened): Inspection {
@@ -52,7 +54,8 @@ export function inspect({ container, format, notes }: Opened): Inspection {
     files,
     facts: container.facts,
     warnings: [...notes, ...container.warnings],
-  };
+    integrity: format.sections(container).some((section) => section.kind === "integrity") ? "digests" : "none",
+  } as const;
   if (container.kind === "archive") {
     const entryCount = container.entries.length;
     return { ...shared, entryCount, description: {}, dtypes: [], largest: [], metadata: new Metadata() };
