@@ -67,6 +67,11 @@ export const CLI_ERRORS = {
     why: "With --offline no request is ever made.",
     fix: "Leave out --offline, or name a local file.",
   },
+  "usage/write-option": {
+    what: "An option of convert makes no sense for the output format, or its value is not one.",
+    why: "Options are never ignored silently: a file without the digests that were asked for would look checked.",
+    fix: "Leave the option out, or choose a format that honours it; docs/cli.md lists which do.",
+  },
   "internal/bug": {
     what: "Something went wrong inside tare that it did not foresee.",
     why: "This is a bug in tare, never the fault of a file.",

@@ -3,6 +3,7 @@ import { UsageError } from "../src/base/errors.ts";
 import { nearest } from "./nearest.ts";
 import {
   badValue,
+  isSize,
   type NumberRange,
   parseDuration,
   parseInteger,
@@ -25,6 +26,7 @@ interface ValuedFlag extends FlagBase {
 export type Flag =
   | (FlagBase & { readonly kind: "switch" })
   | (ValuedFlag & { readonly kind: "text" | "path" | "list" | "size" | "duration" | "number" | "rows" })
+  | (ValuedFlag & { readonly kind: "optional-size"; readonly default: number })
   | (ValuedFlag & { readonly kind: "integer" } & NumberRange)
   | (FlagBase & { readonly kind: "choice"; readonly choices: readonly string[] });
 
@@ -61,7 +63,7 @@ export function parseFlags<const T extends FlagTable>(
   const positionals: string[] = [];
   // Not strict: its own errors name neither the nearest flag nor our codes.
   const { tokens } = parseArgs({
-    args: [...args],
+    args: withDefaults(args, table),
     options: parserOptions(table),
     strict: false,
     allowPositionals: true,
@@ -77,6 +79,15 @@ export function parseFlags<const T extends FlagTable>(
     flags[token.name] = flag.kind === "list" ? [...before, text] : parseValue(flag, text, token.rawName);
   }
   return { flags: flags as FlagValues<T>, positionals };
+}
+
+/** A flag whose size may be left out takes the next argument only if that is a size. */
+function withDefaults(args: readonly string[], table: FlagTable): string[] {
+  return args.map((arg, i) => {
+    const flag = arg.startsWith("--") && Object.hasOwn(table, arg.slice(2)) ? table[arg.slice(2)] : undefined;
+    if (flag?.kind !== "optional-size" || isSize(args[i + 1] ?? "")) return arg;
+    return `${arg}=${flag.default}`;
+  });
 }
 
 function parserOptions(table: FlagTable): Record<string, { type: "string" | "boolean"; short?: string }> {
@@ -120,6 +131,7 @@ function parseValue(flag: Flag, text: string, name: string): unknown {
     case "list":
       return text;
     case "size":
+    case "optional-size":
       return parseSize(text, name);
     case "duration":
       return parseDuration(text, name);
@@ -138,6 +150,7 @@ function parseValue(flag: Flag, text: string, name: string): unknown {
 /** What help shows after the flag: "SIZE", "auto|always|never". */
 export function placeholder(flag: Flag): string {
   if (flag.kind === "switch") return "";
+  if (flag.kind === "optional-size") return `[${flag.value}]`;
   return flag.kind === "choice" ? flag.choices.join("|") : flag.value;
 }
 

@@ -7,9 +7,16 @@ import { UsageError } from "../src/base/errors.ts";
 
 const DECIMAL = ["", "K", "M", "G", "T", "P"];
 
+const SIZE = /^(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?b?|b)?$/i;
+
+/** True for text that `parseSize` reads. */
+export function isSize(text: string): boolean {
+  return SIZE.test(text.trim());
+}
+
 /** "300M", "64MiB", "1.5 GB", "4096" → bytes. */
 export function parseSize(text: string, flag: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?b?|b)?$/i.exec(text.trim());
+  const match = SIZE.exec(text.trim());
   const bytes = match === null ? Number.NaN : scaled(match);
   if (Number.isSafeInteger(bytes)) return bytes;
   throw badValue(flag, text, "a size such as 4096, 300M, 64MiB or 1.5GB");

@@ -9,6 +9,10 @@ import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
 import { checkAbsent } from "../output-target.ts";
 import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
+import { checkOptions, writeExtras } from "../write-options.ts";
+
+/** The page of AIP-0002, where --page-hashes gives none. */
+const PAGE_BYTES = 4 << 20;
 
 export const convertCommand = defineCommand({
   positionals: { names: ["IN", "OUT"], min: 1, max: 2 },
@@ -25,6 +29,15 @@ export const convertCommand = defineCommand({
       max: 1 << 20,
       summary: "align tensor data to N bytes, where the format lets one choose",
     },
+    "page-hashes": {
+      kind: "optional-size",
+      value: "SIZE",
+      default: PAGE_BYTES,
+      summary: "put a digest of every SIZE bytes (4 MiB) into the file",
+    },
+    "tensor-hashes": { kind: "switch", summary: "put a digest of every tensor into the file" },
+    "control-hash": { kind: "switch", summary: "put a digest of header and tables into the file" },
+    uuid: { kind: "text", value: "HEX", summary: "identity of the file, 32 hex digits; random where not given" },
     "allow-lossy": { kind: "switch", summary: "go on although something cannot be carried" },
   },
   details: [
@@ -63,8 +76,10 @@ export const convertCommand = defineCommand({
       dtype: flags.dtype === undefined ? undefined : floatName(flags.dtype),
       maxShardBytes: flags["max-shard-size"],
       align: flags.align,
+      ...writeExtras(flags),
       ...allowLossy(flags["allow-lossy"]),
     };
+    checkOptions(target, options);
     await runConversion(context, { opened, target, path, options });
     return EXIT.success;
   },

@@ -91,14 +91,20 @@ export const DTYPES = {
   APR_Q8: { layout: "opaque", byteLength: (n) => 4 + n },
 } as const satisfies Record<string, TypeFacts>;
 
-export type DType = keyof typeof DTYPES;
+/** A type that this version knows. */
+export type KnownDType = keyof typeof DTYPES;
+
+/** Known types, and ids that a file may use although nobody here knows their meaning: readable as bytes only. */
+export type DType = KnownDType | `UNKNOWN_${number}`;
+
+const UNKNOWN: OpaqueType = { layout: "opaque" };
 
 export function isDType(name: string): name is DType {
-  return Object.hasOwn(DTYPES, name);
+  return Object.hasOwn(DTYPES, name) || /^UNKNOWN_(0|[1-9][0-9]{0,9})$/.test(name);
 }
 
 export function dtypeFacts(dtype: DType): TypeFacts {
-  return DTYPES[dtype];
+  return Object.hasOwn(DTYPES, dtype) ? DTYPES[dtype as KnownDType] : UNKNOWN;
 }
 
 /** Bits an element takes on average; undefined where the type does not say. */

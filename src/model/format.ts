@@ -66,9 +66,25 @@ export interface WriteOptions {
   readonly align?: number | undefined;
   /** Permits what `losses` lists. */
   readonly allowLossy?: "allow-lossy" | undefined;
+  /** Identity of the file, 16 bytes, where the format has one; random where absent. */
+  readonly uuid?: Bytes | undefined;
+  /** Digests to put into the file, where the format has a place for them beyond those it always carries. */
+  readonly hashes?: WriteHashes | undefined;
   /** Base name of the output without folder: "model.gguf". */
   readonly name: string;
 }
+
+export interface WriteHashes {
+  /** One digest for every run of so many bytes of tensor data. */
+  readonly pageBytes?: number | undefined;
+  /** One digest for every tensor. */
+  readonly tensors?: "tensors" | undefined;
+  /** One digest over the header and the tables. */
+  readonly control?: "control" | undefined;
+}
+
+/** Options that not every format honours; asking one that does not is refused, never ignored. */
+export type FormatOption = "align" | "maxShardBytes" | "uuid" | "pageHashes" | "tensorHashes" | "controlHash";
 
 /** Something that the target cannot carry. */
 export interface Loss {
@@ -117,6 +133,8 @@ export interface Format {
   describe?(container: Container): OriginFacts | undefined;
   /** Decodes a value of this format's encoding that `tare.origin` carried; undefined where it is not ours or damaged. */
   decodeValue?(encoded: EncodedValue): MetadataValue | undefined;
+  /** Which options `plan` honours; none where absent. */
+  readonly writeOptions?: readonly FormatOption[];
   plan?(content: ModelContent, options: WriteOptions): WritePlan;
   write?(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
 }

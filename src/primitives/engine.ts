@@ -31,6 +31,18 @@ export interface RangeOptions {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
+/** A run of a source to be hashed. */
+export interface HashExtent {
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+export interface ExtentsOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Called with the bytes read since the last call; a byte that several extents share counts once. */
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
 /** What a primitive runs on, for `tare doctor` and for tests. */
 export interface EngineEntry {
   readonly primitive: string;
@@ -51,6 +63,16 @@ export interface Engine {
   hasher(algorithm: DigestAlgorithm): Promise<Hasher>;
   /** Hashes a long run of a source in bounded memory, on a worker that opens the source itself where it can. */
   digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes>;
+  /**
+   * Digests of many extents of one source, in their order, reading every byte once although extents may overlap; on a
+   * worker that opens the source itself where it can.
+   */
+  digestExtents(
+    algorithm: DigestAlgorithm,
+    range: ReadableRange,
+    extents: readonly HashExtent[],
+    options?: ExtentsOptions,
+  ): Promise<Bytes[]>;
   /** CRC-32 (IEEE 802.3, reflected), continuing from `seed`, the CRC of the bytes before. */
   crc32(bytes: Bytes, seed?: number): Promise<number>;
   /** Ends workers; harmless where there are none. */

@@ -1,7 +1,17 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Choice } from "./choice.ts";
 import type { Crc32Function, DigestImplementation } from "./digest/implementation.ts";
-import type { DigestAlgorithm, Engine, EngineEntry, Hasher, RangeOptions, ReadableRange } from "./engine.ts";
+import type {
+  DigestAlgorithm,
+  Engine,
+  EngineEntry,
+  ExtentsOptions,
+  HashExtent,
+  Hasher,
+  RangeOptions,
+  ReadableRange,
+} from "./engine.ts";
+import { hashExtents } from "./extents.ts";
 import { RangeHasher } from "./range.ts";
 
 /** One row for each primitive. A new primitive is a row here, a method of Engine and a row in `measure.ts`. */
@@ -43,6 +53,16 @@ class TableEngine implements Engine {
 
   async digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
     return this.#ranges.run(await this.hasher(algorithm), range, options);
+  }
+
+  async digestExtents(
+    algorithm: DigestAlgorithm,
+    range: ReadableRange,
+    extents: readonly HashExtent[],
+    options?: ExtentsOptions,
+  ): Promise<Bytes[]> {
+    const implementation = await this.#table[algorithm].get();
+    return hashExtents(() => implementation.create(), range, extents, options);
   }
 
   async crc32(bytes: Bytes, seed = 0): Promise<number> {

@@ -5,10 +5,13 @@ import type {
   DigestAlgorithm,
   Engine,
   EngineEntry,
+  ExtentsOptions,
+  HashExtent,
   Hasher,
   RangeOptions,
   ReadableRange,
 } from "../primitives/engine.ts";
+import { packExtents } from "./jobs.ts";
 import type { WorkerPool } from "./pool.ts";
 
 export interface PooledOptions {
@@ -70,6 +73,25 @@ class PooledEngine implements Engine {
     );
   }
 
+  async digestExtents(
+    algorithm: DigestAlgorithm,
+    range: ReadableRange,
+    extents: readonly HashExtent[],
+    options: ExtentsOptions = {},
+  ): Promise<Bytes[]> {
+    const descriptor = descriptorOf(range);
+    const total = extents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const base = (): Promise<Bytes[]> => this.#base.digestExtents(algorithm, range, extents, options);
+    if (descriptor === undefined || !this.#isWorthWorker(total)) return base();
+    const { signal, onProgress } = options;
+    return this.#orBase(async () => {
+      const request = { algorithm, descriptor, extents: packExtents(extents) };
+      const digests = await this.#pool.run("digest-extents", request, { signal, onProgress });
+      const digestBytes = digests.byteLength / extents.length;
+      return extents.map((_, i) => digests.slice(i * digestBytes, (i + 1) * digestBytes));
+    }, base);
+  }
+
   crc32(bytes: Bytes, seed?: number): Promise<number> {
     return this.#base.crc32(bytes, seed);
   }
@@ -85,7 +107,7 @@ class PooledEngine implements Engine {
     return this.#pool.workerCount > 0 || this.#askedBytes >= this.#options.coldBytes;
   }
 
-  async #orBase(pooled: () => Promise<Bytes>, base: () => Promise<Bytes>): Promise<Bytes> {
+  async #orBase<T>(pooled: () => Promise<T>, base: () => Promise<T>): Promise<T> {
     try {
       return await pooled();
     } catch (error) {

@@ -18,6 +18,16 @@ export interface JobTable {
     };
     readonly result: Bytes;
   };
+  /** Hashes many runs of a source in one pass; the digests come back one behind the other. */
+  readonly "digest-extents": {
+    readonly request: {
+      readonly algorithm: DigestAlgorithm;
+      readonly descriptor: SourceDescriptor;
+      /** Offset and length in turn: a million pages are one array, not a million objects. */
+      readonly extents: Float64Array<ArrayBuffer>;
+    };
+    readonly result: Bytes;
+  };
   /** Hashes bytes that were transferred. */
   readonly digest: {
     readonly request: { readonly algorithm: DigestAlgorithm; readonly bytes: Bytes };

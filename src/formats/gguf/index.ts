@@ -33,6 +33,7 @@ export const gguf: Format = {
   sections: (container) => ggufSections(own(container)),
   describe: (container) => describeGguf(own(container)),
   decodeValue: decodeGgufValue,
+  writeOptions: ["align", "maxShardBytes"],
   plan: planGguf,
   write: (plan, output, context) => writeGguf(ownPlan(plan), output, context),
 };

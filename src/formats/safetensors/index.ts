@@ -22,6 +22,7 @@ export const safetensors: Format = {
   verify: verifySafetensors,
   sections: safetensorsSections,
   describe: describeSafetensors,
+  writeOptions: ["maxShardBytes"],
   plan: planSafetensors,
   write: writeSafetensors,
 };

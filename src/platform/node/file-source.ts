@@ -72,7 +72,7 @@ export async function hasFileChanged(source: Source): Promise<boolean> {
 }
 
 /** Also the identity in descriptors: two files that agree in it hold the same bytes, barring malice. */
-function identityOf(stats: BigIntStats): string {
+export function identityOf(stats: BigIntStats): string {
   return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}`;
 }
 
@@ -90,7 +90,8 @@ function directoryError(path: string, label: string): SourceError {
   });
 }
 
-function changedError(label: string): SourceError {
+/** For a file that is not the one that was opened. */
+export function changedError(label: string): SourceError {
   const message = `Cannot read "${label}": it was changed since it was opened`;
   return new SourceError("source/changed", message, { source: label }, { hint: "Run the command again" });
 }

@@ -2,8 +2,9 @@ import { parentPort, workerData } from "node:worker_threads";
 import { blobSource } from "../../bytes/blob.ts";
 import type { ServerPort, ToWorker } from "../../workers/protocol.ts";
 import { serveJobs } from "../../workers/serve.ts";
+import { openBlockingFile } from "./blocking-file-source.ts";
 import { nodeEngine } from "./engine.ts";
-import { reopenFile } from "./file-source.ts";
+
 import type { WorkerSettings } from "./spawn-worker.ts";
 
 /** The script of a worker thread: an engine without workers of its own, behind the message port. */
@@ -18,6 +19,6 @@ if (parentPort !== null) {
   serveJobs(port, {
     engine: await nodeEngine({ tier, workers: 0 }),
     openDescriptor: async (descriptor) =>
-      descriptor.kind === "blob" ? blobSource(descriptor.blob) : reopenFile(descriptor),
+      descriptor.kind === "blob" ? blobSource(descriptor.blob) : openBlockingFile(descriptor),
   });
 }

@@ -1,0 +1,119 @@
+import type { DType } from "../../model/dtype.ts";
+import { ascii, bigU64, bytes, type Decoded, reserved, struct, u16, u32, u64 } from "../../struct/layout.ts";
+
+/** "AERO". */
+export const MAGIC = [0x41, 0x45, 0x52, 0x4f] as const;
+
+/**
+ * File header, one line per row of docs/formats/aero.md#file-header. The version is not pinned here: another
+ * version is unsupported, not malformed, and `open` says so in better words.
+ */
+export const fileHeader = struct("AERO file header", 96, {
+  magic: ascii(0, 4).is("AERO"),
+  versionMajor: u16(4),
+  versionMinor: u16(6),
+  headerSize: u32(8).is(96),
+  tocOffset: u64(12),
+  tocLength: u64(20),
+  stringTableOffset: u64(28),
+  stringTableLength: u64(36),
+  fileFlags: bigU64(44).is(0n),
+  uuid: bytes(52, 16),
+  reserved: reserved(68, 28),
+});
+export type FileHeader = Decoded<typeof fileHeader>;
+
+/** TOC header, docs/formats/aero.md#toc-header. */
+export const tocHeader = struct("AERO TOC header", 16, {
+  entryCount: u32(0),
+  reserved0: reserved(4, 4),
+  reserved1: reserved(8, 8),
+});
+
+/** TOC entry, docs/formats/aero.md#toc-entry. The FourCC is not pinned: unknown chunks are skipped, not refused. */
+export const tocEntry = struct("AERO TOC entry", 80, {
+  fourcc: ascii(0, 4),
+  chunkFlags: u32(4).or(0),
+  chunkOffset: u64(8),
+  chunkLength: u64(16),
+  chunkUlen: u64(24),
+  nameOff: u32(32),
+  nameLen: u32(36),
+  reserved0: reserved(40, 8),
+  blake3256: bytes(48, 32),
+});
+export type TocEntry = Decoded<typeof tocEntry>;
+
+/** Where the digest stands in a TOC entry: IHSH is computed with these 32 bytes zeroed (AIP-0001). */
+export const TOC_HASH_OFFSET = 48;
+/** BLAKE3-256. */
+export const HASH_BYTES = 32;
+
+/** The only version there is. */
+export const VERSION = { major: 0, minor: 1 } as const;
+
+/** Chunk flags (spec, "Chunk Flags"); only COMPRESSED_ZSTD changes how a chunk is read. */
+export const CHUNK_FLAGS = {
+  COMPRESSED_ZSTD: 0x0001,
+  CHUNK_IS_MMAP_CRITICAL: 0x0002,
+  CHUNK_IS_INDEX: 0x0004,
+  CHUNK_IS_OPTIONAL: 0x0008,
+} as const;
+
+/** Chunk types (spec, "Chunk Types"). */
+export const FOURCC = {
+  control: "IHSH",
+  json: "MJSN",
+  manifest: "MMSG",
+  pages: "PHSH",
+  index: "TIDX",
+  weights: "WTSH",
+} as const;
+
+/** Chunks start on multiples of this (spec, "File Layout"); readers accept any offset. */
+export const CHUNK_ALIGNMENT = 16;
+/** The string table starts on, and is padded to, multiples of this. */
+export const STRING_TABLE_ALIGNMENT = 8;
+
+/** The chunk that holds shard `id` (spec, "Multi-Shard"). */
+export function shardName(id: number): string {
+  return `weights.shard${id}`;
+}
+
+/** The chunk with the page digests of the shard called `name` (AIP-0002). */
+export function pageHashName(name: string): string {
+  return `${name}.phsh`;
+}
+
+/** dtype ids (spec, "DType Enum"). */
+const DTYPE_IDS: ReadonlyMap<number, DType> = new Map<number, DType>([
+  [0, "F16"],
+  [1, "F32"],
+  [2, "BF16"],
+  [3, "F64"],
+  [4, "I8"],
+  [5, "U8"],
+  [6, "I16"],
+  [7, "U16"],
+  [8, "I32"],
+  [9, "U32"],
+  [10, "I64"],
+  [11, "U64"],
+  [12, "BOOL"],
+]);
+
+/** dtype id of quantised and foreign data, whose meaning `quant_id` and `quant_params` give. */
+export const PACKED_ID = 0x8000;
+
+const IDS_BY_DTYPE: ReadonlyMap<DType, number> = new Map([...DTYPE_IDS].map(([id, dtype]) => [dtype, id]));
+
+/** The type of an id; ids that nobody defined stay readable as bytes. */
+export function dtypeOf(id: number): DType {
+  if (id === PACKED_ID) return "PACKED";
+  return DTYPE_IDS.get(id) ?? `UNKNOWN_${id}`;
+}
+
+/** Undefined for types that AERO has no id for; those are stored as packed. */
+export function dtypeId(dtype: DType): number | undefined {
+  return IDS_BY_DTYPE.get(dtype);
+}

@@ -1,0 +1,84 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
+import type { Bytes } from "../../base/bytes.ts";
+import { isTareError, SourceError } from "../../base/errors.ts";
+import { ReadGuard } from "../../bytes/read-guard.ts";
+import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
+import { fileError } from "./errors.ts";
+import { allocateBytes } from "./file-reads.ts";
+import { changedError, identityOf } from "./file-source.ts";
+
+const PIECE_BYTES = 1 << 18;
+/** After so many bytes the thread looks at its messages: a job must be cancellable although it never waits. */
+const TURN_BYTES = 16 << 20;
+
+/**
+ * A file read by blocking calls: a worker thread has nothing else to do, and a read that does not change threads costs
+ * half as much. Refuses where the file is no longer the one that the descriptor names.
+ */
+export function openBlockingFile(descriptor: Extract<SourceDescriptor, { readonly kind: "file" }>): Source {
+  const { path } = descriptor;
+  let handle: number | undefined;
+  try {
+    handle = openSync(path, "r");
+    const same = identityOf(fstatSync(handle, { bigint: true })) === descriptor.identity;
+    if (!same) throw changedError(path);
+    return new BlockingFileSource(handle, descriptor);
+  } catch (error) {
+    if (handle !== undefined) closeSync(handle);
+    throw isTareError(error) ? error : fileError(error, `Cannot open "${path}"`, { source: path });
+  }
+}
+
+class BlockingFileSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly descriptor: SourceDescriptor;
+  readonly #handle: number;
+  readonly #guard: ReadGuard;
+  #open = true;
+  #sinceTurn = 0;
+
+  constructor(handle: number, descriptor: Extract<SourceDescriptor, { readonly kind: "file" }>) {
+    this.#handle = handle;
+    this.descriptor = descriptor;
+    this.label = descriptor.path;
+    this.byteLength = descriptor.byteLength;
+    this.#guard = new ReadGuard(this.label, this.byteLength);
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    const target = options.into ?? allocateBytes(byteLength);
+    this.#sinceTurn += byteLength;
+    if (this.#sinceTurn > TURN_BYTES) {
+      this.#sinceTurn = 0;
+      await setImmediate();
+      this.#guard.checkRead(offset, byteLength, options);
+    }
+    for (let done = 0; done < byteLength; ) {
+      const count = readSync(this.#handle, target, done, byteLength - done, offset + done);
+      if (count === 0) {
+        const message = `Cannot read ${byteLength} bytes at ${offset}: the file ends after ${done} of them`;
+        throw new SourceError("source/truncated", message, { source: this.label, offset: offset + done });
+      }
+      done += count;
+    }
+    return target;
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = this.#guard.checkStream(offset, options);
+    for (let done = 0; done < byteLength; done += PIECE_BYTES) {
+      const length = Math.min(PIECE_BYTES, byteLength - done);
+      yield await this.read(offset + done, length, { signal: options.signal });
+    }
+  }
+
+  close(): Promise<void> {
+    if (this.#open) closeSync(this.#handle);
+    this.#open = false;
+    this.#guard.close();
+    return Promise.resolve();
+  }
+}

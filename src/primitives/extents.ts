@@ -1,0 +1,133 @@
+import type { Bytes } from "../base/bytes.ts";
+import { SourceError, UsageError } from "../base/errors.ts";
+import type { ExtentsOptions, HashExtent, Hasher, ReadableRange } from "./engine.ts";
+
+/** Two of these fit a core's second-level cache; every extent that covers a piece is fed while it is there. */
+const PIECE_BYTES = 1 << 18;
+
+/** An extent being hashed. */
+interface Active {
+  readonly index: number;
+  readonly end: number;
+  readonly hasher: Hasher;
+}
+
+/**
+ * Hashes many extents of one source, overlapping or not, reading each byte once: the whole of a shard, its pages and its
+ * tensors cost one pass. Bytes that no extent covers are not read.
+ */
+export async function hashExtents(
+  create: () => Hasher,
+  range: ReadableRange,
+  extents: readonly HashExtent[],
+  options: ExtentsOptions = {},
+): Promise<Bytes[]> {
+  const digests = new Array<Bytes>(extents.length);
+  const order = sortedOrder(extents, range.label);
+  let active: Active[] = [];
+  let next = 0;
+  const openUpTo = (position: number): void => {
+    for (; next < order.length; next++) {
+      const index = order[next] as number;
+      const { offset, byteLength } = extents[index] as HashExtent;
+      if (offset > position) return;
+      if (byteLength === 0) digests[index] = create().digest();
+      else active.push({ index, end: offset + byteLength, hasher: create() });
+    }
+  };
+  const startOfNext = (): number => extents[order[next] as number]?.offset ?? Number.POSITIVE_INFINITY;
+  for await (const { start, piece } of coveredPieces(extents, order, range, options)) {
+    // Within a piece, extents begin and end: cut it where the set of active ones changes.
+    let position = start;
+    const pieceEnd = start + piece.byteLength;
+    while (position < pieceEnd) {
+      openUpTo(position);
+      const nearestEnd = active.reduce((nearest, { end }) => Math.min(nearest, end), pieceEnd);
+      const until = Math.min(pieceEnd, nearestEnd, startOfNext());
+      const part = piece.subarray(position - start, until - start);
+      for (const { hasher } of active) hasher.update(part);
+      position = until;
+      active = active.filter(({ index, end, hasher }) => {
+        if (end > position) return true;
+        digests[index] = hasher.digest();
+        return false;
+      });
+    }
+    options.onProgress?.(piece.byteLength);
+  }
+  openUpTo(Number.POSITIVE_INFINITY);
+  return digests;
+}
+
+function sortedOrder(extents: readonly HashExtent[], label: string): number[] {
+  for (const { offset, byteLength } of extents) {
+    if (Number.isSafeInteger(offset) && Number.isSafeInteger(byteLength) && offset >= 0 && byteLength >= 0) continue;
+    const message = `Cannot hash ${byteLength} bytes at ${offset}: both must be whole numbers from 0 up`;
+    throw new UsageError("usage/engine.range", message, { source: label });
+  }
+  const order = extents.map((_, index) => index);
+  return order.sort((a, b) => (extents[a] as HashExtent).offset - (extents[b] as HashExtent).offset);
+}
+
+interface Covered {
+  readonly start: number;
+  readonly piece: Bytes;
+}
+
+/** The runs that any extent covers, in pieces, the next one read while the last is hashed. */
+async function* coveredPieces(
+  extents: readonly HashExtent[],
+  order: readonly number[],
+  range: ReadableRange,
+  options: ExtentsOptions,
+): AsyncGenerator<Covered> {
+  const runs = pieceRuns(extents, order);
+  const buffers: readonly [Bytes, Bytes] = [new Uint8Array(PIECE_BYTES), new Uint8Array(PIECE_BYTES)];
+  let turn = 0;
+  const read = (): Promise<Covered> | undefined => {
+    const run = runs.next();
+    if (run.done === true) return undefined;
+    const { offset, byteLength } = run.value;
+    const into = (turn++ % 2 === 0 ? buffers[0] : buffers[1]).subarray(0, byteLength);
+    const reading = range.read(offset, byteLength, { into, signal: options.signal });
+    return reading.then((piece) => {
+      if (piece.byteLength === byteLength) return { start: offset, piece };
+      throw new SourceError("source/truncated", `Cannot hash ${byteLength} bytes at ${offset}`, {
+        source: range.label,
+      });
+    });
+  };
+  let waiting: Promise<Covered> | undefined = read();
+  try {
+    while (waiting !== undefined) {
+      const covered: Covered = await waiting;
+      options.signal?.throwIfAborted();
+      waiting = read();
+      yield covered;
+    }
+  } finally {
+    await waiting?.catch(() => undefined); // the buffers must be free before they go
+  }
+}
+
+/** Merges extents that touch or overlap, and cuts the result into pieces. */
+function* pieceRuns(extents: readonly HashExtent[], order: readonly number[]): Generator<HashExtent> {
+  let start = 0;
+  let end = 0;
+  function* cut(): Generator<HashExtent> {
+    for (let offset = start; offset < end; offset += PIECE_BYTES) {
+      yield { offset, byteLength: Math.min(PIECE_BYTES, end - offset) };
+    }
+  }
+  for (const index of order) {
+    const { offset, byteLength } = extents[index] as HashExtent;
+    if (byteLength === 0) continue;
+    if (offset > end) {
+      yield* cut();
+      start = offset;
+      end = offset;
+    }
+    end = Math.max(end, offset + byteLength);
+  }
+  yield* cut();
+}
