@@ -18,6 +18,20 @@ export async function buildKernels(): Promise<void> {
   for (const file of readdirSync(kernels)) {
     if (file.endsWith(".as.ts")) buildKernel(file.slice(0, -".as.ts".length));
   }
+  embedZstd();
+}
+
+/** libzstd comes compiled: its bytes are embedded like our own kernels, so that no loader of the package is needed. */
+function embedZstd(): void {
+  const wasm = readFileSync(`${root}node_modules/@foxglove/wasm-zstd/dist/wasm-zstd.wasm`);
+  const stamp = createHash("sha256").update(wasm).digest("hex").slice(0, 16);
+  const output = `${kernels}/generated/zstd.ts`;
+  if (existsSync(output) && readFileSync(output, "utf8").includes(stamp)) return;
+  writeFileSync(output, moduleText("@foxglove/wasm-zstd", stamp, wasm));
+}
+
+function moduleText(from: string, stamp: string, wasm: Buffer): string {
+  return `// Built from ${from} (${stamp}); do not edit.\nexport const WASM =\n  "${wasm.toString("base64")}";\n`;
 }
 
 function buildKernel(name: string): void {
@@ -36,8 +50,7 @@ function buildKernel(name: string): void {
         stdio: "inherit",
       },
     );
-    const text = readFileSync(wasm).toString("base64");
-    writeFileSync(output, `// Built from ${name}.as.ts (${stamp}); do not edit.\nexport const WASM =\n  "${text}";\n`);
+    writeFileSync(output, moduleText(`${name}.as.ts`, stamp, readFileSync(wasm)));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

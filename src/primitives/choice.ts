@@ -18,11 +18,15 @@ export interface Candidate<T> {
 export class Choice<T> {
   readonly primitive: string;
   readonly #candidates: readonly Candidate<T>[];
-  readonly #proves: (value: T) => boolean;
+  readonly #proves: (value: T) => boolean | Promise<boolean>;
   #position = 0;
   #loading: Promise<T> | undefined;
 
-  constructor(primitive: string, candidates: readonly Candidate<T>[], proves: (value: T) => boolean) {
+  constructor(
+    primitive: string,
+    candidates: readonly Candidate<T>[],
+    proves: (value: T) => boolean | Promise<boolean>,
+  ) {
     this.primitive = primitive;
     this.#candidates = candidates;
     this.#proves = proves;
@@ -48,7 +52,7 @@ export class Choice<T> {
     for (; this.#position < this.#candidates.length; this.#position++) {
       try {
         const value = await this.#candidates[this.#position]?.load();
-        if (value !== undefined && this.#proves(value)) return value;
+        if (value !== undefined && (await this.#proves(value))) return value;
       } catch (error) {
         cause = error; // no such addon, no SIMD, a policy against compiling: the next candidate decides
       }

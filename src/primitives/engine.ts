@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import type { Location } from "../base/errors.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
 
@@ -43,6 +44,20 @@ export interface ExtentsOptions {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
+export interface ZstdCompressOptions {
+  /** 1 … 22; 6 where absent. WebAssembly goes up to 6 only, plain TypeScript stores. */
+  readonly level?: number | undefined;
+}
+
+export interface ZstdDecompressOptions {
+  /** LimitError `limit/zstd.output` beyond this, whatever the frame says; memory stays near it. */
+  readonly maxBytes: number;
+  /** FormatError `format/zstd.size` for any other length. */
+  readonly exactBytes?: number | undefined;
+  /** Where the frame's first byte stands, for errors. */
+  readonly at?: Location | undefined;
+}
+
 /** What a primitive runs on, for `tare doctor` and for tests. */
 export interface EngineEntry {
   readonly primitive: string;
@@ -75,6 +90,10 @@ export interface Engine {
   ): Promise<Bytes[]>;
   /** CRC-32 (IEEE 802.3, reflected), continuing from `seed`, the CRC of the bytes before. */
   crc32(bytes: Bytes, seed?: number): Promise<number>;
+  /** One zstd frame that declares its size, without checksum and dictionary. */
+  zstdCompress(bytes: Bytes, options?: ZstdCompressOptions): Promise<Bytes>;
+  /** The content of the one zstd frame that `bytes` must be; anything before or behind it is a FormatError. */
+  zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes>;
   /** Ends workers; harmless where there are none. */
   close(): Promise<void>;
 }

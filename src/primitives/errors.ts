@@ -17,4 +17,79 @@ export const PRIMITIVE_ERRORS = {
     why: "Such a range names no bytes.",
     fix: "Pass the offset and byteLength of an extent inside the source.",
   },
+  "format/zstd.frame": {
+    what: "Compressed bytes are not one whole zstd frame.",
+    why: "They are cut short or damaged, need a dictionary, or have something before or behind the frame.",
+    fix: "Get another copy of the file.",
+  },
+  "format/zstd.size": {
+    what: "A zstd frame gives more or fewer bytes than the file says.",
+    why: "One of the two is damaged, or the frame was crafted to break readers.",
+    fix: "Get another copy of the file.",
+  },
+  "integrity/zstd.checksum": {
+    what: "The checksum of a zstd frame does not match its content.",
+    why: "The bytes are not the ones that were compressed.",
+    fix: "Get another copy of the file.",
+  },
+  "limit/zstd.output": {
+    what: "A zstd frame would give more bytes than are allowed.",
+    why: "A few bytes can expand without bound; the output is limited whatever the frame says.",
+    fix: "Raise the limit if you trust this file.",
+  },
+  "limit/zstd.window": {
+    what: "A zstd frame asks its reader to keep a window above 128 MiB.",
+    why: "Memory is bounded whatever the frame says; common levels of zstd stay below.",
+    fix: "Compress the file again without a long window.",
+  },
+  "usage/zstd.level": {
+    what: "A zstd level is not a whole number from 1 to 22.",
+    why: "There is no such level.",
+    fix: "Pass a level from 1 to 22, or none.",
+  },
+  "usage/zstd.limit": {
+    what: "Decompression was given no sensible limit for its output.",
+    why: "Nothing is decompressed without a bound.",
+    fix: "Pass maxBytes from 0 up.",
+  },
+  "format/msgpack.truncated": {
+    what: "MessagePack ends in the middle of a value, or announces more entries than bytes are left.",
+    why: "Counts and lengths are checked before anything is made of them, so a short file cannot ask for much memory.",
+    fix: "Get another copy of the file.",
+  },
+  "format/msgpack.type": {
+    what: "A MessagePack value has another type than its field, such as bytes where text is due.",
+    why: "Guessing what was meant would give another reading than other programs have.",
+    fix: "Get another copy of the file, or write it again with a program that keeps to the format.",
+  },
+  "format/msgpack.text": {
+    what: "Text in MessagePack is not UTF-8.",
+    why: "The specification has only UTF-8 text; bytes have a type of their own.",
+    fix: "Get another copy of the file, or write it again with a program that keeps to the format.",
+  },
+  "format/msgpack.duplicate-key": {
+    what: "A MessagePack map has the same key twice.",
+    why: "Readers differ in which of the two they take, so one file would mean two things.",
+    fix: "Write the file again with every key once.",
+  },
+  "format/msgpack.trailing": {
+    what: "Bytes follow the one MessagePack value that should fill its place.",
+    why: "Readers differ in whether they look at them, so something could hide there.",
+    fix: "Get another copy of the file, or write it again.",
+  },
+  "limit/msgpack.depth": {
+    what: "MessagePack nests arrays and maps deeper than is allowed.",
+    why: "Depth costs stack; real metadata has a few levels.",
+    fix: "Write the file again with flatter metadata.",
+  },
+  "limit/msgpack.values": {
+    what: "MessagePack metadata holds more values than is allowed.",
+    why: "Each value costs many times its bytes once it is in memory.",
+    fix: "Raise the limit if you trust this file.",
+  },
+  "usage/msgpack.value": {
+    what: "A value has no MessagePack form: an integer beyond 64 bits, or text with half a surrogate pair.",
+    why: "Cutting it down would write a file that says something else.",
+    fix: "Pass a value that MessagePack can hold.",
+  },
 } as const satisfies ErrorCatalog;

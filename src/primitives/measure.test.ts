@@ -9,6 +9,7 @@ describe("measureEngine()", () => {
       "sha256: javascript",
       "blake3: javascript",
       "crc32: javascript",
+      "zstd: javascript",
     ]);
     for (const { bytesPerSecond } of rows) expect(bytesPerSecond).toBeGreaterThan(1e5);
   });

@@ -19,6 +19,7 @@ const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes)
   sha256: probeDigest("sha256"),
   blake3: probeDigest("blake3"),
   crc32: async (engine) => (bytes) => engine.crc32(bytes),
+  zstd: probeZstd,
 };
 
 /** Runs every primitive for a moment on the calling thread. */
@@ -41,6 +42,14 @@ function probeDigest(algorithm: "sha256" | "blake3"): (engine: Engine) => Promis
     const hasher = await engine.hasher(algorithm);
     return (bytes) => hasher.update(bytes);
   };
+}
+
+/** Decoding of a frame as long as the piece: what is read from a file is decoded far more often than written. */
+async function probeZstd(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const content = new Uint8Array(PIECE_BYTES);
+  for (let i = 0; i < PIECE_BYTES; i++) content[i] = 0x30 + ((i * 2654435761) >>> 28); // sixteen letters: 2:1
+  const frame = await engine.zstdCompress(content);
+  return () => engine.zstdDecompress(frame, { maxBytes: PIECE_BYTES });
 }
 
 async function measure(probe: (bytes: Bytes) => unknown, milliseconds: number): Promise<number> {

@@ -1,4 +1,5 @@
 import { type Candidate, Choice } from "./choice.ts";
+import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
 import { blake3 } from "./digest/blake3.ts";
 import { blake3Javascript } from "./digest/blake3-javascript.ts";
 import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
@@ -26,6 +27,8 @@ export interface Accelerators {
   readonly sha256?: Candidate<DigestImplementation>;
   readonly blake3?: Candidate<DigestImplementation>;
   readonly crc32?: Candidate<Crc32Function>;
+  /** Several, best first: which one there is depends on Node's version. */
+  readonly zstd?: readonly Candidate<ZstdCodec>[];
 }
 
 /** The table of the portable engine, with `accelerators` as the first choice where given. */
@@ -39,6 +42,7 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     sha256: new Choice("sha256", candidates(accelerators.sha256, SHA256), (it) => provesDigest("sha256", it)),
     blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), (it) => provesDigest("blake3", it)),
     crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), provesCrc32),
+    zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], provesZstd),
   };
 }
 
@@ -55,4 +59,13 @@ const BLAKE3: readonly Candidate<DigestImplementation>[] = [
 const CRC32: readonly Candidate<Crc32Function>[] = [
   { tier: "wasm", implementation: "wasm", load: loadCrc32Wasm },
   { tier: "javascript", implementation: "javascript", load: async () => crc32Javascript },
+];
+
+const ZSTD: readonly Candidate<ZstdCodec>[] = [
+  { tier: "wasm", implementation: "wasm", load: async () => (await import("./compress/zstd-wasm.ts")).loadZstdWasm() },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./compress/zstd-javascript.ts")).zstdJavascript,
+  },
 ];

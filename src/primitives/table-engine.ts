@@ -1,5 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Choice } from "./choice.ts";
+import { compressZstd, decompressZstd, type ZstdCodec } from "./compress/zstd.ts";
 import type { Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type {
   DigestAlgorithm,
@@ -10,6 +11,8 @@ import type {
   Hasher,
   RangeOptions,
   ReadableRange,
+  ZstdCompressOptions,
+  ZstdDecompressOptions,
 } from "./engine.ts";
 import { hashExtents } from "./extents.ts";
 import { RangeHasher } from "./range.ts";
@@ -19,6 +22,7 @@ export interface PrimitiveTable {
   readonly sha256: Choice<DigestImplementation>;
   readonly blake3: Choice<DigestImplementation>;
   readonly crc32: Choice<Crc32Function>;
+  readonly zstd: Choice<ZstdCodec>;
 }
 
 /** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
@@ -67,6 +71,14 @@ class TableEngine implements Engine {
 
   async crc32(bytes: Bytes, seed = 0): Promise<number> {
     return (await this.#table.crc32.get())(bytes, seed);
+  }
+
+  async zstdCompress(bytes: Bytes, options: ZstdCompressOptions = {}): Promise<Bytes> {
+    return compressZstd(await this.#table.zstd.get(), bytes, options);
+  }
+
+  async zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
+    return decompressZstd(await this.#table.zstd.get(), bytes, options);
   }
 
   close(): Promise<void> {

@@ -10,6 +10,8 @@ import type {
   Hasher,
   RangeOptions,
   ReadableRange,
+  ZstdCompressOptions,
+  ZstdDecompressOptions,
 } from "../primitives/engine.ts";
 import { packExtents } from "./jobs.ts";
 import type { WorkerPool } from "./pool.ts";
@@ -94,6 +96,14 @@ class PooledEngine implements Engine {
 
   crc32(bytes: Bytes, seed?: number): Promise<number> {
     return this.#base.crc32(bytes, seed);
+  }
+
+  zstdCompress(bytes: Bytes, options?: ZstdCompressOptions): Promise<Bytes> {
+    return this.#base.zstdCompress(bytes, options);
+  }
+
+  zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
+    return this.#base.zstdDecompress(bytes, options);
   }
 
   async close(): Promise<void> {

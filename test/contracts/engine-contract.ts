@@ -13,6 +13,7 @@ import { portableEngine } from "../../src/primitives/portable.ts";
 import { BLAKE3_VECTORS } from "../vectors/blake3.ts";
 import { CRC32_VECTORS } from "../vectors/crc32.ts";
 import { SHA256_VECTORS } from "../vectors/sha256.ts";
+import { zstdContract } from "./zstd-contract.ts";
 
 export interface EngineUnderTest {
   readonly engine: Engine;
@@ -38,6 +39,7 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
     knownAnswers(engine);
     agreement(engine);
     ranges(engine, openRange);
+    zstdContract(engine);
   });
 }
 
@@ -55,7 +57,7 @@ function knownAnswers(engine: () => Engine): void {
   });
 
   it("entries name an implementation for every primitive", () => {
-    expect(engine().entries.map((entry) => entry.primitive)).toEqual(["sha256", "blake3", "crc32"]);
+    expect(engine().entries.map((entry) => entry.primitive)).toEqual(["sha256", "blake3", "crc32", "zstd"]);
     for (const entry of engine().entries) expect(entry.implementation).toMatch(/\w/);
   });
 }

@@ -39,7 +39,7 @@ describe("nodeEngine()", () => {
   it("uses nothing native in tier portable", async () => {
     const engine = await nodeEngine({ tier: "portable", workers: 0 });
     expect(engine.name).toBe("portable");
-    expect(engine.entries.map((entry) => entry.implementation)).toEqual(["wasm simd", "wasm simd", "wasm"]);
+    expect(engine.entries.map((entry) => entry.implementation)).toEqual(["wasm simd", "wasm simd", "wasm", "wasm"]);
   });
 
   it("takes node:crypto and node:zlib in tier auto", async () => {
@@ -67,7 +67,8 @@ describe("nodeEngine()", () => {
         const engine = await nodeEngine({ workers: 0 });
         const digest = encodeHex(await engine.digest("blake3", new Uint8Array(0)));
         expect(digest).toBe("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");
-        expect(engine.entries.map((entry) => entry.implementation)).toEqual(["node:crypto", "wasm simd", "node:zlib"]);
+        const implementations = engine.entries.map((entry) => entry.implementation);
+        expect(implementations.slice(0, 3)).toEqual(["node:crypto", "wasm simd", "node:zlib"]);
       });
     });
 

@@ -7,6 +7,7 @@ import type { DigestImplementation } from "../../primitives/digest/implementatio
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { type Accelerators, portableTable } from "../../primitives/portable.ts";
 import { tableEngine } from "../../primitives/table-engine.ts";
+import { NATIVE_ZSTD } from "./native-zstd.ts";
 
 export interface NativeOptions {
   /** What to do where a native part does not load; "use-portable" where absent. */
@@ -27,6 +28,7 @@ const ACCELERATORS: Accelerators = {
   sha256: { tier: "native", implementation: "node:crypto", load: async () => nodeSha256 },
   blake3: { tier: "native", implementation: "@napi-rs/blake-hash", load: loadBlake3 },
   crc32: { tier: "native", implementation: "node:zlib", load: async () => (bytes, seed) => crc32(bytes, seed) },
+  zstd: NATIVE_ZSTD,
 };
 
 const nodeSha256: DigestImplementation = {
@@ -65,6 +67,6 @@ async function checkAllNative(rows: readonly Choice<unknown>[]): Promise<void> {
     "unsupported/engine.native",
     message,
     { source: "engine" },
-    { hint: 'Use --engine auto, or reinstall with the optional package "@napi-rs/blake-hash"' },
+    { hint: "Use --engine auto, or reinstall with the optional packages @napi-rs/blake-hash and @cloudpss/zstd" },
   );
 }

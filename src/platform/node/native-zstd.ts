@@ -1,0 +1,60 @@
+import * as zlib from "node:zlib";
+import type { Bytes } from "../../base/bytes.ts";
+import type { Candidate } from "../../primitives/choice.ts";
+import type { ZstdCodec } from "../../primitives/compress/zstd.ts";
+
+/** zstd in machine code, best first: Node's own (22.15 and later), then the optional addon. */
+export const NATIVE_ZSTD: readonly Candidate<ZstdCodec>[] = [
+  { tier: "native", implementation: "node:zlib", load: loadNodeZstd },
+  { tier: "native", implementation: "@cloudpss/zstd", load: loadAddon },
+];
+
+type Callback = (error: Error | null, result: Buffer) => void;
+
+/** What newer versions of node:zlib have beyond the types of the oldest that is supported. */
+interface ZlibWithZstd {
+  readonly constants: { readonly ZSTD_c_compressionLevel: number };
+  zstdCompress(bytes: Bytes, options: object, callback: Callback): void;
+  zstdDecompress(bytes: Bytes, options: object, callback: Callback): void;
+}
+
+/** Runs on a thread of Node's pool. Rejects on a Node without zstd. */
+async function loadNodeZstd(): Promise<ZstdCodec> {
+  const { zstdCompress, zstdDecompress, constants } = zlib as unknown as Partial<ZlibWithZstd>;
+  if (zstdCompress === undefined || zstdDecompress === undefined || constants === undefined) {
+    throw new Error("node:zlib has no zstd before Node 22.15");
+  }
+  return {
+    compress: (bytes, level) => {
+      const params = { [constants.ZSTD_c_compressionLevel]: level };
+      // The pledge puts the size into the frame header.
+      return settle((done) => zstdCompress(bytes, { params, pledgedSrcSize: bytes.byteLength }, done));
+    },
+    decompress: (bytes, { frame, maxBytes }) => {
+      // A chunk with a byte to spare takes the whole output in one piece. 64 is the least that zlib accepts.
+      const chunkSize = Math.max(Math.min(maxBytes, frame.maxContentBytes) + 1, 64);
+      return settle((done) => zstdDecompress(bytes, { maxOutputLength: Math.max(maxBytes, 1), chunkSize }, done));
+    },
+  };
+}
+
+function settle(start: (done: Callback) => void): Promise<Bytes> {
+  return new Promise((resolve, reject) => {
+    start((error, result) => (error === null ? resolve(ownBytes(result)) : reject(error)));
+  });
+}
+
+/** The addon is synchronous. It allocates what the frame declares, or a full block for each block. */
+async function loadAddon(): Promise<ZstdCodec> {
+  const { compress, decompress } = await import("@cloudpss/zstd/napi");
+  return {
+    compress: (bytes, level) => ownBytes(compress(bytes, level)),
+    decompress: (bytes) => ownBytes(decompress(bytes)),
+  };
+}
+
+/** Our byte type; small Buffers of Node share their memory with others and must not be handed out. */
+function ownBytes(bytes: Uint8Array): Bytes {
+  const isWhole = bytes.byteLength === bytes.buffer.byteLength;
+  return isWhole && bytes.buffer instanceof ArrayBuffer ? new Uint8Array(bytes.buffer) : new Uint8Array(bytes);
+}

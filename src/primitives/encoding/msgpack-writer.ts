@@ -1,0 +1,225 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
+import { HEAD } from "./msgpack-head.ts";
+
+const MAX_U64 = 0xffff_ffff_ffff_ffffn;
+const MIN_I64 = -0x8000_0000_0000_0000n;
+const U32 = 0x1_0000_0000;
+const encoder = new TextEncoder();
+
+/**
+ * Appends MessagePack to a buffer that grows. Canonical: every number, length and count takes its shortest form,
+ * text goes to the str family and bytes to bin, maps keep the order they are given, as msgpack-python writes with
+ * `use_bin_type`. After `map(n)` the caller writes n keys and values, after `array(n)` n values.
+ */
+export class MsgpackWriter {
+  #bytes: Bytes;
+  #view: DataView<ArrayBuffer>;
+  #length = 0;
+
+  constructor(capacity = 1024) {
+    this.#bytes = new Uint8Array(capacity);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+
+  get byteLength(): number {
+    return this.#length;
+  }
+
+  nil(): void {
+    this.#byte(HEAD.nil);
+  }
+
+  bool(value: boolean): void {
+    this.#byte(value ? HEAD.true : HEAD.false);
+  }
+
+  /** A whole number 0 … 2^64 - 1; a number must be safe. */
+  uint(value: number | bigint): void {
+    if (typeof value === "number" && value >= 0 && value < 0x80 && Number.isInteger(value)) {
+      this.#byte(value);
+      return;
+    }
+    if (value < 0) throw outOfRange(value, "0 … 2^64 - 1");
+    this.int(value);
+  }
+
+  /** Any integer -2^63 … 2^64 - 1; what is not negative takes an unsigned form. */
+  int(value: number | bigint): void {
+    if (typeof value === "number") {
+      if (!Number.isSafeInteger(value)) throw outOfRange(value, "a safe integer");
+    } else if (value > MAX_U64 || value < MIN_I64) throw outOfRange(value, "-2^63 … 2^64 - 1");
+    if (value >= 0) this.#unsigned(value);
+    else this.#negative(value);
+  }
+
+  float32(value: number): void {
+    const start = this.#grow(5);
+    this.#view.setUint8(start, HEAD.float32);
+    this.#view.setFloat32(start + 1, value);
+  }
+
+  float64(value: number): void {
+    const start = this.#grow(9);
+    this.#view.setUint8(start, HEAD.float64);
+    this.#view.setFloat64(start + 1, value);
+  }
+
+  /** Text as UTF-8. Half a surrogate pair has no UTF-8 and is refused. */
+  string(text: string): void {
+    const length = text.length;
+    if (length < 0x100 && this.#shortAscii(text, length)) return;
+    if (LONE_SURROGATE.test(text)) throw new UsageError("usage/msgpack.value", TEXT_FAULT, { source: "msgpack" });
+    const bytes = encoder.encode(text);
+    const byteLength = bytes.byteLength;
+    if (byteLength < 32) this.#byte(HEAD.fixstr | byteLength);
+    else this.#sized(HEAD.str8, byteLength);
+    this.#append(bytes);
+  }
+
+  bin(bytes: Bytes): void {
+    this.#sized(HEAD.bin8, bytes.byteLength);
+    this.#append(bytes);
+  }
+
+  /** An extension value: `extType` -128 … 127. */
+  ext(extType: number, data: Bytes): void {
+    if (!(Number.isInteger(extType) && extType >= -128 && extType <= 127)) throw outOfRange(extType, "-128 … 127");
+    const power = Math.log2(data.byteLength);
+    if (Number.isInteger(power) && power <= 4) this.#byte(HEAD.fixext1 + power);
+    else this.#sized(HEAD.ext8, data.byteLength);
+    this.#byte(extType & 0xff);
+    this.#append(data);
+  }
+
+  /** The head of an array of `count` values. */
+  array(count: number): void {
+    if (count < 16) this.#byte(HEAD.fixarray | count);
+    else this.#wide(HEAD.array16, count);
+  }
+
+  /** The head of a map of `count` keys and values. */
+  map(count: number): void {
+    if (count < 16) this.#byte(HEAD.fixmap | count);
+    else this.#wide(HEAD.map16, count);
+  }
+
+  /** Appends a value that is already MessagePack. */
+  encoded(bytes: Bytes): void {
+    this.#append(bytes);
+  }
+
+  /** What was written since the start or the last call; the writer begins anew. */
+  take(): Bytes {
+    const taken = this.#bytes.slice(0, this.#length);
+    this.#length = 0;
+    return taken;
+  }
+
+  #byte(value: number): void {
+    const start = this.#grow(1);
+    this.#bytes[start] = value;
+  }
+
+  #append(bytes: Bytes): void {
+    const start = this.#grow(bytes.byteLength);
+    this.#bytes.set(bytes, start);
+  }
+
+  #unsigned(value: number | bigint): void {
+    if (value < 0x80) this.#byte(Number(value));
+    else if (value < 0x100) {
+      this.#byte(HEAD.uint8);
+      this.#byte(Number(value));
+    } else if (value < 0x1_0000) this.#u16(HEAD.uint16, Number(value));
+    else if (value < U32) this.#u32(HEAD.uint32, Number(value));
+    else {
+      const start = this.#grow(9);
+      this.#bytes[start] = HEAD.uint64;
+      this.#view.setBigUint64(start + 1, BigInt(value));
+    }
+  }
+
+  #negative(value: number | bigint): void {
+    if (value >= -0x20) this.#byte(Number(value) & 0xff);
+    else if (value >= -0x80) {
+      this.#byte(HEAD.int8);
+      this.#byte(Number(value) & 0xff);
+    } else if (value >= -0x8000) this.#u16(HEAD.int16, Number(value) & 0xffff);
+    else if (value >= -0x8000_0000) this.#u32(HEAD.int32, Number(value) >>> 0);
+    else {
+      const start = this.#grow(9);
+      this.#bytes[start] = HEAD.int64;
+      this.#view.setBigInt64(start + 1, BigInt(value));
+    }
+  }
+
+  /** Characters are bytes as long as all are ASCII; where one is not, nothing was written. */
+  #shortAscii(text: string, length: number): boolean {
+    const isFixed = length < 32;
+    const start = this.#grow(length + (isFixed ? 1 : 2));
+    const bytes = this.#bytes;
+    bytes[start] = isFixed ? HEAD.fixstr | length : HEAD.str8;
+    if (!isFixed) bytes[start + 1] = length;
+    const first = start + (isFixed ? 1 : 2);
+    for (let i = 0; i < length; i++) {
+      const code = text.charCodeAt(i);
+      if (code >= 0x80) {
+        this.#length = start;
+        return false;
+      }
+      bytes[first + i] = code;
+    }
+    return true;
+  }
+
+  /** A family of three: lengths of 1, 2 and 4 bytes. */
+  #sized(first: number, byteLength: number): void {
+    if (byteLength < 0x100) {
+      this.#byte(first);
+      this.#byte(byteLength);
+    } else this.#wide(first + 1, byteLength);
+  }
+
+  /** A family of two: counts or lengths of 2 and 4 bytes. */
+  #wide(first: number, count: number): void {
+    if (count < 0x1_0000) this.#u16(first, count);
+    else if (count < U32) this.#u32(first + 1, count);
+    else throw outOfRange(count, "below 2^32");
+  }
+
+  #u16(head: number, value: number): void {
+    const start = this.#grow(3);
+    this.#bytes[start] = head;
+    this.#view.setUint16(start + 1, value);
+  }
+
+  #u32(head: number, value: number): void {
+    const start = this.#grow(5);
+    this.#bytes[start] = head;
+    this.#view.setUint32(start + 1, value);
+  }
+
+  /** Returns where the new bytes begin. */
+  #grow(byteLength: number): number {
+    const start = this.#length;
+    this.#length = start + byteLength;
+    if (this.#length > this.#bytes.byteLength) {
+      const grown = new Uint8Array(Math.max(2 * this.#bytes.byteLength, this.#length));
+      grown.set(this.#bytes.subarray(0, start));
+      this.#bytes = grown;
+      this.#view = new DataView(grown.buffer);
+    }
+    return start;
+  }
+}
+
+const TEXT_FAULT = "Cannot write text as MessagePack: must be well-formed Unicode, found half a surrogate pair";
+
+/** An unpaired surrogate: TextEncoder would put U+FFFD in its place without a word. */
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
+
+function outOfRange(value: number | bigint, wanted: string): UsageError {
+  const message = `Cannot write ${value} as MessagePack: must be ${wanted}`;
+  return new UsageError("usage/msgpack.value", message, { source: "msgpack" });
+}
