@@ -3,10 +3,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Job } from "./job.ts";
 import { convert } from "./jobs/convert.ts";
+import { convertAero } from "./jobs/convert-aero.ts";
 import { inspectGguf } from "./jobs/inspect-gguf.ts";
 import { inspectGgufHttp } from "./jobs/inspect-gguf-http.ts";
+import { openAero } from "./jobs/open-aero.ts";
 import { openSafetensors } from "./jobs/open-safetensors.ts";
 import { shardMerge } from "./jobs/shard-merge.ts";
+import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
 import { describeMachine, type Finished, renderFigures, renderTable, writeFigures } from "./report.ts";
 import { openWorkspace } from "./workspace.ts";
@@ -16,7 +19,17 @@ import { openWorkspace } from "./workspace.ts";
  * of every job also rewrites the figures in docs/performance.md. Exits with 1 where a goal is missed.
  */
 
-const JOBS: readonly Job[] = [inspectGguf, inspectGgufHttp, openSafetensors, convert, verifyDigest, shardMerge];
+const JOBS: readonly Job[] = [
+  inspectGguf,
+  inspectGgufHttp,
+  openSafetensors,
+  convert,
+  verifyDigest,
+  shardMerge,
+  verifyAero,
+  convertAero,
+  openAero,
+];
 const RUNS = 7;
 const QUICK_RUNS = 3;
 

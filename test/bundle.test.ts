@@ -39,7 +39,7 @@ test.each(["src/index.ts", "src/platform/web/index.ts"])(
   },
 );
 
-test("the portable entry with every reader, writer and operation stays below 64 kB", async () => {
+test("the portable entry with every reader, writer and operation stays below 96 kB", async () => {
   const { gzipBytes } = await bundle("src/index.ts");
-  expect(gzipBytes).toBeLessThan(64_000);
+  expect(gzipBytes).toBeLessThan(96_000);
 });

@@ -1,14 +1,18 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
 import { FORMATS } from "../src/formats/registry.ts";
-import { formatContract, type Golden } from "./contracts/format-contract.ts";
-import { fixtureNames, loadFixture } from "./support/fixtures.ts";
+import { fixtureNames } from "./support/fixtures.ts";
 
-/** Files that cannot come back byte for byte: we write little-endian only. */
-const OTHER_LAYOUTS = new Set(["gguf/big-endian"]);
+const root = new URL("..", import.meta.url).pathname;
 
-for (const format of FORMATS) {
-  const goldens = fixtureNames(format.id).map((name): Golden => {
-    const layout = OTHER_LAYOUTS.has(`${format.id}/${name}`) ? "other" : "standard";
-    return { name, bytes: loadFixture(format.id, name), layout };
-  });
-  formatContract(format, goldens);
-}
+test.each(FORMATS.map((format) => format.id))(
+  "%s has foreign fixtures, runs the format contract and is documented",
+  (id) => {
+    expect(fixtureNames(id).length).toBeGreaterThan(2);
+    expect(existsSync(join(root, "test/fixtures", id, "PROVENANCE.md"))).toBe(true);
+    expect(readFileSync(join(root, "src/formats", id, "golden.test.ts"), "utf8")).toContain("formatContract(");
+    const page = readFileSync(join(root, "docs/formats", `${id}.md`), "utf8");
+    for (const heading of ["Deviations", "Open questions"]) expect(page, id).toContain(heading);
+  },
+);

@@ -1,9 +1,10 @@
 import type { Format } from "../model/format.ts";
+import { aero } from "./aero/index.ts";
 import { gguf } from "./gguf/index.ts";
 import { safetensors } from "./safetensors/index.ts";
 
 /** The one list of formats. Content decides which one opens a file; order matters only where two are sure. */
-export const FORMATS: readonly Format[] = [gguf, safetensors];
+export const FORMATS: readonly Format[] = [gguf, safetensors, aero];
 
 export function formatById(id: string): Format | undefined {
   return FORMATS.find((format) => format.id === id);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { encodeUtf8 } from "../base/text.ts";
-import { type Holding, packMetadata, restoreMetadata } from "./carry.ts";
+import { addedEntry, type Holding, packMetadata, restoreMetadata } from "./carry.ts";
 import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "./metadata.ts";
 import { encodeOrigin, ORIGIN_KEY, type Origin, parseOrigin, splitChain, takeOrigin } from "./origin.ts";
 
@@ -98,4 +98,62 @@ test("splitChain() gives a writer its own link and keeps what lies behind it", (
   const chain = [link("b"), link("a"), link("z")];
   expect(splitChain(chain, "a")).toEqual({ own: {}, keep: [link("z")] });
   expect(splitChain(chain, "c")).toEqual({ own: undefined, keep: chain });
+});
+
+/** A target with JSON's types: numbers without width, arrays without element type. */
+function throughJson(metadata: Metadata): Metadata {
+  const { native, entries } = packMetadata(metadata, ({ value: item }) =>
+    item.type === "string" ? "native" : "untyped",
+  );
+  const widen = (item: MetadataValue): MetadataValue => {
+    if (item.type === "array") return arrayValue(item.slice().map(widen));
+    if (item.type === "f32") return { type: "f64", value: item.value };
+    return "value" in item && typeof item.value === "number" && item.type !== "f64"
+      ? { type: "i64", value: item.value }
+      : item;
+  };
+  const held = new Metadata(native.map(({ key, value: item }) => ({ key, value: widen(item) })));
+  const origin = parseOrigin(encodeOrigin({ chain: [], entries: entries ?? [] })) as Origin;
+  return restoreMetadata(held, origin, () => undefined);
+}
+
+test("untyped numbers and arrays get their widths back", () => {
+  const metadata = new Metadata([
+    { key: "a", value: { type: "u8", value: 255 } },
+    { key: "b", value: { type: "f32", value: 0.5 } },
+    { key: "c", value: arrayValue([{ type: "i16", value: -3 }], "i16") },
+    { key: "d", value: arrayValue([], "string") },
+    { key: "e", value: { type: "string", value: "12" } },
+  ]);
+  expect(listing(throughJson(metadata))).toEqual(listing(metadata));
+});
+
+test("restoreMetadata() lets an edited number win over the width it had", () => {
+  const origin: Origin = {
+    chain: [],
+    entries: [
+      ["n", "u8"],
+      ["list", "array:u8"],
+      ["half", "u32"],
+    ],
+  };
+  const list = arrayValue([
+    { type: "i64", value: 1 },
+    { type: "i64", value: 300 },
+  ]);
+  const now = new Metadata([
+    { key: "n", value: { type: "i64", value: 256 } },
+    { key: "list", value: list },
+    { key: "half", value: { type: "f64", value: 0.5 } },
+  ]);
+  expect(listing(restoreMetadata(now, origin, () => undefined))).toEqual(listing(now));
+});
+
+test("restoreMetadata() leaves out what a writer added for its format's sake", () => {
+  const origin: Origin = { chain: [], entries: [["kept"], addedEntry("model_name")] };
+  const now = new Metadata([
+    { key: "model_name", value: { type: "string", value: "x" } },
+    { key: "kept", value: { type: "string", value: "y" } },
+  ]);
+  expect(restoreMetadata(now, origin, () => undefined).entries.map(({ key }) => key)).toEqual(["kept"]);
 });

@@ -1,5 +1,6 @@
 import { decodeBase64, encodeBase64 } from "../base/base64.ts";
 import {
+  type ArrayValue,
   arrayValue,
   type EncodedValue,
   Metadata,
@@ -14,8 +15,19 @@ import type { CarriedEntry, Json, Origin } from "./origin.ts";
  * has strings, and in `tare.origin` where neither will do. `restoreMetadata` undoes what `packMetadata` did.
  */
 
-/** How well a target holds a value: as it is, as text, or not at all. */
-export type Holding = "native" | "text" | "none";
+/**
+ * How well a target holds a value: as it is; as it is but for the width of its numbers, as JSON does; as text; or
+ * not at all.
+ */
+export type Holding = "native" | "untyped" | "text" | "none";
+
+/** The type in a CarriedEntry of a key that the writer added for its format's sake: it is no metadata of the model. */
+const ADDED = "added";
+
+/** Marks a key as the writer's own, so that `restoreMetadata` leaves it out. */
+export function addedEntry(key: string): CarriedEntry {
+  return [key, ADDED];
+}
 
 export interface PackedMetadata {
   /** What the target stores under its own keys: native values, and strings for "text". */
@@ -34,6 +46,10 @@ export function packMetadata(metadata: Metadata, holding: (entry: MetadataEntry)
     if (how === "native") {
       native.push(entry);
       entries.push([entry.key]);
+    } else if (how === "untyped") {
+      native.push(entry);
+      entries.push([entry.key, typeName(entry.value)]);
+      allNative = false;
     } else if (text !== undefined) {
       native.push({ key: entry.key, value: { type: "string", value: text } });
       entries.push([entry.key, entry.value.type]);
@@ -56,6 +72,10 @@ export function restoreMetadata(
   const restored: MetadataEntry[] = [];
   const seen = new Set<string>();
   for (const [key, type, encoding, data] of origin.entries) {
+    if (type === ADDED && encoding === undefined) {
+      seen.add(key);
+      continue;
+    }
     const value =
       encoding === undefined
         ? retype(metadata.get(key), type)
@@ -88,10 +108,41 @@ function renderText(value: MetadataValue): string | undefined {
   }
 }
 
-/** A native string read as the type it had; as it is where the text was changed to something else. */
+/** "u32", and "array:u32" for arrays of one type. */
+function typeName(value: MetadataValue): string {
+  if (value.type !== "array" || value.elementType === undefined) return value.type;
+  return `${ARRAY_OF}${value.elementType}`;
+}
+
+const ARRAY_OF = "array:";
+
+/** What `restoreMetadata` will make of a value that a target held as "untyped" and reads back as `held`. */
+export function retypeLike(held: MetadataValue, original: MetadataValue): MetadataValue {
+  return retype(held, typeName(original)) ?? held;
+}
+
+/** A native value read as the type it had; as it is where it was changed to something else. */
 function retype(value: MetadataValue | undefined, type: string | undefined): MetadataValue | undefined {
-  if (value === undefined || type === undefined || value.type !== "string") return value;
-  const text = value.value;
+  if (value === undefined || type === undefined || value.type === type) return value;
+  if (value.type === "array") return type.startsWith(ARRAY_OF) ? retypeArray(value, type) : value;
+  if ("value" in value && (typeof value.value === "number" || typeof value.value === "bigint")) {
+    return retypeNumber(value.value, type) ?? value;
+  }
+  return value.type === "string" ? retypeText(value, value.value, type) : value;
+}
+
+function retypeArray(value: ArrayValue, type: string): MetadataValue {
+  const elementType = type.slice(ARRAY_OF.length);
+  const items = value.slice().map((item) => retype(item, elementType) as MetadataValue);
+  return items.every((item) => item.type === elementType) ? arrayValue(items, elementType as ValueType) : value;
+}
+
+function retypeNumber(number: number | bigint, type: string): MetadataValue | undefined {
+  if (type === "f32" || type === "f64") return { type, value: Number(number) };
+  return Object.is(number, -0) ? undefined : parseInteger(String(number), type);
+}
+
+function retypeText(value: MetadataValue, text: string, type: string): MetadataValue {
   if (type === "bool") return text === "true" || text === "false" ? { type, value: text === "true" } : value;
   if (type === "f32" || type === "f64") {
     const number = Number(text);

@@ -111,7 +111,11 @@ export async function writeFiles(files: readonly PlannedFile[], output: Output, 
 }
 
 /** Hands the unpublished files to the caller's check, where the destination can be read back. */
-async function checkWritten(sinks: ReadonlyMap<string, Sink>, output: Output, context: WriteContext): Promise<void> {
+export async function checkWritten(
+  sinks: ReadonlyMap<string, Sink>,
+  output: Pick<Output, "name" | "label">,
+  context: WriteContext,
+): Promise<void> {
   if (context.check === undefined) return;
   const opened: Source[] = [];
   const resolve = async (name: string): Promise<Source> => {

@@ -22,6 +22,7 @@ export class FileWrites {
   #stagingCount = 0;
   #fills: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
+  #room: Promise<void> | undefined;
 
   constructor(handle: FileHandle) {
     this.#handle = handle;
@@ -87,7 +88,15 @@ export class FileWrites {
       if (this.#stagingLength === STAGING_BYTES) this.flush();
     }
     const mustWait = this.#free.length === 0 && this.#stagingCount >= MAX_STAGING && this.#pending.size > 0;
-    return mustWait ? Promise.race(this.#pending) : Promise.resolve();
+    return mustWait ? this.#nextRoom() : Promise.resolve();
+  }
+
+  /** One promise for everybody who waits: a race for each of 100 000 small appends would pile up behind a few writes. */
+  #nextRoom(): Promise<void> {
+    this.#room ??= Promise.race(this.#pending).finally(() => {
+      this.#room = undefined;
+    });
+    return this.#room;
   }
 
   /** The staging buffer, if what it holds ends at `position`; otherwise a new one that begins there. */

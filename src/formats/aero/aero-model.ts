@@ -1,0 +1,119 @@
+import { UsageError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import { printable } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
+import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { type Model, type Part, TensorIndex } from "../../model/model.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import type { ChunkContext } from "./chunk.ts";
+import type { JsonMetadata } from "./chunks/mjsn.ts";
+import type { Manifest } from "./chunks/mmsg.ts";
+import type { Control } from "./control.ts";
+import { FOURCC } from "./layout.ts";
+import type { AeroLimits } from "./limits.ts";
+import type { Shards } from "./shards.ts";
+import type { ResolvedIndex } from "./tensor-index.ts";
+import type { Chunk } from "./toc.ts";
+
+/** What opening a file has read. */
+export interface AeroContent {
+  readonly source: Source;
+  readonly control: Control;
+  readonly limits: AeroLimits;
+  readonly shards: Shards;
+  /** Absent where the file has no TIDX. */
+  readonly indexChunk: Chunk | undefined;
+  readonly index: ResolvedIndex;
+  readonly json: JsonMetadata | undefined;
+  readonly manifest: Manifest;
+  readonly warnings: readonly Finding[];
+}
+
+/** How far reads of a tensor are checked before bytes are handed out. */
+export type Verification = "pages" | "tensor" | "unverified";
+
+/** An opened AERO file. Owns the source. */
+export class AeroModel implements Model {
+  readonly kind = "model";
+  readonly format = "aero";
+  readonly version: string;
+  readonly content: AeroContent;
+  readonly parts: readonly Part[];
+  readonly metadata: Metadata;
+  readonly tensors: readonly Tensor[];
+  readonly warnings: readonly Finding[];
+  readonly facts: readonly (readonly [string, string])[];
+  readonly #index: TensorIndex;
+
+  constructor(content: AeroContent) {
+    const { source, control, index } = content;
+    const { versionMajor, versionMinor } = control.header;
+    this.content = content;
+    this.version = `${versionMajor}.${versionMinor}`;
+    this.parts = [{ label: source.label, byteLength: source.byteLength, source }];
+    this.metadata = metadataOf(content);
+    this.tensors = index.tensors;
+    this.warnings = content.warnings;
+    this.facts = factsOf(content);
+    this.#index = new TensorIndex(index.tensors, source.label, index.byName);
+  }
+
+  tensor(name: string): Tensor {
+    if (this.content.indexChunk !== undefined) return this.#index.get(name);
+    const message = `Cannot find tensor "${printable(name)}": the file has no TIDX chunk`;
+    throw new UsageError("usage/tensor-not-found", message, { source: this.content.source.label });
+  }
+
+  /** Whether reading this tensor checks what it hands out, and by which digest. */
+  verificationOf(tensor: Tensor): Verification {
+    const { index } = this.content;
+    const at = this.tensors.indexOf(this.#index.get(tensor.name));
+    if (index.shards[at]?.pages !== undefined) return "pages";
+    return index.hashes.some((row) => row.tensor.name === tensor.name) ? "tensor" : "unverified";
+  }
+
+  /** What reading chunks of this file takes. */
+  chunkContext({ engine, signal }: Pick<OpenContext, "engine" | "signal">): ChunkContext {
+    const { control, limits, source } = this.content;
+    return { toc: control.toc, label: source.label, engine, limits, signal };
+  }
+
+  close(): Promise<void> {
+    return this.content.source.close();
+  }
+}
+
+/** The JSON's entries; the manifest fills in what the JSON does not say. */
+function metadataOf({ json, manifest }: AeroContent): Metadata {
+  const entries: MetadataEntry[] = [...(json?.entries ?? [])];
+  const add = (key: string, text: string | undefined): void => {
+    if (text === undefined || text === "" || entries.some((entry) => entry.key === key)) return;
+    entries.push({ key, value: stringValue(text) });
+  };
+  add("model_name", manifest.name);
+  add("architecture", manifest.architecture);
+  return new Metadata(entries);
+}
+
+function factsOf({ control, shards, index }: AeroContent): (readonly [string, string])[] {
+  const { header, toc } = control;
+  const control256 = toc.first(FOURCC.control) === undefined ? "no" : "yes";
+  return [
+    ["uuid", encodeHex(header.uuid)],
+    ["chunks", String(toc.chunks.length)],
+    ["shards", String(shards.weights.size)],
+    ["control hash", control256],
+    ["verified reads", verifiedReads(index)],
+  ];
+}
+
+function verifiedReads({ tensors, shards, hashes }: ResolvedIndex): string {
+  const paged = shards.reduce((count, shard) => count + (shard.pages === undefined ? 0 : 1), 0);
+  const hashed = hashes.reduce((count, { shard }) => count + (shard.pages === undefined ? 1 : 0), 0);
+  if (paged + hashed === 0) return "no (unverified)";
+  const how = [paged > 0 ? "page hashes" : "", hashed > 0 ? "tensor hashes" : ""].filter((text) => text !== "");
+  const share = paged + hashed === tensors.length ? "" : `, ${tensors.length - paged - hashed} tensors unverified`;
+  return `yes, by ${how.join(" and ")}${share}`;
+}

@@ -1,0 +1,220 @@
+import type { Bytes } from "../../../base/bytes.ts";
+import { FormatError } from "../../../base/errors.ts";
+import { checkLimit } from "../../../base/limits.ts";
+import type { Shape } from "../../../model/shape.ts";
+import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
+import { type MsgpackValue, readMsgpackValue } from "../../../primitives/encoding/msgpack-value.ts";
+import type { AeroLimits } from "../limits.ts";
+
+/** One entry of the tensor index (spec, "TIDX Schema"), numbers checked to be whole and from 0 up. */
+export interface TensorEntry {
+  readonly name: string;
+  /** Bytes of the name as stored. */
+  readonly nameBytes: number;
+  readonly dtype: number;
+  readonly shape: Shape;
+  readonly shardId: number;
+  readonly dataOff: number;
+  readonly dataLen: number;
+  readonly quantId: number | undefined;
+  readonly quantParams: MsgpackValue | undefined;
+  /** 64 lower-case hex digits. */
+  readonly hash: string | undefined;
+}
+
+/** Where the content stands, for messages. */
+export interface ContentPlace {
+  readonly label: string;
+  /** Offset of the chunk. */
+  readonly offset: number;
+}
+
+/** No use of `quant_params` needs more; a map of a million values would cost memory for nothing. */
+const MAX_QUANT_VALUES = 1024;
+
+const WHAT = "AERO TIDX";
+
+/** Takes one entry after the other. The object is used again for the next one: keep what it holds, never itself. */
+export type EntryVisitor = (entry: TensorEntry, index: number) => void;
+
+/** Where the content stands, and what it may hold. */
+export interface TidxOptions {
+  readonly place: ContentPlace;
+  readonly limits: AeroLimits;
+}
+
+/**
+ * Walks the entries in order, a million of them without an object for each. Throws at the first that breaks the schema,
+ * naming it; keys that it does not know are passed over.
+ */
+export function decodeTidx(content: Bytes, options: TidxOptions, visit: EntryVisitor): void {
+  new TidxDecoder(content, options).run(visit);
+}
+
+class TidxDecoder {
+  readonly #reader: MsgpackReader;
+  readonly #limits: AeroLimits;
+  readonly #draft = new Draft();
+  #index = -1;
+
+  constructor(content: Bytes, { place, limits }: TidxOptions) {
+    const path = (): string => (this.#index < 0 ? "tidx" : `tensors[${this.#index}]`);
+    this.#reader = new MsgpackReader(content, { source: place.label, base: place.offset, what: WHAT, path });
+    this.#limits = limits;
+  }
+
+  run(visit: EntryVisitor): void {
+    const reader = this.#reader;
+    let seen = 0;
+    for (let left = reader.readMapHeader(); left > 0; left--) {
+      const key = reader.readKey();
+      if (key !== "tensors") reader.skip(key);
+      else if (++seen === 1) this.#readEntries(visit);
+      else throw this.#fault('the key "tensors" must come once');
+    }
+    reader.checkEnd();
+  }
+
+  #readEntries(visit: EntryVisitor): void {
+    const reader = this.#reader;
+    const count = reader.readArrayHeader("tensors");
+    const what = "an AERO index of so many tensors";
+    checkLimit(count, this.#limits.tensors, what, "limit/aero.tensors", reader.at("tensors"));
+    for (this.#index = 0; this.#index < count; this.#index++) {
+      this.#readEntry();
+      visit(this.#draft, this.#index);
+    }
+    this.#index = -1;
+  }
+
+  #readEntry(): void {
+    const reader = this.#reader;
+    const draft = this.#draft;
+    draft.clear();
+    for (let left = reader.readMapHeader(); left > 0; left--) {
+      const key = reader.readKey();
+      const bit = BITS.get(key);
+      if (bit === undefined) {
+        reader.skip(key);
+        continue;
+      }
+      if ((draft.seen & bit) !== 0) throw this.#fault(`the key "${key}" must come once`);
+      draft.seen |= bit;
+      this.#readField(draft, key);
+    }
+    if ((draft.seen & REQUIRED) === REQUIRED) return;
+    const missing = FIELDS.filter((_, i) => (REQUIRED & (1 << i)) !== 0 && (draft.seen & (1 << i)) === 0);
+    throw this.#fault(`must have "${missing.join('", "')}"`);
+  }
+
+  #readField(draft: Draft, key: string): void {
+    const reader = this.#reader;
+    switch (key) {
+      case "name":
+        this.#readName(draft);
+        break;
+      case "dtype":
+        draft.dtype = reader.readUint(key);
+        break;
+      case "shape":
+        draft.shape = this.#readShape(draft.shape);
+        break;
+      case "shard_id":
+        draft.shardId = reader.readUint(key);
+        break;
+      case "data_off":
+        draft.dataOff = reader.readUint(key);
+        break;
+      case "data_len":
+        draft.dataLen = reader.readUint(key);
+        break;
+      case "quant_id":
+        if (reader.peekType(key) === "nil") reader.readNil(key);
+        else draft.quantId = reader.readUint(key);
+        break;
+      case "quant_params":
+        if (reader.peekType(key) === "nil") reader.readNil(key);
+        else draft.quantParams = readMsgpackValue(reader, { what: WHAT, maxValues: MAX_QUANT_VALUES }, key);
+        break;
+      default:
+        draft.hash = this.#readHash(key);
+    }
+  }
+
+  #readName(draft: Draft): void {
+    const reader = this.#reader;
+    const start = reader.offset;
+    draft.name = reader.readString("name");
+    draft.nameBytes = reader.offset - start;
+    if (draft.nameBytes <= this.#limits.nameBytes) return; // a location for every name would cost more than the name
+    const what = "a tensor name of so many bytes";
+    checkLimit(draft.nameBytes, this.#limits.nameBytes, what, "limit/aero.name-bytes", reader.at("name", start));
+  }
+
+  /** Neighbours often have one shape, which is then one array: `last` is that of the entry before. */
+  #readShape(last: Shape): Shape {
+    const reader = this.#reader;
+    const rank = reader.readArrayHeader("shape");
+    if (rank > 4) {
+      const what = "a tensor of so many dimensions";
+      checkLimit(rank, this.#limits.dimensions, what, "limit/aero.dimensions", reader.at("shape"));
+    }
+    const shape: number[] = [];
+    let isSame = rank === last.length;
+    for (let i = 0; i < rank; i++) {
+      const dimension = reader.readUint("shape");
+      shape.push(dimension);
+      isSame &&= dimension === last[i];
+    }
+    return isSame ? last : shape;
+  }
+
+  /** Empty text and nil mean that there is none, as in the reference. */
+  #readHash(key: string): string | undefined {
+    const reader = this.#reader;
+    if (reader.peekType(key) === "nil") {
+      reader.readNil(key);
+      return undefined;
+    }
+    const start = reader.offset;
+    const text = reader.readString(key);
+    if (text === "") return undefined;
+    if (!/^[0-9a-fA-F]{64}$/.test(text)) {
+      throw this.#fault(`hash_b3 must have 64 hex digits, found ${text.length} characters`, start);
+    }
+    return text.toLowerCase();
+  }
+
+  #fault(problem: string, position?: number): FormatError {
+    const at = this.#reader.at(undefined, position);
+    return new FormatError("format/aero.tidx", `Cannot read ${WHAT}: ${at.path} ${problem}`, at);
+  }
+}
+
+const FIELDS = ["name", "dtype", "shape", "shard_id", "data_off", "data_len", "quant_id", "quant_params", "hash_b3"];
+const BITS: ReadonlyMap<string, number> = new Map(FIELDS.map((name, i) => [name, 1 << i]));
+/** The first six; the specification names the others as optional, and nobody has a use for `flags`. */
+const REQUIRED = 0b11_1111;
+
+/** An entry in the making. */
+class Draft implements TensorEntry {
+  seen = 0;
+  name = "";
+  nameBytes = 0;
+  dtype = 0;
+  shape: Shape = [];
+  shardId = 0;
+  dataOff = 0;
+  dataLen = 0;
+  quantId: number | undefined = undefined;
+  quantParams: MsgpackValue | undefined = undefined;
+  hash: string | undefined = undefined;
+
+  /** Required fields are overwritten by the next entry, or it is refused. */
+  clear(): void {
+    this.seen = 0;
+    this.quantId = undefined;
+    this.quantParams = undefined;
+    this.hash = undefined;
+  }
+}

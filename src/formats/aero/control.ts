@@ -1,0 +1,107 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { checkedAdd } from "../../base/integers.ts";
+import { checkLimit } from "../../base/limits.ts";
+import { withHead } from "../../bytes/headed.ts";
+import type { Source } from "../../bytes/source.ts";
+import { type FileHeader, fileHeader, tocEntry, tocHeader, VERSION } from "./layout.ts";
+import type { AeroLimits } from "./limits.ts";
+import { readTogether } from "./read-together.ts";
+import { Toc } from "./toc.ts";
+
+/** The opening read, which `openSource` has made already. */
+const OPENING_BYTES = 256 << 10;
+
+/** Header, TOC and string table of one file. */
+export interface Control {
+  readonly header: FileHeader;
+  readonly toc: Toc;
+  /** The first bytes of the file: what lies in them costs no further read. */
+  readonly opening: Bytes;
+}
+
+/** Reads the control region: nothing more than the opening read where it ends within that, else one read more. */
+export async function readControl(
+  source: Source,
+  limits: AeroLimits,
+  signal: AbortSignal | undefined,
+): Promise<Control> {
+  const opening = await source.read(0, Math.min(OPENING_BYTES, source.byteLength), { signal });
+  const label = source.label;
+  checkVersion(opening, label);
+  const header = fileHeader.decode(
+    opening,
+    { source: label, offset: 0, path: "header" },
+    { code: "format/aero.header" },
+  );
+  checkTables(header, source, limits);
+  const tocBytes = await readTocHeader(withHead(source, opening), header, limits, signal);
+  const toc = { offset: header.tocOffset, byteLength: tocBytes };
+  const names = { offset: header.stringTableOffset, byteLength: header.stringTableLength };
+  // An empty table may claim to be anywhere: nothing is read for it.
+  const wanted = names.byteLength === 0 ? [toc] : [toc, names];
+  const found = await readTogether(source, opening, { wanted, signal });
+  const place = { label, fileBytes: source.byteLength, header };
+  const empty = opening.subarray(0, 0);
+  return { header, toc: Toc.decode(found.get(toc) ?? empty, found.get(names) ?? empty, place), opening };
+}
+
+/** Another version is refused before anything else of the header is believed. */
+function checkVersion(opening: Bytes, label: string): void {
+  if (opening.byteLength < fileHeader.byteLength) return; // said better by the layout
+  const view = new DataView(opening.buffer, opening.byteOffset, opening.byteLength);
+  const [major, minor] = [view.getUint16(4, true), view.getUint16(6, true)];
+  if (view.getUint32(0, false) !== 0x4145_524f || (major === VERSION.major && minor === VERSION.minor)) return;
+  const message = `Cannot read AERO file: version must be ${VERSION.major}.${VERSION.minor}, found ${major}.${minor}`;
+  throw new UnsupportedError(
+    "unsupported/aero.version",
+    message,
+    { source: label, offset: 4, path: "header.version_major" },
+    { hint: "The file is newer than this tool, or damaged" },
+  );
+}
+
+/** The declared sizes, judged before anything is read for them. */
+function checkTables(header: FileHeader, source: Source, limits: AeroLimits): void {
+  const { tocOffset, tocLength, stringTableOffset, stringTableLength } = header;
+  const tocAt: Location = { source: source.label, offset: 12, path: "header.toc_offset" };
+  const namesAt: Location = { source: source.label, offset: 28, path: "header.string_table_offset" };
+  const lengthAt: Location = { source: source.label, offset: 36, path: "header.string_table_length" };
+  const what = "an AERO string table of so many bytes";
+  checkLimit(stringTableLength, limits.stringTableBytes, what, "limit/aero.string-table-bytes", lengthAt);
+  if (tocOffset < fileHeader.byteLength) {
+    const message = `Cannot read AERO TOC: toc_offset must be >= ${fileHeader.byteLength}, found ${tocOffset}`;
+    throw new FormatError("format/aero.toc-bounds", message, tocAt);
+  }
+  checkInside("TOC", checkedAdd(tocOffset, tocLength, tocAt), source.byteLength, tocAt);
+  const namesEnd = checkedAdd(stringTableOffset, stringTableLength, namesAt);
+  checkInside("string table", namesEnd, source.byteLength, namesAt);
+  if (tocLength >= tocHeader.byteLength) return;
+  const message = `Cannot read AERO TOC: toc_length must be >= ${tocHeader.byteLength}, found ${tocLength}`;
+  throw new FormatError("format/aero.toc-length", message, { ...tocAt, offset: 20, path: "header.toc_length" });
+}
+
+function checkInside(what: string, end: number, fileBytes: number, at: Location): void {
+  if (end <= fileBytes) return;
+  const message = `Cannot read AERO ${what}: must end at or before ${fileBytes}, found ${end}`;
+  throw new FormatError("format/aero.toc-bounds", message, at, {
+    hint: "The file is cut short or damaged; download it again",
+  });
+}
+
+/** How many bytes the TOC really takes: its count is judged by limit and room before the entries are read. */
+async function readTocHeader(
+  source: Source,
+  header: FileHeader,
+  limits: AeroLimits,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const at: Location = { source: source.label, offset: header.tocOffset, path: "toc.entry_count" };
+  const bytes = await source.read(header.tocOffset, tocHeader.byteLength, { signal });
+  const { entryCount } = tocHeader.decode(bytes, { ...at, path: "toc" }, { code: "format/aero.toc" });
+  checkLimit(entryCount, limits.chunks, "an AERO TOC of so many chunks", "limit/aero.chunks", at);
+  const byteLength = tocHeader.byteLength + entryCount * tocEntry.byteLength;
+  if (byteLength <= header.tocLength) return byteLength;
+  const message = `Cannot read AERO TOC: ${entryCount} entries need ${byteLength} bytes, toc_length is ${header.tocLength}`;
+  throw new FormatError("format/aero.toc-length", message, at);
+}

@@ -1,0 +1,171 @@
+import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
+import { IntegrityError, isTareError, LimitError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import { printable } from "../../base/text.ts";
+import { allocateFor, deliver, ReadGuard } from "../../bytes/read-guard.ts";
+import { sliceSource } from "../../bytes/slice.ts";
+import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { Tensor, TensorReader } from "../../model/tensor.ts";
+import type { Engine } from "../../primitives/engine.ts";
+
+/** Local tensors up to this are read once and checked in memory; longer ones are hashed where they lie, then read. */
+const WHOLE_BYTES = 8 << 20;
+/** Pieces of a stream over bytes in memory. */
+const PIECE_BYTES = 1 << 20;
+
+/** A tensor with a digest of its own and no page digests. */
+export interface HashedTensor {
+  readonly name: string;
+  /** `data_len` bytes: what the digest covers, padding included. */
+  readonly stored: Source;
+  /** Where they begin in the file. */
+  readonly offset: number;
+  /** 64 lower-case hex digits. */
+  readonly hash: string;
+  readonly engine: Engine;
+  /** Most bytes of a remote tensor to hold for checking. */
+  readonly maxBytes: number;
+}
+
+/**
+ * Hands out a tensor's bytes only after all of them were found right: the digest covers the whole tensor, so the first
+ * read of any part reads it all. Once checked, later reads go straight to the file.
+ */
+export class HashedTensorReader implements TensorReader {
+  readonly #tensor: HashedTensor;
+  #state: "unchecked" | "checked" = "unchecked";
+  #checking: Promise<void> | undefined;
+
+  constructor(tensor: HashedTensor) {
+    this.#tensor = tensor;
+  }
+
+  source({ byteLength }: Tensor): Source {
+    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, byteLength));
+  }
+
+  get isChecked(): boolean {
+    return this.#state === "checked";
+  }
+
+  /** The stored bytes where they fit in memory, checked; undefined where they were checked without being kept. */
+  async check(signal: AbortSignal | undefined): Promise<Bytes | undefined> {
+    const { stored, engine, maxBytes } = this.#tensor;
+    const { byteLength } = stored;
+    if (byteLength > WHOLE_BYTES && stored.descriptor !== undefined) {
+      await this.#checkInPlace(signal);
+      return undefined;
+    }
+    if (byteLength > maxBytes) throw this.#tooLong(maxBytes);
+    const into = allocateFor(byteLength, stored.label);
+    const bytes = byteLength === 0 ? EMPTY_BYTES : await stored.read(0, byteLength, { into, signal });
+    this.#compare(await engine.digest("blake3", bytes));
+    return bytes;
+  }
+
+  /** Several readers of one tensor wait for the same pass; where its first reader gave up, the next one starts over. */
+  async #checkInPlace(signal: AbortSignal | undefined): Promise<void> {
+    const waiting = this.#checking;
+    this.#checking ??= this.#hashInPlace(signal).finally(() => {
+      this.#checking = undefined;
+    });
+    try {
+      await this.#checking;
+    } catch (error) {
+      if (waiting === undefined || isTareError(error)) throw error;
+      signal?.throwIfAborted();
+      await this.#checkInPlace(signal);
+    }
+  }
+
+  async #hashInPlace(signal: AbortSignal | undefined): Promise<void> {
+    const { stored, engine } = this.#tensor;
+    const { byteLength } = stored;
+    this.#compare(await engine.digestRange("blake3", stored, { offset: 0, byteLength, signal }));
+  }
+
+  #compare(found: Bytes): void {
+    const { name, hash, stored, offset } = this.#tensor;
+    const hex = encodeHex(found);
+    if (hex !== hash)
+      throw tensorError({ name, label: stored.label, offset, byteLength: stored.byteLength, hash }, hex);
+    this.#state = "checked";
+  }
+
+  #tooLong(maxBytes: number): LimitError {
+    const { name, stored, offset } = this.#tensor;
+    const message = `Cannot check "${printable(name)}" before reading from it: its ${stored.byteLength} bytes must be <= ${maxBytes}`;
+    return new LimitError(
+      "limit/aero.verify-bytes",
+      message,
+      { source: stored.label, offset, path: name },
+      { hint: "Raise the limit aero.verifyBytes, or download the file first; page hashes avoid this" },
+    );
+  }
+}
+
+/** The error for a tensor that is not what its `hash_b3` was made from. */
+export function tensorError(
+  tensor: {
+    readonly name: string;
+    readonly label: string;
+    readonly offset: number;
+    readonly byteLength: number;
+    readonly hash: string;
+  },
+  found: string,
+): IntegrityError {
+  const { name, label, offset, byteLength, hash } = tensor;
+  const where = `bytes ${offset} to ${offset + byteLength}`;
+  const message = `Tensor "${printable(name)}" is damaged: BLAKE3 of ${where} must be ${hash}, found ${found}`;
+  return new IntegrityError(
+    "integrity/aero.tensor-hash",
+    message,
+    { source: label, offset, path: name },
+    {
+      hint: "Download the file again",
+    },
+  );
+}
+
+class HashedSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #reader: HashedTensorReader;
+  readonly #plain: Source;
+  readonly #guard: ReadGuard;
+
+  constructor(reader: HashedTensorReader, plain: Source) {
+    this.#reader = reader;
+    this.#plain = plain;
+    this.label = plain.label;
+    this.byteLength = plain.byteLength;
+    this.#guard = new ReadGuard(plain.label, plain.byteLength);
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
+    if (bytes !== undefined) return deliver(bytes.subarray(offset, offset + byteLength), options.into);
+    return byteLength === 0 ? (options.into ?? EMPTY_BYTES) : this.#plain.read(offset, byteLength, options);
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = this.#guard.checkStream(offset, options);
+    const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
+    if (bytes === undefined) {
+      yield* this.#plain.stream(offset, { ...options, byteLength });
+      return;
+    }
+    const end = offset + byteLength;
+    for (let start = offset; start < end; start += PIECE_BYTES) {
+      options.signal?.throwIfAborted();
+      yield bytes.subarray(start, Math.min(start + PIECE_BYTES, end));
+    }
+  }
+
+  /** Whoever opened the file closes it. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}

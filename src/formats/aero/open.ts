@@ -1,0 +1,186 @@
+import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
+import { isTareError } from "../../base/errors.ts";
+import { resolveLimits } from "../../base/limits.ts";
+import type { Source } from "../../bytes/source.ts";
+import { type Finding, findingFromError } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
+import { ORIGIN_KEY } from "../../model/origin.ts";
+import { AeroModel } from "./aero-model.ts";
+import { type ChunkContext, checkChunkHash, checkChunkSize, decodeChunk, decodeContent } from "./chunk.ts";
+import { decodeMjsn, type JsonMetadata } from "./chunks/mjsn.ts";
+import { decodeMmsg } from "./chunks/mmsg.ts";
+import { decodeTidx } from "./chunks/tidx.ts";
+import { readControl } from "./control.ts";
+import { FOURCC } from "./layout.ts";
+import { AERO_LIMITS } from "./limits.ts";
+import { readTogether } from "./read-together.ts";
+import { Shards } from "./shards.ts";
+import { IndexResolver, type ResolvedIndex } from "./tensor-index.ts";
+import { TensorMap } from "./tensor-map.ts";
+import type { Convention } from "./tensor-type.ts";
+import { type Chunk, chunkTitle, type Toc } from "./toc.ts";
+
+/** Page hashes up to this come along with a read that is needed anyway. */
+const WELCOME_BYTES = 1 << 20;
+
+/**
+ * Reads the control region, the index and the metadata, never the weights: one read of 256 KiB and, where something
+ * lies beyond it, one more. The index must be sound; metadata that is not costs a warning, since the weights are
+ * readable without it.
+ */
+export async function openAero(source: Source, context: OpenContext): Promise<AeroModel> {
+  const limits = resolveLimits("aero", AERO_LIMITS, context.limits);
+  const control = await readControl(source, limits, context.signal);
+  const { toc, opening } = control;
+  const chunkContext: ChunkContext = { toc, label: source.label, limits, engine: context.engine };
+  const reading: ChunkContext = { ...chunkContext, signal: context.signal };
+  const chunks = {
+    index: toc.first(FOURCC.index),
+    json: toc.first(FOURCC.json),
+    manifest: toc.first(FOURCC.manifest),
+  };
+  const warnings: Finding[] = [...toc.warnings];
+  const sound = soundChunks(chunks, reading, warnings);
+  const stored = await readTogether(source, opening, {
+    wanted: [sound.index, sound.json, sound.manifest].filter((chunk): chunk is Chunk => (chunk?.byteLength ?? 0) > 0),
+    welcome: welcomeChunks(toc),
+    signal: context.signal,
+  });
+  const metadata = new MetadataChunks(stored, reading, warnings);
+  const json = await metadata.decode(sound.json, (content, place) => decodeMjsn(content, place));
+  const manifest = (await metadata.decode(sound.manifest, (content, place) => decodeMmsg(content, place))) ?? {};
+  let index: ResolvedIndex | undefined;
+  let map: TensorMap | undefined;
+  const namesIn = (offset: number, byteLength: number): string => {
+    map ??= new TensorMap(index?.tensors ?? []);
+    return map.describe(offset, byteLength);
+  };
+  const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), namesIn });
+  index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json) });
+  warnings.push(...index.warnings, ...hiddenWarnings(toc, shards, source.label));
+  return new AeroModel({ source, control, limits, shards, indexChunk: chunks.index, index, json, manifest, warnings });
+}
+
+type Found = Readonly<Record<"index" | "json" | "manifest", Chunk | undefined>>;
+
+/** Declared sizes are judged before anything is read: an index beyond them is refused, other metadata left out. */
+function soundChunks(chunks: Found, context: ChunkContext, warnings: Finding[]): Found {
+  if (chunks.index !== undefined) checkChunkSize(chunks.index, context);
+  const check = (chunk: Chunk | undefined): Chunk | undefined => {
+    try {
+      if (chunk !== undefined) checkChunkSize(chunk, context);
+      return chunk;
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      warnings.push(findingFromError(error, "warning"));
+      return undefined;
+    }
+  };
+  return { index: chunks.index, json: check(chunks.json), manifest: check(chunks.manifest) };
+}
+
+function welcomeChunks(toc: Toc): Chunk[] {
+  const pages = toc.chunks.filter((chunk) => chunk.fourcc === FOURCC.pages);
+  const total = pages.reduce((sum, chunk) => sum + chunk.byteLength, 0);
+  return total <= WELCOME_BYTES ? pages : [];
+}
+
+/** Copies, so that some page hashes do not hold on to a whole index that was read with them. */
+function pagesOf(stored: ReadonlyMap<Chunk, Bytes>): Map<Chunk, Bytes> {
+  const pages = [...stored].filter(([chunk]) => chunk.fourcc === FOURCC.pages);
+  return new Map(pages.map(([chunk, bytes]) => [chunk, bytes.slice()]));
+}
+
+interface Place {
+  readonly label: string;
+  readonly offset: number;
+}
+
+/** Metadata that may be damaged without making the file useless. */
+class MetadataChunks {
+  readonly #stored: ReadonlyMap<Chunk, Bytes>;
+  readonly #context: ChunkContext;
+  readonly #warnings: Finding[];
+
+  constructor(stored: ReadonlyMap<Chunk, Bytes>, context: ChunkContext, warnings: Finding[]) {
+    this.#stored = stored;
+    this.#context = context;
+    this.#warnings = warnings;
+  }
+
+  /** Undefined, with a warning, where the chunk cannot be decoded; a wrong digest alone is only a warning. */
+  async decode<T>(chunk: Chunk | undefined, decode: (content: Bytes, place: Place) => T): Promise<T | undefined> {
+    if (chunk === undefined) return undefined;
+    const { label } = this.#context;
+    try {
+      const content = await decodeChunk(chunk, this.#stored.get(chunk) ?? EMPTY_BYTES, this.#context);
+      await this.#tolerate(() => checkChunkHash(chunk, content, this.#context));
+      return decodeContent(chunk, label, () => decode(content, { label, offset: chunk.offset }));
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      this.#warnings.push(findingFromError(error, "warning"));
+      return undefined;
+    }
+  }
+
+  /** The reference writer leaves the digest of MJSN zero where it writes no IHSH. */
+  async #tolerate(check: () => Promise<void>): Promise<void> {
+    try {
+      await check();
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      this.#warnings.push(findingFromError(error, "warning"));
+    }
+  }
+}
+
+/** GGUF's conventions hold in what the reference converted from GGUF; our own files say so and keep to row-major. */
+function conventionOf(json: JsonMetadata | undefined): Convention {
+  const find = (key: string) => json?.entries.find((entry) => entry.key === key)?.value;
+  const format = find("source_format");
+  const isGguf = format?.type === "string" && format.value === "gguf" && find(ORIGIN_KEY) === undefined;
+  return isGguf ? "gguf" : "row-major";
+}
+
+interface IndexContext {
+  readonly reading: ChunkContext;
+  readonly shards: Shards;
+  readonly convention: Convention;
+}
+
+async function readIndex(
+  chunk: Chunk | undefined,
+  stored: ReadonlyMap<Chunk, Bytes>,
+  { reading, shards, convention }: IndexContext,
+): Promise<ResolvedIndex> {
+  if (chunk === undefined) {
+    return { tensors: [], shards: [], hashes: [], packed: [], byName: new Map(), warnings: [] };
+  }
+  const { label, limits } = reading;
+  const content = await decodeChunk(chunk, stored.get(chunk) ?? EMPTY_BYTES, reading);
+  await checkChunkHash(chunk, content, reading);
+  const place = { label, offset: chunk.offset };
+  const resolver = new IndexResolver({ chunk, shards, convention });
+  decodeContent(chunk, label, () => {
+    decodeTidx(content, { place, limits }, (entry, i) => resolver.add(entry, i));
+  });
+  return resolver.finish();
+}
+
+/** Where two chunks claim one place the first counts, as in the reference. */
+function hiddenWarnings(toc: Toc, shards: Shards, label: string): Finding[] {
+  const single: readonly string[] = [FOURCC.index, FOURCC.json, FOURCC.manifest, FOURCC.control];
+  const seen = new Set<string>();
+  const repeated = toc.chunks.filter(({ fourcc }) => {
+    if (!single.includes(fourcc)) return false;
+    if (seen.has(fourcc)) return true;
+    seen.add(fourcc);
+    return false;
+  });
+  return [...repeated, ...shards.hidden].map((chunk) => ({
+    severity: "warning",
+    code: "format/aero.hidden-chunk",
+    message: `${chunkTitle(chunk)} is hidden by an earlier chunk of the same kind`,
+    at: { source: label, offset: chunk.offset, path: `toc[${chunk.index}]` },
+  }));
+}

@@ -1,0 +1,234 @@
+import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
+import { IntegrityError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import { BlockCache } from "../../bytes/block-cache.ts";
+import { allocateFor, ReadGuard } from "../../bytes/read-guard.ts";
+import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import type { PageHashes } from "./chunks/phsh.ts";
+import { HASH_BYTES } from "./layout.ts";
+
+/** Pages kept after they were checked, so that small reads one after the other do not hash a page again and again. */
+const CACHE_BYTES = 16 << 20;
+
+/** What a page-checked source is made from. */
+export interface PagedShard {
+  /** The shard's stored bytes. */
+  readonly stored: Source;
+  /** Where the shard begins in its file, for messages. */
+  readonly offset: number;
+  readonly name: string;
+  readonly engine: Engine;
+  /** Reads the digests; called once, again only after a failure. Readers share it, so no one's signal ends it. */
+  readonly readPages: () => Promise<PageHashes>;
+  /** Called before each read, so that the owner can let go of the pages of other shards. */
+  readonly onUse?: (source: PageSource) => void;
+  /** Names of the tensors with bytes in a run of the file, for messages. */
+  readonly namesIn: (offset: number, byteLength: number) => string;
+}
+
+/**
+ * A shard whose every byte is checked against its page's digest before it is handed out. A read fetches exactly the
+ * pages it touches: partial ones through a small cache, whole ones straight into the caller's buffer. It has no
+ * descriptor: a worker that opened the file itself would get unchecked bytes.
+ */
+export class PageSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #shard: PagedShard;
+  readonly #guard: ReadGuard;
+  #ready: Promise<CheckedPages> | undefined;
+
+  constructor(shard: PagedShard) {
+    this.#shard = shard;
+    this.label = shard.stored.label;
+    this.byteLength = shard.stored.byteLength;
+    this.#guard = new ReadGuard(this.label, this.byteLength);
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    if (byteLength === 0) return options.into ?? EMPTY_BYTES;
+    this.#shard.onUse?.(this);
+    const pages = await this.#pages();
+    return pages.read(offset, options.into ?? allocateFor(byteLength, this.label), options.signal);
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = this.#guard.checkStream(offset, options);
+    if (byteLength === 0) return;
+    const pages = await this.#pages();
+    for await (const piece of pages.stream(offset, byteLength, options.signal)) {
+      yield piece;
+      this.#guard.checkOpen();
+    }
+  }
+
+  /** Forgets checked pages; they are read and checked again when needed. */
+  release(): void {
+    void this.#ready?.then(
+      (pages) => pages.release(),
+      () => undefined,
+    );
+  }
+
+  /** Whoever opened the file closes it. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  #pages(): Promise<CheckedPages> {
+    this.#ready ??= this.#shard.readPages().then(
+      (hashes) => new CheckedPages(this.#shard, hashes),
+      (error: unknown) => {
+        this.#ready = undefined;
+        throw error;
+      },
+    );
+    return this.#ready;
+  }
+}
+
+/** The pages of one shard, once their digests are known. */
+class CheckedPages {
+  readonly #shard: PagedShard;
+  readonly #hashes: PageHashes;
+  readonly #cache: BlockCache;
+
+  constructor(shard: PagedShard, hashes: PageHashes) {
+    this.#shard = shard;
+    this.#hashes = hashes;
+    const wholePages: Source = {
+      label: shard.stored.label,
+      byteLength: shard.stored.byteLength,
+      read: (offset, byteLength, options) =>
+        this.#readWhole(offset, allocateFor(byteLength, shard.name), options?.signal),
+      stream: (offset, options) => shard.stored.stream(offset, options),
+      close: () => Promise.resolve(),
+    };
+    const { pageBytes } = hashes;
+    this.#cache = new BlockCache(wholePages, { maxBytes: Math.max(CACHE_BYTES, 2 * pageBytes), blockBytes: pageBytes });
+  }
+
+  release(): void {
+    this.#cache.clear();
+  }
+
+  /** Fills `target` from `offset` on. */
+  async read(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<Bytes> {
+    const { pageBytes } = this.#hashes;
+    const end = offset + target.byteLength;
+    const isLast = end === this.#shard.stored.byteLength;
+    // The whole pages in the middle, if any; the last page of the shard is whole although it may be short.
+    const from = Math.ceil(offset / pageBytes) * pageBytes;
+    const to = isLast ? end : Math.floor(end / pageBytes) * pageBytes;
+    const copies: Promise<unknown>[] = [];
+    if (from >= to) {
+      copies.push(this.#copyCached(offset, target, signal));
+    } else {
+      if (offset < from) copies.push(this.#copyCached(offset, target.subarray(0, from - offset), signal));
+      copies.push(this.#readWhole(from, target.subarray(from - offset, to - offset), signal));
+      if (to < end) copies.push(this.#copyCached(to, target.subarray(to - offset), signal));
+    }
+    // Every part is seen to its end, so that no rejection goes unhandled and nobody writes to `target` afterwards.
+    for (const result of await Promise.allSettled(copies)) {
+      if (result.status === "fulfilled") continue;
+      target.fill(0);
+      throw result.reason;
+    }
+    return target;
+  }
+
+  /** Page by page from one stream below: one request, however long the run. */
+  async *stream(offset: number, byteLength: number, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+    const { pageBytes } = this.#hashes;
+    const { stored } = this.#shard;
+    const end = offset + byteLength;
+    let position = Math.floor(offset / pageBytes) * pageBytes;
+    const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
+    const page = allocateFor(Math.min(pageBytes, until - position), stored.label);
+    let filled = 0;
+    for await (const piece of stored.stream(position, { byteLength: until - position, signal })) {
+      for (let taken = 0; taken < piece.byteLength; ) {
+        const wanted = Math.min(pageBytes, until - position);
+        const part = piece.subarray(taken, taken + wanted - filled);
+        page.set(part, filled);
+        filled += part.byteLength;
+        taken += part.byteLength;
+        if (filled < wanted) continue;
+        const whole = page.subarray(0, wanted);
+        await this.#check(position / pageBytes, whole);
+        yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
+        position += wanted;
+        filled = 0;
+      }
+    }
+  }
+
+  async #copyCached(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<void> {
+    const { pageBytes } = this.#hashes;
+    const first = Math.floor(offset / pageBytes);
+    const last = Math.floor((offset + target.byteLength - 1) / pageBytes);
+    let skip = offset - first * pageBytes;
+    let done = 0;
+    for (const page of await this.#cache.read(first, last, signal)) {
+      const part = page.subarray(skip, skip + target.byteLength - done);
+      target.set(part, done);
+      done += part.byteLength;
+      skip = 0;
+    }
+  }
+
+  /** Whole pages from `offset` on, checked where they land. */
+  async #readWhole(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<Bytes> {
+    const { pageBytes } = this.#hashes;
+    await this.#shard.stored.read(offset, target.byteLength, { into: target, signal });
+    const first = offset / pageBytes;
+    for (let start = 0; start < target.byteLength; start += pageBytes) {
+      signal?.throwIfAborted();
+      await this.#check(first + start / pageBytes, target.subarray(start, start + pageBytes));
+    }
+    return target;
+  }
+
+  async #check(index: number, page: Bytes): Promise<void> {
+    const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
+    const found = await this.#shard.engine.digest("blake3", page);
+    if (equalBytes(wanted, found)) return;
+    const { offset, name, stored, namesIn } = this.#shard;
+    const start = offset + index * this.#hashes.pageBytes;
+    const names = namesIn(start, page.byteLength);
+    throw pageError({
+      shard: name,
+      label: stored.label,
+      index,
+      start,
+      byteLength: page.byteLength,
+      names,
+      wanted,
+      found,
+    });
+  }
+}
+
+/** What is known about a page whose digest differs. */
+export interface BadPage {
+  readonly shard: string;
+  readonly label: string;
+  readonly index: number;
+  /** In the file. */
+  readonly start: number;
+  readonly byteLength: number;
+  /** The tensors concerned, as text. */
+  readonly names: string;
+  readonly wanted: Bytes;
+  readonly found: Bytes;
+}
+
+/** The error for a damaged page: tensor, page and byte range. */
+export function pageError(page: BadPage): IntegrityError {
+  const { shard, index, start, byteLength, names, wanted, found } = page;
+  const message = `Page ${index} of "${shard}" is damaged (bytes ${start} to ${start + byteLength}; ${names}): BLAKE3 must be ${encodeHex(wanted)}, found ${encodeHex(found)}`;
+  const at = { source: page.label, offset: start, path: `${shard}.page[${index}]` };
+  return new IntegrityError("integrity/aero.page-hash", message, at, { hint: "Download the file again" });
+}

@@ -1,0 +1,8 @@
+import { startsWith } from "../../base/bytes.ts";
+import type { Head, SniffResult } from "../../model/format.ts";
+import { MAGIC } from "./layout.ts";
+
+/** The magic decides; a file of that name that has lost its first bytes is refused by this reader, in its words. */
+export function sniffAero({ bytes }: Head): SniffResult {
+  return startsWith(bytes, MAGIC) ? "yes" : "no";
+}

@@ -1,0 +1,178 @@
+import { FormatError, isTareError, type Location, reviveError } from "../../base/errors.ts";
+import { checkedAdd } from "../../base/integers.ts";
+import { printable } from "../../base/text.ts";
+import { sliceSource } from "../../bytes/slice.ts";
+import type { Finding } from "../../model/finding.ts";
+import { Tensor, type TensorReader } from "../../model/tensor.ts";
+import type { TensorEntry } from "./chunks/tidx.ts";
+import { HashedTensorReader } from "./hashed-tensor.ts";
+import type { Shard, Shards } from "./shards.ts";
+import { type Convention, type TensorType, typeOfEntry } from "./tensor-type.ts";
+import type { Chunk } from "./toc.ts";
+
+/** Beyond these the C++ reader refuses the file. */
+const COMMON_NAME_BYTES = 4096;
+const COMMON_RANK = 32;
+
+/** A digest of one tensor, as its index entry gives it. */
+export interface TensorHash {
+  readonly tensor: Tensor;
+  readonly shard: Shard;
+  /** 64 lower-case hex digits. */
+  readonly hash: string;
+  /** `data_len`: what the digest covers. */
+  readonly byteLength: number;
+}
+
+/** The fields of a packed tensor that say what it is. */
+export type PackedTensor = Pick<TensorEntry, "name" | "quantId" | "quantParams">;
+
+/** The index, resolved: every tensor with its shard. */
+export interface ResolvedIndex {
+  readonly tensors: readonly Tensor[];
+  /** `shards[i]` holds `tensors[i]`. */
+  readonly shards: readonly Shard[];
+  readonly hashes: readonly TensorHash[];
+  /** Packed tensors that stay bytes to us: what another writer needs to write them again. */
+  readonly packed: readonly PackedTensor[];
+  readonly byName: ReadonlyMap<string, Tensor>;
+  readonly warnings: readonly Finding[];
+}
+
+export interface IndexOptions {
+  readonly convention: Convention;
+  /** The TIDX chunk, for messages. */
+  readonly chunk: Chunk;
+  readonly shards: Shards;
+}
+
+/** Takes index entries and makes tensors of them. */
+export class IndexResolver {
+  readonly #options: IndexOptions;
+  readonly #warnings = new IndexWarnings();
+  readonly #tensors: Tensor[] = [];
+  readonly #shards: Shard[] = [];
+  readonly #hashes: TensorHash[] = [];
+  readonly #packed: PackedTensor[] = [];
+  readonly #byName = new Map<string, Tensor>();
+  readonly #at: Location;
+
+  constructor(options: IndexOptions) {
+    this.#options = options;
+    this.#at = { source: options.shards.context.label, offset: options.chunk.offset };
+  }
+
+  /** Refuses a duplicate name, a tensor outside its shard, and fewer bytes than shape × dtype needs. */
+  add(entry: TensorEntry, index: number): void {
+    const shard = this.#options.shards.get(entry.shardId);
+    const tensor = this.#resolve(entry, index, shard);
+    this.#tensors.push(tensor);
+    this.#shards.push(shard);
+    this.#byName.set(entry.name, tensor);
+    if (this.#byName.size <= index) throw this.#duplicate(entry, index);
+  }
+
+  finish(): ResolvedIndex {
+    const warnings = this.#warnings.findings(this.#at);
+    return {
+      tensors: this.#tensors,
+      shards: this.#shards,
+      hashes: this.#hashes,
+      packed: this.#packed,
+      byName: this.#byName,
+      warnings,
+    };
+  }
+
+  #resolve(entry: TensorEntry, index: number, shard: Shard): Tensor {
+    const type = this.#typeOf(entry, index);
+    const { dtype, shape, byteLength } = type;
+    if (byteLength > entry.dataLen) throw this.#tooShort(entry, index, type);
+    this.#warnings.look(entry, type, shard);
+    const { name, quantId, quantParams } = entry;
+    if (dtype === "PACKED") this.#packed.push({ name, quantId, quantParams });
+    if (shard.chunk === undefined || shard.problem !== undefined) {
+      // Nothing of it is in the file: listed, and refused with the reason when it is read.
+      return new Tensor({ name, dtype, shape, byteLength, offset: 0, storedByteLength: 0 }, shard);
+    }
+    const end = checkedAdd(entry.dataOff, entry.dataLen, this.#at);
+    if (end > shard.chunk.byteLength) throw this.#outside(entry, index, shard.chunk.byteLength);
+    const offset = shard.chunk.offset + entry.dataOff;
+    const facts = { name, dtype, shape, byteLength, offset, storedByteLength: entry.dataLen };
+    const tensor = new Tensor(facts, this.#readerOf(entry, shard, offset));
+    if (entry.hash !== undefined) this.#hashes.push({ tensor, shard, hash: entry.hash, byteLength: entry.dataLen });
+    return tensor;
+  }
+
+  /** Pages are checked where there are pages: they need no more bytes than asked for. */
+  #readerOf(entry: TensorEntry, shard: Shard, offset: number): TensorReader {
+    const { name, hash, dataLen } = entry;
+    if (hash === undefined || shard.pages !== undefined) return shard;
+    const { source, engine, limits } = this.#options.shards.context;
+    const stored = sliceSource(source, offset, dataLen);
+    return new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes });
+  }
+
+  #typeOf(entry: TensorEntry, index: number): TensorType {
+    try {
+      return typeOfEntry(entry, this.#options.convention, this.#at);
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      throw reviveError({ ...error.toJSON(), at: this.#path(index, "shape") });
+    }
+  }
+
+  #path(index: number, field: string): Location {
+    return { ...this.#at, path: `tensors[${index}].${field}` };
+  }
+
+  #duplicate({ name }: TensorEntry, index: number): FormatError {
+    const message = `Cannot read AERO TIDX: names must be unique, found "${printable(name)}" twice`;
+    return new FormatError("format/aero.duplicate-name", message, this.#path(index, "name"));
+  }
+
+  #tooShort({ name, dataLen }: TensorEntry, index: number, { dtype, shape, byteLength }: TensorType): FormatError {
+    const message = `Cannot read tensor "${printable(name)}": ${dtype} [${shape.join(", ")}] needs data_len ${byteLength}, found ${dataLen}`;
+    return new FormatError("format/aero.tensor-size", message, this.#path(index, "data_len"));
+  }
+
+  #outside({ name, dataOff, dataLen, shardId }: TensorEntry, index: number, shardBytes: number): FormatError {
+    const message = `Cannot read tensor "${printable(name)}": data_off + data_len must be <= ${shardBytes}, the length of shard ${shardId}, found ${dataOff + dataLen}`;
+    return new FormatError("format/aero.tensor-bounds", message, this.#path(index, "data_off"));
+  }
+}
+
+/** One line for each kind of oddity, however many tensors have it. */
+class IndexWarnings {
+  readonly #rows = new Map<
+    string,
+    { count: number; readonly first: string; readonly text: string; readonly hint?: string }
+  >();
+
+  look(entry: TensorEntry, { byteLength }: TensorType, shard: Shard): void {
+    const { name, dataLen, nameBytes, shape } = entry;
+    if (dataLen > byteLength) {
+      const text = "with bytes behind the last element, such as padding taken over from GGUF; they are left out";
+      this.#add("format/aero.tensor-padding", name, text);
+    }
+    if (nameBytes > COMMON_NAME_BYTES) this.#add("format/aero.long-name", "", "with a name above 4096 bytes");
+    if (shape.length > COMMON_RANK) this.#add("format/aero.rank", name, "with more than 32 dimensions");
+    if (shard.problem !== undefined) {
+      this.#add(shard.problem.code, name, `that cannot be read: ${shard.problem.message}`);
+    }
+  }
+
+  findings(at: Location): Finding[] {
+    return [...this.#rows].map(([code, { count, first, text }]) => {
+      const name = first === "" ? "" : `, the first is "${printable(first)}"`;
+      const message = `${count} ${count === 1 ? "tensor" : "tensors"} ${text}${name}`;
+      return { severity: "warning", code, message, at: { ...at, path: "tensors" } };
+    });
+  }
+
+  #add(code: string, name: string, text: string): void {
+    const row = this.#rows.get(code);
+    if (row === undefined) this.#rows.set(code, { count: 1, first: name, text });
+    else row.count++;
+  }
+}

@@ -1,0 +1,238 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { equalBytes } from "../../base/bytes.ts";
+import { isTareError, LimitError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import type { Extent } from "../../bytes/extents.ts";
+import { type Finding, findingFromError } from "../../model/finding.ts";
+import type { VerifyContext } from "../../model/format.ts";
+import type { AeroModel } from "./aero-model.ts";
+import { checkRaw, checkRawSize, compareHash } from "./chunk.ts";
+import type { PageHashes } from "./chunks/phsh.ts";
+import { tensorError } from "./hashed-tensor.ts";
+import { FOURCC, HASH_BYTES, pageHashName } from "./layout.ts";
+import { pageError } from "./page-source.ts";
+import type { Shard } from "./shards.ts";
+import type { TensorHash } from "./tensor-index.ts";
+import { type Chunk, chunkAt, chunkTitle } from "./toc.ts";
+
+/** Shards hashed at once: as many as keep the engine's workers busy, and few enough for a disk. */
+const CONCURRENCY = 4;
+/** Extents of one job: what a worker gets in a message. */
+const JOB_EXTENTS = 1 << 16;
+/** Tensors may share bytes; beyond so many times the shard's length, hashing them all is refused. */
+const MAX_SHARING = 16;
+
+/** Every byte of every shard: chunk digest, page digests and tensor digests in one pass. */
+export async function* verifyShards(model: AeroModel, context: VerifyContext): AsyncGenerator<Finding> {
+  const chunks = model.content.control.toc.chunks.filter((chunk) => chunk.fourcc === FOURCC.weights);
+  const byChunk = hashesByChunk(model);
+  const run = (chunk: Chunk): Promise<Finding[]> => {
+    const work = new ShardWork({ model, context, chunk, tensors: byChunk.get(chunk) ?? [] });
+    return work.run(chunks.length);
+  };
+  const running: Promise<Finding[]>[] = [];
+  try {
+    for (const chunk of chunks) {
+      const next = run(chunk);
+      next.catch(() => undefined); // awaited below, in order; until then a failure must not count as unhandled
+      running.push(next);
+      if (running.length >= CONCURRENCY) yield* (await running.shift()) ?? [];
+    }
+    while (running.length > 0) yield* (await running.shift()) ?? [];
+  } finally {
+    await Promise.allSettled(running);
+  }
+}
+
+function hashesByChunk({ content }: AeroModel): Map<Chunk, TensorHash[]> {
+  const byChunk = new Map<Chunk, TensorHash[]>();
+  for (const row of content.index.hashes) {
+    if (row.shard.chunk === undefined) continue;
+    const rows = byChunk.get(row.shard.chunk);
+    if (rows === undefined) byChunk.set(row.shard.chunk, [row]);
+    else rows.push(row);
+  }
+  return byChunk;
+}
+
+interface ShardTask {
+  readonly model: AeroModel;
+  readonly context: VerifyContext;
+  readonly chunk: Chunk;
+  /** Tensors of this shard with a digest of their own. */
+  readonly tensors: readonly TensorHash[];
+}
+
+/** A digest to be made, and what it is compared with. */
+interface Check extends Extent {
+  readonly compare: (found: Bytes) => Finding | undefined;
+}
+
+/** One WTSH chunk. */
+class ShardWork {
+  readonly #task: ShardTask;
+  readonly #findings: Finding[] = [];
+
+  constructor(task: ShardTask) {
+    this.#task = task;
+  }
+
+  async run(shardCount: number): Promise<Finding[]> {
+    const { chunk, context, model } = this.#task;
+    if (!this.#isSound()) return this.#findings;
+    const chunkCheck: Check = {
+      offset: chunk.offset,
+      byteLength: chunk.byteLength,
+      compare: (found) => this.#compareChunk(found),
+    };
+    const pages = await this.#pageChecks();
+    const parts = [...pages, ...this.#tensorChecks()];
+    // A lone shard is hashed by two workers; a source that no worker can open is read once, whatever it costs.
+    const isLocal = model.content.source.descriptor !== undefined;
+    const apart = parts.length > JOB_EXTENTS || (isLocal && shardCount === 1 && parts.length > 0);
+    const jobs = apart ? [[chunkCheck], ...slices(parts, JOB_EXTENTS)] : [[chunkCheck, ...parts]];
+    await Promise.all(jobs.map((checks, i) => this.#hash(checks, i === 0 ? context.onProgress : undefined)));
+    context.count("chunks");
+    context.count("shards");
+    context.count("bytes", chunk.byteLength);
+    return this.#findings.sort((a, b) => (a.at.offset ?? 0) - (b.at.offset ?? 0));
+  }
+
+  async #hash(checks: readonly Check[], onProgress: VerifyContext["onProgress"]): Promise<void> {
+    const { model, context } = this.#task;
+    const { source } = model.content;
+    const extents = checks.map(({ offset, byteLength }) => ({ offset, byteLength }));
+    const digests = await context.engine.digestExtents("blake3", source, extents, {
+      signal: context.signal,
+      onProgress,
+    });
+    for (const [i, check] of checks.entries()) {
+      const finding = check.compare(digests[i] as Bytes);
+      if (finding !== undefined) this.#findings.push(finding);
+    }
+  }
+
+  #isSound(): boolean {
+    const { chunk, model } = this.#task;
+    const { label } = model.content.source;
+    try {
+      checkRaw(chunk, label);
+      checkRawSize(chunk, label);
+      return true;
+    } catch (error) {
+      this.#report(error);
+      return false;
+    }
+  }
+
+  #compareChunk(found: Bytes): Finding | undefined {
+    const { chunk, model, context } = this.#task;
+    const problem = compareHash(chunk, found, model.chunkContext(context));
+    return problem === undefined ? undefined : { ...findingFromError(problem), name: chunk.name };
+  }
+
+  async #pageChecks(): Promise<Check[]> {
+    const { chunk, model, context } = this.#task;
+    const shard = this.#shard();
+    if (shard?.pages === undefined) return [];
+    try {
+      const pages = await shard.readPages(context.signal);
+      if (pages === undefined) return [];
+      const { shardName } = pages;
+      if (shardName !== chunk.name) {
+        const message = `${chunkTitle(shard.pages)} must name the shard "${chunk.name}", found ${JSON.stringify(shardName)}`;
+        const at = chunkAt(model.content.source.label, shard.pages, "phsh.shard_name");
+        this.#findings.push({ severity: "warning", code: "format/aero.page-shard", message, at, name: chunk.name });
+      }
+      context.count("pages", pages.pageCount);
+      return Array.from({ length: pages.pageCount }, (_, index) => this.#pageCheck(pages, index));
+    } catch (error) {
+      // Damage to the chunk itself was reported with the metadata.
+      if (isTareError(error) && error.code === "integrity/aero.chunk-hash") return [];
+      this.#report(error);
+      return [];
+    }
+  }
+
+  #pageCheck(pages: PageHashes, index: number): Check {
+    const { chunk, model } = this.#task;
+    const { label } = model.content.source;
+    const start = chunk.offset + index * pages.pageBytes;
+    const byteLength = Math.min(pages.pageBytes, chunk.offset + chunk.byteLength - start);
+    return {
+      offset: start,
+      byteLength,
+      compare: (found) => {
+        const wanted = pages.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
+        if (equalBytes(wanted, found)) return undefined;
+        const { namesIn } = model.content.shards.context;
+        const names = namesIn(start, byteLength);
+        const error = pageError({ shard: chunk.name, label, index, start, byteLength, names, wanted, found });
+        return { ...findingFromError(error), name: chunk.name };
+      },
+    };
+  }
+
+  /** Only the first chunk of a name has tensors and pages; a hidden one is compared with its digest alone. */
+  #shard(): Shard | undefined {
+    const { chunk, model } = this.#task;
+    const { shards } = model.content;
+    if (shards.weights.get(chunk.name) !== chunk || !shards.pages.has(pageHashName(chunk.name))) return undefined;
+    return shards.named(chunk.name);
+  }
+
+  /** Tied tensors are hashed once. */
+  #tensorChecks(): Check[] {
+    const { tensors, context, chunk } = this.#task;
+    const byExtent = new Map<string, TensorHash[]>();
+    for (const row of tensors) {
+      const key = `${row.tensor.offset} ${row.byteLength}`;
+      const rows = byExtent.get(key);
+      if (rows === undefined) byExtent.set(key, [row]);
+      else rows.push(row);
+    }
+    const groups = [...byExtent.values()];
+    const total = groups.reduce((sum, [row]) => sum + (row?.byteLength ?? 0), 0);
+    if (total > MAX_SHARING * chunk.byteLength) {
+      this.#findings.push(findingFromError(this.#tooMuch(total)));
+      return [];
+    }
+    if (tensors.length > 0) context.count("tensorHashes", tensors.length);
+    return groups.flatMap((rows) => this.#tensorCheck(rows));
+  }
+
+  /** The digests of tensors that share an extent; a second, different one is a check of its own. */
+  #tensorCheck(rows: readonly TensorHash[]): Check[] {
+    const { label } = this.#task.model.content.source;
+    return [...new Set(rows.map(({ hash }) => hash))].map((hash) => {
+      const { tensor, byteLength } = rows.find((row) => row.hash === hash) as TensorHash;
+      const { name, offset } = tensor;
+      return {
+        offset,
+        byteLength,
+        compare: (found) => {
+          const hex = encodeHex(found);
+          if (hex === hash) return undefined;
+          return { ...findingFromError(tensorError({ name, label, offset, byteLength, hash }, hex)), name };
+        },
+      };
+    });
+  }
+
+  #tooMuch(total: number): LimitError {
+    const { chunk, model } = this.#task;
+    const message = `Cannot hash the tensors of ${chunkTitle(chunk)}: they must have <= ${MAX_SHARING} times its ${chunk.byteLength} bytes, found ${total}`;
+    return new LimitError("limit/aero.hash-work", message, chunkAt(model.content.source.label, chunk));
+  }
+
+  #report(error: unknown): void {
+    if (!isTareError(error) || error.code.startsWith("source/")) throw error;
+    this.#findings.push({ ...findingFromError(error), name: this.#task.chunk.name });
+  }
+}
+
+function slices<T>(items: readonly T[], length: number): T[][] {
+  const parts: T[][] = [];
+  for (let start = 0; start < items.length; start += length) parts.push(items.slice(start, start + length));
+  return parts;
+}

@@ -1,0 +1,33 @@
+import type { Output } from "../../bytes/sink.ts";
+import type { WriteContext, WritePlan } from "../../model/format.ts";
+import { checkWritten } from "../../model/pieces.ts";
+import type { AeroImage, AeroPlan } from "./plan.ts";
+import { writeControl } from "./write-control.ts";
+import { writeShards } from "./write-shards.ts";
+import { checkSeekable, type SeekableSink } from "./write-sink.ts";
+
+/**
+ * Writes what `planAero` decided: weights first, hashed as they pass; then metadata and the tables; the file header
+ * last, so that nothing that can be opened exists before all of it does.
+ */
+export async function writeAero(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
+  // The plan is our own: operations hand back what `plan` gave them.
+  const { image, primary } = plan as AeroPlan;
+  const sink = await output.create(primary);
+  try {
+    await writeImage(image, checkSeekable(sink), context);
+    await checkWritten(new Map([[primary, sink]]), { name: primary, label: output.label }, context);
+    await sink.commit();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
+async function writeImage(image: AeroImage, sink: SeekableSink, context: WriteContext): Promise<void> {
+  const { chunks, fileBytes } = image.layout;
+  sink.reserve(chunks.find(({ role }) => role === "weights")?.offset ?? fileBytes);
+  const digests = await writeShards(image, sink, context);
+  if (sink.position !== fileBytes) throw new Error(`planned ${fileBytes} bytes, wrote ${sink.position}`);
+  await writeControl(image, digests, sink, context);
+}
