@@ -1,5 +1,7 @@
+import { printable } from "../../src/base/text.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
 import type { Entry } from "../../src/model/archive.ts";
+import type { Verification } from "../../src/model/model.ts";
 import { type Piece, writePieces } from "../../src/model/pieces.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import { defineCommand } from "../command.ts";
@@ -44,12 +46,17 @@ export const catCommand = defineCommand({
       await report(context, output, { name: entry.path, byteLength: entry.size });
       return EXIT.success;
     }
-    const tensor = viewTensor(container.tensor(name), { rows: flags.rows, dtype: flags.dtype });
+    const stored = container.tensor(name);
+    const tensor = viewTensor(stored, { rows: flags.rows, dtype: flags.dtype });
     const pieces = tensorPieces(tensor, flags.as ?? "raw");
     const write = (sink: Sink): Promise<void> => writeTensor(pieces, sink, context);
     await copy(context, output, { byteLength: tensor.byteLength, write });
     const { dtype, shape, byteLength } = tensor;
-    await report(context, output, { name, dtype, shape, byteLength });
+    const verification = container.verificationOf?.(stored);
+    if (verification === "unverified" && output === undefined) {
+      context.note(`unverified: the file has no digest of the pages or of the tensor "${printable(name)}"`);
+    }
+    await report(context, output, { name, dtype, shape, byteLength, verification: verification ?? "unverified" });
     return EXIT.success;
   },
 });
@@ -91,7 +98,14 @@ interface Written {
   readonly dtype?: string;
   readonly shape?: readonly number[];
   readonly byteLength: number;
+  readonly verification?: Verification;
 }
+
+const VERIFIED: Readonly<Record<Verification, string>> = {
+  pages: "verified by page digests",
+  tensor: "verified by the tensor's digest",
+  unverified: "unverified",
+};
 
 /** Where the bytes went to standard output there is nothing left to say. */
 async function report(context: Context, output: string | undefined, written: Written): Promise<void> {
@@ -100,5 +114,6 @@ async function report(context: Context, output: string | undefined, written: Wri
     return context.show({ json: () => ({ ...written, output }), text: () => "" });
   }
   const what = written.shape === undefined ? "" : `${written.dtype} ${formatShape(written.shape)}, `;
-  context.note(`${output}: ${what}${formatSize(written.byteLength)}`);
+  const proof = written.verification === undefined ? "" : `, ${VERIFIED[written.verification]}`;
+  context.note(`${output}: ${what}${formatSize(written.byteLength)}${proof}`);
 }

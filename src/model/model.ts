@@ -11,6 +11,9 @@ export interface Part {
   readonly source: Source;
 }
 
+/** What a tensor's bytes are compared with before they are handed out. */
+export type Verification = "pages" | "tensor" | "unverified";
+
 /** Tensors and metadata, opened: the control region is in memory, the weights are not. */
 export interface Model {
   readonly kind: "model";
@@ -29,6 +32,8 @@ export interface Model {
   readonly facts: readonly (readonly [string, string])[];
   /** Throws `usage/tensor-not-found`, with near names as the hint. */
   tensor(name: string): Tensor;
+  /** Present where the format can carry digests that reads are checked against. */
+  verificationOf?(tensor: Tensor): Verification;
   /** Closes the sources of all parts. */
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { type Model, type Part, TensorIndex } from "../../model/model.ts";
+import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { ChunkContext } from "./chunk.ts";
 import type { JsonMetadata } from "./chunks/mjsn.ts";
@@ -31,9 +31,6 @@ export interface AeroContent {
   readonly warnings: readonly Finding[];
 }
 
-/** How far reads of a tensor are checked before bytes are handed out. */
-export type Verification = "pages" | "tensor" | "unverified";
-
 /** An opened AERO file. Owns the source. */
 export class AeroModel implements Model {
   readonly kind = "model";
@@ -57,7 +54,7 @@ export class AeroModel implements Model {
     this.tensors = index.tensors;
     this.warnings = content.warnings;
     this.facts = factsOf(content);
-    this.#index = new TensorIndex(index.tensors, source.label, index.byName);
+    this.#index = new TensorIndex(index.tensors, source.label);
   }
 
   tensor(name: string): Tensor {

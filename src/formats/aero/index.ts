@@ -12,7 +12,7 @@ import { sniffAero } from "./sniff.ts";
 import { verifyAero } from "./verify.ts";
 import { writeAero } from "./write.ts";
 
-export { AeroModel, type Verification } from "./aero-model.ts";
+export { AeroModel } from "./aero-model.ts";
 export { AERO_ERRORS } from "./errors.ts";
 export { AERO_LIMITS, type AeroLimits } from "./limits.ts";
 export { openAero } from "./open.ts";
