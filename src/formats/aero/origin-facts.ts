@@ -62,8 +62,10 @@ function alignmentOf(tensors: readonly Tensor[], shards: readonly Shard[]): numb
       if (shard?.chunk === undefined || shard.problem !== undefined) return false;
       if (shard !== current) end = shard.chunk.offset;
       current = shard;
+      // An empty tensor may stand anywhere in its shard: it tells nothing.
+      if (tensor.storedByteLength === 0) return true;
       const fits = tensor.offset === alignUp(end, align);
-      if (tensor.storedByteLength > 0) end = tensor.offset + tensor.storedByteLength;
+      end = tensor.offset + tensor.storedByteLength;
       return fits;
     });
   });
