@@ -95,7 +95,8 @@ class CommandContext implements Context {
   async #makeEngine(): Promise<Engine> {
     const { nodeEngine } = await import("../src/platform/node/engine.ts");
     const { engine: tier = "auto", concurrency } = this.flags;
-    return nodeEngine({ tier, ...(concurrency === undefined ? {} : { workers: concurrency }) });
+    const workers = concurrency === undefined ? {} : { workers: concurrency };
+    return nodeEngine({ tier, callingThread: "helps", ...workers });
   }
 
   limits(): Promise<LimitOverrides> {

@@ -20,6 +20,11 @@ export interface ReadableRange {
     byteLength: number,
     options?: { into?: Bytes; signal?: AbortSignal | undefined },
   ): Promise<Bytes>;
+  /**
+   * Fills `into` while the thread waits: only sources of threads that have nothing else to do. Every so often the caller
+   * uses `read` instead, which lets messages through.
+   */
+  readNow?(offset: number, into: Bytes): void;
   /** Where present and there is no descriptor, long ranges come in one stream: one request instead of thousands. */
   stream?(offset: number, options?: { byteLength?: number; signal?: AbortSignal | undefined }): AsyncIterable<Bytes>;
 }

@@ -5,6 +5,9 @@ import type { ExtentsOptions, HashExtent, Hasher, ReadableRange } from "./engine
 /** Two of these fit a core's second-level cache; every extent that covers a piece is fed while it is there. */
 const PIECE_BYTES = 1 << 18;
 
+/** Of so many pieces one is awaited where the others are not, so that a job can be cancelled: every 16 MiB. */
+const AWAITED = 64;
+
 /** An extent being hashed. */
 interface Active {
   readonly index: number;
@@ -36,7 +39,7 @@ export async function hashExtents(
     }
   };
   const startOfNext = (): number => extents[order[next] as number]?.offset ?? Number.POSITIVE_INFINITY;
-  for await (const { start, piece } of coveredPieces(extents, order, range, options)) {
+  const feed = ({ start, piece }: Covered): void => {
     // Within a piece, extents begin and end: cut it where the set of active ones changes.
     let position = start;
     const pieceEnd = start + piece.byteLength;
@@ -54,7 +57,10 @@ export async function hashExtents(
       });
     }
     options.onProgress?.(piece.byteLength);
-  }
+  };
+  const runs = pieceRuns(extents, order);
+  if (range.readNow === undefined) await feedWhileReading(runs, range, options, feed);
+  else await feedInTurn(runs, range, options, feed);
   openUpTo(Number.POSITIVE_INFINITY);
   return digests;
 }
@@ -74,28 +80,21 @@ interface Covered {
   readonly piece: Bytes;
 }
 
-/** The runs that any extent covers, in pieces, the next one read while the last is hashed. */
-async function* coveredPieces(
-  extents: readonly HashExtent[],
-  order: readonly number[],
+type Feed = (covered: Covered) => void;
+
+/** One piece is read while the one before is hashed. */
+async function feedWhileReading(
+  runs: Generator<HashExtent>,
   range: ReadableRange,
   options: ExtentsOptions,
-): AsyncGenerator<Covered> {
-  const runs = pieceRuns(extents, order);
+  feed: Feed,
+): Promise<void> {
   const buffers: readonly [Bytes, Bytes] = [new Uint8Array(PIECE_BYTES), new Uint8Array(PIECE_BYTES)];
   let turn = 0;
   const read = (): Promise<Covered> | undefined => {
     const run = runs.next();
     if (run.done === true) return undefined;
-    const { offset, byteLength } = run.value;
-    const into = (turn++ % 2 === 0 ? buffers[0] : buffers[1]).subarray(0, byteLength);
-    const reading = range.read(offset, byteLength, { into, signal: options.signal });
-    return reading.then((piece) => {
-      if (piece.byteLength === byteLength) return { start: offset, piece };
-      throw new SourceError("source/truncated", `Cannot hash ${byteLength} bytes at ${offset}`, {
-        source: range.label,
-      });
-    });
+    return readPiece(range, run.value, turn++ % 2 === 0 ? buffers[0] : buffers[1], options);
   };
   let waiting: Promise<Covered> | undefined = read();
   try {
@@ -103,11 +102,43 @@ async function* coveredPieces(
       const covered: Covered = await waiting;
       options.signal?.throwIfAborted();
       waiting = read();
-      yield covered;
+      feed(covered);
     }
   } finally {
     await waiting?.catch(() => undefined); // the buffers must be free before they go
   }
+}
+
+/** On a thread that may block: no promise for most pieces, and one buffer that stays in the cache. */
+async function feedInTurn(
+  runs: Generator<HashExtent>,
+  range: ReadableRange,
+  options: ExtentsOptions,
+  feed: Feed,
+): Promise<void> {
+  const buffer = new Uint8Array(PIECE_BYTES);
+  let turn = 0;
+  for (const run of runs) {
+    if (turn++ % AWAITED === 0) {
+      feed(await readPiece(range, run, buffer, options));
+      options.signal?.throwIfAborted();
+      continue;
+    }
+    const piece = buffer.subarray(0, run.byteLength);
+    range.readNow?.(run.offset, piece);
+    feed({ start: run.offset, piece });
+  }
+}
+
+async function readPiece(
+  range: ReadableRange,
+  { offset, byteLength }: HashExtent,
+  buffer: Bytes,
+  { signal }: ExtentsOptions,
+): Promise<Covered> {
+  const piece = await range.read(offset, byteLength, { into: buffer.subarray(0, byteLength), signal });
+  if (piece.byteLength === byteLength) return { start: offset, piece };
+  throw new SourceError("source/truncated", `Cannot hash ${byteLength} bytes at ${offset}`, { source: range.label });
 }
 
 /** Merges extents that touch or overlap, and cuts the result into pieces. */

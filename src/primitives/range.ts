@@ -1,6 +1,7 @@
 import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
 import { SourceError, UsageError } from "../base/errors.ts";
 import type { Hasher, RangeOptions, ReadableRange } from "./engine.ts";
+import { hashExtents } from "./extents.ts";
 
 /**
  * Two of these fit a core's second-level cache (512 KiB on small server cores): what one core has read, another one
@@ -23,6 +24,10 @@ export class RangeHasher {
     const { offset, byteLength, signal } = options;
     checkExtent(range.label, offset, byteLength);
     signal?.throwIfAborted();
+    if (range.readNow !== undefined) {
+      const [digest = EMPTY_BYTES] = await hashExtents(() => hasher, range, [{ offset, byteLength }], options);
+      return digest;
+    }
     if (range.descriptor === undefined && range.stream !== undefined) return hashStream(hasher, range, options);
     const buffers = [0, PIECE_BYTES].map((start) => this.#take(Math.min(byteLength - start, PIECE_BYTES)));
     let waiting: Promise<Bytes> | undefined;

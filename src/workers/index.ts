@@ -1,5 +1,6 @@
 export { WORKER_ERRORS } from "./errors.ts";
 export type { JobContext, JobHost, LeafDescriptor } from "./jobs.ts";
+export { localPort } from "./local-port.ts";
 export { type PoolOptions, type RunOptions, WorkerPool } from "./pool.ts";
 export { type PooledOptions, pooledEngine } from "./pooled-engine.ts";
 export type {

@@ -154,7 +154,7 @@ async function readIndex(
   { reading, shards, convention }: IndexContext,
 ): Promise<ResolvedIndex> {
   if (chunk === undefined) {
-    return { tensors: [], shards: [], hashes: [], packed: [], byName: new Map(), warnings: [] };
+    return { tensors: [], shards: [], hashes: [], packed: [], warnings: [] };
   }
   const { label, limits } = reading;
   const content = await decodeChunk(chunk, stored.get(chunk) ?? EMPTY_BYTES, reading);

@@ -1,5 +1,6 @@
 import { FormatError, isTareError, type Location, reviveError } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
+import { NameSet } from "../../base/name-set.ts";
 import { printable } from "../../base/text.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Finding } from "../../model/finding.ts";
@@ -35,7 +36,6 @@ export interface ResolvedIndex {
   readonly hashes: readonly TensorHash[];
   /** Packed tensors that stay bytes to us: what another writer needs to write them again. */
   readonly packed: readonly PackedTensor[];
-  readonly byName: ReadonlyMap<string, Tensor>;
   readonly warnings: readonly Finding[];
 }
 
@@ -54,7 +54,7 @@ export class IndexResolver {
   readonly #shards: Shard[] = [];
   readonly #hashes: TensorHash[] = [];
   readonly #packed: PackedTensor[] = [];
-  readonly #byName = new Map<string, Tensor>();
+  readonly #names = new NameSet();
   readonly #at: Location;
 
   constructor(options: IndexOptions) {
@@ -68,8 +68,7 @@ export class IndexResolver {
     const tensor = this.#resolve(entry, index, shard);
     this.#tensors.push(tensor);
     this.#shards.push(shard);
-    this.#byName.set(entry.name, tensor);
-    if (this.#byName.size <= index) throw this.#duplicate(entry, index);
+    if (this.#names.add(entry.name) === "duplicate") throw this.#duplicate(entry, index);
   }
 
   finish(): ResolvedIndex {
@@ -79,7 +78,6 @@ export class IndexResolver {
       shards: this.#shards,
       hashes: this.#hashes,
       packed: this.#packed,
-      byName: this.#byName,
       warnings,
     };
   }

@@ -12,11 +12,16 @@ const PIECE_BYTES = 1 << 18;
 /** After so many bytes the thread looks at its messages: a job must be cancellable although it never waits. */
 const TURN_BYTES = 16 << 20;
 
+/** A source that can also be read without a promise; see ReadableRange. */
+export interface BlockingSource extends Source {
+  readNow(offset: number, into: Bytes): void;
+}
+
 /**
  * A file read by blocking calls: a worker thread has nothing else to do, and a read that does not change threads costs
  * half as much. Refuses where the file is no longer the one that the descriptor names.
  */
-export function openBlockingFile(descriptor: Extract<SourceDescriptor, { readonly kind: "file" }>): Source {
+export function openBlockingFile(descriptor: Extract<SourceDescriptor, { readonly kind: "file" }>): BlockingSource {
   const { path } = descriptor;
   let handle: number | undefined;
   try {
@@ -30,7 +35,7 @@ export function openBlockingFile(descriptor: Extract<SourceDescriptor, { readonl
   }
 }
 
-class BlockingFileSource implements Source {
+class BlockingFileSource implements BlockingSource {
   readonly label: string;
   readonly byteLength: number;
   readonly descriptor: SourceDescriptor;
@@ -50,12 +55,23 @@ class BlockingFileSource implements Source {
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     const target = options.into ?? allocateBytes(byteLength);
-    this.#sinceTurn += byteLength;
-    if (this.#sinceTurn > TURN_BYTES) {
+    if (this.#sinceTurn >= TURN_BYTES) {
       this.#sinceTurn = 0;
       await setImmediate();
       this.#guard.checkRead(offset, byteLength, options);
     }
+    this.#fill(offset, target);
+    return target;
+  }
+
+  readNow(offset: number, into: Bytes): void {
+    this.#guard.checkRead(offset, into.byteLength, { into });
+    this.#fill(offset, into);
+  }
+
+  #fill(offset: number, target: Bytes): void {
+    const { byteLength } = target;
+    this.#sinceTurn += byteLength;
     for (let done = 0; done < byteLength; ) {
       const count = readSync(this.#handle, target, done, byteLength - done, offset + done);
       if (count === 0) {
@@ -64,7 +80,6 @@ class BlockingFileSource implements Source {
       }
       done += count;
     }
-    return target;
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {

@@ -1,8 +1,13 @@
 import { availableParallelism } from "node:os";
+import { blobSource } from "../../bytes/blob.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import type { JobHost } from "../../workers/jobs.ts";
+import { localPort } from "../../workers/local-port.ts";
 import { WorkerPool } from "../../workers/pool.ts";
 import { pooledEngine } from "../../workers/pooled-engine.ts";
+import type { WorkerPort } from "../../workers/protocol.ts";
+import { openBlockingFile } from "./blocking-file-source.ts";
 import { nativeEngine } from "./native-engine.ts";
 import { findWorkerEntry, spawnNodeWorker } from "./spawn-worker.ts";
 
@@ -13,6 +18,11 @@ export interface NodeEngineOptions {
   readonly tier?: EngineTier;
   /** Most worker threads for long ranges; 0 for none. Where absent, one for each core, up to eight. */
   readonly workers?: number;
+  /**
+   * "helps": the calling thread is one of the workers, so that one thread less has to start. For a command that only
+   * waits; where absent it stays "free" for what else the process does.
+   */
+  readonly callingThread?: "free" | "helps";
 }
 
 /** More cores than this wait for the disk, not for each other. */
@@ -32,8 +42,23 @@ export async function nodeEngine(options: NodeEngineOptions = {}): Promise<Engin
   // A single worker would only move the work, not share it.
   const entry = size > 1 ? findWorkerEntry() : undefined;
   if (entry === undefined) return base;
-  const pool = new WorkerPool({ size, spawn: () => spawnNodeWorker(entry, { tier }) });
+  let local = options.callingThread === "helps" ? localPort(nodeJobHost(base)) : undefined;
+  const spawn = (): WorkerPort => {
+    const first = local ?? spawnNodeWorker(entry, { tier });
+    local = undefined;
+    return first;
+  };
+  const pool = new WorkerPool({ size, spawn });
   return pooledEngine(base, pool, { coldBytes: COLD_BYTES });
+}
+
+/** How jobs run on any thread of Node: with this engine, on sources that block. */
+export function nodeJobHost(engine: Engine): JobHost {
+  return {
+    engine,
+    openDescriptor: async (descriptor) =>
+      descriptor.kind === "blob" ? blobSource(descriptor.blob) : openBlockingFile(descriptor),
+  };
 }
 
 async function baseEngine(tier: EngineTier): Promise<Engine> {

@@ -1,10 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
-import { blobSource } from "../../bytes/blob.ts";
 import type { ServerPort, ToWorker } from "../../workers/protocol.ts";
 import { serveJobs } from "../../workers/serve.ts";
-import { openBlockingFile } from "./blocking-file-source.ts";
-import { nodeEngine } from "./engine.ts";
-
+import { nodeEngine, nodeJobHost } from "./engine.ts";
 import type { WorkerSettings } from "./spawn-worker.ts";
 
 /** The script of a worker thread: an engine without workers of its own, behind the message port. */
@@ -16,9 +13,5 @@ if (parentPort !== null) {
     listen: (onMessage) => parent.on("message", (message: ToWorker) => onMessage(message)),
   };
   const { tier } = workerData as WorkerSettings;
-  serveJobs(port, {
-    engine: await nodeEngine({ tier, workers: 0 }),
-    openDescriptor: async (descriptor) =>
-      descriptor.kind === "blob" ? blobSource(descriptor.blob) : openBlockingFile(descriptor),
-  });
+  serveJobs(port, nodeJobHost(await nodeEngine({ tier, workers: 0 })));
 }
