@@ -34,6 +34,8 @@ function parseUuid(text: string): Uint8Array<ArrayBuffer> {
 const FLAG_OF: Readonly<Record<FormatOption, string>> = {
   align: "--align",
   maxShardBytes: "--max-shard-size",
+  maxPartShards: "--max-part-shards",
+  baseUrl: "--base-url",
   uuid: "--uuid",
   pageHashes: "--page-hashes",
   tensorHashes: "--tensor-hashes",
@@ -45,6 +47,8 @@ export function checkOptions(target: Format, options: WriteOptions): void {
   const asked: Readonly<Record<FormatOption, unknown>> = {
     align: options.align,
     maxShardBytes: options.maxShardBytes,
+    maxPartShards: options.maxPartShards,
+    baseUrl: options.baseUrl,
     uuid: options.uuid,
     pageHashes: options.hashes?.pageBytes,
     tensorHashes: options.hashes?.tensors,

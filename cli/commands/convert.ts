@@ -22,6 +22,14 @@ export const convertCommand = defineCommand({
     include: { kind: "list", value: "GLOB", summary: "only tensors that match; repeatable" },
     exclude: { kind: "list", value: "GLOB", summary: "leave out tensors that match; repeatable" },
     "max-shard-size": { kind: "size", value: "SIZE", summary: "start another file beyond this much data" },
+    "max-part-shards": {
+      kind: "integer",
+      value: "N",
+      min: 1,
+      max: 100_000,
+      summary: "shards in one file of an AEROSET (4)",
+    },
+    "base-url": { kind: "text", value: "URL", summary: "where the AEROSET will be published" },
     align: {
       kind: "integer",
       value: "N",
@@ -75,6 +83,8 @@ export const convertCommand = defineCommand({
       exclude: flags.exclude,
       dtype: flags.dtype === undefined ? undefined : floatName(flags.dtype),
       maxShardBytes: flags["max-shard-size"],
+      maxPartShards: flags["max-part-shards"],
+      baseUrl: flags["base-url"],
       align: flags.align,
       ...writeExtras(flags),
       ...allowLossy(flags["allow-lossy"]),

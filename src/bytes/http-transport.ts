@@ -4,11 +4,16 @@ import type { HeaderReader } from "./http-headers.ts";
 
 export interface HttpRequest {
   readonly url: string;
-  readonly method: "GET" | "HEAD";
+  readonly method: HttpMethod;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+  /** What PUT and POST send. Requests with a body are never redirected. */
+  readonly body?: Bytes | undefined;
 }
+
+/** Reading needs the first two, object storage all of them. */
+export type HttpMethod = "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
 
 export interface HttpResponse {
   readonly status: number;
@@ -50,11 +55,11 @@ export const PORTABLE_HEADERS: ReadonlySet<string> = new Set([
 export function fetchTransport(): HttpTransport {
   return {
     conditions: "none",
-    async request({ url, method, headers, signal }: HttpRequest): Promise<HttpResponse> {
+    async request({ url, method, headers, signal, body }: HttpRequest): Promise<HttpResponse> {
       const held = Object.keys(headers).some((name) => !PORTABLE_HEADERS.has(name) && name !== "authorization");
-      const redirect = held ? "error" : "follow";
+      const redirect = held || body !== undefined ? "error" : "follow";
       // Caches that piece ranges together are one more place where two versions could mix.
-      const response = await fetch(url, { method, headers, signal, redirect, cache: "no-store" });
+      const response = await fetch(url, { method, headers, signal, redirect, cache: "no-store", body: body ?? null });
       const finalUrl = response.url === "" ? url : response.url;
       if (new URL(url).protocol === "https:" && new URL(finalUrl).protocol !== "https:") {
         await response.body?.cancel();

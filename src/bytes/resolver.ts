@@ -9,5 +9,23 @@ export interface Resolver {
   /** The name of the file the resolver belongs to, without its folder: "model-00001-of-00003.gguf". */
   readonly name: string;
   /** Rejects with `source/not-found` where there is no such sibling. */
-  resolve(name: string, options?: { readonly signal?: AbortSignal | undefined }): Promise<Source>;
+  resolve(name: string, options?: ResolveOptions): Promise<Source>;
+  /**
+   * Opens a full http(s) address that the file names. Rejects with `source/resolver.origin` where it leads to another
+   * origin than the file's own and that was not allowed. Absent where there is no network.
+   */
+  resolveUrl?(url: string, options?: ResolveOptions): Promise<Source>;
+}
+
+export interface ResolveOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** What the index says about the file: lets a cache answer without asking the server. */
+  readonly pinned?: PinnedFile | undefined;
+}
+
+/** A file whose content is known by its digest before it is opened. */
+export interface PinnedFile {
+  readonly byteLength: number;
+  /** 64 lower-case hex digits over the whole file. */
+  readonly sha256: string;
 }

@@ -70,6 +70,10 @@ export interface WriteOptions {
   readonly uuid?: Bytes | undefined;
   /** Digests to put into the file, where the format has a place for them beyond those it always carries. */
   readonly hashes?: WriteHashes | undefined;
+  /** Shards that one file of a set may hold, where sets consist of files of shards. */
+  readonly maxPartShards?: number | undefined;
+  /** Where the set will be published, for formats whose index can say so. */
+  readonly baseUrl?: string | undefined;
   /** Base name of the output without folder: "model.gguf". */
   readonly name: string;
 }
@@ -84,7 +88,15 @@ export interface WriteHashes {
 }
 
 /** Options that not every format honours; asking one that does not is refused, never ignored. */
-export type FormatOption = "align" | "maxShardBytes" | "uuid" | "pageHashes" | "tensorHashes" | "controlHash";
+export type FormatOption =
+  | "align"
+  | "maxShardBytes"
+  | "maxPartShards"
+  | "baseUrl"
+  | "uuid"
+  | "pageHashes"
+  | "tensorHashes"
+  | "controlHash";
 
 /** Something that the target cannot carry. */
 export interface Loss {

@@ -52,7 +52,8 @@ export function nodeTransport(options: NodeTransportOptions = {}): NodeTransport
       const visited = new Set<string>();
       for (;;) {
         const response = await send(hop, request, dispatchers);
-        const location = REDIRECTS.has(response.statusCode) ? response.headers["location"] : undefined;
+        const mayMove = request.body === undefined && REDIRECTS.has(response.statusCode);
+        const location = mayMove ? response.headers["location"] : undefined;
         if (location === undefined) return adapt(response, hop.url.href);
         drain(response);
         visited.add(hop.url.href);
@@ -138,7 +139,11 @@ class Dispatchers {
   }
 }
 
-async function send(hop: Hop, { method, signal }: HttpRequest, all: Dispatchers): Promise<Dispatcher.ResponseData> {
+async function send(
+  hop: Hop,
+  { method, signal, body }: HttpRequest,
+  all: Dispatchers,
+): Promise<Dispatcher.ResponseData> {
   const dispatcher = await all.for(hop.url);
   const headers = { "user-agent": "tare", ...hop.headers };
   try {
@@ -148,6 +153,7 @@ async function send(hop: Hop, { method, signal }: HttpRequest, all: Dispatchers)
       method,
       headers,
       signal,
+      body: body ?? null,
     });
   } catch (error) {
     signal.throwIfAborted();
