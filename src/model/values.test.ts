@@ -36,7 +36,7 @@ test("convertToNumbers() keeps what a float32 would round", () => {
   expect([...values]).toEqual([2 ** 40 + 1]);
 });
 
-test("convertToFloat32() refuses block types by name", () => {
+test("convertToFloat32() refuses block types without a decoder by name", () => {
   const refusal = expect.objectContaining({ code: "unsupported/dtype.float32" });
-  expect(() => convertToFloat32("Q4_K", bytes(), at)).toThrow(refusal);
+  expect(() => convertToFloat32("IQ1_S", bytes(), at)).toThrow(refusal);
 });

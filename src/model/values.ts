@@ -1,6 +1,16 @@
 import type { Bytes } from "../base/bytes.ts";
 import { type Location, UnsupportedError } from "../base/errors.ts";
-import type { DType } from "./dtype.ts";
+import { halfValues } from "./blocks/half.ts";
+import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "./blocks/k-blocks.ts";
+import {
+  type BlockDecoder,
+  decodeQ4_0,
+  decodeQ4_1,
+  decodeQ5_0,
+  decodeQ5_1,
+  decodeQ8_0,
+} from "./blocks/legacy-blocks.ts";
+import { type BlockType, DTYPES, type DType } from "./dtype.ts";
 
 type Floats = Float32Array<ArrayBuffer>;
 /** float64 exactly for the types whose values a float32 would round. */
@@ -8,6 +18,8 @@ export type Numbers = Floats | Float64Array<ArrayBuffer>;
 
 interface Converter {
   readonly itemBytes: number;
+  /** Elements that one item holds: 1, or a whole block. */
+  readonly itemElements?: number;
   readonly convert: (view: DataView<ArrayBuffer>, values: Numbers) => void;
 }
 
@@ -16,20 +28,22 @@ const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 const WIDE: ReadonlySet<DType> = new Set(["F64", "I64", "U64", "I32", "U32"]);
 
-/** Types whose elements are numbers we can read one by one. Block-quantised types need their own decoders. */
+/** Types whose elements we can read as numbers, one by one or a block at a time. */
 export function hasNumbers(dtype: DType): boolean {
   return Object.hasOwn(CONVERTERS, dtype);
 }
 
-/** Bytes of one element of such a type. */
-export function itemBytesOf(dtype: DType): number | undefined {
-  return (CONVERTERS as Partial<Record<DType, Converter>>)[dtype]?.itemBytes;
+/** The smallest run of such a type that can be read alone: one element, or one block. */
+export function itemOf(dtype: DType): { readonly byteLength: number; readonly elementCount: number } | undefined {
+  const converter = (CONVERTERS as Partial<Record<DType, Converter>>)[dtype];
+  if (converter === undefined) return undefined;
+  return { byteLength: converter.itemBytes, elementCount: converter.itemElements ?? 1 };
 }
 
 /** Little-endian `bytes` of `dtype` as float32 values; the bytes may start at any address. */
 export function convertToFloat32(dtype: DType, bytes: Bytes, at: Location): Floats {
   const converter = converterOf(dtype, at);
-  const values = new Float32Array(bytes.byteLength / converter.itemBytes);
+  const values = new Float32Array((bytes.byteLength / converter.itemBytes) * (converter.itemElements ?? 1));
   converter.convert(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), values);
   return values;
 }
@@ -71,11 +85,18 @@ function perByte(decode: (byte: number) => number): Converter {
   };
 }
 
-let halfTable: Floats | undefined;
+/** Blocks as ggml lays them out; its own types, so that sizes have one place. */
+function blocks(dtype: keyof typeof DTYPES, decode: BlockDecoder): Converter {
+  const { blockBytes, blockElements } = DTYPES[dtype] as BlockType;
+  return {
+    itemBytes: blockBytes,
+    itemElements: blockElements,
+    convert: (view, values) => decode(new Uint8Array(view.buffer, view.byteOffset, view.byteLength), values as Floats),
+  };
+}
 
-/** float16: looking up each of the 65536 patterns beats computing it. */
 function convertHalf(view: DataView<ArrayBuffer>, values: Numbers): void {
-  halfTable ??= Float32Array.from({ length: 65536 }, (_, bits) => decodeSmallFloat(bits, HALF));
+  const halfTable = halfValues();
   const patterns = u16View(view);
   for (let i = 0; i < values.length; i++) values[i] = halfTable[patterns[i] as number] as number;
 }
@@ -111,8 +132,6 @@ interface SmallFloat {
   /** ieee: infinities and NaN; fn: only all-ones is NaN, no infinity; fnuz: only negative zero is NaN. */
   readonly special: "ieee" | "fn" | "fnuz";
 }
-
-const HALF: SmallFloat = { exponentBits: 5, mantissaBits: 10, bias: 15, special: "ieee" };
 
 /** Sign, exponent, mantissa as in IEEE 754, for the widths and variants that weights use (OCP 8-bit formats, 2023). */
 function decodeSmallFloat(bits: number, type: SmallFloat): number {
@@ -151,4 +170,14 @@ const CONVERTERS = {
   F8_E5M2FNUZ: small(5, 2, 16, "fnuz"),
   // A power of two without sign or mantissa: 2^(byte - 127), 255 is NaN (OCP microscaling formats).
   F8_E8M0: perByte((byte) => (byte === 255 ? Number.NaN : 2 ** (byte - 127))),
+  Q8_0: blocks("Q8_0", decodeQ8_0),
+  Q4_0: blocks("Q4_0", decodeQ4_0),
+  Q4_1: blocks("Q4_1", decodeQ4_1),
+  Q5_0: blocks("Q5_0", decodeQ5_0),
+  Q5_1: blocks("Q5_1", decodeQ5_1),
+  Q2_K: blocks("Q2_K", decodeQ2_K),
+  Q3_K: blocks("Q3_K", decodeQ3_K),
+  Q4_K: blocks("Q4_K", decodeQ4_K),
+  Q5_K: blocks("Q5_K", decodeQ5_K),
+  Q6_K: blocks("Q6_K", decodeQ6_K),
 } as const satisfies Partial<Record<DType, Converter>>;

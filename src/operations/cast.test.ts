@@ -51,3 +51,18 @@ test("isCastable() leaves integers and the target type alone", () => {
   expect(isCastable(memoryTensor("h", "F16", [1], new Uint8Array(2)), "F16")).toBe(false);
   expect(isCastable(memoryTensor("h", "F64", [1], new Uint8Array(8)), "F16")).toBe(true);
 });
+
+test("a quantised tensor reads as floats from any offset, by whole blocks", async () => {
+  const blocks = Uint8Array.from({ length: 5 * 34 }, (_, i) => (i % 34 === 0 ? 0 : i % 34 === 1 ? 0x3c : i));
+  const tensor = castTensor(memoryTensor("q", "Q8_0", [5, 32], blocks), "F32");
+  const whole = await tensor.bytes();
+  expect(tensor).toMatchObject({ dtype: "F32", byteLength: 5 * 32 * 4 });
+  for (const [start, end] of [
+    [0, 4],
+    [130, 135],
+    [127, 129],
+    [300, 640],
+  ] as const) {
+    expect(await tensor.source().read(start, end - start)).toEqual(whole.subarray(start, end));
+  }
+});

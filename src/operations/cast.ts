@@ -1,14 +1,17 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UnsupportedError } from "../base/errors.ts";
+import { alignUp } from "../base/integers.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { dtypeFacts } from "../model/dtype.ts";
 import { Tensor } from "../model/tensor.ts";
-import { convertToFloat32, hasNumbers, itemBytesOf } from "../model/values.ts";
+import { convertToFloat32, hasNumbers, itemOf } from "../model/values.ts";
 
 export type FloatTarget = "F32" | "F16" | "BF16";
 
-/** Elements converted at once: the pieces of a stream, and the bound on memory for a read of any length. */
+type Item = NonNullable<ReturnType<typeof itemOf>>;
+
+/** Elements converted at once, a multiple of every block: the pieces of a stream, and the bound on memory for a read of any length. */
 const PIECE_ELEMENTS = 1 << 18;
 
 /** True for the types a cast changes: floating point ones that are not the target already. */
@@ -19,8 +22,8 @@ export function isCastable(tensor: Tensor, to: FloatTarget): boolean {
 
 /** The same tensor with its values rounded to another float type as they are read. */
 export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
-  const itemBytes = itemBytesOf(tensor.dtype);
-  if (itemBytes === undefined) {
+  const stored = itemOf(tensor.dtype);
+  if (stored === undefined) {
     const message = `Cannot read "${tensor.name}" as ${to}: ${tensor.dtype} values are not decoded by this version`;
     throw new UnsupportedError("unsupported/dtype.float32", message, {
       source: tensor.file ?? tensor.name,
@@ -31,7 +34,7 @@ export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
   const { name, shape, offset, file, elementCount } = tensor;
   const byteLength = elementCount * (to === "F32" ? 4 : 2);
   const facts = { name, dtype: to, shape, byteLength, offset, storedByteLength: tensor.storedByteLength, file };
-  return new Tensor(facts, { source: () => new CastSource(tensor, to, itemBytes) });
+  return new Tensor(facts, { source: () => new CastSource(tensor, to, stored) });
 }
 
 /** Reads the elements that cover a range, converts them, hands out the range. */
@@ -41,14 +44,15 @@ class CastSource implements Source {
   readonly #tensor: Tensor;
   readonly #to: FloatTarget;
   readonly #inner: Source;
-  readonly #from: number;
+  /** What the tensor's own type is read in: an element, or a block of them. */
+  readonly #from: Item;
   readonly #item: number;
 
-  constructor(tensor: Tensor, to: FloatTarget, itemBytes: number) {
+  constructor(tensor: Tensor, to: FloatTarget, stored: Item) {
     this.#tensor = tensor;
     this.#to = to;
     this.#inner = tensor.source();
-    this.#from = itemBytes;
+    this.#from = stored;
     this.#item = to === "F32" ? 4 : 2;
     this.label = this.#inner.label;
     this.byteLength = tensor.elementCount * this.#item;
@@ -59,8 +63,9 @@ class CastSource implements Source {
     const result = options.into ?? new Uint8Array(byteLength);
     const end = offset + byteLength;
     for (let position = offset; position < end; ) {
-      const first = Math.floor(position / this.#item);
-      const last = Math.min(Math.ceil(end / this.#item), first + PIECE_ELEMENTS);
+      const block = this.#from.elementCount;
+      const first = alignDown(Math.floor(position / this.#item), block);
+      const last = Math.min(alignUp(Math.ceil(end / this.#item), block), first + PIECE_ELEMENTS);
       const converted = await this.#convert(first, last, options.signal);
       const skip = position - first * this.#item;
       const piece = converted.subarray(skip, Math.min(converted.byteLength, skip + end - position));
@@ -84,10 +89,16 @@ class CastSource implements Source {
   }
 
   async #convert(first: number, last: number, signal: AbortSignal | undefined): Promise<Bytes> {
-    const bytes = await this.#inner.read(first * this.#from, (last - first) * this.#from, { signal });
+    const { byteLength, elementCount } = this.#from;
+    const toBytes = (elements: number): number => (elements / elementCount) * byteLength;
+    const bytes = await this.#inner.read(toBytes(first), toBytes(last - first), { signal });
     const values = convertToFloat32(this.#tensor.dtype, bytes, { source: this.label, path: this.#tensor.name });
     return encodeFloats(values, this.#to);
   }
+}
+
+function alignDown(value: number, step: number): number {
+  return value - (value % step);
 }
 
 /** Little-endian bytes of the values, rounded to nearest, ties to even. */

@@ -1,8 +1,8 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Tensor } from "../model/tensor.ts";
-import { convertToNumbers, itemBytesOf, type Numbers } from "../model/values.ts";
+import { convertToNumbers, itemOf, type Numbers } from "../model/values.ts";
 
-/** Bytes taken in one go; a multiple of every element size, so that no element is cut. */
+/** Bytes taken in one go; rounded down to whole elements or blocks. */
 const PIECE_BYTES = 1 << 20;
 
 export interface ReadValuesOptions {
@@ -20,7 +20,7 @@ export async function* readValues(tensor: Tensor, options: ReadValuesOptions = {
 /** The bytes of a tensor in whole elements; a piece is valid until the next one is asked for. */
 export async function* readPieces(tensor: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Bytes> {
   const source = tensor.source();
-  const itemBytes = itemBytesOf(tensor.dtype) ?? 1;
+  const itemBytes = itemOf(tensor.dtype)?.byteLength ?? 1;
   const pieceBytes = PIECE_BYTES - (PIECE_BYTES % itemBytes);
   const buffers: [Bytes, Bytes] = [new Uint8Array(0), new Uint8Array(0)];
   const read = (offset: number, turn: number): Promise<Bytes> => {

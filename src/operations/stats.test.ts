@@ -23,11 +23,11 @@ test("statistics() of values far from zero and over several pieces keeps its dig
   expect(std).toBeCloseTo(0.5, 9);
 });
 
-test("statistics() gives null for an empty tensor and says why a quantised one has no numbers", async () => {
+test("statistics() gives null for an empty tensor and says why a type without a decoder has no numbers", async () => {
   const none = { min: null, max: null, mean: null, std: null };
   expect(await statistics(memoryTensor("e", "F32", [0, 4], new Uint8Array(0)))).toMatchObject(none);
-  const quantised = await statistics(memoryTensor("q", "Q8_0", [32], new Uint8Array(34)));
-  expect(quantised).toMatchObject({ ...none, skipped: expect.stringContaining("Q8_0") });
+  const quantised = await statistics(memoryTensor("q", "IQ4_NL", [32], new Uint8Array(18)));
+  expect(quantised).toMatchObject({ ...none, skipped: expect.stringContaining("IQ4_NL") });
 });
 
 test("statistics() histogram counts every finite value once, the largest in the last bin", async () => {
@@ -35,4 +35,11 @@ test("statistics() histogram counts every finite value once, the largest in the 
   expect(histogram).toEqual({ low: 0, high: 4, counts: [2, 3] });
   const flat = await statistics(float32Tensor("t", [5, 5]), { bins: 3 });
   expect(flat.histogram?.counts).toEqual([2, 0, 0]);
+});
+
+test("statistics() reads the values of quantised blocks", async () => {
+  // Q4_0 with scale 1: -8 … 7 and back again.
+  const blocks = Uint8Array.from([0, 0x3c, ...Array.from({ length: 16 }, (_, j) => j | ((15 - j) << 4))]);
+  const found = await statistics(memoryTensor("q", "Q4_0", [32], blocks));
+  expect(found).toMatchObject({ min: -8, max: 7, mean: -0.5, zero: 2 });
 });
