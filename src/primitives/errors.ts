@@ -27,6 +27,11 @@ export const PRIMITIVE_ERRORS = {
     why: "One of the two is damaged, or the frame was crafted to break readers.",
     fix: "Get another copy of the file.",
   },
+  "format/lz4.block": {
+    what: "A compressed block is no LZ4 block, or holds another number of bytes than the file says.",
+    why: "It is damaged or cut short, or was crafted to break readers.",
+    fix: "Get another copy of the file.",
+  },
   "integrity/zstd.checksum": {
     what: "The checksum of a zstd frame does not match its content.",
     why: "The bytes are not the ones that were compressed.",

@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { lz4Bound } from "./compress/lz4.ts";
 import type { Engine, EngineEntry } from "./engine.ts";
 
 export interface MeasureOptions {
@@ -20,6 +21,7 @@ const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes)
   blake3: probeDigest("blake3"),
   crc32: async (engine) => (bytes) => engine.crc32(bytes),
   zstd: probeZstd,
+  lz4: probeLz4,
 };
 
 /** Runs every primitive for a moment on the calling thread. */
@@ -50,6 +52,17 @@ async function probeZstd(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   for (let i = 0; i < PIECE_BYTES; i++) content[i] = 0x30 + ((i * 2654435761) >>> 28); // sixteen letters: 2:1
   const frame = await engine.zstdCompress(content);
   return () => engine.zstdDecompress(frame, { maxBytes: PIECE_BYTES });
+}
+
+/** As zstd: decoding, in the blocks of 64 KiB that formats write. */
+async function probeLz4(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const codec = await engine.lz4();
+  const raw = Uint8Array.from({ length: 1 << 16 }, (_, i) => 0x30 + ((Math.imul(i >> 3, 2654435761) + (i & 7)) >>> 27));
+  const room = new Uint8Array(lz4Bound(raw.byteLength));
+  const block = room.subarray(0, codec.encode(raw, room));
+  return (bytes) => {
+    for (let at = 0; at < bytes.byteLength; at += raw.byteLength) codec.decode(block, raw, { source: "engine" });
+  };
 }
 
 async function measure(probe: (bytes: Bytes) => unknown, milliseconds: number): Promise<number> {

@@ -1,4 +1,5 @@
 import { type Candidate, Choice } from "./choice.ts";
+import { type Lz4Codec, provesLz4 } from "./compress/lz4.ts";
 import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
 import { blake3 } from "./digest/blake3.ts";
 import { blake3Javascript } from "./digest/blake3-javascript.ts";
@@ -43,6 +44,7 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), (it) => provesDigest("blake3", it)),
     crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), provesCrc32),
     zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], provesZstd),
+    lz4: new Choice("lz4", candidates(undefined, LZ4), provesLz4),
   };
 }
 
@@ -59,6 +61,19 @@ const BLAKE3: readonly Candidate<DigestImplementation>[] = [
 const CRC32: readonly Candidate<Crc32Function>[] = [
   { tier: "wasm", implementation: "wasm", load: loadCrc32Wasm },
   { tier: "javascript", implementation: "javascript", load: async () => crc32Javascript },
+];
+
+const LZ4: readonly Candidate<Lz4Codec>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: async () => (await import("./compress/lz4-wasm.ts")).loadLz4Wasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./compress/lz4-javascript.ts")).lz4Javascript,
+  },
 ];
 
 const ZSTD: readonly Candidate<ZstdCodec>[] = [

@@ -1,5 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Choice } from "./choice.ts";
+import type { Lz4Codec } from "./compress/lz4.ts";
 import { compressZstd, decompressZstd, type ZstdCodec } from "./compress/zstd.ts";
 import type { Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type {
@@ -23,6 +24,7 @@ export interface PrimitiveTable {
   readonly blake3: Choice<DigestImplementation>;
   readonly crc32: Choice<Crc32Function>;
   readonly zstd: Choice<ZstdCodec>;
+  readonly lz4: Choice<Lz4Codec>;
 }
 
 /** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
@@ -79,6 +81,10 @@ class TableEngine implements Engine {
 
   async zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
     return decompressZstd(await this.#table.zstd.get(), bytes, options);
+  }
+
+  lz4(): Promise<Lz4Codec> {
+    return this.#table.lz4.get();
   }
 
   close(): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
+import type { Lz4Codec } from "../primitives/compress/lz4.ts";
 import type {
   DigestAlgorithm,
   Engine,
@@ -104,6 +105,10 @@ class PooledEngine implements Engine {
 
   zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
     return this.#base.zstdDecompress(bytes, options);
+  }
+
+  lz4(): Promise<Lz4Codec> {
+    return this.#base.lz4();
   }
 
   async close(): Promise<void> {

@@ -48,6 +48,17 @@ function knownAnswers(engine: () => Engine): void {
     expect(encodeHex(await engine().digest("blake3", patternBytes(vector.byteLength)))).toBe(vector.hash);
   });
 
+  it("lz4() decodes a block written by hand from the block format", async () => {
+    const codec = await engine().lz4();
+    // One literal "a", a match of 19 at offset 1, five literals.
+    const block = Uint8Array.from([0x1f, 0x61, 1, 0, 0, 0x50, 0x62, 0x63, 0x64, 0x65, 0x66]);
+    const into = new Uint8Array(25);
+    codec.decode(block, into, { source: "test" });
+    expect(new TextDecoder().decode(into)).toBe(`${"a".repeat(20)}bcdef`);
+    const short = (): void => codec.decode(block, new Uint8Array(24), { source: "test" });
+    expect(short).toThrow(expect.objectContaining({ code: "format/lz4.block" }));
+  });
+
   it.each(SHA256_VECTORS)("digest() gives NIST's SHA-256 value $hash", async ({ text, hash }) => {
     expect(encodeHex(await engine().digest("sha256", encodeUtf8(text)))).toBe(hash);
   });
@@ -57,7 +68,7 @@ function knownAnswers(engine: () => Engine): void {
   });
 
   it("entries name an implementation for every primitive", () => {
-    expect(engine().entries.map((entry) => entry.primitive)).toEqual(["sha256", "blake3", "crc32", "zstd"]);
+    expect(engine().entries.map((entry) => entry.primitive)).toEqual(["sha256", "blake3", "crc32", "zstd", "lz4"]);
     for (const entry of engine().entries) expect(entry.implementation).toMatch(/\w/);
   });
 }

@@ -39,7 +39,13 @@ describe("nodeEngine()", () => {
   it("uses nothing native in tier portable", async () => {
     const engine = await nodeEngine({ tier: "portable", workers: 0 });
     expect(engine.name).toBe("portable");
-    expect(engine.entries.map((entry) => entry.implementation)).toEqual(["wasm simd", "wasm simd", "wasm", "wasm"]);
+    expect(engine.entries.map((entry) => entry.implementation)).toEqual([
+      "wasm simd",
+      "wasm simd",
+      "wasm",
+      "wasm",
+      "wasm simd",
+    ]);
   });
 
   it("takes node:crypto and node:zlib in tier auto", async () => {
