@@ -10,6 +10,7 @@ describe("measureEngine()", () => {
       "blake3: javascript",
       "crc32: javascript",
       "zstd: javascript",
+      "lz4: javascript",
     ]);
     for (const { bytesPerSecond } of rows) expect(bytesPerSecond).toBeGreaterThan(1e5);
   });

@@ -31,6 +31,7 @@ describe("portableEngine()", () => {
     await engine.digest("sha256", new Uint8Array(0));
     await engine.crc32(new Uint8Array(0));
     await engine.zstdCompress(new Uint8Array(0));
+    await engine.lz4();
     expect(implementations(engine)).toEqual(Array(5).fill("javascript"));
   });
 
