@@ -5,6 +5,7 @@ import type { Extent } from "../bytes/extents.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
+import type { Spool } from "../bytes/spool.ts";
 import type { Engine } from "../primitives/engine.ts";
 import type { Container } from "./container.ts";
 import type { Finding } from "./finding.ts";
@@ -28,6 +29,8 @@ export interface OpenContext {
   readonly limits: LimitOverrides;
   /** Absent where siblings cannot be reached (a lone Blob): multi-file models then open as far as they can. */
   readonly resolver?: Resolver | undefined;
+  /** Takes what is too long to be checked in memory; absent where there is no disk, as in a browser. */
+  readonly spool?: Spool | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -35,6 +38,8 @@ export type VerifyLevel = "quick" | "control" | "full";
 
 export interface VerifyContext extends OpenContext {
   readonly level: VerifyLevel;
+  /** "remote" is for files that are not to be downloaded whole: what that leaves unchecked becomes a note. */
+  readonly reach?: "remote" | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
   /** Formats add what they counted: "tensors", "pages", "bytes". */
   readonly count: (what: string, by?: number) => void;

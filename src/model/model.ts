@@ -34,6 +34,8 @@ export interface Model {
   tensor(name: string): Tensor;
   /** Present where the format can carry digests that reads are checked against. */
   verificationOf?(tensor: Tensor): Verification;
+  /** Present where files are opened only when read: opens them all, so that offsets and sections are those of the files. */
+  openParts?(): Promise<void>;
   /** Closes the sources of all parts. */
   close(): Promise<void>;
 }

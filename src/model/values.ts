@@ -1,7 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { type Location, UnsupportedError } from "../base/errors.ts";
-import { halfValues } from "./blocks/half.ts";
-import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "./blocks/k-blocks.ts";
+import { halfValues } from "../primitives/quant/half.ts";
+import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "../primitives/quant/k-blocks.ts";
 import {
   type BlockDecoder,
   decodeQ4_0,
@@ -9,7 +9,7 @@ import {
   decodeQ5_0,
   decodeQ5_1,
   decodeQ8_0,
-} from "./blocks/legacy-blocks.ts";
+} from "../primitives/quant/legacy-blocks.ts";
 import { type BlockType, DTYPES, type DType } from "./dtype.ts";
 
 type Floats = Float32Array<ArrayBuffer>;

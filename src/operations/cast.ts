@@ -6,6 +6,7 @@ import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { dtypeFacts } from "../model/dtype.ts";
 import { Tensor } from "../model/tensor.ts";
 import { convertToFloat32, hasNumbers, itemOf } from "../model/values.ts";
+import { halfOfBits } from "../primitives/quant/half.ts";
 
 export type FloatTarget = "F32" | "F16" | "BF16";
 
@@ -108,7 +109,7 @@ export function encodeFloats(values: Float32Array<ArrayBuffer>, to: FloatTarget)
   const view = new DataView(bytes.buffer);
   if (to === "F32") for (let i = 0; i < bits.length; i++) view.setUint32(4 * i, bits[i] as number, true);
   else if (to === "BF16") for (let i = 0; i < bits.length; i++) view.setUint16(2 * i, toBrain(bits[i] as number), true);
-  else for (let i = 0; i < bits.length; i++) view.setUint16(2 * i, toHalf(bits[i] as number), true);
+  else for (let i = 0; i < bits.length; i++) view.setUint16(2 * i, halfOfBits(bits[i] as number), true);
   return bytes;
 }
 
@@ -116,23 +117,4 @@ export function encodeFloats(values: Float32Array<ArrayBuffer>, to: FloatTarget)
 function toBrain(bits: number): number {
   if ((bits & 0x7fff_ffff) > 0x7f80_0000) return (bits >>> 16) | 0x40;
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
-}
-
-/** IEEE 754 binary32 → binary16, subnormals and overflow to infinity included. */
-function toHalf(bits: number): number {
-  const sign = (bits >>> 16) & 0x8000;
-  const magnitude = bits & 0x7fff_ffff;
-  if (magnitude > 0x7f80_0000) return sign | 0x7e00; // NaN
-  if (magnitude >= 0x4780_0000) return sign | 0x7c00; // 65536 and above
-  if (magnitude < 0x3300_0000) return sign; // below half of the smallest subnormal, 2^-25
-  const exponent = magnitude >>> 23;
-  const mantissa = (magnitude & 0x7f_ffff) | 0x80_0000;
-  // Normal halves keep 10 of 23 mantissa bits; subnormal ones lose one more for each power below 2^-14.
-  const shift = exponent >= 113 ? 13 : 126 - exponent;
-  const kept = mantissa >>> shift;
-  const rest = mantissa & ((1 << shift) - 1);
-  const half = 1 << (shift - 1);
-  const rounded = kept + (rest > half || (rest === half && (kept & 1) === 1) ? 1 : 0);
-  // A carry out of the mantissa lands in the exponent, which is exactly what rounding up means.
-  return exponent >= 113 ? sign | (((exponent - 113) << 10) + rounded) : sign | rounded;
 }

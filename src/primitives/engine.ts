@@ -2,6 +2,7 @@ import type { Bytes } from "../base/bytes.ts";
 import type { Location } from "../base/errors.ts";
 
 import type { Lz4Codec } from "./compress/lz4.ts";
+import type { Quantizer } from "./quant/quantizer.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
 
@@ -101,6 +102,8 @@ export interface Engine {
   zstdCompress(bytes: Bytes, options?: ZstdCompressOptions): Promise<Bytes>;
   /** The content of the one zstd frame that `bytes` must be; anything before or behind it is a FormatError. */
   zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes>;
+  /** ggml's quantised blocks, on the calling thread. */
+  quantizer(): Promise<Quantizer>;
   /** The codec for raw LZ4 blocks, on the calling thread. */
   lz4(): Promise<Lz4Codec>;
   /** Ends workers; harmless where there are none. */

@@ -11,6 +11,7 @@ describe("measureEngine()", () => {
       "crc32: javascript",
       "zstd: javascript",
       "lz4: javascript",
+      "quantizer: javascript",
     ]);
     for (const { bytesPerSecond } of rows) expect(bytesPerSecond).toBeGreaterThan(1e5);
   });

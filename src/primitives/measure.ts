@@ -22,6 +22,7 @@ const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes)
   crc32: async (engine) => (bytes) => engine.crc32(bytes),
   zstd: probeZstd,
   lz4: probeLz4,
+  quantizer: probeQuantizer,
 };
 
 /** Runs every primitive for a moment on the calling thread. */
@@ -63,6 +64,14 @@ async function probeLz4(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   return (bytes) => {
     for (let at = 0; at < bytes.byteLength; at += raw.byteLength) codec.decode(block, raw, { source: "engine" });
   };
+}
+
+/** Q4_0, the type most weights are shared in, from blocks to floats; its rate counts the floats. */
+async function probeQuantizer(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const quantizer = await engine.quantizer();
+  const floats = new Float32Array(PIECE_BYTES / 4);
+  const blocks = new Uint8Array((floats.length / 32) * 18).fill(0x35);
+  return () => quantizer.decode("Q4_0", blocks, floats);
 }
 
 async function measure(probe: (bytes: Bytes) => unknown, milliseconds: number): Promise<number> {

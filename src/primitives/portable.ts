@@ -11,6 +11,7 @@ import { sha256 } from "./digest/sha256.ts";
 import { sha256Javascript } from "./digest/sha256-javascript.ts";
 import { loadSha256Wasm } from "./digest/sha256-wasm.ts";
 import type { Engine } from "./engine.ts";
+import { provesQuantizer, type Quantizer } from "./quant/quantizer.ts";
 import { type PrimitiveTable, tableEngine } from "./table-engine.ts";
 
 export interface PortableOptions {
@@ -45,6 +46,7 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), provesCrc32),
     zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], provesZstd),
     lz4: new Choice("lz4", candidates(undefined, LZ4), provesLz4),
+    quantizer: new Choice("quantizer", candidates(undefined, QUANTIZER), provesQuantizer),
   };
 }
 
@@ -73,6 +75,19 @@ const LZ4: readonly Candidate<Lz4Codec>[] = [
     tier: "javascript",
     implementation: "javascript",
     load: async () => (await import("./compress/lz4-javascript.ts")).lz4Javascript,
+  },
+];
+
+const QUANTIZER: readonly Candidate<Quantizer>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: async () => (await import("./quant/quantizer-wasm.ts")).loadQuantizerWasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./quant/quantizer-javascript.ts")).quantizerJavascript,
   },
 ];
 

@@ -16,6 +16,7 @@ import type {
   ZstdDecompressOptions,
 } from "./engine.ts";
 import { hashExtents } from "./extents.ts";
+import type { Quantizer } from "./quant/quantizer.ts";
 import { RangeHasher } from "./range.ts";
 
 /** One row for each primitive. A new primitive is a row here, a method of Engine and a row in `measure.ts`. */
@@ -25,6 +26,7 @@ export interface PrimitiveTable {
   readonly crc32: Choice<Crc32Function>;
   readonly zstd: Choice<ZstdCodec>;
   readonly lz4: Choice<Lz4Codec>;
+  readonly quantizer: Choice<Quantizer>;
 }
 
 /** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
@@ -81,6 +83,10 @@ class TableEngine implements Engine {
 
   async zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
     return decompressZstd(await this.#table.zstd.get(), bytes, options);
+  }
+
+  quantizer(): Promise<Quantizer> {
+    return this.#table.quantizer.get();
   }
 
   lz4(): Promise<Lz4Codec> {

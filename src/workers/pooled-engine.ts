@@ -14,6 +14,7 @@ import type {
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "../primitives/engine.ts";
+import type { Quantizer } from "../primitives/quant/quantizer.ts";
 import { packExtents } from "./jobs.ts";
 import type { WorkerPool } from "./pool.ts";
 
@@ -105,6 +106,10 @@ class PooledEngine implements Engine {
 
   zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
     return this.#base.zstdDecompress(bytes, options);
+  }
+
+  quantizer(): Promise<Quantizer> {
+    return this.#base.quantizer();
   }
 
   lz4(): Promise<Lz4Codec> {

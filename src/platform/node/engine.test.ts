@@ -45,6 +45,7 @@ describe("nodeEngine()", () => {
       "wasm",
       "wasm",
       "wasm simd",
+      "wasm simd",
     ]);
   });
 

@@ -58,10 +58,14 @@ async function loadBlake3(): Promise<DigestImplementation> {
   };
 }
 
-/** LZ4 has no native form: our kernel is as fast as the packaged ones. */
+/** Without a native form: our kernels are as fast as what is packaged, or nothing is. */
+const OWN_KERNELS: ReadonlySet<string> = new Set(["lz4", "quantizer"]);
+
 async function checkAllNative(rows: readonly Choice<unknown>[]): Promise<void> {
   await Promise.all(rows.map((row) => row.get()));
-  const missing = rows.filter((row) => row.tier !== "native" && row.primitive !== "lz4").map((row) => row.primitive);
+  const missing = rows
+    .filter((row) => row.tier !== "native" && !OWN_KERNELS.has(row.primitive))
+    .map((row) => row.primitive);
   if (missing.length === 0) return;
   const message = `Cannot use the native engine: native ${missing.join(", ")} must load and give the known answer`;
   throw new UnsupportedError(

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { decodeBase64 } from "../../base/base64.ts";
-import type { DType } from "../dtype.ts";
-import { convertToFloat32 } from "../values.ts";
+import { decodeBase64 } from "../base/base64.ts";
+import type { DType } from "./dtype.ts";
+import { convertToFloat32 } from "./values.ts";
 
 /**
  * Random blocks with finite scales, and the SHA-256 of what ggml's own reference functions decode them to (ggml 0.25.3,
