@@ -1,0 +1,111 @@
+import type { Bytes } from "../base/bytes.ts";
+import { alignUp } from "../base/integers.ts";
+import { checkRange } from "../bytes/extents.ts";
+import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import { byteLengthOf, dtypeFacts } from "../model/dtype.ts";
+import { Tensor } from "../model/tensor.ts";
+import { convertToFloat32, hasNumbers, itemOf } from "../model/values.ts";
+import { QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "../primitives/quant/quantizer.ts";
+import { ErrorMeter, type QuantError } from "./quantize-error.ts";
+
+/** Elements encoded at once: the bound on memory for a read of any length. */
+const PIECE_ELEMENTS = 1 << 18;
+
+/** Why a tensor is not quantised; undefined where it is. */
+export type KeptReason = "not floating point" | "fewer than two dimensions" | "rows are no multiple of 32";
+
+/**
+ * ggml quantises matrices of floats whose rows hold whole blocks. Norms and biases have one dimension, cost next to
+ * nothing and lose the most, so they stay as they are.
+ */
+export function keptReason(tensor: Tensor): KeptReason | undefined {
+  const facts = dtypeFacts(tensor.dtype);
+  if (facts.layout !== "plain" || facts.family !== "float" || !hasNumbers(tensor.dtype)) return "not floating point";
+  if (tensor.shape.length < 2) return "fewer than two dimensions";
+  return (tensor.shape.at(-1) ?? 0) % QUANT_ELEMENTS === 0 ? undefined : "rows are no multiple of 32";
+}
+
+export interface QuantizeOptions {
+  readonly quantizer: Quantizer;
+  /** Called once, when the last block of the tensor was encoded for the first time. */
+  readonly onError?: ((tensor: Tensor, error: QuantError) => void) | undefined;
+}
+
+/** The same tensor in blocks, encoded as it is read. `keptReason` must be undefined. */
+export function quantizeTensor(tensor: Tensor, type: QuantType, options: QuantizeOptions): Tensor {
+  const { name, shape, offset, file } = tensor;
+  const byteLength = byteLengthOf(type, shape, { source: file ?? name, path: name }) ?? 0;
+  const facts = { name, dtype: type, shape, byteLength, offset, storedByteLength: tensor.storedByteLength, file };
+  return new Tensor(facts, { source: () => new QuantizedSource(tensor, type, byteLength, options) });
+}
+
+/** Reads the elements that cover a range, encodes their blocks, hands out the range. */
+class QuantizedSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #tensor: Tensor;
+  readonly #type: QuantType;
+  readonly #inner: Source;
+  readonly #itemBytes: number;
+  readonly #options: QuantizeOptions;
+  readonly #meter: ErrorMeter | undefined;
+
+  constructor(tensor: Tensor, type: QuantType, byteLength: number, options: QuantizeOptions) {
+    this.#tensor = tensor;
+    this.#type = type;
+    this.#inner = tensor.source();
+    this.#itemBytes = itemOf(tensor.dtype)?.byteLength ?? 1;
+    this.#options = options;
+    this.#meter = options.onError === undefined ? undefined : new ErrorMeter(type, options.quantizer);
+    this.label = this.#inner.label;
+    this.byteLength = byteLength;
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const result = options.into ?? new Uint8Array(byteLength);
+    const blockBytes = QUANT_BYTES[this.#type];
+    const end = offset + byteLength;
+    for (let position = offset; position < end; ) {
+      const first = Math.floor(position / blockBytes);
+      const last = Math.min(Math.ceil(end / blockBytes), first + PIECE_ELEMENTS / QUANT_ELEMENTS);
+      const start = first * blockBytes;
+      // Whole blocks go straight to where they are wanted.
+      const fits = start >= offset && last * blockBytes <= end;
+      const room = fits
+        ? result.subarray(start - offset, last * blockBytes - offset)
+        : new Uint8Array((last - first) * blockBytes);
+      await this.#encode(first, last, room, options.signal);
+      if (!fits) result.set(room.subarray(position - start, Math.min(room.byteLength, end - start)), position - offset);
+      position = Math.min(end, last * blockBytes);
+    }
+    return result;
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = options.byteLength ?? this.byteLength - offset;
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const pieceBytes = (PIECE_ELEMENTS / QUANT_ELEMENTS) * QUANT_BYTES[this.#type];
+    // Pieces end where blocks do, so that no block is encoded twice.
+    for (let position = offset; position < offset + byteLength; ) {
+      const until = Math.min(offset + byteLength, alignUp(position + 1, pieceBytes));
+      yield await this.read(position, until - position, { signal: options.signal });
+      position = until;
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #encode(first: number, last: number, into: Bytes, signal: AbortSignal | undefined): Promise<void> {
+    const itemBytes = QUANT_ELEMENTS * this.#itemBytes;
+    const bytes = await this.#inner.read(first * itemBytes, (last - first) * itemBytes, { signal });
+    const tensor = this.#tensor;
+    const values = convertToFloat32(tensor.dtype, bytes, { source: this.label, path: tensor.name });
+    this.#options.quantizer.encode(this.#type, values, into);
+    this.#meter?.add(first, values, into);
+    const blockCount = this.byteLength / QUANT_BYTES[this.#type];
+    if (this.#meter?.isComplete(blockCount) === true) this.#options.onError?.(tensor, this.#meter.result());
+  }
+}
