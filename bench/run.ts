@@ -8,7 +8,11 @@ import { inspectGguf } from "./jobs/inspect-gguf.ts";
 import { inspectGgufHttp } from "./jobs/inspect-gguf-http.ts";
 import { openAero } from "./jobs/open-aero.ts";
 import { openSafetensors } from "./jobs/open-safetensors.ts";
+import { pull } from "./jobs/pull.ts";
+import { scattered } from "./jobs/scattered.ts";
 import { shardMerge } from "./jobs/shard-merge.ts";
+import { streamSet } from "./jobs/stream-set.ts";
+import { throttled } from "./jobs/throttled.ts";
 import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
 import { describeMachine, type Finished, renderFigures, renderTable, writeFigures } from "./report.ts";
@@ -29,6 +33,10 @@ const JOBS: readonly Job[] = [
   verifyAero,
   convertAero,
   openAero,
+  streamSet,
+  pull,
+  throttled,
+  scattered,
 ];
 const RUNS = 7;
 const QUICK_RUNS = 3;

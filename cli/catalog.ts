@@ -1,12 +1,21 @@
 import { BASE_ERRORS } from "../src/base/catalog.ts";
 import type { ErrorCatalog, ErrorEntry } from "../src/base/errors.ts";
 import { BYTES_ERRORS } from "../src/bytes/errors.ts";
+import { S3_ERRORS } from "../src/bytes/s3-catalog.ts";
 import { FOREIGN_ERRORS } from "../src/formats/foreign.ts";
 import { FORMATS } from "../src/formats/registry.ts";
 import { MODEL_ERRORS } from "../src/model/catalog.ts";
 import { OPEN_ERRORS } from "../src/open.ts";
 import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
+import { PULL_ERRORS } from "../src/operations/pull/errors.ts";
+import { SIGNATURE_ERRORS } from "../src/operations/signature-errors.ts";
+import { UPGRADE_ERRORS } from "../src/operations/upgrade.ts";
+import { CACHE_ERRORS } from "../src/platform/node/disk-cache.ts";
 import { TARGET_ERRORS } from "../src/platform/node/open-target.ts";
+import { PATCH_ERRORS } from "../src/platform/node/patch-file.ts";
+import { PUSH_ERRORS } from "../src/platform/node/push-files.ts";
+import { S3_SETTINGS_ERRORS } from "../src/platform/node/s3-settings.ts";
+import { SERVE_ERRORS } from "../src/platform/node/serve/errors.ts";
 import { PRIMITIVE_ERRORS } from "../src/primitives/errors.ts";
 import { STRUCT_ERRORS } from "../src/struct/errors.ts";
 import { JSON_ERRORS } from "../src/struct/json-errors.ts";
@@ -18,6 +27,7 @@ export function allErrors(): ReadonlyMap<string, ErrorEntry> {
   const catalogs: readonly ErrorCatalog[] = [
     BASE_ERRORS,
     BYTES_ERRORS,
+    S3_ERRORS,
     STRUCT_ERRORS,
     JSON_ERRORS,
     PRIMITIVE_ERRORS,
@@ -25,8 +35,16 @@ export function allErrors(): ReadonlyMap<string, ErrorEntry> {
     OPEN_ERRORS,
     FOREIGN_ERRORS,
     OPERATION_ERRORS,
+    PULL_ERRORS,
+    SIGNATURE_ERRORS,
+    UPGRADE_ERRORS,
+    PATCH_ERRORS,
     TARGET_ERRORS,
+    CACHE_ERRORS,
+    PUSH_ERRORS,
+    S3_SETTINGS_ERRORS,
     WORKER_ERRORS,
+    SERVE_ERRORS,
     CLI_ERRORS,
     ...FORMATS.map((format) => format.errors),
   ];

@@ -62,11 +62,6 @@ export const CLI_ERRORS = {
     why: "Files that were being written have been removed; nothing half-done is left.",
     fix: "Run the command again.",
   },
-  "source/offline": {
-    what: "A URL was named, but --offline forbids the network.",
-    why: "With --offline no request is ever made.",
-    fix: "Leave out --offline, or name a local file.",
-  },
   "usage/write-option": {
     what: "An option of convert makes no sense for the output format, or its value is not one.",
     why: "Options are never ignored silently: a file without the digests that were asked for would look checked.",

@@ -1,4 +1,5 @@
 import type { LimitOverrides } from "../src/base/limits.ts";
+import type { DiskCache } from "../src/platform/node/disk-cache.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Engine } from "../src/primitives/engine.ts";
 import type { GlobalFlags } from "./global-flags.ts";
@@ -41,6 +42,8 @@ export interface Context extends ContextOptions {
   engine(): Promise<Engine>;
   /** What --limits says. */
   limits(): Promise<LimitOverrides>;
+  /** The disk cache of remote files, made on first use; undefined where it is turned off. */
+  cache(): Promise<DiskCache | undefined>;
   /** Opens a TARGET; it is closed when the command ends. */
   open(target: string): Promise<OpenedTarget>;
   /** A long job, shown while it lasts. */
@@ -51,6 +54,8 @@ export interface Context extends ContextOptions {
   warn(text: string): void;
   /** The command's one result. */
   show(result: Result): Promise<void>;
+  /** Forgets what is cached of every remote TARGET: what was read of them is damaged. */
+  distrust(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -71,6 +76,7 @@ class CommandContext implements Context {
   readonly #opened: OpenedTarget[] = [];
   #engine: Promise<Engine> | undefined;
   #limits: Promise<LimitOverrides> | undefined;
+  #cache: Promise<DiskCache | undefined> | undefined;
   #progress: Progress | undefined;
 
   constructor(options: ContextOptions) {
@@ -102,6 +108,23 @@ class CommandContext implements Context {
   limits(): Promise<LimitOverrides> {
     this.#limits ??= readLimits(this.flags.limits);
     return this.#limits;
+  }
+
+  cache(): Promise<DiskCache | undefined> {
+    this.#cache ??= this.#makeCache();
+    return this.#cache;
+  }
+
+  async #makeCache(): Promise<DiskCache | undefined> {
+    const [{ DiskCache }, { cacheFolder }, { cacheLimit }] = await Promise.all([
+      import("../src/platform/node/disk-cache.ts"),
+      import("../src/platform/node/disk-cache-folder.ts"),
+      import("./cache-limit.ts"),
+    ]);
+    const maxBytes = cacheLimit(this.env);
+    if (maxBytes === 0) return undefined;
+    const onProblem = (message: string): void => this.note(`tare: note: ${message}; nothing more is kept`);
+    return new DiskCache({ folder: cacheFolder(this.env), maxBytes, onProblem });
   }
 
   async open(target: string): Promise<OpenedTarget> {
@@ -145,9 +168,15 @@ class CommandContext implements Context {
     await sink.commit();
   }
 
+  async distrust(): Promise<void> {
+    for (const opened of this.#opened) await opened.distrust();
+  }
+
   async close(): Promise<void> {
     this.#progress?.end();
     for (const opened of this.#opened) await opened.close();
+    const cache = await this.#cache?.catch(() => undefined);
+    await cache?.close();
     const engine = await this.#engine?.catch(() => undefined);
     await engine?.close();
   }

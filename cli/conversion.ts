@@ -1,11 +1,15 @@
-import { dirname, join } from "node:path";
+import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import { printable } from "../src/base/text.ts";
+import { isS3Url } from "../src/bytes/s3-address.ts";
+import type { Output } from "../src/bytes/sink.ts";
 import { FORMATS } from "../src/formats/registry.ts";
 import type { Format, Opened, WriteOptions } from "../src/model/format.ts";
+import { checkWritten } from "../src/operations/check-written.ts";
 import { type Conversion, type ConversionOptions, planConversion, writeConversion } from "../src/operations/convert.ts";
 import type { Context } from "./context.ts";
-import { checkAbsent, openOutputPath } from "./output-target.ts";
+import { checkAbsent, openOutputPath, pathIn } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
 import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
 
@@ -15,6 +19,12 @@ export interface ConversionJob {
   /** The path the user named, or for sets the one their names derive from; "-" for standard output. */
   readonly path: string;
   readonly options: Omit<ConversionOptions, "formats">;
+  /** What the command has to say about the tensors, asked for once they are written. */
+  readonly details?: (() => { readonly json: object; readonly text: string }) | undefined;
+  /** Read everything back before it gets its name. */
+  readonly verify?: "verify" | undefined;
+  /** What is done with the written files, before they are reported: signing. Gets the path by which they are opened. */
+  readonly finish?: ((path: string) => Promise<void>) | undefined;
 }
 
 /** Plans, checks that nothing is in the way, writes, and reports: what convert, shard and merge share. */
@@ -24,12 +34,26 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
   const conversion = planConversion(job.opened, job.target, { ...job.options, formats: FORMATS });
   const { files, notes, losses } = conversion.plan;
   if (toPipe && files.length > 1) throw setToPipe(files.length);
-  const paths = files.map((file) => join(dirname(job.path), file.name));
-  if (!toPipe) for (const path of paths) await checkAbsent(context, path);
+  const paths = files.map((file) => pathIn(dirname(job.path), file.name));
+  const resumes = new Set(conversion.plan.resumes);
+  for (const [i, path] of paths.entries()) {
+    if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path);
+  }
   for (const note of notes) context.note(`note: ${note}`);
+  if (isDecrypting(job)) context.note("note: the input is encrypted, and what is written is not");
   for (const { name, reason } of losses) context.warn(`tare: warning: "${printable(name)}": ${reason}`);
-  if (context.flags["dry-run"] !== true) await write(context, conversion, job);
-  if (!toPipe) await report(context, conversion, paths);
+  if (context.flags["dry-run"] !== true) {
+    await write(context, conversion, job);
+    await job.finish?.(pathIn(dirname(job.path), conversion.plan.primary));
+  }
+  if (!toPipe) await report(context, conversion, { paths, details: job.details, finish: job.finish });
+}
+
+/** Formats that encrypt say so in their facts. */
+function isDecrypting({ opened, options }: ConversionJob): boolean {
+  const { container } = opened;
+  if (container.kind !== "model" || options.encrypt !== undefined) return false;
+  return container.facts.some(([name]) => name === "encryption");
 }
 
 function setToPipe(count: number): UsageError {
@@ -37,28 +61,70 @@ function setToPipe(count: number): UsageError {
   return new UsageError("usage/arguments", message, { source: "command line" });
 }
 
-async function write(context: Context, conversion: Conversion, { path, options }: ConversionJob): Promise<void> {
-  const progress = context.progress({ label: "writing", total: conversion.dataBytes });
+async function write(
+  context: Context,
+  conversion: Conversion,
+  { path, options, verify }: ConversionJob,
+): Promise<void> {
+  const total = conversion.dataBytes;
+  let progress = context.progress({ label: "writing", total });
   const onProgress = (byteLength: number): void => progress.add(byteLength);
-  const output = path === "-" ? stdoutOutput(context.terminal, options.name) : await openOutputPath(context, path);
-  await writeConversion(conversion, output, { engine: await context.engine(), signal: context.signal, onProgress });
+  let isVerifying = false;
+  const onVerified = (byteLength: number): void => {
+    if (!isVerifying) {
+      progress.end();
+      // How much is read again depends on which digests the format carries.
+      progress = context.progress({ label: "verifying" });
+      isVerifying = true;
+    }
+    progress.add(byteLength);
+  };
+  const output =
+    path === "-" ? stdoutOutput(context.terminal, options.name) : await openOutput(context, conversion, path);
+  const [engine, { signal }] = [await context.engine(), context];
+  const payloads = verify === undefined ? undefined : { onProgress: onVerified };
+  // An upload can be read only once it is complete: it is checked then, as thoroughly as a file is before.
+  const isUpload = isS3Url(path);
+  await writeConversion(conversion, output, { engine, signal, onProgress, verify: isUpload ? undefined : payloads });
+  if (isUpload) {
+    const { writtenObjects } = await import("./s3-output.ts");
+    const { password } = conversion;
+    await checkWritten(conversion, await writtenObjects(context, path), { engine, signal, payloads, password });
+  }
   progress.end();
 }
 
-async function report(context: Context, conversion: Conversion, paths: readonly string[]): Promise<void> {
+/** A set that goes on with an earlier run takes digests of its files before they have their names. */
+async function openOutput(context: Context, { plan }: Conversion, path: string): Promise<Output> {
+  if (!isS3Url(path) || plan.resumes === undefined) return openOutputPath(context, path);
+  return (await import("./s3-output.ts")).openStagedS3Output(context, path);
+}
+
+interface Written extends Pick<ConversionJob, "details" | "finish"> {
+  readonly paths: readonly string[];
+}
+
+async function report(context: Context, conversion: Conversion, { paths, details, finish }: Written): Promise<void> {
   const { format, plan, tensorCount } = conversion;
   const dryRun = context.flags["dry-run"] === true;
-  const files = plan.files.map(({ byteLength }, i) => ({ path: paths[i], byteLength }));
+  const planned = plan.files.map(({ byteLength }, i) => ({ path: paths[i] ?? "", byteLength }));
+  // A signature inside makes a file longer than it was planned.
+  const files = finish === undefined || dryRun ? planned : await Promise.all(planned.map(measured));
   const byteLength = files.reduce((sum, file) => sum + file.byteLength, 0);
   const { notes, losses } = plan;
   await context.show({
-    json: () => ({ format: format.id, dryRun, files, byteLength, tensorCount, notes, losses }),
+    json: () => ({ format: format.id, dryRun, files, byteLength, tensorCount, notes, losses, ...details?.().json }),
     text: () => {
+      const said = details === undefined ? "" : `${details().text}\n`;
       const last = paths.at(-1) ?? "";
       const where = paths.length === 1 ? last : `${plural(paths.length, "file")} in ${dirname(last)}`;
-      return `${dryRun ? "would write" : "wrote"} ${where}: ${format.name}, ${plural(tensorCount, "tensor")}, ${formatSize(byteLength)}`;
+      return `${said}${dryRun ? "would write" : "wrote"} ${where}: ${format.name}, ${plural(tensorCount, "tensor")}, ${formatSize(byteLength)}`;
     },
   });
+}
+
+async function measured({ path }: { readonly path: string }): Promise<{ path: string; byteLength: number }> {
+  return { path, byteLength: (await stat(path)).size };
 }
 
 /** `--allow-lossy` as the writers take it. */

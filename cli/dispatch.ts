@@ -2,7 +2,7 @@ import { UsageError } from "../src/base/errors.ts";
 import type { Alias, Command } from "./command.ts";
 import { commandNames, findCommand } from "./commands/registry.ts";
 import { type Context, type ContextOptions, createContext } from "./context.ts";
-import { EXIT, type ExitCode } from "./exit-codes.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "./exit-codes.ts";
 import { parseFlags } from "./flags.ts";
 import { GLOBAL_FLAGS, type GlobalFlags } from "./global-flags.ts";
 import { nearest } from "./nearest.ts";
@@ -50,12 +50,24 @@ export async function dispatch(argv: readonly string[], world: World): Promise<E
 }
 
 async function runCommand(command: Command, context: Context, positionals: readonly string[]): Promise<ExitCode> {
+  let damaged = false;
   try {
     if (context.reportPath !== undefined) await checkAbsent(context, context.reportPath);
-    return await command.run(context, { flags: context.flags as never, positionals });
+    const code = await command.run(context, { flags: context.flags as never, positionals });
+    damaged = isDamage(code);
+    return code;
+  } catch (error) {
+    damaged = isDamage(exitCodeOf(error));
+    throw error;
   } finally {
     await context.close();
+    // Bytes that cannot be right may be so only in the cache: the next run asks the server.
+    if (damaged) await context.distrust();
   }
+}
+
+function isDamage(code: ExitCode): boolean {
+  return code === EXIT.format || code === EXIT.integrity;
 }
 
 interface Typed {

@@ -13,6 +13,7 @@ describe("exitCodeOf()", () => {
     [new SourceError("source/not-found", "m", at), 9],
     [new UsageError("usage/tensor-not-found", "m", at), 9],
     [new UsageError("usage/entry-not-found", "m", at), 9],
+    [new UsageError("usage/password.wrong", "m", at), 11],
     [new UsageError("usage/exists", "m", at), 2],
     [new DOMException("This operation was aborted", "AbortError"), 130],
     [new TypeError("boom"), 1],
@@ -28,6 +29,8 @@ describe("exitCodeOfFindings()", () => {
   it("is the class of the gravest error", () => {
     expect(exitCodeOfFindings([finding("integrity/x"), finding("format/y")])).toBe(4);
     expect(exitCodeOfFindings([finding("unsupported/x"), finding("integrity/x")])).toBe(5);
+    expect(exitCodeOfFindings([finding("integrity/signature.missing"), finding("integrity/x")])).toBe(5);
+    expect(exitCodeOfFindings([finding("integrity/signature.untrusted"), finding("source/io")])).toBe(12);
   });
 
   it("is 0 for warnings and notes", () => {

@@ -12,6 +12,9 @@ export const EXIT = {
   limit: 7,
   source: 8,
   notFound: 9,
+  locked: 10,
+  password: 11,
+  signature: 12,
   lossy: 13,
   interrupted: 130,
 } as const;
@@ -24,6 +27,12 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   "source/no-model": EXIT.notFound,
   "usage/tensor-not-found": EXIT.notFound,
   "usage/entry-not-found": EXIT.notFound,
+  "source/pull.locked": EXIT.locked,
+  "usage/password.missing": EXIT.password,
+  "usage/password.wrong": EXIT.password,
+  "integrity/signature.invalid": EXIT.signature,
+  "integrity/signature.missing": EXIT.signature,
+  "integrity/signature.untrusted": EXIT.signature,
   "unsupported/lossy": EXIT.lossy,
   "usage/interrupted": EXIT.interrupted,
 };
@@ -56,10 +65,12 @@ export function isInterruption(error: unknown): boolean {
   return error instanceof Error && error.name === "AbortError";
 }
 
-/** Gravest first: bytes that break the format, then damage, then what merely is not handled. */
+/** Gravest first: bytes that break the format, then damage, then doubtful signatures, then what is not handled. */
 const GRAVITY: readonly ExitCode[] = [
   EXIT.format,
   EXIT.integrity,
+  EXIT.signature,
+  EXIT.password,
   EXIT.notFound,
   EXIT.source,
   EXIT.limit,

@@ -69,6 +69,8 @@ async function main(argv: readonly string[]): Promise<void> {
       signal: interruption.signal,
       onExit: (callback) => exitCallbacks.add(callback),
     });
+    // A server ends well when it is told to; the exit code still says by what.
+    if (interruption.signal.aborted) exitCode = Number(process.exitCode);
   } catch (thrown) {
     // What fails after Ctrl-C fails because of it, whatever it says.
     const error = interruption.signal.aborted ? interruption.signal.reason : thrown;

@@ -1,4 +1,3 @@
-import { SourceError } from "../src/base/errors.ts";
 import type { HttpSettings, OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Context } from "./context.ts";
 import { collectHeaders } from "./http-headers.ts";
@@ -7,23 +6,28 @@ import { collectHeaders } from "./http-headers.ts";
 export async function openForCommand(context: Context, target: string): Promise<OpenedTarget> {
   const { flags, signal } = context;
   const isUrl = /^https?:\/\//i.test(target);
-  if (isUrl && flags.offline === true) {
-    throw new SourceError("source/offline", "Cannot open a URL: --offline forbids the network", {
-      source: "command line",
-    });
-  }
   // Loading code takes longer than running it: both at once.
-  const [engine, { openTarget }] = await Promise.all([context.engine(), import("../src/platform/node/open-target.ts")]);
+  const [engine, { openTarget }, cache] = await Promise.all([
+    context.engine(),
+    import("../src/platform/node/open-target.ts"),
+    isUrl || /^s3:/i.test(target) || (flags["allow-origin"]?.length ?? 0) > 0 ? context.cache() : undefined,
+  ]);
+  const http: HttpSettings = {
+    headers: isUrl ? await collectHeaders(context, target) : undefined,
+    timeoutMs: flags.timeout,
+    retries: flags.retries,
+    connections: flags.concurrency,
+    store: cache,
+    network: flags.offline === true ? "offline" : undefined,
+    allowOrigins: flags["allow-origin"],
+  };
   return openTarget(target, {
     engine,
     limits: await context.limits(),
     signal,
-    http: isUrl ? await httpSettings(context, target) : undefined,
+    http,
     maxBufferBytes: flags.memory,
+    password: async (label) => (await import("./password.ts")).readPassword(context, label, "open"),
+    spoolFolder: cache?.folder,
   });
-}
-
-async function httpSettings(context: Context, url: string): Promise<HttpSettings> {
-  const { timeout, retries, concurrency } = context.flags;
-  return { headers: await collectHeaders(context, url), timeoutMs: timeout, retries, connections: concurrency };
 }

@@ -9,7 +9,7 @@ export function outputBaseName(label: string, format: Format): string {
       .filter((part) => part !== "")
       .at(-1) ?? "";
   const stem = last
-    .replace(/\.index\.json$/i, "")
+    .replace(/\.(index|aeroset)\.json$/i, "")
     .replace(/\.[A-Za-z][A-Za-z0-9]{1,15}$/, "")
     .replace(/-\d{5}-of-\d{5}$/, "");
   // A label such as "standard input" or "-" names no file.

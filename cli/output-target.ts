@@ -1,6 +1,7 @@
 import { lstat } from "node:fs/promises";
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
+import { isS3Url } from "../src/bytes/s3-address.ts";
 import type { Output, Sink } from "../src/bytes/sink.ts";
 import type { Overwrite } from "../src/platform/node/file-sink.ts";
 import type { Context } from "./context.ts";
@@ -13,6 +14,7 @@ export function overwriteOf(context: Context): Overwrite {
 /** Refuses a path that is taken, before any work is done for it. Sinks check again when they commit. */
 export async function checkAbsent(context: Context, path: string): Promise<void> {
   if (context.flags.force === true) return;
+  if (isS3Url(path)) return (await import("./s3-output.ts")).checkS3Absent(context, path);
   const existing = await lstat(path).catch(() => undefined);
   if (existing === undefined) return;
   throw new UsageError(
@@ -52,6 +54,12 @@ export async function openOutputFolder(context: Context, directory: string, name
 }
 
 /** One path that the user named; a set puts its other files beside it. */
-export function openOutputPath(context: Context, path: string): Promise<Output> {
+export async function openOutputPath(context: Context, path: string): Promise<Output> {
+  if (isS3Url(path)) return (await import("./s3-output.ts")).openS3Output(context, path);
   return openOutputFolder(context, dirname(path), basename(path));
+}
+
+/** The path of a file in a folder, on disk or below a prefix of an object store. */
+export function pathIn(folder: string, name: string): string {
+  return isS3Url(folder) ? `${folder.replace(/\/$/, "")}/${name}` : join(folder, name);
 }

@@ -40,6 +40,9 @@ const FLAG_OF: Readonly<Record<FormatOption, string>> = {
   pageHashes: "--page-hashes",
   tensorHashes: "--tensor-hashes",
   controlHash: "--control-hash",
+  compress: "--compress",
+  layout: "--layout",
+  encrypt: "--encrypt",
 };
 
 /** An option that the output format has no use for is refused, so that nobody relies on what is not there. */
@@ -53,6 +56,9 @@ export function checkOptions(target: Format, options: WriteOptions): void {
     pageHashes: options.hashes?.pageBytes,
     tensorHashes: options.hashes?.tensors,
     controlHash: options.hashes?.control,
+    compress: options.compress,
+    layout: options.layout,
+    encrypt: options.encrypt,
   };
   for (const [option, value] of Object.entries(asked) as [FormatOption, unknown][]) {
     if (value === undefined || target.writeOptions?.includes(option) === true) continue;

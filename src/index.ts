@@ -19,11 +19,31 @@ export type { LimitOverrides } from "./base/limits.ts";
 export { blobSource } from "./bytes/blob.ts";
 export { withCache } from "./bytes/cached.ts";
 export { withCoalescing } from "./bytes/coalesced.ts";
+export { type HedgeOptions, withHedging } from "./bytes/hedged.ts";
+export { Pace } from "./bytes/hedged-pace.ts";
 export { type HttpOptions, type HttpTransport, httpResolver, openHttp } from "./bytes/http.ts";
 export { memorySource } from "./bytes/memory.ts";
 export { memoryOutput, memorySink } from "./bytes/memory-sink.ts";
+export { memoryStore } from "./bytes/memory-store.ts";
+export { type ParallelOptions, withParallelStreams } from "./bytes/parallel-stream.ts";
+export type { RangeStore } from "./bytes/range-store.ts";
 export type { Resolver } from "./bytes/resolver.ts";
 export { withRetries } from "./bytes/retried.ts";
+export {
+  fetchS3Client,
+  openS3,
+  parseS3Address,
+  type S3Address,
+  S3Client,
+  type S3ClientOptions,
+  type S3Endpoint,
+  type S3Settings,
+  type S3SinkOptions,
+  s3Output,
+  s3Resolver,
+  s3Sink,
+} from "./bytes/s3.ts";
+export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./bytes/sigv4.ts";
 export type { Output, Sink } from "./bytes/sink.ts";
 export { sliceSource } from "./bytes/slice.ts";
 export type { ReadOptions, Source, StreamOptions } from "./bytes/source.ts";
@@ -45,8 +65,10 @@ export { type DiffOptions, type DiffReport, diff } from "./operations/diff.ts";
 export { type Inspection, inspect, metadataToJson } from "./operations/inspect.ts";
 export { type LayoutRow, mapLayout } from "./operations/map.ts";
 export { encodeNpyHeader } from "./operations/npy.ts";
+export { type PrefetchOptions, prefetch } from "./operations/prefetch.ts";
 export { matchGlob } from "./operations/select.ts";
 export { type StatisticsOptions, statistics, type TensorStatistics } from "./operations/stats.ts";
+export { type StreamTensorsOptions, streamTensors, type TensorPiece } from "./operations/stream-tensors.ts";
 export { type Report, type TensorDigest, type VerifyOptions, verify } from "./operations/verify.ts";
 export type { DigestAlgorithm, Engine, Hasher } from "./primitives/engine.ts";
 export { portableEngine } from "./primitives/portable.ts";

@@ -2,9 +2,11 @@ import type { Bytes } from "./base/bytes.ts";
 import { UsageError } from "./base/errors.ts";
 import { blobSource } from "./bytes/blob.ts";
 import { type HttpOptions, httpResolver, openHttp } from "./bytes/http.ts";
+import { parseOrigin } from "./bytes/http-origin.ts";
 import { memorySource } from "./bytes/memory.ts";
-import type { Resolver } from "./bytes/resolver.ts";
+import type { ResolveOptions, Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
+import { openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Model } from "./model/model.ts";
 import { type OpenOptions, openSource, requireModel } from "./open.ts";
@@ -13,7 +15,12 @@ import { type OpenOptions, openSource, requireModel } from "./open.ts";
 export type Input = string | URL | Blob | ArrayBuffer | Bytes | Source;
 
 export interface OpenInputOptions extends OpenOptions {
-  readonly http?: Omit<HttpOptions, "signal"> | undefined;
+  readonly http?: OpenHttpOptions | undefined;
+}
+
+export interface OpenHttpOptions extends Omit<HttpOptions, "signal" | "pinned"> {
+  /** Servers, by URL, that files may refer to beside their own. */
+  readonly allowOrigins?: readonly string[] | undefined;
 }
 
 /** Opens a model or an archive; only its control region is read. Close the result when done. */
@@ -49,8 +56,16 @@ async function sourceOf(
         { hint: 'Paths open with: import { open } from "tare/node"' },
       );
     }
-    const address = (href: string): Promise<Source> => openHttp(href, { ...options.http, signal: options.signal });
-    return { source: await address(url), resolver: httpResolver(url, address) };
+    const { allowOrigins = [], headers, ...http } = options.http ?? {};
+    const { origin } = new URL(url);
+    const address = (href: string, { pinned }: ResolveOptions = {}): Promise<Source> => {
+      // What may be a credential stays with the server that it was meant for.
+      const own = new URL(href).origin === origin ? headers : undefined;
+      const headBytes = openingBytesFor(new URL(href).pathname);
+      return openHttp(href, { headBytes, ...http, headers: own, pinned, signal: options.signal });
+    };
+    const allowedOrigins = new Set(allowOrigins.map(parseOrigin));
+    return { source: await address(url), resolver: httpResolver(url, address, { allowedOrigins }) };
   }
   if (input instanceof Blob) return { source: blobSource(input) };
   if (input instanceof ArrayBuffer) return { source: memorySource(new Uint8Array(input)) };

@@ -1,27 +1,28 @@
-import { type Bytes, EMPTY_BYTES } from "./base/bytes.ts";
 import { type ErrorCatalog, FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
 import { encodeHex } from "./base/hex.ts";
 import type { LimitOverrides } from "./base/limits.ts";
 import { withHead } from "./bytes/headed.ts";
 import type { Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
+import type { Spool } from "./bytes/spool.ts";
 import { recogniseForeign } from "./formats/foreign.ts";
-import { FORMATS } from "./formats/registry.ts";
+import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Finding } from "./model/finding.ts";
-import type { Format, Head, OpenContext, Opened } from "./model/format.ts";
+import type { Format, Head, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
 import { portableEngine } from "./primitives/portable.ts";
-
-/** The opening read: enough for the whole control region of most files, small enough to cost one round trip. */
-export const OPENING_BYTES = 256 << 10;
 
 export interface OpenOptions {
   readonly engine?: Engine | undefined;
   readonly limits?: LimitOverrides | undefined;
   /** Reaches the other files of a multi-file model; without it a single file opens alone. */
   readonly resolver?: Resolver | undefined;
+  /** Takes what is too long to be checked in memory: see OpenContext. */
+  readonly spool?: Spool | undefined;
+  /** Asked when encrypted bytes are read for the first time. */
+  readonly password?: PasswordSource | undefined;
   readonly signal?: AbortSignal | undefined;
   /** File name without folder; taken from the resolver or the label where absent. */
   readonly name?: string | undefined;
@@ -42,17 +43,17 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
       },
     );
   }
-  const bytes = await readHead(source, options.signal);
-  const head: Head = {
-    bytes,
-    byteLength: source.byteLength,
-    name: options.name ?? options.resolver?.name ?? baseName(source.label),
-  };
+  const name = options.name ?? options.resolver?.name ?? baseName(source.label);
+  const byteLength = Math.min(openingBytesFor(name), source.byteLength);
+  const bytes = await source.read(0, byteLength, { signal: options.signal });
+  const head: Head = { bytes, byteLength: source.byteLength, name };
   const format = chooseFormat(head, options.formats ?? FORMATS, source.label);
   const context: OpenContext = {
     engine: options.engine ?? portableEngine(),
     limits: options.limits ?? {},
     resolver: options.resolver,
+    spool: options.spool,
+    password: options.password,
     signal: options.signal,
   };
   const container = await format.open(withHead(source, bytes), context);
@@ -71,11 +72,6 @@ export function requireModel(container: Container): Model {
       hint: "Name a file inside it: ARCHIVE::path/to/model",
     },
   );
-}
-
-async function readHead(source: Source, signal: AbortSignal | undefined): Promise<Bytes> {
-  const byteLength = Math.min(OPENING_BYTES, source.byteLength);
-  return byteLength === 0 ? EMPTY_BYTES : source.read(0, byteLength, { signal });
 }
 
 /** Content decides; the extension only lets a damaged file be refused by the reader it was meant for. */

@@ -30,7 +30,7 @@ if (existsSync(`${root}cli/main.ts`)) {
     target: "node20",
     minify: true,
     keepNames: true, // stack traces of a bug report stay readable
-    external: ["@napi-rs/blake-hash", "@cloudpss/zstd"],
+    external: ["@napi-rs/blake-hash", "@cloudpss/zstd", "@node-rs/argon2"],
     banner: {
       js: "#!/usr/bin/env node\nimport { createRequire as __cr } from 'node:module'; const require = __cr(import.meta.url);",
     },

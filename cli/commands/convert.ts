@@ -1,13 +1,18 @@
 import { stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename } from "node:path";
+import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
+import { isS3Url } from "../../src/bytes/s3-address.ts";
 import { FORMATS, formatById, formatForName } from "../../src/formats/registry.ts";
-import type { Format } from "../../src/model/format.ts";
+import type { Format, WriteOptions } from "../../src/model/format.ts";
+import { unreadableError } from "../../src/operations/check-written.ts";
 import { defineCommand } from "../command.ts";
+import type { Context } from "../context.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
-import { checkAbsent } from "../output-target.ts";
+import { checkAbsent, pathIn } from "../output-target.ts";
+import { readOverlay } from "../overlay-file.ts";
 import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
 import { checkOptions, writeExtras } from "../write-options.ts";
 
@@ -37,6 +42,21 @@ export const convertCommand = defineCommand({
       max: 1 << 20,
       summary: "align tensor data to N bytes, where the format lets one choose",
     },
+    layout: {
+      kind: "choice",
+      choices: ["spec", "aprender"],
+      summary: "layout of an APR file: the specification's, or the one that aprender reads",
+    },
+    compress: {
+      kind: "choice",
+      choices: ["lz4", "none"],
+      summary: "compress tensor data, where the format can (APR)",
+    },
+    metadata: {
+      kind: "path",
+      value: "FILE",
+      summary: "lay a JSON object over the metadata: config.json becomes the architecture",
+    },
     "page-hashes": {
       kind: "optional-size",
       value: "SIZE",
@@ -46,11 +66,16 @@ export const convertCommand = defineCommand({
     "tensor-hashes": { kind: "switch", summary: "put a digest of every tensor into the file" },
     "control-hash": { kind: "switch", summary: "put a digest of header and tables into the file" },
     uuid: { kind: "text", value: "HEX", summary: "identity of the file, 32 hex digits; random where not given" },
+    encrypt: { kind: "switch", summary: "encrypt tensor data with a password (APR)" },
+    sign: { kind: "path", value: "KEY", summary: "sign what is written with this private key, as tare sign" },
+    verify: { kind: "switch", summary: "read everything back and compare it before the file gets its name" },
     "allow-lossy": { kind: "switch", summary: "go on although something cannot be carried" },
   },
   details: [
     "Streams: memory does not grow with the model. What the output format has no place for travels in one metadata entry, tare.origin, so converting back gives the same bytes. What cannot be carried at all stops the conversion (exit 13) unless --allow-lossy.",
+    "What is written is opened again before it gets its name. --verify also reads the tensors back: digests that the format carries are all compared, and where it carries none (SafeTensors, GGUF) every tensor is compared with its source.",
     "OUT may be - for standard output, or a directory, which needs --to.",
+    "OUT may be s3://bucket/key: the object appears when it is complete, and is then opened to be checked.",
     "A GGUF made from SafeTensors holds tensors and metadata, but no tokenizer and no hyper-parameters: llama.cpp will not run it.",
   ],
   examples: [
@@ -71,12 +96,13 @@ export const convertCommand = defineCommand({
         },
       );
     }
+    if (out === "-" && flags.verify === true) throw unreadableError("standard output");
     const isFolder = out.endsWith("/") || (await isDirectory(out));
     const target = chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
     if (!isFolder && out !== "-" && flags["max-shard-size"] === undefined) await checkAbsent(context, out);
     const opened = await context.open(input);
     const named = outputBaseName(opened.label, target);
-    const path = isFolder ? join(out, named) : out;
+    const path = isFolder ? pathIn(out, target.folderName ?? named) : out;
     const options = {
       name: out === "-" ? named : basename(path),
       include: flags.include,
@@ -86,14 +112,48 @@ export const convertCommand = defineCommand({
       maxPartShards: flags["max-part-shards"],
       baseUrl: flags["base-url"],
       align: flags.align,
+      compress: flags.compress,
+      overlay: flags.metadata === undefined ? undefined : await readOverlay(flags.metadata),
+      layout: flags.layout,
       ...writeExtras(flags),
+      ...encryption(context, flags.encrypt),
       ...allowLossy(flags["allow-lossy"]),
     };
     checkOptions(target, options);
-    await runConversion(context, { opened, target, path, options });
+    const seed = await signingKey(flags.sign, path);
+    await runConversion(context, {
+      opened,
+      target,
+      path,
+      options,
+      verify: flags.verify === true ? "verify" : undefined,
+      finish: seed === undefined ? undefined : (written) => signWritten(context, written, seed),
+    });
     return EXIT.success;
   },
 });
+
+/** Read before anything is written, so that a wrong path costs nothing. */
+async function signingKey(keyPath: string | undefined, path: string): Promise<Bytes | undefined> {
+  if (keyPath === undefined) return undefined;
+  if (path !== "-" && !isS3Url(path)) return (await import("../key-file.ts")).readPrivateKey(keyPath);
+  const message = `Cannot sign what is written to ${path === "-" ? "standard output" : path}: must be a file on disk`;
+  throw new UsageError("usage/arguments", message, { source: "command line" });
+}
+
+async function signWritten(context: Context, path: string, seed: Bytes): Promise<void> {
+  const { signOpened } = await import("../sign-file.ts");
+  await signOpened(context, await context.open(path), { seed });
+  seed.fill(0);
+}
+
+/** The password is asked for when writing begins, not before it is clear that there is something to write. */
+function encryption(context: Context, flag: true | undefined): Pick<WriteOptions, "encrypt"> {
+  if (flag === undefined) return {};
+  return {
+    encrypt: { password: async (label) => (await import("../password.ts")).readPassword(context, label, "new") },
+  };
+}
 
 function chooseFormat(to: string | undefined, path: string | undefined): Format {
   const known = FORMATS.filter((format) => format.plan !== undefined);

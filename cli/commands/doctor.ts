@@ -1,6 +1,6 @@
-import { availableParallelism, cpus, homedir, totalmem } from "node:os";
-import { join } from "node:path";
+import { availableParallelism, cpus, totalmem } from "node:os";
 import { FORMATS } from "../../src/formats/registry.ts";
+import { cacheFolder } from "../../src/platform/node/disk-cache-folder.ts";
 import { measureEngine } from "../../src/primitives/measure.ts";
 import { defineCommand } from "../command.ts";
 import type { Context, Environment } from "../context.ts";
@@ -65,7 +65,7 @@ async function examine(context: Context): Promise<DoctorReport> {
     cpu: cpus()[0]?.model.trim() ?? "unknown",
     cores: availableParallelism(),
     memoryBytes: totalmem(),
-    cache: cachePath(context.env),
+    cache: cacheFolder(context.env),
     proxies: seenProxies(context.env),
     engine: {
       name: engine.name,
@@ -79,14 +79,6 @@ async function examine(context: Context): Promise<DoctorReport> {
       write: write !== undefined,
     })),
   };
-}
-
-/** $TARE_CACHE, else tare below the user's cache directory. */
-export function cachePath(env: Environment): string {
-  if (env["TARE_CACHE"]) return env["TARE_CACHE"];
-  if (env["XDG_CACHE_HOME"]) return join(env["XDG_CACHE_HOME"], "tare");
-  if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");
-  return join(homedir(), ".cache", "tare");
 }
 
 /** The proxies that requests would use, without user names and passwords. */

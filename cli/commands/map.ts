@@ -20,6 +20,7 @@ export const mapCommand = defineCommand({
     const [target = ""] = positionals;
     const opened = await context.open(target);
     const { container } = opened;
+    if (container.kind === "model") await container.openParts?.();
     const rows = mapLayout(opened);
     const parts = container.parts.map(({ label, byteLength }) => ({ label, byteLength }));
     await context.show({

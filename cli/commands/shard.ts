@@ -1,10 +1,9 @@
-import { join } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { defineCommand } from "../command.ts";
 import { runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
-import { requireOutput } from "../output-target.ts";
+import { pathIn, requireOutput } from "../output-target.ts";
 
 export const shardCommand = defineCommand({
   positionals: { names: ["IN"], min: 1, max: 1 },
@@ -30,7 +29,7 @@ export const shardCommand = defineCommand({
     await runConversion(context, {
       opened,
       target: opened.format,
-      path: join(directory, name),
+      path: pathIn(directory, name),
       options: { name, maxShardBytes },
     });
     return EXIT.success;

@@ -3,28 +3,36 @@ import { printable } from "../../src/base/text.ts";
 import { type Finding, findingFromError } from "../../src/model/finding.ts";
 import type { VerifyLevel } from "../../src/model/format.ts";
 import { type Report, type VerifyOptions, verify } from "../../src/operations/verify.ts";
+import { type SignatureDemands, verifySignature } from "../../src/operations/verify-signature.ts";
 import type { OpenedTarget } from "../../src/platform/node/open-target.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readDigestList } from "../digest-list.ts";
 import { renderLocation } from "../errors.ts";
-import { type ExitCode, exitCodeOf, exitCodeOfFindings } from "../exit-codes.ts";
-import { formatSize, plural } from "../render/sizes.ts";
+import { EXIT, type ExitCode, exitCodeOf, exitCodeOfFindings } from "../exit-codes.ts";
+import { readPublicKey } from "../key-file.ts";
+import { countedText } from "../render/counted.ts";
+import { plural } from "../render/sizes.ts";
 import { wrap } from "../render/text-width.ts";
 
 const FLAGS = {
   quick: { kind: "switch", summary: "structure only: what opening checks" },
   control: { kind: "switch", summary: "structure and everything but the tensor data" },
   full: { kind: "switch", summary: "all that the format lets a reader check (the default)" },
+  remote: { kind: "switch", summary: "what can be checked without downloading the weights, and what could not" },
   digest: { kind: "choice", choices: ["sha256", "blake3"], summary: "compute and print a digest of every tensor" },
   digests: { kind: "path", value: "FILE", summary: "compare with the digests that --digest --json wrote to FILE" },
+  "public-key": { kind: "path", value: "FILE", summary: "demand a signature by this key, SPKI PEM (exit 12)" },
+  "require-signature": { kind: "switch", summary: "demand a valid signature, by whatever key (exit 12)" },
+  "allow-unsigned": { kind: "switch", summary: "with --public-key: let files without a signature pass" },
 } as const;
 
 export const verifyCommand = defineCommand({
   positionals: { names: ["TARGET"], min: 1, max: 1 },
   flags: FLAGS,
   details: [
-    "Collects findings instead of stopping at the first, and exits with the class of the gravest: 4 where bytes break the format, 5 where something is damaged.",
+    "Collects findings instead of stopping at the first, and exits with the class of the gravest: 4 where bytes break the format, 5 where something is damaged, 12 where a signature is missing or not to be trusted.",
+    "A signature, inside the file or beside it as FILE.sig, is checked by the full check. A key that comes with it proves nothing about who signed: --public-key names the one you trust.",
   ],
   examples: [
     { command: "tare verify model.gguf", says: "everything the format can tell" },
@@ -33,15 +41,19 @@ export const verifyCommand = defineCommand({
       says: "keep digests of every tensor",
     },
     { command: "tare verify model.safetensors --digests digests.json", says: "is every tensor still the same?" },
+    { command: "tare verify model.apr --public-key release.pub", says: "is it what the publisher signed?" },
   ],
   output: "report",
   async run(context, { flags, positionals }) {
     const [target = ""] = positionals;
     const level = chooseLevel(flags);
+    const reach = flags.remote === true ? "remote" : undefined;
     const expected = flags.digests === undefined ? undefined : await readDigestList(flags.digests);
+    const demands = await signatureDemands(flags);
     const opened = await openOrReport(context, target, level);
     if (!("container" in opened)) return opened.exitCode;
-    const report = await runVerify(context, opened, { level, digest: flags.digest, expected });
+    const checked = await runVerify(context, opened, { level, reach, digest: flags.digest, expected });
+    const report = await withSignature(context, opened, checked, demands);
     await context.show({
       json: () => report,
       text: () => {
@@ -54,11 +66,50 @@ export const verifyCommand = defineCommand({
   },
 });
 
-function chooseLevel(flags: { quick?: true; control?: true; full?: true }): VerifyLevel {
-  const chosen = (["quick", "control", "full"] as const).filter((level) => flags[level] === true);
-  if (chosen.length <= 1) return chosen[0] ?? "full";
+function chooseLevel(flags: { quick?: true; control?: true; full?: true; remote?: true }): VerifyLevel {
+  const chosen = (["quick", "control", "full", "remote"] as const).filter((level) => flags[level] === true);
+  const [only = "full", second] = chosen;
+  if (second === undefined) return only === "remote" ? "control" : only;
   const message = `Cannot use ${chosen.map((level) => `--${level}`).join(" and ")} together: choose one`;
   throw new UsageError("usage/arguments", message, { source: "command line" });
+}
+
+interface SignatureFlags {
+  readonly "public-key"?: string;
+  readonly "require-signature"?: true;
+  readonly "allow-unsigned"?: true;
+}
+
+/** Undefined where the user said nothing about signatures. */
+async function signatureDemands(flags: SignatureFlags): Promise<SignatureDemands | undefined> {
+  const { "public-key": path, "require-signature": required, "allow-unsigned": relaxed } = flags;
+  if (required === true && relaxed === true) {
+    const message = "Cannot use --require-signature and --allow-unsigned together: choose one";
+    throw new UsageError("usage/arguments", message, { source: "command line" });
+  }
+  if (path === undefined && required === undefined) return undefined;
+  return {
+    publicKey: path === undefined ? undefined : await readPublicKey(path),
+    unsigned: relaxed === true ? "allowed" : "refused",
+  };
+}
+
+/** A signature is over every byte: without being asked, only the full check of something at hand looks at it. */
+async function withSignature(
+  context: Context,
+  opened: OpenedTarget,
+  report: Report,
+  demands: SignatureDemands | undefined,
+): Promise<Report> {
+  const isRemote = /^[a-z][a-z0-9+.-]+:\/\//i.test(opened.label);
+  if (demands === undefined && (report.level !== "full" || isRemote)) return report;
+  const { resolver } = opened;
+  const { signal } = context;
+  const found = await verifySignature(opened, { engine: await context.engine(), signal, resolver, ...demands });
+  const findings = [...report.findings, ...found];
+  const isSigned = found.length > 0 && found.every(({ severity }) => severity !== "error");
+  const weights = isSigned ? "compared" : report.weights;
+  return { ...report, weights, findings, ok: findings.every(({ severity }) => severity !== "error") };
 }
 
 /** Scripts get a report for a file that is too damaged to open; people get the error with its hint. */
@@ -84,7 +135,7 @@ async function openOrReport(
   }
 }
 
-type Wanted = Pick<VerifyOptions, "level" | "digest" | "expected">;
+type Wanted = Pick<VerifyOptions, "level" | "reach" | "digest" | "expected">;
 
 async function runVerify(context: Context, opened: OpenedTarget, wanted: Wanted): Promise<Report> {
   const { container } = opened;
@@ -109,11 +160,16 @@ function renderReport(report: Report, label: string, context: Context): string {
   if (lines.length > 0) lines.push("");
   const digests = (report.digests ?? []).map((digest) => `${digest.hex}  ${printable(digest.name)}`);
   if (digests.length > 0) lines.push(...digests, "");
-  const verdict = report.ok ? colors.green("ok") : colors.red("damaged");
+  const verdict = report.ok ? colors.green("ok") : colors.red(verdictOf(report.findings));
   const told = [summary(report), ...(report.ok ? caveats(report) : [])];
   return [...lines, `${verdict}: ${printable(label)}`, ...told.flatMap((text) => wrap(text, widthOf(context)))].join(
     "\n",
   );
+}
+
+/** What is merely not signed is not damaged. */
+function verdictOf(findings: readonly Finding[]): string {
+  return exitCodeOfFindings(findings) === EXIT.signature ? "not trusted" : "damaged";
 }
 
 /** An "ok" must not sound like more than it is. */
@@ -126,12 +182,7 @@ function caveats(report: Report): string[] {
 
 /** "full check of 39 tensors, 2.82 MB: nothing found". */
 function summary(report: Report): string {
-  const counted = Object.entries(report.checked).map(([what, count]) => {
-    if (what === "bytes") return formatSize(count);
-    if (what === "digestBytes") return `${formatSize(count)} hashed`;
-    if (what.endsWith("Bytes")) return `${formatSize(count)} of ${what.slice(0, -"Bytes".length)}`;
-    return plural(count, what.replace(/s$/, ""), what);
-  });
+  const counted = Object.entries(report.checked).map(([what, count]) => countedText(what, count));
   const severities = (["error", "warning", "note"] as const).flatMap((severity) => {
     const count = report.findings.filter((finding) => finding.severity === severity).length;
     return count === 0 ? [] : [plural(count, severity)];

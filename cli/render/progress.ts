@@ -16,6 +16,8 @@ export interface ProgressOptions {
 export interface Progress {
   /** More bytes are done. */
   add(byteLength: number): void;
+  /** How many there will be in all, where that turns out on the way. */
+  expect(total: number): void;
   /** Removes the bar; harmless when called twice. */
   end(): void;
 }
@@ -36,7 +38,7 @@ const BAR_CELLS = 24;
 const LEAST_BAR_CELLS = 6;
 const CLEAR_LINE = "\r\u001b[2K";
 
-const SILENT: Progress = { add() {}, end() {} };
+const SILENT: Progress = { add() {}, expect() {}, end() {} };
 
 export function startProgress(device: ProgressDevice, options: ProgressOptions): Progress {
   return device.mode === "none" ? SILENT : new Meter(device, options, device.mode);
@@ -47,6 +49,7 @@ class Meter implements Progress {
   readonly #options: ProgressOptions;
   readonly #mode: "bar" | "json";
   readonly #start: number;
+  #total: number | undefined;
   #shownAt: number;
   #shown = false;
   #done = 0;
@@ -57,6 +60,7 @@ class Meter implements Progress {
     this.#options = options;
     this.#mode = mode;
     this.#start = device.now();
+    this.#total = options.total;
     // JSON Lines readers want to hear of the job at once; people only when it takes long.
     this.#shownAt = mode === "json" ? Number.NEGATIVE_INFINITY : this.#start + PATIENCE_MS - INTERVAL_MS.bar;
   }
@@ -66,6 +70,10 @@ class Meter implements Progress {
     const now = this.#device.now();
     if (this.#ended || now - this.#shownAt < INTERVAL_MS[this.#mode]) return;
     this.#show(now);
+  }
+
+  expect(total: number): void {
+    this.#total = total;
   }
 
   end(): void {
@@ -84,7 +92,8 @@ class Meter implements Progress {
   }
 
   #line(elapsed: number): string {
-    const { label, total } = this.#options;
+    const { label } = this.#options;
+    const total = this.#total;
     const rate = formatRate(this.#done, elapsed);
     if (total === undefined || total === 0) return `${label}  ${formatSize(this.#done)}  ${rate}`;
     const share = Math.min(1, this.#done / total);
@@ -96,7 +105,8 @@ class Meter implements Progress {
   }
 
   #json(elapsed: number): string {
-    const { label, total } = this.#options;
+    const { label } = this.#options;
+    const total = this.#total;
     const bytesPerSecond = elapsed > 0 ? Math.round((this.#done * 1000) / elapsed) : 0;
     return encodeJson({ type: "progress", label, done: this.#done, total: total ?? null, bytesPerSecond }, "compact");
   }

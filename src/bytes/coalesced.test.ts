@@ -108,6 +108,32 @@ describe("withCoalescing()", () => {
     expect([...into]).toEqual(Array(10).fill(0));
     expect(gated.signals.map((signal) => signal.aborted)).toEqual([false]);
   });
+  test("has more short reads under way than long ones, and bounds both", async () => {
+    for (const [byteLength, wanted] of [
+      [100, 8],
+      [300_000, 2],
+    ] as const) {
+      const gated = gatedSource(memorySource(new Uint8Array(20_000_000)));
+      const source = withCoalescing(gated, { maxGap: 0, concurrency: 2 });
+      const reads = Array.from({ length: 20 }, (_, i) => source.read(i * 400_000, byteLength));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      expect(gated.started).toBe(wanted);
+      gated.open();
+      await Promise.all(reads);
+    }
+  });
+  test("leaves no listener on a signal that outlives its reads", async () => {
+    const { signal } = new AbortController();
+    let listeners = 0;
+    const spied = Object.assign(signal, {
+      addEventListener: () => void listeners++,
+      removeEventListener: () => void listeners--,
+    });
+    const source = withCoalescing(memorySource(bytes), { maxBytes: 1000, maxGap: 10 });
+    await Promise.all([source.read(0, 10, { signal: spied }), source.read(15, 10, { signal: spied })]);
+    await source.read(0, 5000, { signal: spied });
+    expect(listeners).toBe(0);
+  });
   test("ends the request when the last caller gives up", async () => {
     const gated = gatedSource(memorySource(bytes));
     const source = withCoalescing(gated);

@@ -3,17 +3,25 @@ import { type Batch, type BatchOptions, type Extent, planBatches } from "./exten
 import { Limiter } from "./limiter.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+import { readSplit } from "./split-read.ts";
 
 export interface CoalescingOptions extends Partial<BatchOptions> {
-  /** Reads of the source below that may run at a time. */
+  /** Reads of the source below that may run at a time; of short ones four times as many. */
   readonly concurrency?: number;
 }
 
-/** 64 KiB take about as long to transfer as a request takes to be answered on a good line. */
-const MAX_GAP = 64 << 10;
+/**
+ * What a connection transfers while another request would be answered: measured 0.3 ms at 1 GB/s on loopback, and 20 ms
+ * at 12 MB/s from a server on the same continent.
+ */
+const MAX_GAP = 256 << 10;
 /** Longer ranges are refused or cut off by some servers and caches. */
 const MAX_BYTES = 64 << 20;
-const CONCURRENCY = 4;
+/** Long reads are cut further down, so that a few of them keep a line busy. */
+const CONCURRENCY = 8;
+/** Below this a read waits for the server more than for the line: then more of them are worth having under way. */
+const SHORT_BYTES = 256 << 10;
+const SHORT_FACTOR = 4;
 
 /**
  * Merges reads that are issued in the same turn of the event loop and lie close together, and splits reads
@@ -40,6 +48,7 @@ class CoalescedSource implements Source {
   readonly #source: Source;
   readonly #batching: BatchOptions;
   readonly #limiter: Limiter;
+  readonly #shortLimiter: Limiter;
   readonly #guard: ReadGuard;
   #waiting: Waiting[] = [];
 
@@ -48,7 +57,9 @@ class CoalescedSource implements Source {
     this.byteLength = source.byteLength;
     this.#source = source;
     this.#batching = { maxGap: options.maxGap ?? MAX_GAP, maxBytes: options.maxBytes ?? MAX_BYTES };
-    this.#limiter = new Limiter(options.concurrency ?? CONCURRENCY);
+    const concurrency = options.concurrency ?? CONCURRENCY;
+    this.#limiter = new Limiter(concurrency);
+    this.#shortLimiter = new Limiter(SHORT_FACTOR * concurrency);
     this.#guard = new ReadGuard(source.label, source.byteLength);
   }
 
@@ -79,27 +90,9 @@ class CoalescedSource implements Source {
     yield* this.#source.stream(offset, { ...options, byteLength });
   }
 
-  /** Several requests, a few at a time; settles only when none of them writes to `target` any more. */
-  async #readLong(target: Bytes, offset: number, signal: AbortSignal | undefined): Promise<void> {
-    const stop = new AbortController();
-    const parts: Promise<unknown>[] = [];
-    const combined = signal === undefined ? stop.signal : anySignal([signal, stop.signal]);
-    for (let start = 0; start < target.byteLength; start += this.#batching.maxBytes) {
-      const into = target.subarray(start, start + this.#batching.maxBytes);
-      const part = this.#limiter.run(() =>
-        this.#source.read(offset + start, into.byteLength, { into, signal: combined }),
-      );
-      parts.push(
-        part.catch((error: unknown) => {
-          stop.abort(error);
-          throw error;
-        }),
-      );
-    }
-    const results = await Promise.allSettled(parts);
-    signal?.throwIfAborted();
-    if (stop.signal.aborted) throw stop.signal.reason;
-    for (const result of results) if (result.status === "rejected") throw result.reason;
+  #readLong(target: Bytes, offset: number, signal: AbortSignal | undefined): Promise<void> {
+    const { maxBytes: pieceBytes } = this.#batching;
+    return readSplit(this.#source, { offset, target, pieceBytes, limiter: this.#limiter, signal });
   }
 
   #enqueue(wanted: Extent & Pick<Waiting, "target" | "signal">): Promise<void> {
@@ -126,21 +119,24 @@ class CoalescedSource implements Source {
     const sorted = this.#waiting.sort((a, b) => a.offset - b.offset);
     this.#waiting = [];
     for (const batch of planBatches(sorted, this.#batching)) {
-      void this.#limiter.run(() => this.#serve(batch));
+      const limiter = batch.byteLength < SHORT_BYTES ? this.#shortLimiter : this.#limiter;
+      void limiter.run(() => this.#serve(batch));
     }
   }
 
   async #serve(batch: Batch<Waiting>): Promise<void> {
     const members = batch.members.filter((member) => !member.settled);
-    const signal = signalOfAll(members);
+    const abort = new SharedAbort(members);
     try {
       if (members.length === 0) return;
       const [only] = members;
-      if (members.length === 1 && only !== undefined) await this.#readAlone(only, signal);
-      else await this.#scatter(batch, members, signal);
+      if (members.length === 1 && only !== undefined) await this.#readAlone(only, abort.signal);
+      else await this.#scatter(batch, members, abort.signal);
       for (const member of members) if (!member.settled) member.resolve();
     } catch (error) {
       for (const member of members) if (!member.settled) member.reject(error);
+    } finally {
+      abort.release();
     }
   }
 
@@ -172,29 +168,29 @@ function copyShared(piece: Bytes, position: number, { offset, target }: Waiting)
   if (from < to) target.set(piece.subarray(from - position, to - position), from - offset);
 }
 
-/** Aborts when every member has given up; undefined where some member never will. */
-function signalOfAll(members: readonly Waiting[]): AbortSignal | undefined {
-  if (members.some((member) => member.signal === undefined)) return undefined;
-  const controller = new AbortController();
-  let left = members.length;
-  for (const { signal } of members) {
-    const leave = (): void => {
-      left--;
-      if (left === 0) controller.abort(signal?.reason);
-    };
-    if (signal?.aborted) leave();
-    else signal?.addEventListener("abort", leave, { once: true, signal: controller.signal });
-  }
-  return controller.signal;
-}
+/** Aborts when every member has given up; has no signal where some member never will. */
+class SharedAbort {
+  readonly signal: AbortSignal | undefined;
+  readonly #undo: (() => void)[] = [];
 
-/** AbortSignal.any, which Safari has only since 17.4. */
-function anySignal(signals: readonly AbortSignal[]): AbortSignal {
-  const controller = new AbortController();
-  for (const signal of signals) {
-    const stop = (): void => controller.abort(signal.reason);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true, signal: controller.signal });
+  constructor(members: readonly Waiting[]) {
+    if (members.some((member) => member.signal === undefined)) return;
+    const controller = new AbortController();
+    this.signal = controller.signal;
+    let left = members.length;
+    for (const { signal } of members) {
+      const leave = (): void => {
+        left--;
+        if (left === 0) controller.abort(signal?.reason);
+      };
+      if (signal?.aborted) leave();
+      else signal?.addEventListener("abort", leave, { once: true });
+      this.#undo.push(() => signal?.removeEventListener("abort", leave));
+    }
   }
-  return controller.signal;
+
+  /** Signals that outlive many reads must not collect listeners. */
+  release(): void {
+    for (const undo of this.#undo) undo();
+  }
 }

@@ -57,6 +57,16 @@ const PLACE_ERRORS = {
     why: "Names inside files are chosen by whoever made them; following them could read or overwrite anything.",
     fix: "Do not trust the file. If it is yours, keep all its parts in one folder.",
   },
+  "source/resolver.origin": {
+    what: "A file refers to a file on another server.",
+    why: "An index could make this machine ask any server, also one inside a private network.",
+    fix: "Pass --allow-origin with the address that the message names, if you trust it.",
+  },
+  "source/offline": {
+    what: "Bytes of a remote file are wanted, but --offline forbids the network.",
+    why: "With --offline no request is made: what is not in the cache cannot be read.",
+    fix: "Run the same command once without --offline, or name a local file.",
+  },
   "usage/exists": {
     what: "The output exists already.",
     why: "Nothing is overwritten unless you say so.",
@@ -66,6 +76,11 @@ const PLACE_ERRORS = {
     what: "The output is a device, pipe or socket.",
     why: "Outputs appear under their name all at once, by a rename that would remove the device.",
     fix: "Name a regular file.",
+  },
+  "usage/mirror-length": {
+    what: "A mirror does not have as many bytes as the file it is to stand in for.",
+    why: "It holds another file, or another version of it; mixing the two would give nonsense.",
+    fix: "Leave the mirror out, or bring it up to date.",
   },
   "usage/buffer-length": {
     what: "A buffer of another length than the read was passed.",
@@ -100,6 +115,11 @@ const HTTP_ERRORS = {
     what: "The file on the server was replaced while it was read.",
     why: "Its ETag, date or length differ between two replies; bytes of two versions are never mixed.",
     fix: "Open it again. If it happens every time, servers behind one name hold different files.",
+  },
+  "source/http.pinned": {
+    what: "A file on the server has another length than its index says.",
+    why: "Index and file are from different versions, or a mirror holds an older one.",
+    fix: "Publish index and files together; pull the set again where it is a mirror.",
   },
   "source/http.forbidden": {
     what: "The server refuses access (401 or 403).",
@@ -170,6 +190,16 @@ const HTTP_ERRORS = {
     what: "The address is not an http or https URL.",
     why: "Other schemes are not supported here.",
     fix: "Write the whole address, beginning with https://.",
+  },
+  "usage/allow-origin": {
+    what: "The value of --allow-origin is not an http or https URL.",
+    why: "Files may refer to other servers only where their exact origin is known.",
+    fix: "Write scheme and host, as in --allow-origin https://example.org.",
+  },
+  "usage/http.pinned": {
+    what: "A length or SHA-256 that cannot be one was given for a remote file.",
+    why: "Pins are a whole number and 64 lower-case hex digits; this is a mistake in the calling program.",
+    fix: "Pass both as the index states them, or open the file without.",
   },
   "usage/http.header": {
     what: "A header holds characters that HTTP forbids.",

@@ -88,3 +88,16 @@ export function changedError(label: string, how: string, start: "untouched" | "b
     },
   );
 }
+
+/** The server's file is not the one that an index describes. */
+export function pinnedError(label: string, wanted: number, found: number | string): SourceError {
+  const message = `Cannot use "${label}": it must have ${wanted} bytes by its index, the server has ${found}`;
+  return new SourceError(
+    "source/http.pinned",
+    message,
+    { source: label },
+    {
+      hint: "Index and file are from different versions: publish them together, or wait until all servers have both",
+    },
+  );
+}

@@ -79,6 +79,28 @@ export class Exchange {
     }
   }
 
+  /** As `body`, for takers that never wait: a promise for every piece costs as much as receiving it. */
+  async each(take: (piece: Bytes) => void): Promise<void> {
+    const { label, stop, watch } = this.#parts;
+    const { response } = this;
+    try {
+      if (response.each === undefined) {
+        for await (const piece of this.body()) take(piece);
+        return;
+      }
+      watch.start();
+      await response.each((piece) => {
+        watch.start();
+        take(piece);
+      });
+      stop.signal.throwIfAborted();
+    } catch (error) {
+      throw explain(error, stop.signal, label);
+    } finally {
+      this.cancel();
+    }
+  }
+
   /** Lets go of the connection; allowed at any time and twice. */
   cancel(): void {
     const { unlink, watch } = this.#parts;

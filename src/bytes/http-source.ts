@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
-import { changedError, encodingError, lengthError, rangeError, statusError } from "./http-errors.ts";
+import type { Extent } from "./extents.ts";
+import { changedError, encodingError, lengthError, pinnedError, rangeError, statusError } from "./http-errors.ts";
 import { type Exchange, type HttpTarget, startExchange } from "./http-exchange.ts";
 import {
   describeChange,
@@ -22,6 +23,8 @@ export interface HttpFacts {
   readonly validators: Validators;
   /** "hidden" where CORS keeps Content-Range from us: then only lengths can be checked. */
   readonly contentRange: "shown" | "hidden";
+  /** How the length came to be known where no reply told it: from an index, or from a store. */
+  readonly known?: "pinned" | "stored";
 }
 
 /**
@@ -31,30 +34,61 @@ export interface HttpFacts {
 export class RangedHttpSource implements Source {
   readonly label: string;
   readonly byteLength: number;
+  readonly reportsBytes = true;
   readonly #target: HttpTarget;
   readonly #facts: HttpFacts;
   readonly #guard: ReadGuard;
-  readonly #closing = new AbortController();
+  /** One for each range under way: one signal with the listeners of many requests looks like a leak to Node. */
+  readonly #open = new Set<AbortController>();
+  #validators: Validators;
   #start: "untouched" | "begun" = "untouched";
+  #proof: "unproven" | "proven";
 
   constructor(target: HttpTarget, facts: HttpFacts) {
     this.label = target.label;
     this.byteLength = facts.byteLength;
     this.#target = target;
     this.#facts = facts;
+    this.#validators = facts.validators;
+    this.#proof = facts.known === undefined ? "proven" : "unproven";
     this.#guard = new ReadGuard(target.label, facts.byteLength);
+  }
+
+  /** True once the server has answered a range with a range. */
+  get isProven(): boolean {
+    return this.#proof === "proven";
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     const target = options.into ?? allocateFor(byteLength, this.label);
-    let done = 0;
-    for await (const piece of this.#fetch(offset, byteLength, options.signal)) {
-      target.set(piece, done);
-      done += piece.byteLength;
+    const closing = new AbortController();
+    this.#open.add(closing);
+    try {
+      for (let done = 0; done < byteLength; ) {
+        const run = { offset: offset + done, byteLength: byteLength - done };
+        const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
+        done += await this.#receive(exchange, target.subarray(done, done + promised), options.onBytes);
+      }
+    } finally {
+      this.#open.delete(closing);
     }
     this.#start = "begun";
     return target;
+  }
+
+  /** Fills `target` from a body that must have as many bytes. */
+  async #receive(exchange: Exchange, target: Bytes, onBytes: ReadOptions["onBytes"]): Promise<number> {
+    const promised = target.byteLength;
+    let received = 0;
+    await exchange.each((piece) => {
+      if (received + piece.byteLength > promised) throw lengthError(this.label, promised, "more");
+      target.set(piece, received);
+      received += piece.byteLength;
+      onBytes?.(piece.byteLength);
+    });
+    if (received < promised) throw lengthError(this.label, promised, String(received));
+    return received;
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
@@ -67,39 +101,47 @@ export class RangedHttpSource implements Source {
 
   close(): Promise<void> {
     this.#guard.close();
-    this.#closing.abort(closedError(this.label));
+    for (const closing of this.#open) closing.abort(closedError(this.label));
     return Promise.resolve();
   }
 
   /** Exactly `byteLength` bytes. A server may answer with the front part of what was asked for: then the rest is. */
   async *#fetch(offset: number, byteLength: number, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
-    let done = 0;
-    while (done < byteLength) {
-      const { exchange, promised } = await this.#request(offset + done, byteLength - done, signal);
-      let received = 0;
-      for await (const piece of exchange.body()) {
-        received += piece.byteLength;
-        if (received > promised) throw lengthError(this.label, promised, "more");
-        yield piece;
+    const closing = new AbortController();
+    this.#open.add(closing);
+    try {
+      let done = 0;
+      while (done < byteLength) {
+        const run = { offset: offset + done, byteLength: byteLength - done };
+        const { exchange, promised } = await this.#request(run, [signal, closing.signal]);
+        let received = 0;
+        for await (const piece of exchange.body()) {
+          received += piece.byteLength;
+          if (received > promised) throw lengthError(this.label, promised, "more");
+          yield piece;
+        }
+        if (received < promised) throw lengthError(this.label, promised, String(received));
+        done += received;
       }
-      if (received < promised) throw lengthError(this.label, promised, String(received));
-      done += received;
+    } finally {
+      this.#open.delete(closing);
     }
   }
 
   async #request(
-    offset: number,
-    byteLength: number,
-    signal: AbortSignal | undefined,
+    { offset, byteLength }: Extent,
+    signals: readonly (AbortSignal | undefined)[],
   ): Promise<{ readonly exchange: Exchange; readonly promised: number }> {
-    const tag = this.#target.transport.conditions === "if-range" ? strongTag(this.#facts.validators) : undefined;
+    const tag = this.#target.transport.conditions === "if-range" ? strongTag(this.#validators) : undefined;
     const exchange = await startExchange(this.#target, {
       headers: { range: formatRange(offset, byteLength), ...(tag === undefined ? {} : { "if-range": tag }) },
-      signals: [signal, this.#closing.signal],
+      signals,
     });
     try {
       this.#checkStatus(exchange);
-      return { exchange, promised: this.#checkRange(exchange.response.headers, offset, byteLength) };
+      const promised = this.#checkRange(exchange.response.headers, offset, byteLength);
+      this.#hold(exchange.response.headers);
+      return { exchange, promised };
     } catch (error) {
       exchange.cancel();
       throw error;
@@ -109,13 +151,13 @@ export class RangedHttpSource implements Source {
   #checkStatus({ response }: Exchange): void {
     const { status, headers } = response;
     if (status === 206 || status === 200) {
-      const change = describeChange(this.#facts.validators, readValidators(headers));
+      const change = describeChange(this.#validators, readValidators(headers));
       if (change !== undefined) throw changedError(this.label, change, this.#start);
     }
     if (status === 200) throw ignoredError(this.label);
     if (status === 416) {
       const total = parseUnsatisfiedRange(headers.get("content-range") ?? "");
-      throw changedError(this.label, `it had ${this.byteLength} bytes, has now ${total ?? "fewer"}`, this.#start);
+      throw this.#lengthChanged(total ?? "fewer");
     }
     if (status !== 206) throw statusError(response, this.label);
   }
@@ -127,13 +169,25 @@ export class RangedHttpSource implements Source {
     if (text === null && this.#facts.contentRange === "hidden") return byteLength;
     const range = parseContentRange(text ?? "");
     if (range?.total !== undefined && range.total !== this.byteLength) {
-      throw changedError(this.label, `it had ${this.byteLength} bytes, has now ${range.total}`, this.#start);
+      throw this.#lengthChanged(range.total);
     }
     if (range === undefined || range.first !== offset || range.last >= offset + byteLength) {
       const wanted = `"bytes ${offset}-${offset + byteLength - 1}/${this.byteLength}"`;
       throw rangeError(this.label, `Content-Range must be ${wanted}, found ${JSON.stringify(text)}`, offset);
     }
     return range.last - range.first + 1;
+  }
+
+  /** The first reply for a file that was only assumed says which version all others must be from. */
+  #hold(headers: HeaderReader): void {
+    this.#proof = "proven";
+    const { etag, lastModified } = this.#validators;
+    if (etag === undefined && lastModified === undefined) this.#validators = readValidators(headers);
+  }
+
+  #lengthChanged(found: number | string): SourceError {
+    if (this.#facts.known === "pinned") return pinnedError(this.label, this.byteLength, found);
+    return changedError(this.label, `it had ${this.byteLength} bytes, has now ${found}`, this.#start);
   }
 }
 

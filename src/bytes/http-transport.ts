@@ -22,6 +22,8 @@ export interface HttpResponse {
   readonly url: string;
   /** May be iterated once. A piece is valid until the next one is asked for. */
   readonly body: AsyncIterable<Bytes>;
+  /** The body without a promise for each piece, in place of iterating it; rejects where it breaks or `take` throws. */
+  each?(take: (piece: Bytes) => void): Promise<void>;
   /** Drops what is left of the body; harmless when there is nothing. */
   cancel(): void;
 }
@@ -43,6 +45,7 @@ export interface HttpTransport {
 export const PORTABLE_HEADERS: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",
+  "if-none-match",
   "if-range",
   "range",
   "user-agent",

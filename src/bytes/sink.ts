@@ -41,4 +41,13 @@ export interface Output {
   readonly name: string;
   /** `name` is relative, with forward slashes, and stays below the output's root. */
   create(name: string): Promise<Sink>;
+  /**
+   * What has this name already, so that a writer can go on where an earlier run ended; undefined where nothing has.
+   * The caller closes it. Absent where the destination cannot be read.
+   */
+  peek?(name: string): Promise<Source | undefined>;
+  /** Puts a small file in place at once and atomically, whatever had its name: a writer's notes for its next run. */
+  replace?(name: string, bytes: Bytes): Promise<void>;
+  /** Removes a file that was committed; nothing happens where there is none. */
+  remove?(name: string): Promise<void>;
 }

@@ -4,6 +4,8 @@ export interface ReadOptions {
   /** Where the bytes go. It must have exactly the length asked for, and is what the promise resolves with. */
   readonly into?: Bytes;
   readonly signal?: AbortSignal | undefined;
+  /** Called with each number of bytes as they land, by sources whose `reportsBytes` is true. */
+  readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 
 export interface StreamOptions {
@@ -23,6 +25,8 @@ export interface Source {
   readonly byteLength: number;
   /** A recipe by which a worker can open the same bytes itself; absent where there is none. */
   readonly descriptor?: SourceDescriptor | undefined;
+  /** True where `read` tells its progress by `onBytes`. */
+  readonly reportsBytes?: boolean | undefined;
   /**
    * Resolves with exactly `byteLength` bytes from `offset`, or rejects with a SourceError: never short,
    * never padded. Without `into` the bytes may be shared: callers must not write to them.

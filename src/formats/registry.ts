@@ -1,10 +1,15 @@
 import type { Format } from "../model/format.ts";
 import { aero } from "./aero/index.ts";
+import { aeroset } from "./aeroset/index.ts";
+import { apr } from "./apr/index.ts";
 import { gguf } from "./gguf/index.ts";
 import { safetensors } from "./safetensors/index.ts";
 
-/** The one list of formats. Content decides which one opens a file; order matters only where two are sure. */
-export const FORMATS: readonly Format[] = [gguf, safetensors, aero];
+/**
+ * The one list of formats. Content decides which one opens a file; order matters only where two are sure: a manifest of
+ * APR shards can have the key by which SafeTensors knows its own.
+ */
+export const FORMATS: readonly Format[] = [apr, gguf, safetensors, aero, aeroset];
 
 export function formatById(id: string): Format | undefined {
   return FORMATS.find((format) => format.id === id);
@@ -21,4 +26,12 @@ export function formatForName(fileName: string): Format | undefined {
     }
   }
   return best?.format;
+}
+
+/** Enough for the whole control region of most files, small enough to cost one round trip. */
+const OPENING_BYTES = 256 << 10;
+
+/** How much of a file of this name is read first, before its content tells what it is. */
+export function openingBytesFor(fileName: string): number {
+  return formatForName(fileName)?.openingBytes ?? OPENING_BYTES;
 }

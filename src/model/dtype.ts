@@ -88,7 +88,7 @@ export const DTYPES = {
   // Types that only one format knows (cli.md, Small print).
   PACKED: { layout: "opaque" },
   APR_Q4: { layout: "opaque", byteLength: (n) => Math.ceil(n / 32) * 18 },
-  APR_Q8: { layout: "opaque", byteLength: (n) => 4 + n },
+  APR_Q8: { layout: "opaque", byteLength: (n) => (n === 0 ? 0 : 4 + n) },
 } as const satisfies Record<string, TypeFacts>;
 
 /** A type that this version knows. */

@@ -11,6 +11,8 @@ import type { Container } from "./container.ts";
 import type { Finding } from "./finding.ts";
 import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
 import type { OriginFacts, OriginLink } from "./origin.ts";
+import type { FormatRestamp } from "./restamp.ts";
+import type { FormatSigning } from "./signing.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** What `sniff` sees: the opening read, never more. */
@@ -31,8 +33,13 @@ export interface OpenContext {
   readonly resolver?: Resolver | undefined;
   /** Takes what is too long to be checked in memory; absent where there is no disk, as in a browser. */
   readonly spool?: Spool | undefined;
+  /** Asked when the first encrypted byte is read, once for each file; undefined where there is none to give. */
+  readonly password?: PasswordSource | undefined;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** Gives the password for a file, by its label. What it gives is wiped after use. */
+export type PasswordSource = (label: string) => Promise<Bytes | undefined>;
 
 export type VerifyLevel = "quick" | "control" | "full";
 
@@ -79,8 +86,24 @@ export interface WriteOptions {
   readonly maxPartShards?: number | undefined;
   /** Where the set will be published, for formats whose index can say so. */
   readonly baseUrl?: string | undefined;
+  /** How tensor data is compressed, where the format can; as the file was before, or not at all, where absent. */
+  readonly compress?: "lz4" | "none" | undefined;
+  /** Which of its layouts, where a format has several that are written; the first of them where absent. */
+  readonly layout?: string | undefined;
+  /** Encrypts tensor data, where the format can. */
+  readonly encrypt?: WriteEncryption | undefined;
   /** Base name of the output without folder: "model.gguf". */
   readonly name: string;
+}
+
+/** How a file is to be encrypted. */
+export interface WriteEncryption {
+  /** Asked once, when writing begins. */
+  readonly password: PasswordSource;
+  /** Cost of guessing: Argon2id's m in KiB, t and p; the format's own where absent. */
+  readonly cost?: { readonly memoryKib: number; readonly passes: number; readonly lanes: number } | undefined;
+  /** Where keys and nonces come from; the host's generator where absent. For tests. */
+  readonly random?: ((byteLength: number) => Bytes) | undefined;
 }
 
 export interface WriteHashes {
@@ -101,7 +124,10 @@ export type FormatOption =
   | "uuid"
   | "pageHashes"
   | "tensorHashes"
-  | "controlHash";
+  | "controlHash"
+  | "compress"
+  | "layout"
+  | "encrypt";
 
 /** Something that the target cannot carry. */
 export interface Loss {
@@ -116,6 +142,8 @@ export interface WritePlan {
   readonly files: readonly { readonly name: string; readonly byteLength: number }[];
   /** The file by which the result is opened: an index, or the first part. */
   readonly primary: string;
+  /** Files that an interrupted run may have left and that `write` judges itself: taken over, or refused as any other. */
+  readonly resumes?: readonly string[] | undefined;
   /** What will be lost; a plan with losses is refused unless they were permitted. */
   readonly losses: readonly Loss[];
   /** What the user should know although nothing is lost. */
@@ -138,6 +166,10 @@ export interface Format {
   readonly kind: "model" | "archive";
   /** With the dot, lower case, the usual one first. */
   readonly extensions: readonly string[];
+  /** What the file is called in a folder of its own, where the format has a custom for that. */
+  readonly folderName?: string | undefined;
+  /** What the opening read asks for, where that should be less than for most formats. */
+  readonly openingBytes?: number;
   readonly limits: LimitTable;
   readonly errors: ErrorCatalog;
   /** Never throws, never trusts the name. */
@@ -152,6 +184,10 @@ export interface Format {
   decodeValue?(encoded: EncodedValue): MetadataValue | undefined;
   /** Which options `plan` honours; none where absent. */
   readonly writeOptions?: readonly FormatOption[];
+  /** Present where files have room for a signature. */
+  readonly signing?: FormatSigning;
+  /** Present where metadata can be edited without writing the tensors anew. */
+  readonly restamp?: FormatRestamp;
   plan?(content: ModelContent, options: WriteOptions): WritePlan;
   write?(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
 }

@@ -9,6 +9,8 @@ export interface Part {
   readonly label: string;
   readonly byteLength: number;
   readonly source: Source;
+  /** "unplaced" where the file was not looked at yet: what lies where in it is not known, its length may be a claim. */
+  readonly layout?: "unplaced" | undefined;
 }
 
 /** What a tensor's bytes are compared with before they are handed out. */
@@ -28,6 +30,8 @@ export interface Model {
   readonly tensors: readonly Tensor[];
   /** What was tolerated on opening. */
   readonly warnings: readonly Finding[];
+  /** What the file holds and opening could not make sense of: a conversion would lose it. */
+  readonly unread?: readonly { readonly name: string; readonly reason: string }[] | undefined;
   /** Facts of the format worth a line in `inspect`: ["byte order", "big-endian"]. */
   readonly facts: readonly (readonly [string, string])[];
   /** Throws `usage/tensor-not-found`, with near names as the hint. */

@@ -4,6 +4,7 @@ import { sliceSource } from "../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { type DType, dtypeFacts } from "./dtype.ts";
 import { rowCount, type Shape } from "./shape.ts";
+import { UnevenSource, unevenLayout } from "./uneven-source.ts";
 import { convertToFloat32 } from "./values.ts";
 
 /** How a format hands out a tensor's bytes: a slice, a decompressing or a verifying Source. One per model. */
@@ -105,14 +106,27 @@ export class Tensor implements TensorFacts {
 
   /** The values as float32: exact for F16, BF16 and fp8, rounded for F64 and wide integers. */
   async toFloat32(options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
-    return convertToFloat32(this.dtype, await this.bytes(options), { source: this.file ?? this.name });
+    const at = { source: this.file ?? this.name };
+    const uneven = unevenLayout(this);
+    if (uneven === undefined) return convertToFloat32(this.dtype, await this.bytes(options), at);
+    const floats = new UnevenSource(this.source(), uneven);
+    return convertToFloat32("F32", await floats.read(0, floats.byteLength, { signal: options?.signal }), at);
+  }
+
+  /** True where blocks run over the ends of rows, or one scale stands before them all. */
+  #isFlat(): boolean {
+    const uneven = unevenLayout(this);
+    if (uneven === undefined || uneven.rows > 1) return false;
+    const rowElements = this.elementCount / rowCount(this.shape);
+    return uneven.headBytes > 0 || rowElements % uneven.blockElements !== 0;
   }
 
   #rowBytes(total: number): number {
     const facts = dtypeFacts(this.dtype);
     const whole = total === 0 ? 0 : this.byteLength / total;
     // A one-dimensional block tensor has rows of one element, which are no whole bytes of their own.
-    const rowIsWhole = Number.isInteger(whole) && (facts.layout === "plain" || this.shape.length > 1);
+    const rowIsWhole =
+      Number.isInteger(whole) && (facts.layout === "plain" || this.shape.length > 1) && !this.#isFlat();
     if (rowIsWhole || total <= 1) return whole;
     const message = `Cannot cut "${this.name}" by rows: a row of ${this.dtype} is not a whole number of stored bytes`;
     throw new UsageError("usage/rows", message, { source: this.file ?? this.name });

@@ -30,8 +30,11 @@ const WIDE: ReadonlySet<DType> = new Set(["F64", "I64", "U64", "I32", "U32"]);
 
 /** Types whose elements we can read as numbers, one by one or a block at a time. */
 export function hasNumbers(dtype: DType): boolean {
-  return Object.hasOwn(CONVERTERS, dtype);
+  return Object.hasOwn(CONVERTERS, dtype) || UNEVEN.has(dtype);
 }
+
+/** Types that only `evenTensor` can read: their bytes are not one run of elements or blocks. */
+const UNEVEN: ReadonlySet<DType> = new Set<DType>(["APR_Q4", "APR_Q8"]);
 
 /** The smallest run of such a type that can be read alone: one element, or one block. */
 export function itemOf(dtype: DType): { readonly byteLength: number; readonly elementCount: number } | undefined {

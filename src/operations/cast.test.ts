@@ -66,3 +66,11 @@ test("a quantised tensor reads as floats from any offset, by whole blocks", asyn
     expect(await tensor.source().read(start, end - start)).toEqual(whole.subarray(start, end));
   }
 });
+
+test("castTensor() reads types whose bytes are not one run of blocks", async () => {
+  const bytes = new Uint8Array([...new Uint8Array(Float32Array.of(0.5).buffer), 2, 0xfe, 1]);
+  const tensor = castTensor(memoryTensor("q", "APR_Q8", [3], bytes), "F16");
+  expect([tensor.dtype, tensor.byteLength]).toEqual(["F16", 6]);
+  expect([...(await tensor.toFloat32())]).toEqual([1, -1, 0.5]);
+  expect(castTensor(memoryTensor("e", "APR_Q4", [0], new Uint8Array(0)), "F32").byteLength).toBe(0);
+});

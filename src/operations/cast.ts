@@ -4,6 +4,7 @@ import { alignUp } from "../base/integers.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { dtypeFacts } from "../model/dtype.ts";
+import { evenTensor } from "../model/even-tensor.ts";
 import { Tensor } from "../model/tensor.ts";
 import { convertToFloat32, hasNumbers, itemOf } from "../model/values.ts";
 import { halfOfBits } from "../primitives/quant/half.ts";
@@ -23,6 +24,8 @@ export function isCastable(tensor: Tensor, to: FloatTarget): boolean {
 
 /** The same tensor with its values rounded to another float type as they are read. */
 export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
+  const even = evenTensor(tensor);
+  if (even !== tensor) return castTensor(even, to);
   const stored = itemOf(tensor.dtype);
   if (stored === undefined) {
     const message = `Cannot read "${tensor.name}" as ${to}: ${tensor.dtype} values are not decoded by this version`;

@@ -17,6 +17,26 @@ export const OPERATION_ERRORS = {
     why: "The list belongs to another file, or the tensor was added later.",
     fix: "Make a new list with `tare verify TARGET --digest sha256 --json`.",
   },
+  "integrity/not-checked": {
+    what: "Something was left unchecked, as --remote asks.",
+    why: "Checking it would download the whole file.",
+    fix: "Run `tare verify TARGET --full`, or download the file and verify it there.",
+  },
+  "integrity/written": {
+    what: "A file that was just written does not read back as what was to be written.",
+    why: "The disk, the memory or the network changed bytes on the way. A file is dropped before it gets its name; an upload can only be checked when it is complete, and stays.",
+    fix: "Try again, on another disk if it happens twice.",
+  },
+  "limit/prefetch": {
+    what: "The tensors to be fetched ahead are larger together than the allowance.",
+    why: "Their bytes are kept in memory until the caller lets go of them.",
+    fix: "Fetch fewer tensors at a time, raise maxBytes, or go through the model with streamTensors.",
+  },
+  "usage/verify-output": {
+    what: "What is written was to be verified, but the destination cannot be read back.",
+    why: "Bytes in a pipe are gone; saying that they were checked would be untrue.",
+    fix: "Name a file, or leave --verify out.",
+  },
   "unsupported/lossy": {
     what: "The target format cannot carry something that the source has.",
     why: "A conversion never drops or changes anything silently.",

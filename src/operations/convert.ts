@@ -3,12 +3,22 @@ import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import { restoreMetadata } from "../model/carry.ts";
 import { byteLengthOf, isDType } from "../model/dtype.ts";
-import type { Format, Loss, ModelContent, Opened, WriteContext, WriteOptions, WritePlan } from "../model/format.ts";
+import type {
+  Format,
+  Loss,
+  ModelContent,
+  Opened,
+  PasswordSource,
+  WriteContext,
+  WriteOptions,
+  WritePlan,
+} from "../model/format.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import { type CarriedTensor, restoreOrder, takeOrigin } from "../model/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
-import type { Engine } from "../primitives/engine.ts";
 import { castTensor, type FloatTarget, isCastable } from "./cast.ts";
+import { checkWritten, type PayloadCheck, readableOutput } from "./check-written.ts";
+import { type MetadataOverlay, overlayMetadata } from "./metadata-overlay.ts";
 import { matchesAny } from "./select.ts";
 
 export interface ConversionOptions extends WriteOptions {
@@ -16,6 +26,10 @@ export interface ConversionOptions extends WriteOptions {
   readonly exclude?: readonly string[] | undefined;
   /** Rounds every floating-point tensor to this type. */
   readonly dtype?: FloatTarget | undefined;
+  /** What happens to each tensor that is taken: quantising, for one. */
+  readonly transform?: ((tensor: Tensor) => Tensor) | undefined;
+  /** Laid over the metadata before it is written. */
+  readonly overlay?: MetadataOverlay | undefined;
   /** All formats, so that values carried from any of them can be decoded again. */
   readonly formats: readonly Format[];
 }
@@ -27,6 +41,8 @@ export interface Conversion {
   readonly tensorCount: number;
   /** Bytes of tensor data that will be copied, for progress. */
   readonly dataBytes: number;
+  /** Present where the output is encrypted: what reads it back. */
+  readonly password?: PasswordSource | undefined;
 }
 
 /** Every decision of a conversion, made before a byte is written; what would be lost is refused here. */
@@ -37,31 +53,43 @@ export function planConversion(opened: Opened, target: Format, options: Conversi
       source: target.id,
     });
   }
-  const plan = target.plan(content, options);
+  const planned = target.plan(content, options);
+  const unread = opened.container.kind === "model" ? (opened.container.unread ?? []) : [];
+  const plan = unread.length === 0 ? planned : { ...planned, losses: [...unread, ...planned.losses] };
   if (plan.losses.length > 0 && options.allowLossy === undefined) throw lossError(plan.losses, target, labelOf(opened));
   const dataBytes = content.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
-  return { format: target, plan, content, tensorCount: content.tensors.length, dataBytes };
+  return {
+    format: target,
+    plan,
+    content,
+    tensorCount: content.tensors.length,
+    dataBytes,
+    password: options.encrypt?.password,
+  };
+}
+
+export interface ConversionContext extends WriteContext {
+  /** Reads the payloads back too, before anything becomes visible. The output must be one that can be read back. */
+  readonly verify?: PayloadCheck | undefined;
 }
 
 /**
  * Writes what was planned, streaming. Nothing is visible at the output before it is complete and its structure has
- * been read back: every tensor must be where the new file says, with the length it had.
+ * been read back: every tensor must be where the new file says, with the length it had, and with `verify` the bytes.
  */
-export async function writeConversion(conversion: Conversion, output: Output, context: WriteContext): Promise<void> {
-  const check = (written: Resolver): Promise<void> => checkWritten(conversion, written, context.engine);
-  await conversion.format.write?.(conversion.plan, output, { check, ...context });
-}
-
-async function checkWritten({ format, plan, content }: Conversion, written: Resolver, engine: Engine): Promise<void> {
-  const source = await written.resolve(plan.primary);
-  const container = await format.open(source, { engine, limits: {}, resolver: { ...written, name: plan.primary } });
-  if (container.kind !== "model") throw new Error(`${plan.primary} was written as a model and opened as an archive`);
-  const lost = new Set(plan.losses.map((loss) => loss.name));
-  const lengths = new Map(container.tensors.map((tensor) => [tensor.name, tensor.byteLength]));
-  for (const { name, byteLength } of content.tensors) {
-    if (lengths.get(name) === byteLength || (lost.has(name) && !lengths.has(name))) continue;
-    throw new Error(`"${name}" was written with ${byteLength} bytes and read back with ${lengths.get(name)}`);
-  }
+export async function writeConversion(
+  conversion: Conversion,
+  output: Output,
+  context: ConversionContext,
+): Promise<void> {
+  const { verify: payloads, ...writing } = context;
+  const { engine, signal } = writing;
+  const check = async (written: Resolver): Promise<void> => {
+    await checkWritten(conversion, written, { engine, signal, payloads, password: conversion.password });
+    await writing.check?.(written);
+  };
+  const destination = payloads === undefined ? output : readableOutput(output);
+  await conversion.format.write?.(conversion.plan, destination, { ...writing, check });
 }
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
@@ -80,10 +108,12 @@ export function contentOf({ container, format }: Opened, options: ConversionOpti
     const excluded = options.exclude !== undefined && options.exclude.length > 0 && matchesAny(options.exclude, name);
     return !excluded && matchesAny(options.include ?? [], name);
   });
-  const { dtype } = options;
+  const { dtype, transform } = options;
+  const cast = dtype === undefined ? tensors : tensors.map((t) => (isCastable(t, dtype) ? castTensor(t, dtype) : t));
+  const own = origin === undefined ? metadata : restoreMetadata(metadata, origin, decode);
   return {
-    metadata: origin === undefined ? metadata : restoreMetadata(metadata, origin, decode),
-    tensors: dtype === undefined ? tensors : tensors.map((t) => (isCastable(t, dtype) ? castTensor(t, dtype) : t)),
+    metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
+    tensors: transform === undefined ? cast : cast.map(transform),
     chain,
   };
 }

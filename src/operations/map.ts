@@ -22,6 +22,7 @@ export function mapLayout({ container, format }: Opened): LayoutRow[] {
     const partOf = new Map(container.parts.map((part, index) => [part.label, index]));
     for (const tensor of container.tensors) {
       const part = tensor.file === undefined ? 0 : (partOf.get(tensor.file) ?? 0);
+      if (container.parts[part]?.layout === "unplaced") continue;
       const { offset, storedByteLength: byteLength, name, dtype } = tensor;
       rows.push({ part, offset, byteLength, kind: "tensor", name, dtype });
     }

@@ -14,6 +14,9 @@ export interface ModelDescription {
   readonly license?: string;
 }
 
+/** Where formats and tools put a model's name, the most telling first. */
+const NAME_KEYS = ["general.name", "name", "model_name", "modelspec.title"] as const;
+
 /** From metadata where the file has it (llama.cpp's keys), else from tensor names and shapes. */
 export function describeModel(model: Model): ModelDescription {
   const { metadata } = model;
@@ -23,7 +26,7 @@ export function describeModel(model: Model): ModelDescription {
   const seen = lookAtTensors(model);
   const tokens = metadata.get("tokenizer.ggml.tokens");
   return compact({
-    name: metadata.text("general.name") ?? metadata.text("name") ?? metadata.text("modelspec.title"),
+    name: NAME_KEYS.map((key) => metadata.text(key)).find((name) => name !== undefined),
     architecture: architecture ?? metadata.text("modelspec.architecture") ?? metadata.text("architecture"),
     layers: own("block_count") ?? seen.layers,
     width: own("embedding_length") ?? seen.width,

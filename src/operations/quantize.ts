@@ -25,6 +25,11 @@ export function keptReason(tensor: Tensor): KeptReason | undefined {
   return (tensor.shape.at(-1) ?? 0) % QUANT_ELEMENTS === 0 ? undefined : "rows are no multiple of 32";
 }
 
+/** True for tensors of quantised blocks, whether or not we can read their values. */
+export function isBlockType({ dtype }: Tensor): boolean {
+  return dtypeFacts(dtype).layout === "block" || dtype === "APR_Q4" || dtype === "APR_Q8";
+}
+
 export interface QuantizeOptions {
   readonly quantizer: Quantizer;
   /** Called once, when the last block of the tensor was encoded for the first time. */

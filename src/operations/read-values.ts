@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { evenTensor } from "../model/even-tensor.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { convertToNumbers, itemOf, type Numbers } from "../model/values.ts";
 
@@ -11,7 +12,8 @@ export interface ReadValuesOptions {
 }
 
 /** The values of a tensor in pieces, in order, in bounded memory. The next piece is read while one is worked on. */
-export async function* readValues(tensor: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Numbers> {
+export async function* readValues(stored: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Numbers> {
+  const tensor = evenTensor(stored);
   for await (const bytes of readPieces(tensor, options)) {
     yield convertToNumbers(tensor.dtype, bytes, { source: tensor.file ?? tensor.name, path: tensor.name });
   }

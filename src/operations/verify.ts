@@ -1,6 +1,7 @@
 import { isTareError } from "../base/errors.ts";
 import { encodeHex } from "../base/hex.ts";
 import type { LimitOverrides } from "../base/limits.ts";
+import type { Container } from "../model/container.ts";
 import { type Finding, findingFromError } from "../model/finding.ts";
 import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
@@ -19,6 +20,8 @@ export interface TensorDigest {
 
 export interface VerifyOptions {
   readonly level: VerifyLevel;
+  /** "remote" checks what can be checked without reading the weights, and notes what could not: level "control". */
+  readonly reach?: "remote" | undefined;
   readonly engine: Engine;
   /** Computes this digest of every tensor and reports it. */
   readonly digest?: DigestAlgorithm | undefined;
@@ -49,18 +52,37 @@ export async function verify({ container, format, notes }: Opened, options: Veri
   const count = (what: string, by = 1): void => {
     checked[what] = (checked[what] ?? 0) + by;
   };
-  const findings: Finding[] = [...notes, ...container.warnings];
-  const context = { ...options, limits: options.limits ?? {}, count };
+  const findings: Finding[] = [];
+  const level = options.reach === "remote" ? "control" : options.level;
+  const context = { ...options, level, limits: options.limits ?? {}, count };
   for await (const finding of format.verify(container, context)) findings.push(finding);
+  if (options.reach === "remote") findings.push(...unchecked(container, findings));
+  findings.unshift(...notes, ...unrepeated(container.warnings, findings));
   let digests: TensorDigest[] | undefined;
   if (container.kind === "model" && (options.digest !== undefined || options.expected !== undefined)) {
     digests = await digestTensors(container, options, findings, count);
   }
   const ok = findings.every((finding) => finding.severity !== "error");
   const carries = format.sections(container).some((section) => section.kind === "integrity");
-  const compared = options.expected !== undefined || (carries && options.level === "full");
+  const compared = options.expected !== undefined || (carries && level === "full");
   const weights = compared ? "compared" : "not-compared";
-  return { ok, level: options.level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
+  return { ok, level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
+}
+
+/** What opening tolerated, without what verifying has found to be an error: one fault is told once. */
+function unrepeated(warnings: readonly Finding[], findings: readonly Finding[]): readonly Finding[] {
+  const keyOf = ({ code, message, at }: Finding): string => JSON.stringify([code, message, at]);
+  const errors = new Set(findings.filter(({ severity }) => severity === "error").map(keyOf));
+  return errors.size === 0 ? warnings : warnings.filter((warning) => !errors.has(keyOf(warning)));
+}
+
+/** For formats that did not say themselves what they left out. */
+function unchecked(container: Container, findings: readonly Finding[]): Finding[] {
+  if (findings.some((finding) => finding.code === "integrity/not-checked")) return [];
+  const byteLength = container.parts.reduce((sum, part) => sum + part.byteLength, 0);
+  const message = `The weights were not checked: that needs all ${byteLength} bytes`;
+  const at = { source: container.parts[0]?.label ?? container.format };
+  return [{ severity: "note", code: "integrity/not-checked", message, at }];
 }
 
 async function digestTensors(

@@ -2,6 +2,9 @@ import type { Bytes } from "../base/bytes.ts";
 import type { Location } from "../base/errors.ts";
 
 import type { Lz4Codec } from "./compress/lz4.ts";
+import type { Aes } from "./crypto/aes.ts";
+import type { Argon2Parameters } from "./crypto/argon2.ts";
+import type { Ed25519 } from "./crypto/ed25519.ts";
 import type { Quantizer } from "./quant/quantizer.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
@@ -82,8 +85,8 @@ export interface Engine {
   readonly name: "portable" | "native" | "pooled";
   readonly entries: readonly EngineEntry[];
   digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes>;
-  /** Incremental, on the calling thread. */
-  hasher(algorithm: DigestAlgorithm): Promise<Hasher>;
+  /** Incremental, on the calling thread. SHA-512 is for signatures: no format keeps digests of that kind. */
+  hasher(algorithm: DigestAlgorithm | "sha512"): Promise<Hasher>;
   /** Hashes a long run of a source in bounded memory, on a worker that opens the source itself where it can. */
   digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes>;
   /**
@@ -106,6 +109,11 @@ export interface Engine {
   quantizer(): Promise<Quantizer>;
   /** The codec for raw LZ4 blocks, on the calling thread. */
   lz4(): Promise<Lz4Codec>;
+  /** AES-256-GCM and AES Key Wrap. */
+  aes(): Promise<Aes>;
+  ed25519(): Promise<Ed25519>;
+  /** A key from a password; takes as much time and memory as the parameters say. */
+  argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes>;
   /** Ends workers; harmless where there are none. */
   close(): Promise<void>;
 }

@@ -97,4 +97,24 @@ export const PRIMITIVE_ERRORS = {
     why: "Cutting it down would write a file that says something else.",
     fix: "Pass a value that MessagePack can hold.",
   },
+  "usage/argon2": {
+    what: "Argon2id was called with parameters that it does not have.",
+    why: "Memory must be at least 8 KiB a lane and the salt 8 bytes; far more than any machine has is not tried.",
+    fix: "Pass parameters that RFC 9106 allows.",
+  },
+  "usage/key.pem": {
+    what: "A key file is not PEM, or holds the other half of a pair.",
+    why: "A private key signs and a public key verifies; each has a heading of its own.",
+    fix: "Pass NAME.key to `tare sign --key` and NAME.pub to `tare verify --public-key`.",
+  },
+  "unsupported/key.form": {
+    what: "A key file is encrypted or in OpenSSH's own form.",
+    why: "Only unencrypted PKCS#8 is read.",
+    fix: "Convert the key with `openssl pkey`, or make one with `tare keygen`.",
+  },
+  "unsupported/key.algorithm": {
+    what: "A key is not one of Ed25519.",
+    why: "Signatures here are Ed25519 only, so that no reader needs to choose.",
+    fix: "Make a pair with `tare keygen -o NAME`.",
+  },
 } as const satisfies ErrorCatalog;

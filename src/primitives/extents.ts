@@ -58,9 +58,10 @@ export async function hashExtents(
     }
     options.onProgress?.(piece.byteLength);
   };
-  const runs = pieceRuns(extents, order);
-  if (range.readNow === undefined) await feedWhileReading(runs, range, options, feed);
-  else await feedInTurn(runs, range, options, feed);
+  if (range.readNow !== undefined) await feedInTurn(pieceRuns(extents, order), range, options, feed);
+  else if (range.descriptor !== undefined || range.stream === undefined)
+    await feedWhileReading(pieceRuns(extents, order), range, options, feed);
+  else await feedFromStreams(mergedRuns(extents, order), range, options, feed);
   openUpTo(Number.POSITIVE_INFINITY);
   return digests;
 }
@@ -109,6 +110,28 @@ async function feedWhileReading(
   }
 }
 
+/** From far away: one stream for each run, instead of a request for each piece. */
+async function feedFromStreams(
+  runs: Generator<HashExtent>,
+  range: ReadableRange,
+  { signal }: ExtentsOptions,
+  feed: Feed,
+): Promise<void> {
+  for (const { offset, byteLength } of runs) {
+    let done = 0;
+    for await (const piece of range.stream?.(offset, { byteLength, signal }) ?? []) {
+      signal?.throwIfAborted();
+      // In pieces that stay in the cache while every extent takes them.
+      for (let start = 0; start < piece.byteLength; start += PIECE_BYTES) {
+        const part = piece.subarray(start, start + PIECE_BYTES);
+        feed({ start: offset + done, piece: part });
+        done += part.byteLength;
+      }
+    }
+    if (done !== byteLength) throw truncatedError(range.label, { offset, byteLength });
+  }
+}
+
 /** On a thread that may block: no promise for most pieces, and one buffer that stays in the cache. */
 async function feedInTurn(
   runs: Generator<HashExtent>,
@@ -138,27 +161,36 @@ async function readPiece(
 ): Promise<Covered> {
   const piece = await range.read(offset, byteLength, { into: buffer.subarray(0, byteLength), signal });
   if (piece.byteLength === byteLength) return { start: offset, piece };
-  throw new SourceError("source/truncated", `Cannot hash ${byteLength} bytes at ${offset}`, { source: range.label });
+  throw truncatedError(range.label, { offset, byteLength });
 }
 
-/** Merges extents that touch or overlap, and cuts the result into pieces. */
-function* pieceRuns(extents: readonly HashExtent[], order: readonly number[]): Generator<HashExtent> {
+function truncatedError(source: string, { offset, byteLength }: HashExtent): SourceError {
+  return new SourceError("source/truncated", `Cannot hash ${byteLength} bytes at ${offset}`, { source });
+}
+
+/** Merges extents that touch or overlap. */
+function* mergedRuns(extents: readonly HashExtent[], order: readonly number[]): Generator<HashExtent> {
   let start = 0;
   let end = 0;
-  function* cut(): Generator<HashExtent> {
-    for (let offset = start; offset < end; offset += PIECE_BYTES) {
-      yield { offset, byteLength: Math.min(PIECE_BYTES, end - offset) };
-    }
-  }
   for (const index of order) {
     const { offset, byteLength } = extents[index] as HashExtent;
     if (byteLength === 0) continue;
     if (offset > end) {
-      yield* cut();
+      if (end > start) yield { offset: start, byteLength: end - start };
       start = offset;
       end = offset;
     }
     end = Math.max(end, offset + byteLength);
   }
-  yield* cut();
+  if (end > start) yield { offset: start, byteLength: end - start };
+}
+
+/** The same, cut into pieces. */
+function* pieceRuns(extents: readonly HashExtent[], order: readonly number[]): Generator<HashExtent> {
+  for (const run of mergedRuns(extents, order)) {
+    const end = run.offset + run.byteLength;
+    for (let offset = run.offset; offset < end; offset += PIECE_BYTES) {
+      yield { offset, byteLength: Math.min(PIECE_BYTES, end - offset) };
+    }
+  }
 }

@@ -12,6 +12,8 @@ describe("measureEngine()", () => {
       "zstd: javascript",
       "lz4: javascript",
       "quantizer: javascript",
+      "sha512: javascript",
+      "aes: javascript",
     ]);
     for (const { bytesPerSecond } of rows) expect(bytesPerSecond).toBeGreaterThan(1e5);
   });

@@ -23,6 +23,8 @@ const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes)
   zstd: probeZstd,
   lz4: probeLz4,
   quantizer: probeQuantizer,
+  sha512: probeDigest("sha512"),
+  aes: probeAes,
 };
 
 /** Runs every primitive for a moment on the calling thread. */
@@ -40,7 +42,9 @@ export async function measureEngine(engine: Engine, options: MeasureOptions = {}
   return rows;
 }
 
-function probeDigest(algorithm: "sha256" | "blake3"): (engine: Engine) => Promise<(bytes: Bytes) => unknown> {
+function probeDigest(
+  algorithm: "sha256" | "blake3" | "sha512",
+): (engine: Engine) => Promise<(bytes: Bytes) => unknown> {
   return async (engine) => {
     const hasher = await engine.hasher(algorithm);
     return (bytes) => hasher.update(bytes);
@@ -72,6 +76,17 @@ async function probeQuantizer(engine: Engine): Promise<(bytes: Bytes) => unknown
   const floats = new Float32Array(PIECE_BYTES / 4);
   const blocks = new Uint8Array((floats.length / 32) * 18).fill(0x35);
   return () => quantizer.decode("Q4_0", blocks, floats);
+}
+
+/** Opening of the segments of 64 KiB that encrypted files consist of. */
+async function probeAes(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const key = await (await engine.aes()).gcm(new Uint8Array(32));
+  const nonce = new Uint8Array(12);
+  const plain = new Uint8Array(1 << 16);
+  const sealed = await key.seal(nonce, plain, nonce);
+  return async (bytes) => {
+    for (let at = 0; at < bytes.byteLength; at += plain.byteLength) await key.open(nonce, sealed, nonce);
+  };
 }
 
 async function measure(probe: (bytes: Bytes) => unknown, milliseconds: number): Promise<number> {

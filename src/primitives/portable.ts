@@ -1,6 +1,10 @@
 import { type Candidate, Choice } from "./choice.ts";
 import { type Lz4Codec, provesLz4 } from "./compress/lz4.ts";
 import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
+import { type Aes, provesAes } from "./crypto/aes.ts";
+import { type Argon2id, provesArgon2 } from "./crypto/argon2.ts";
+import { AES, ARGON2, ED25519, SHA512 } from "./crypto/candidates.ts";
+import { type Ed25519, provesEd25519 } from "./crypto/ed25519.ts";
 import { blake3 } from "./digest/blake3.ts";
 import { blake3Javascript } from "./digest/blake3-javascript.ts";
 import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
@@ -31,6 +35,11 @@ export interface Accelerators {
   readonly crc32?: Candidate<Crc32Function>;
   /** Several, best first: which one there is depends on Node's version. */
   readonly zstd?: readonly Candidate<ZstdCodec>[];
+  readonly sha512?: Candidate<DigestImplementation>;
+  readonly aes?: Candidate<Aes>;
+  readonly ed25519?: Candidate<Ed25519>;
+  /** Several, best first, as for zstd. */
+  readonly argon2id?: readonly Candidate<Argon2id>[];
 }
 
 /** The table of the portable engine, with `accelerators` as the first choice where given. */
@@ -40,6 +49,11 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     const chosen = own.filter((one) => tier === undefined || one.tier === tier);
     return first === undefined ? chosen : [first, ...chosen];
   };
+  // There is no WebAssembly form of these: only "javascript" leaves out what the host has.
+  const secrets = <T>(first: Candidate<T> | undefined, own: readonly Candidate<T>[]): Candidate<T>[] => {
+    const chosen = own.filter((one) => tier !== "javascript" || one.tier === tier);
+    return first === undefined ? chosen : [first, ...chosen];
+  };
   return {
     sha256: new Choice("sha256", candidates(accelerators.sha256, SHA256), (it) => provesDigest("sha256", it)),
     blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), (it) => provesDigest("blake3", it)),
@@ -47,6 +61,10 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], provesZstd),
     lz4: new Choice("lz4", candidates(undefined, LZ4), provesLz4),
     quantizer: new Choice("quantizer", candidates(undefined, QUANTIZER), provesQuantizer),
+    sha512: new Choice("sha512", secrets(accelerators.sha512, SHA512), (it) => provesDigest("sha512", it)),
+    aes: new Choice("aes", secrets(accelerators.aes, AES), provesAes),
+    ed25519: new Choice("ed25519", secrets(accelerators.ed25519, ED25519), provesEd25519),
+    argon2id: new Choice("argon2id", [...(accelerators.argon2id ?? []), ...ARGON2], provesArgon2),
   };
 }
 

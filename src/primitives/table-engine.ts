@@ -2,6 +2,9 @@ import type { Bytes } from "../base/bytes.ts";
 import type { Choice } from "./choice.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
 import { compressZstd, decompressZstd, type ZstdCodec } from "./compress/zstd.ts";
+import type { Aes } from "./crypto/aes.ts";
+import type { Argon2id, Argon2Parameters } from "./crypto/argon2.ts";
+import type { Ed25519 } from "./crypto/ed25519.ts";
 import type { Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type {
   DigestAlgorithm,
@@ -27,6 +30,10 @@ export interface PrimitiveTable {
   readonly zstd: Choice<ZstdCodec>;
   readonly lz4: Choice<Lz4Codec>;
   readonly quantizer: Choice<Quantizer>;
+  readonly sha512: Choice<DigestImplementation>;
+  readonly aes: Choice<Aes>;
+  readonly ed25519: Choice<Ed25519>;
+  readonly argon2id: Choice<Argon2id>;
 }
 
 /** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
@@ -55,7 +62,7 @@ class TableEngine implements Engine {
     return hasher.digest();
   }
 
-  async hasher(algorithm: DigestAlgorithm): Promise<Hasher> {
+  async hasher(algorithm: DigestAlgorithm | "sha512"): Promise<Hasher> {
     return (await this.#table[algorithm].get()).create();
   }
 
@@ -91,6 +98,18 @@ class TableEngine implements Engine {
 
   lz4(): Promise<Lz4Codec> {
     return this.#table.lz4.get();
+  }
+
+  aes(): Promise<Aes> {
+    return this.#table.aes.get();
+  }
+
+  ed25519(): Promise<Ed25519> {
+    return this.#table.ed25519.get();
+  }
+
+  async argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
+    return (await this.#table.argon2id.get())(password, parameters);
   }
 
   close(): Promise<void> {

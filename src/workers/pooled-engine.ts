@@ -2,6 +2,9 @@ import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
 import type { Lz4Codec } from "../primitives/compress/lz4.ts";
+import type { Aes } from "../primitives/crypto/aes.ts";
+import type { Argon2Parameters } from "../primitives/crypto/argon2.ts";
+import type { Ed25519 } from "../primitives/crypto/ed25519.ts";
 import type {
   DigestAlgorithm,
   Engine,
@@ -61,7 +64,7 @@ class PooledEngine implements Engine {
     );
   }
 
-  hasher(algorithm: DigestAlgorithm): Promise<Hasher> {
+  hasher(algorithm: DigestAlgorithm | "sha512"): Promise<Hasher> {
     return this.#base.hasher(algorithm);
   }
 
@@ -114,6 +117,18 @@ class PooledEngine implements Engine {
 
   lz4(): Promise<Lz4Codec> {
     return this.#base.lz4();
+  }
+
+  aes(): Promise<Aes> {
+    return this.#base.aes();
+  }
+
+  ed25519(): Promise<Ed25519> {
+    return this.#base.ed25519();
+  }
+
+  argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
+    return this.#base.argon2id(password, parameters);
   }
 
   async close(): Promise<void> {

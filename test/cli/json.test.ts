@@ -199,6 +199,14 @@ describe("--json of what writes", () => {
     expect(readFileSync(file("merged.safetensors")).equals(smallSafetensors())).toBe(true);
   });
 
+  it("keygen and sign", async () => {
+    const file = scratch();
+    const model = file("m.safetensors", smallSafetensors());
+    const { id } = expectDocument(await tare(["keygen", "-o", file("k"), "--json"]), "keygen");
+    const run = await tare(["sign", model, "--key", file("k.key"), "--json"]);
+    expect(expectDocument(run, "sign")).toEqual({ dryRun: false, path: `${model}.sig`, place: "beside", key: id });
+  });
+
   it("demo", async () => {
     const directory = scratch()("demo");
     const dry = await tare(["demo", directory, "--dry-run", "--json"]);

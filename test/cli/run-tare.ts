@@ -25,7 +25,8 @@ export function tare(args: readonly string[], options: RunOptions = {}): Promise
   if (!existsSync(TARE)) throw new Error("dist/bin/tare.js is missing: run `npm run build` first");
   const child = spawn(process.execPath, [TARE, ...args], {
     cwd: options.cwd,
-    env: { ...process.env, NO_COLOR: "1", HF_TOKEN: "", ...options.env },
+    // Without a cache, so that no test finds what another one left; tests of the cache turn it on.
+    env: { ...process.env, NO_COLOR: "1", HF_TOKEN: "", TARE_CACHE_SIZE: "0", ...options.env },
   });
   child.stdin.on("error", () => undefined); // a program that ends without reading its input is fine
   child.stdin.end(options.input ?? "");

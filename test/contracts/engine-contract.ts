@@ -7,6 +7,9 @@ import { encodeHex } from "../../src/base/hex.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { Source } from "../../src/bytes/source.ts";
+import { provesAes } from "../../src/primitives/crypto/aes.ts";
+import { provesArgon2 } from "../../src/primitives/crypto/argon2.ts";
+import { provesEd25519 } from "../../src/primitives/crypto/ed25519.ts";
 import { patternBytes } from "../../src/primitives/digest/implementation.ts";
 import { DIGEST_ALGORITHMS, type DigestAlgorithm, type Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
@@ -75,6 +78,10 @@ function knownAnswers(engine: () => Engine): void {
       "zstd",
       "lz4",
       "quantizer",
+      "sha512",
+      "aes",
+      "ed25519",
+      "argon2id",
     ]);
     for (const entry of engine().entries) expect(entry.implementation).toMatch(/\w/);
   });
@@ -123,6 +130,15 @@ function agreement(engine: () => Engine): void {
     }
     const whole = await Promise.all(inputs.map((input) => engine().digest(algorithm, input)));
     expect(hashers.map((hasher) => encodeHex(hasher.digest()))).toEqual(whole.map(encodeHex));
+  });
+
+  it("gives the published answers of SHA-512, AES-256, Ed25519 and Argon2id", async () => {
+    const hasher = await engine().hasher("sha512");
+    hasher.update(patternBytes(1000));
+    expect(encodeHex(hasher.digest())).toBe(createHash("sha512").update(patternBytes(1000)).digest("hex"));
+    expect(await provesAes(await engine().aes())).toBe(true);
+    expect(await provesEd25519(await engine().ed25519())).toBe(true);
+    expect(await provesArgon2((password, parameters) => engine().argon2id(password, parameters))).toBe(true);
   });
 
   it("digest() reads a view that starts inside its buffer", async () => {

@@ -10,12 +10,15 @@ import { planConversion, writeConversion } from "../../src/operations/convert.ts
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
+import { type FuzzInput, inputResolver, primaryBytes } from "../fuzz/fuzz-input.ts";
 import { countingSource } from "../support/counting-source.ts";
 
 /** A small valid file, best from another implementation. */
 export interface Golden {
   readonly name: string;
   readonly bytes: Bytes;
+  /** The files beside it, where one file is not the whole model. */
+  readonly siblings?: ReadonlyMap<string, Bytes>;
   /** "standard" files come back byte for byte from reading and writing, and from a trip through other formats. */
   readonly layout: "standard" | "other";
 }
@@ -37,12 +40,13 @@ export function formatContract(format: Format, goldens: readonly Golden[]): void
 }
 
 function goldenTests(format: Format, golden: Golden): void {
-  const { name, bytes } = golden;
-  const open = (data: Bytes): Promise<Opened> => openSource(memorySource(data, name), { engine, name });
+  const { name, bytes, siblings } = golden;
+  const resolver = siblings === undefined ? undefined : inputResolver({ primary: name, files: siblings });
+  const open = (data: Bytes): Promise<Opened> => openSource(memorySource(data, name), { engine, name, resolver });
 
   test(`${name}: is recognised by its content alone and opened in at most two reads`, async () => {
     const source = countingSource(memorySource(bytes, "no-extension"));
-    const opened = await openSource(source, { engine });
+    const opened = await openSource(source, { engine, resolver });
     expect(opened.format.id).toBe(format.id);
     expect(source.calls.length).toBeLessThanOrEqual(2);
   });
@@ -51,13 +55,14 @@ function goldenTests(format: Format, golden: Golden): void {
     const opened = await open(bytes);
     const report = await verify(opened, { level: "full", engine });
     expect(report.findings.filter((finding) => finding.severity === "error")).toEqual([]);
-    let position = 0;
-    for (const row of mapLayout(opened)) {
-      if (row.byteLength === 0) continue;
-      expect(row.offset, row.name).toBe(position);
-      position += row.byteLength;
+    if (opened.container.kind === "model") await opened.container.openParts?.();
+    const ends = opened.container.parts.map(() => 0);
+    for (const { part, offset, byteLength, name: rowName } of mapLayout(opened)) {
+      if (byteLength === 0) continue;
+      expect(offset, rowName).toBe(ends[part]);
+      ends[part] = offset + byteLength;
     }
-    expect(position).toBe(bytes.byteLength);
+    expect(ends).toEqual([bytes, ...(siblings?.values() ?? [])].map((file) => file.byteLength));
   });
 
   test(`${name}: every one-byte corruption gives a model or a located error`, async () => {
@@ -89,24 +94,31 @@ function goldenTests(format: Format, golden: Golden): void {
 }
 
 async function expectRoundTrip(opened: Opened, format: Format, other: Format, bytes: Bytes): Promise<void> {
-  let through: Bytes;
+  let through: FuzzInput;
   try {
-    through = await convertBytes(opened, other);
+    through = await convertFiles(opened, other);
   } catch (error) {
     expect(error).toMatchObject({ code: "unsupported/lossy" });
     return;
   }
-  const there = await openSource(memorySource(through, "there"), { engine });
+  const there = await openSource(memorySource(primaryBytes(through), "there"), {
+    engine,
+    resolver: inputResolver(through),
+  });
   expect(there.format.id).toBe(other.id);
   expect(await convertBytes(there, format)).toEqual(bytes);
 }
 
 /** The single file that a conversion writes. */
 export async function convertBytes(opened: Opened, target: Format): Promise<Bytes> {
+  return primaryBytes(await convertFiles(opened, target));
+}
+
+async function convertFiles(opened: Opened, target: Format): Promise<FuzzInput> {
   const output = memoryOutput("out");
   const conversion = planConversion(opened, target, { name: "out", formats: FORMATS });
   await writeConversion(conversion, output, { engine });
-  return output.files.get("out") as Bytes;
+  return { primary: conversion.plan.primary, files: output.files };
 }
 
 async function expectModelOrLocatedError(opening: Promise<Opened>, what: string): Promise<void> {

@@ -119,10 +119,10 @@ function checkCost({ start, open }: HttpTools): void {
   test("merges neighbouring reads into one request", async () => {
     const server = await start(MIB);
     const source = await open(server);
-    await Promise.all([300_000, 310_000, 400_000].map((offset) => source.read(offset, 1000)));
+    await Promise.all([300_000, 310_000, 700_000].map((offset) => source.read(offset, 1000)));
     expect(server.requests.slice(1).map(({ range }) => range)).toEqual([
       [300_000, 310_999],
-      [400_000, 400_999],
+      [700_000, 700_999],
     ]);
   });
   test("fetches only what the head does not hold", async () => {

@@ -39,7 +39,19 @@ function readFixtures(id: string): FuzzInput[] {
   const extension = FORMATS.find((format) => format.id === id)?.extensions[0] ?? "";
   const names = readdirSync(folder).filter((name) => name.endsWith(".hex"));
   const files = new Map(names.map((name) => [name.replace(/\.hex$/, extension), readHex(new URL(name, folder))]));
-  return [...files.keys()].sort().map((primary) => ({ primary, files }));
+  return [...files.keys()].sort().map((primary) => {
+    const siblings = readSiblings(new URL(`${primary.slice(0, primary.length - extension.length)}/`, folder));
+    return {
+      primary,
+      files: siblings.size === 0 ? files : new Map([[primary, files.get(primary) as Bytes], ...siblings]),
+    };
+  });
+}
+
+/** The other files of a model of several files, in a folder of its own. */
+function readSiblings(folder: URL): Map<string, Bytes> {
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".hex")) : [];
+  return new Map(names.map((name) => [name.replace(/\.hex$/, ""), readHex(new URL(name, folder))]));
 }
 
 function readHex(file: URL): Bytes {

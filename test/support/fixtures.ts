@@ -13,6 +13,12 @@ export function loadFixture(format: string, name: string): Bytes {
   return bytes;
 }
 
+/** The files beside a fixture of several files, from test/fixtures/<format>/<name>/<file>.hex, by file name. */
+export function loadSiblings(format: string, name: string): Map<string, Bytes> {
+  const files = fixtureNames(`${format}/${name}`);
+  return new Map(files.map((file) => [file, loadFixture(`${format}/${name}`, file)]));
+}
+
 /** Names of all fixtures of a format, without the extension. */
 export function fixtureNames(format: string): string[] {
   return readdirSync(`${root}${format}`)

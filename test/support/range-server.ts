@@ -49,7 +49,7 @@ export interface RangeServer {
 
 /**
  * A loopback web server with one file, stricter than real ones: a malformed or unsatisfiable range is an error,
- * range ends are inclusive, If-Range is honoured, and every request is written down.
+ * range ends are inclusive, If-Range and If-None-Match are honoured, and every request is written down.
  */
 export async function startRangeServer(bytes: Bytes, path = "/files/model.bin"): Promise<RangeServer> {
   const requests: LoggedRequest[] = [];
@@ -118,7 +118,9 @@ function answer(request: LoggedRequest, response: ServerResponse, { content, pat
   const headers = { ...honest.headers, ...tampering.headers };
   const body = tampering.body ?? honest.body;
   response.statusCode = tampering.status ?? honest.status;
-  if (!("content-length" in headers)) headers["content-length"] = String(body.byteLength);
+  if (!("content-length" in headers) && response.statusCode !== 304) {
+    headers["content-length"] = String(body.byteLength);
+  }
   for (const [name, value] of Object.entries(headers)) if (value !== undefined) response.setHeader(name, value);
   // Without a length the body is chunked; node:http would otherwise add one.
   if (headers["content-length"] === undefined) response.flushHeaders();
@@ -138,6 +140,7 @@ function honestReply(request: LoggedRequest, content: Bytes, path: string): Repl
   const headers: Record<string, string | undefined> = { "accept-ranges": "bytes", etag: etagOf(content) };
   if (request.path.split("?")[0] !== path) return textReply(404, "no such file");
   if (request.method !== "GET" && request.method !== "HEAD") return textReply(405, "GET or HEAD");
+  if (request.headers["if-none-match"] === headers["etag"]) return { status: 304, headers, body: new Uint8Array(0) };
   const condition = request.headers["if-range"];
   const isStale = condition !== undefined && condition !== headers["etag"];
   if (request.headers["range"] === undefined || isStale || request.method === "HEAD") {

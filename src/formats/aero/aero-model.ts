@@ -14,7 +14,7 @@ import type { Control } from "./control.ts";
 import { FOURCC } from "./layout.ts";
 import type { AeroLimits } from "./limits.ts";
 import type { Shards } from "./shards.ts";
-import type { ResolvedIndex } from "./tensor-index.ts";
+import { type ResolvedIndex, verificationBy } from "./tensor-index.ts";
 import type { Chunk } from "./toc.ts";
 
 /** What opening a file has read. */
@@ -29,6 +29,8 @@ export interface AeroContent {
   readonly json: JsonMetadata | undefined;
   readonly manifest: Manifest;
   readonly warnings: readonly Finding[];
+  /** The MJSN chunk, where there is one that cannot be read. */
+  readonly unread?: Chunk | undefined;
 }
 
 /** An opened AERO file. Owns the source. */
@@ -42,7 +44,9 @@ export class AeroModel implements Model {
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
   readonly facts: readonly (readonly [string, string])[];
+  readonly unread: Model["unread"];
   readonly #index: TensorIndex;
+  #verifications: ReadonlyMap<Tensor, Verification> | undefined;
 
   constructor(content: AeroContent) {
     const { source, control, index } = content;
@@ -54,6 +58,8 @@ export class AeroModel implements Model {
     this.tensors = index.tensors;
     this.warnings = content.warnings;
     this.facts = factsOf(content);
+    this.unread =
+      content.unread === undefined ? [] : [{ name: content.unread.name, reason: "its metadata cannot be read" }];
     this.#index = new TensorIndex(index.tensors, source.label);
   }
 
@@ -65,10 +71,8 @@ export class AeroModel implements Model {
 
   /** Whether reading this tensor checks what it hands out, and by which digest. */
   verificationOf(tensor: Tensor): Verification {
-    const { index } = this.content;
-    const at = this.tensors.indexOf(this.#index.get(tensor.name));
-    if (index.shards[at]?.pages !== undefined) return "pages";
-    return index.hashes.some((row) => row.tensor.name === tensor.name) ? "tensor" : "unverified";
+    this.#verifications ??= verificationsOf(this.content.index);
+    return this.#verifications.get(this.#index.get(tensor.name)) ?? "unverified";
   }
 
   /** What reading chunks of this file takes. */
@@ -106,9 +110,22 @@ function factsOf({ control, shards, index }: AeroContent): (readonly [string, st
   ];
 }
 
+function verificationsOf({ tensors, shards, hashes }: ResolvedIndex): ReadonlyMap<Tensor, Verification> {
+  const all = new Map<Tensor, Verification>();
+  for (const [i, tensor] of tensors.entries()) {
+    const shard = shards[i];
+    if (shard !== undefined) all.set(tensor, verificationBy(undefined, 0, shard));
+  }
+  for (const { tensor, hash, byteLength, shard } of hashes) all.set(tensor, verificationBy(hash, byteLength, shard));
+  return all;
+}
+
 function verifiedReads({ tensors, shards, hashes }: ResolvedIndex): string {
-  const paged = shards.reduce((count, shard) => count + (shard.pages === undefined ? 0 : 1), 0);
-  const hashed = hashes.reduce((count, { shard }) => count + (shard.pages === undefined ? 1 : 0), 0);
+  const byTensor = hashes.filter(({ hash, byteLength, shard }) => verificationBy(hash, byteLength, shard) === "tensor");
+  const hashed = byTensor.length;
+  const paged =
+    shards.filter(({ pages }) => pages !== undefined).length -
+    byTensor.filter(({ shard }) => shard.pages !== undefined).length;
   if (paged + hashed === 0) return "no (unverified)";
   const how = [paged > 0 ? "page hashes" : "", hashed > 0 ? "tensor hashes" : ""].filter((text) => text !== "");
   const share = paged + hashed === tensors.length ? "" : `, ${tensors.length - paged - hashed} tensors unverified`;

@@ -206,9 +206,9 @@ export const AERO_ERRORS = {
     fix: "Raise the limit aero.verifyBytes, download the file first, or write it with smaller pages.",
   },
   "limit/aero.hash-work": {
-    what: "The tensors of a shard overlap so much that hashing them would take many times the shard's length.",
-    why: "Tensors may share bytes, but a crafted index could make every byte be hashed a million times.",
-    fix: "Check the file's origin; its chunk and page digests were compared all the same.",
+    what: "Tensors, or chunks, overlap so much that hashing them would take many times the length of what holds them.",
+    why: "Sharing bytes is allowed, but a crafted table could make every byte be hashed a million times.",
+    fix: "Check the file's origin: no writer makes such files.",
   },
   "usage/aero.container": {
     what: "A function of the AERO format was called with something of another format.",

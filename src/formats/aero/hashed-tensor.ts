@@ -5,6 +5,7 @@ import { printable } from "../../base/text.ts";
 import { allocateFor, deliver, ReadGuard } from "../../bytes/read-guard.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
@@ -25,6 +26,8 @@ export interface HashedTensor {
   readonly engine: Engine;
   /** Most bytes of a remote tensor to hold for checking. */
   readonly maxBytes: number;
+  /** Takes what is longer; without it such a tensor is refused. */
+  readonly spool?: Spool | undefined;
 }
 
 /**
@@ -35,6 +38,8 @@ export class HashedTensorReader implements TensorReader {
   readonly #tensor: HashedTensor;
   #state: "unchecked" | "checked" = "unchecked";
   #checking: Promise<void> | undefined;
+  /** The checked copy of a remote tensor that is too long for memory. */
+  #copy: Source | undefined;
 
   constructor(tensor: HashedTensor) {
     this.#tensor = tensor;
@@ -48,15 +53,21 @@ export class HashedTensorReader implements TensorReader {
     return this.#state === "checked";
   }
 
+  /** Where the bytes are to be read from once they were checked, `plain` unless there is a copy. */
+  checkedSource(plain: Source): Source {
+    return this.#copy === undefined ? plain : sliceSource(this.#copy, 0, plain.byteLength, plain.label);
+  }
+
   /** The stored bytes where they fit in memory, checked; undefined where they were checked without being kept. */
   async check(signal: AbortSignal | undefined): Promise<Bytes | undefined> {
-    const { stored, engine, maxBytes } = this.#tensor;
+    const { stored, engine, maxBytes, spool } = this.#tensor;
     const { byteLength } = stored;
-    if (byteLength > WHOLE_BYTES && stored.descriptor !== undefined) {
+    const isLocal = stored.descriptor !== undefined;
+    if (byteLength > (isLocal ? WHOLE_BYTES : maxBytes)) {
+      if (!isLocal && spool === undefined) throw this.#tooLong(maxBytes);
       await this.#checkInPlace(signal);
       return undefined;
     }
-    if (byteLength > maxBytes) throw this.#tooLong(maxBytes);
     const into = allocateFor(byteLength, stored.label);
     const bytes = byteLength === 0 ? EMPTY_BYTES : await stored.read(0, byteLength, { into, signal });
     this.#compare(await engine.digest("blake3", bytes));
@@ -79,9 +90,30 @@ export class HashedTensorReader implements TensorReader {
   }
 
   async #hashInPlace(signal: AbortSignal | undefined): Promise<void> {
-    const { stored, engine } = this.#tensor;
+    const { stored, engine, spool } = this.#tensor;
     const { byteLength } = stored;
+    if (stored.descriptor === undefined && spool !== undefined) return this.#spoolChecked(spool, signal);
     this.#compare(await engine.digestRange("blake3", stored, { offset: 0, byteLength, signal }));
+  }
+
+  /** One download: hashed on its way to the disk, and read from there once it was found right. */
+  async #spoolChecked(spool: Spool, signal: AbortSignal | undefined): Promise<void> {
+    const { stored, engine } = this.#tensor;
+    const hasher = await engine.hasher("blake3");
+    const hashed = async function* (): AsyncGenerator<Bytes> {
+      for await (const piece of stored.stream(0, { signal })) {
+        hasher.update(piece);
+        yield piece;
+      }
+    };
+    const copy = await spool(hashed(), { label: stored.label, signal });
+    try {
+      this.#compare(hasher.digest());
+    } catch (error) {
+      await copy.close();
+      throw error;
+    }
+    this.#copy = copy;
   }
 
   #compare(found: Bytes): void {
@@ -147,14 +179,15 @@ class HashedSource implements Source {
     this.#guard.checkRead(offset, byteLength, options);
     const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
     if (bytes !== undefined) return deliver(bytes.subarray(offset, offset + byteLength), options.into);
-    return byteLength === 0 ? (options.into ?? EMPTY_BYTES) : this.#plain.read(offset, byteLength, options);
+    if (byteLength === 0) return options.into ?? EMPTY_BYTES;
+    return this.#reader.checkedSource(this.#plain).read(offset, byteLength, options);
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const byteLength = this.#guard.checkStream(offset, options);
     const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
     if (bytes === undefined) {
-      yield* this.#plain.stream(offset, { ...options, byteLength });
+      yield* this.#reader.checkedSource(this.#plain).stream(offset, { ...options, byteLength });
       return;
     }
     const end = offset + byteLength;

@@ -3,6 +3,7 @@ import type { Container } from "../../model/container.ts";
 import type { Format, WritePlan } from "../../model/format.ts";
 import { AeroModel } from "./aero-model.ts";
 import { AERO_ERRORS } from "./errors.ts";
+import { decodeJsonNumber } from "./json-number.ts";
 import { AERO_LIMITS } from "./limits.ts";
 import { openAero } from "./open.ts";
 import { describeAero } from "./origin-facts.ts";
@@ -26,10 +27,11 @@ export const aero: Format = {
   limits: AERO_LIMITS,
   errors: AERO_ERRORS,
   sniff: sniffAero,
-  open: openAero,
+  open: (source, context) => openAero(source, context),
   verify: (container, context) => verifyAero(aeroModel(container), context),
   sections: (container) => aeroSections(aeroModel(container)),
   describe: (container) => describeAero(aeroModel(container)),
+  decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "uuid", "pageHashes", "tensorHashes", "controlHash"],
   plan: planAero,
   write: (plan, output, context) => writeAero(ownPlan(plan), output, context),

@@ -1,21 +1,28 @@
 import { expect, test } from "vitest";
 import {
   type BuiltAero,
+  type BuiltChunk,
   type BuiltTensor,
+  b3,
   buildAero,
   compressed,
+  hex,
   map,
   mjsn,
   mmsg,
   ONE_TWO_THREE,
+  phsh,
   smallAero,
   tidx,
   tidxOf,
   wtsh,
+  zstdFrame,
 } from "../../../test/builders/aero.ts";
+import { countingSource } from "../../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
+import { xxh64 } from "../../primitives/compress/xxh64.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import type { AeroModel } from "./aero-model.ts";
 import { openAero } from "./open.ts";
@@ -57,8 +64,28 @@ test("row 2: an index without tensors, or without the key, is empty", async () =
 });
 
 test("row 3: tensors and shards without bytes are read without a request", async () => {
-  const model = await openTensors([{ name: "none", shape: [0], len: 0 }], new Uint8Array(0));
-  expect(await model.tensor("none").bytes()).toEqual(new Uint8Array(0));
+  const shards = [new Uint8Array(0), ONE_TWO_THREE].map((content, id) => wtsh(content, id));
+  const empty = { shape: [0], len: 0 };
+  const tensors = [
+    { name: "of an empty shard" },
+    { name: "in front", shard: 1 },
+    { name: "at the end", shard: 1, off: 12 },
+  ];
+  const hashed = { name: "hashed", shard: 1, more: { hash_b3: hex(b3(new Uint8Array(0))) } };
+  const index = tidx([...tensors, hashed].map((tensor) => ({ ...tensor, ...empty })));
+  const paged = [phsh(shards[0] as BuiltChunk, 4), phsh(shards[1] as BuiltChunk, 4)];
+  for (const pages of [[], paged]) {
+    const bytes = buildAero({ chunks: [index, ...shards, ...pages] });
+    const source = countingSource(memorySource(bytes));
+    const model = await openAero(source, { engine, limits: {} });
+    const opening = source.calls.length;
+    for (const { name } of model.tensors) {
+      expect(await model.tensor(name).bytes(), name).toEqual(new Uint8Array(0));
+      for await (const piece of model.tensor(name).stream()) expect(piece.byteLength, name).toBe(0);
+    }
+    // Sources answer a read of nothing themselves; verified-reads.test.ts counts the requests of a remote one.
+    expect(source.calls.slice(opening).filter(({ byteLength }) => byteLength > 0)).toEqual([]);
+  }
 });
 
 test("row 4: a shape of no dimensions is one element", async () => {
@@ -113,9 +140,20 @@ test("row 22: bytes of a compressed shard are never handed out as weights", asyn
   });
 });
 
-test("row 26: frames without a size are accepted", async () => {
-  const model = await openBuilt({ chunks: [compressed(tidx([{ name: "w" }]), "unsized"), wtsh(ONE_TWO_THREE)] });
-  expect(await valuesOf(model, "w")).toEqual([1, 2, 3]);
+test("row 26: frames without a size, and with a checksum, are accepted", async () => {
+  const index = tidx([{ name: "w" }]);
+  const frame = zstdFrame(index.content);
+  // Bit 2 of the descriptor: the low half of XXH64 follows the last block (RFC 8878, 3.1.1.1.1).
+  const checksum = Number(xxh64(index.content) & 0xffff_ffffn);
+  const checked = concatBytes([frame, new Uint8Array(Uint32Array.of(checksum).buffer)]);
+  checked[4] = (checked[4] as number) | 4;
+  for (const chunk of [compressed(index, "unsized"), compressed({ ...index, stored: checked })]) {
+    const model = await openBuilt({ chunks: [chunk, wtsh(ONE_TWO_THREE)] });
+    expect(await valuesOf(model, "w")).toEqual([1, 2, 3]);
+  }
+  checked[checked.byteLength - 1] = (checked[checked.byteLength - 1] as number) ^ 1;
+  const broken = openBuilt({ chunks: [compressed({ ...index, stored: checked }), wtsh(ONE_TWO_THREE)] });
+  await expect(broken).rejects.toMatchObject({ code: "format/aero.zstd" });
 });
 
 test("row 28: reserved fields that are not zero are told in one line", async () => {

@@ -1,15 +1,15 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { isTareError } from "../../base/errors.ts";
+import { isTareError, type TareError } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
 import { ORIGIN_KEY } from "../../model/origin.ts";
 import { AeroModel } from "./aero-model.ts";
-import { type ChunkContext, checkChunkHash, checkChunkSize, decodeChunk, decodeContent } from "./chunk.ts";
+import { type ChunkContext, checkChunkHash, checkChunkSize, compareHash, decodeChunk, decodeContent } from "./chunk.ts";
 import { decodeMjsn, type JsonMetadata } from "./chunks/mjsn.ts";
 import { decodeMmsg } from "./chunks/mmsg.ts";
-import { decodeTidx } from "./chunks/tidx.ts";
+import { decodeTidx, type EntryVisitor } from "./chunks/tidx.ts";
 import { readControl } from "./control.ts";
 import { FOURCC } from "./layout.ts";
 import { AERO_LIMITS } from "./limits.ts";
@@ -26,9 +26,10 @@ const WELCOME_BYTES = 1 << 20;
 /**
  * Reads the control region, the index and the metadata, never the weights: one read of 256 KiB and, where something
  * lies beyond it, one more. The index must be sound; metadata that is not costs a warning, since the weights are
- * readable without it.
+ * readable without it. `visit` sees every entry of the index as it stands in the file: a set needs more of them than a
+ * lone file does.
  */
-export async function openAero(source: Source, context: OpenContext): Promise<AeroModel> {
+export async function openAero(source: Source, context: OpenContext, visit?: EntryVisitor): Promise<AeroModel> {
   const limits = resolveLimits("aero", AERO_LIMITS, context.limits);
   const control = await readControl(source, limits, context.signal);
   const { toc, opening } = control;
@@ -55,10 +56,12 @@ export async function openAero(source: Source, context: OpenContext): Promise<Ae
     map ??= new TensorMap(index?.tensors ?? []);
     return map.describe(offset, byteLength);
   };
-  const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), namesIn });
-  index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json) });
+  const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), namesIn, spool: context.spool });
+  index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json), visit });
   warnings.push(...index.warnings, ...hiddenWarnings(toc, shards, source.label));
-  return new AeroModel({ source, control, limits, shards, indexChunk: chunks.index, index, json, manifest, warnings });
+  const unread = chunks.json !== undefined && json === undefined ? chunks.json : undefined;
+  const facts = { source, control, limits, shards, indexChunk: chunks.index, index, json, manifest, warnings, unread };
+  return new AeroModel(facts);
 }
 
 type Found = Readonly<Record<"index" | "json" | "manifest", Chunk | undefined>>;
@@ -108,29 +111,29 @@ class MetadataChunks {
     this.#warnings = warnings;
   }
 
-  /** Undefined, with a warning, where the chunk cannot be decoded; a wrong digest alone is only a warning. */
+  /**
+   * Undefined, with a warning, where the chunk cannot be decoded. A wrong digest alone is only a warning (the reference
+   * writer leaves that of MJSN zero where it writes no IHSH), and the only one: what follows from it is no news.
+   */
   async decode<T>(chunk: Chunk | undefined, decode: (content: Bytes, place: Place) => T): Promise<T | undefined> {
     if (chunk === undefined) return undefined;
     const { label } = this.#context;
+    let damage: TareError | undefined;
     try {
       const content = await decodeChunk(chunk, this.#stored.get(chunk) ?? EMPTY_BYTES, this.#context);
-      await this.#tolerate(() => checkChunkHash(chunk, content, this.#context));
+      damage = await this.#hashError(chunk, content);
       return decodeContent(chunk, label, () => decode(content, { label, offset: chunk.offset }));
     } catch (error) {
       if (!isTareError(error)) throw error;
-      this.#warnings.push(findingFromError(error, "warning"));
+      damage ??= error;
       return undefined;
+    } finally {
+      if (damage !== undefined) this.#warnings.push(findingFromError(damage, "warning"));
     }
   }
 
-  /** The reference writer leaves the digest of MJSN zero where it writes no IHSH. */
-  async #tolerate(check: () => Promise<void>): Promise<void> {
-    try {
-      await check();
-    } catch (error) {
-      if (!isTareError(error)) throw error;
-      this.#warnings.push(findingFromError(error, "warning"));
-    }
+  async #hashError(chunk: Chunk, content: Bytes): Promise<TareError | undefined> {
+    return compareHash(chunk, await this.#context.engine.digest("blake3", content), this.#context);
   }
 }
 
@@ -146,12 +149,13 @@ interface IndexContext {
   readonly reading: ChunkContext;
   readonly shards: Shards;
   readonly convention: Convention;
+  readonly visit: EntryVisitor | undefined;
 }
 
 async function readIndex(
   chunk: Chunk | undefined,
   stored: ReadonlyMap<Chunk, Bytes>,
-  { reading, shards, convention }: IndexContext,
+  { reading, shards, convention, visit }: IndexContext,
 ): Promise<ResolvedIndex> {
   if (chunk === undefined) {
     return { tensors: [], shards: [], hashes: [], packed: [], warnings: [] };
@@ -162,7 +166,10 @@ async function readIndex(
   const place = { label, offset: chunk.offset };
   const resolver = new IndexResolver({ chunk, shards, convention });
   decodeContent(chunk, label, () => {
-    decodeTidx(content, { place, limits }, (entry, i) => resolver.add(entry, i));
+    decodeTidx(content, { place, limits }, (entry, i) => {
+      resolver.add(entry, i);
+      visit?.(entry, i);
+    });
   });
   return resolver.finish();
 }

@@ -152,11 +152,13 @@ class CheckedPages {
       for (let taken = 0; taken < piece.byteLength; ) {
         const wanted = Math.min(pageBytes, until - position);
         const part = piece.subarray(taken, taken + wanted - filled);
-        page.set(part, filled);
+        // Parallel streams hand out whole pages, which need no copy.
+        const isWhole = part.byteLength === wanted;
+        if (!isWhole) page.set(part, filled);
         filled += part.byteLength;
         taken += part.byteLength;
         if (filled < wanted) continue;
-        const whole = page.subarray(0, wanted);
+        const whole = isWhole ? part : page.subarray(0, wanted);
         await this.#check(position / pageBytes, whole);
         yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
         position += wanted;

@@ -5,7 +5,6 @@ import { AERO_LIMITS } from "./limits.ts";
 import { layOutControl } from "./render-control.ts";
 import { CONTROL_HASH_BYTES, measurePageHashes, pageCount } from "./render-integrity.ts";
 import type { ChunkRole } from "./render-mmsg.ts";
-import type { Shard } from "./shard-plan.ts";
 
 /** A chunk to be: what it holds is known or has a known length. */
 export interface ChunkDraft {
@@ -41,9 +40,10 @@ const { CHUNK_IS_INDEX, CHUNK_IS_MMAP_CRITICAL, CHUNK_IS_OPTIONAL } = CHUNK_FLAG
 
 /**
  * The chunks of a file in order: everything that a reader needs before the weights, page digests included, comes
- * first, so that one request fetches it all. The specification leaves the order open.
+ * first, so that one request fetches it all. The specification leaves the order open. Shards come in the order of
+ * their numbers as given.
  */
-export function draftChunks(shardCount: number, options: ChunkOptions): ChunkDraft[] {
+export function draftChunks(shardIds: readonly number[], options: ChunkOptions): ChunkDraft[] {
   const chunks: ChunkDraft[] = [];
   if (options.controlHash !== undefined) {
     chunks.push({
@@ -57,8 +57,8 @@ export function draftChunks(shardCount: number, options: ChunkOptions): ChunkDra
   chunks.push({ role: "manifest", fourcc: FOURCC.manifest, name: "manifest", flags: 0 });
   chunks.push({ role: "tensors", fourcc: FOURCC.index, name: "tensors", flags: CHUNK_IS_INDEX });
   const perShard = options.pageBytes === undefined ? 1 : 2;
-  checkChunkCount(chunks.length + shardCount * perShard);
-  const shards = Array.from({ length: shardCount }, (_, shardId) => ({ shardId, name: shardName(shardId) }));
+  checkChunkCount(chunks.length + shardIds.length * perShard);
+  const shards = shardIds.map((shardId) => ({ shardId, name: shardName(shardId) }));
   if (options.pageBytes !== undefined) {
     for (const { shardId, name } of shards) {
       const flags = CHUNK_IS_OPTIONAL;
@@ -82,7 +82,8 @@ export interface Lengths {
   readonly json: number;
   readonly manifest: number;
   readonly tensors: number;
-  readonly shards: readonly Shard[];
+  /** Bytes of each shard, by its number. */
+  readonly shards: ReadonlyMap<number, number>;
   readonly pageBytes: number | undefined;
   readonly align: number;
 }
@@ -102,7 +103,7 @@ export function layOutFile(drafts: readonly ChunkDraft[], lengths: Lengths): Fil
 }
 
 function lengthOf({ role, shardId = 0 }: ChunkDraft, lengths: Lengths): number {
-  const shard = lengths.shards[shardId]?.byteLength ?? 0;
+  const shard = lengths.shards.get(shardId) ?? 0;
   switch (role) {
     case "control_integrity":
       return CONTROL_HASH_BYTES;

@@ -28,7 +28,11 @@ export interface PlannedMetadata {
 const NO_NAME = "converted";
 const NO_ARCHITECTURE = "unknown";
 
-/** Longer arrays are vocabularies: kept as stored in `tare.origin`, they cost a copy, not a decoding. */
+/** Where formats say what a model is called: AERO's own key first, then GGUF's, then what people write by hand. */
+const NAME_KEYS = ["model_name", "general.name", "name"] as const;
+const ARCHITECTURE_KEYS = ["architecture", "general.architecture", "model_type"] as const;
+
+/** Longer arrays of another encoding are vocabularies: kept as stored, they cost a copy, not a decoding. */
 const MAX_ITEMS = 64;
 
 /**
@@ -36,8 +40,8 @@ const MAX_ITEMS = 64;
  * `tare.origin` with everything else: order, widths of numbers, long arrays, and which keys are ours.
  */
 export function planMetadata({ metadata, chain, tensors, descriptors }: MetadataContent): PlannedMetadata {
-  const name = metadata.text("model_name") ?? metadata.text("general.name") ?? NO_NAME;
-  const architecture = metadata.text("architecture") ?? metadata.text("general.architecture") ?? NO_ARCHITECTURE;
+  const name = firstText(metadata, NAME_KEYS) ?? NO_NAME;
+  const architecture = firstText(metadata, ARCHITECTURE_KEYS) ?? NO_ARCHITECTURE;
   const source = chain[0]?.format;
   const expected: MetadataEntry[] = [
     { key: "model_name", value: stringValue(name) },
@@ -66,6 +70,16 @@ export function planMetadata({ metadata, chain, tensors, descriptors }: Metadata
   return { text: renderJsonObject(members), name, architecture };
 }
 
+/** The first of the keys that holds some text; the manifest can say nothing else. */
+function firstText(metadata: Metadata, keys: readonly string[]): string | undefined {
+  for (const key of keys) {
+    const value = metadata.get(key);
+    const isText = value?.type === "string" && value.raw === undefined && isWellFormed(value.value);
+    if (isText && value.value !== "") return value.value;
+  }
+  return undefined;
+}
+
 function sameJson(a: MetadataValue, b: MetadataValue): boolean {
   return holdingOf(a) !== "none" && renderJsonValue(a) === renderJsonValue(b);
 }
@@ -82,7 +96,7 @@ function holdingOf(value: MetadataValue): Holding {
       return "none";
     case "array":
     case "map":
-      return isShort(value) && survivesJson(value) ? "untyped" : "none";
+      return (value.encoded === undefined || isShort(value)) && survivesJson(value) ? "untyped" : "none";
     default:
       return survivesJson(value) ? "untyped" : "none";
   }

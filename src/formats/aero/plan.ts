@@ -29,8 +29,18 @@ export interface AeroImage {
   /** Beside the rows. */
   readonly tensors: readonly Tensor[];
   readonly shards: readonly Shard[];
+  /** The number of each shard; a part of a set has numbers of its own, a file by itself counts from 0. */
+  readonly shardIds: readonly number[];
   readonly json: Bytes;
   readonly manifest: Bytes;
+}
+
+/** A file to be, with types, places and metadata decided. */
+export interface ImageContent extends Pick<AeroImage, "rows" | "tensors" | "shards" | "shardIds" | "json"> {
+  /** For the manifest. */
+  readonly model: { readonly name: string; readonly architecture: string };
+  /** Bytes of the tensor index with the digests it is going to have. */
+  readonly indexBytes: number;
 }
 
 /** Plans one file with as many shards as `maxShardBytes` asks for. Pure, but for a random uuid where none is given. */
@@ -42,28 +52,44 @@ export function planAero(content: ModelContent, options: WriteOptions): AeroPlan
   const { stored, carried, descriptors, losses } = planTensors(content.tensors, own);
   const metadata = planMetadata({ metadata: content.metadata, chain, tensors: carried, descriptors });
   const { rows, shards } = placeTensors(stored, chosen);
-  const drafts = draftChunks(shards.length, chosen);
-  const json = encodeUtf8(metadata.text);
-  const manifest = encodeManifest(manifestOf(drafts, shards, metadata));
-  const tensors = measureTensorIndex(rows, chosen.tensorHashes === undefined ? "plain" : "hashed");
-  for (const byteLength of [json.byteLength, manifest.byteLength, tensors]) checkMetadata(byteLength, options.name);
+  const image = planImage(
+    {
+      rows,
+      tensors: stored.map(({ tensor }) => tensor),
+      shards,
+      shardIds: shards.map((_, id) => id),
+      json: encodeUtf8(metadata.text),
+      model: metadata,
+      indexBytes: measureTensorIndex(rows, chosen.tensorHashes === undefined ? "plain" : "hashed"),
+    },
+    chosen,
+    options.name,
+  );
+  return {
+    files: [{ name: options.name, byteLength: image.layout.fileBytes }],
+    primary: options.name,
+    losses,
+    notes: planNotes(shards.length, carried.length),
+    image,
+  };
+}
+
+/** Gives everything its place in a file; `name` is only for messages. */
+export function planImage(content: ImageContent, chosen: AeroOptions, name: string): AeroImage {
+  const { rows, tensors, shards, shardIds, json, model, indexBytes } = content;
+  const drafts = draftChunks(shardIds, chosen);
+  const manifest = encodeManifest(manifestOf(drafts, content, model));
+  for (const byteLength of [json.byteLength, manifest.byteLength, indexBytes]) checkMetadata(byteLength, name);
   const layout = layOutFile(drafts, {
     json: json.byteLength,
     manifest: manifest.byteLength,
-    tensors,
-    shards,
+    tensors: indexBytes,
+    shards: new Map(shardIds.map((id, i) => [id, shards[i]?.byteLength ?? 0])),
     pageBytes: chosen.pageBytes,
     align: chosen.align,
   });
   const { uuid, pageBytes, tensorHashes } = chosen;
-  const parts = { rows, tensors: stored.map(({ tensor }) => tensor), shards, json, manifest };
-  return {
-    files: [{ name: options.name, byteLength: layout.fileBytes }],
-    primary: options.name,
-    losses,
-    notes: planNotes(shards.length, carried.length),
-    image: { layout, uuid, pageBytes, tensorHashes, ...parts },
-  };
+  return { layout, uuid, pageBytes, tensorHashes, rows, tensors, shards, shardIds, json, manifest };
 }
 
 function placeTensors(
@@ -84,7 +110,7 @@ function placeTensors(
 
 function manifestOf(
   drafts: readonly ChunkDraft[],
-  shards: readonly Shard[],
+  { shards, shardIds }: Pick<AeroImage, "shards" | "shardIds">,
   { name, architecture }: { readonly name: string; readonly architecture: string },
 ): Manifest {
   const firstShard = drafts.length - shards.length;
@@ -92,7 +118,7 @@ function manifestOf(
     name,
     architecture,
     chunks: drafts,
-    shards: shards.map((shard, id) => ({ ...shard, tocIndex: firstShard + id })),
+    shards: shards.map((shard, i) => ({ ...shard, shardId: shardIds[i] ?? i, tocIndex: firstShard + i })),
   };
 }
 

@@ -1,17 +1,22 @@
 import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
+import { JSON_NUMBER } from "./json-number.ts";
 
 /**
- * JSON as the reference writer renders it: compact, keys sorted by code point at every level, everything beyond
- * ASCII escaped. Strings that are not UTF-8 and byte strings have no JSON form; callers keep them out.
+ * JSON as the reference writer renders it: compact, keys sorted by code point, everything beyond ASCII escaped. Maps
+ * inside keep their order, since nothing else in the file would tell it. Strings that are not UTF-8 and byte strings
+ * have no JSON form; callers keep them out.
  */
 export function renderJsonObject(entries: readonly MetadataEntry[]): string {
-  const members = [...entries]
-    .sort((a, b) => compareCodePoints(a.key, b.key))
-    .map(({ key, value }) => `${renderText(key)}:${renderJsonValue(value)}`);
+  return renderMembers([...entries].sort((a, b) => compareCodePoints(a.key, b.key)));
+}
+
+function renderMembers(entries: readonly MetadataEntry[]): string {
+  const members = entries.map(({ key, value }) => `${renderText(key)}:${renderJsonValue(value)}`);
   return `{${members.join(",")}}`;
 }
 
 export function renderJsonValue(value: MetadataValue): string {
+  if (value.encoded?.encoding === JSON_NUMBER) return new TextDecoder().decode(value.encoded.bytes);
   switch (value.type) {
     case "null":
     case "bytes":
@@ -26,7 +31,7 @@ export function renderJsonValue(value: MetadataValue): string {
     case "array":
       return `[${value.slice().map(renderJsonValue).join(",")}]`;
     case "map":
-      return renderJsonObject(value.entries);
+      return renderMembers(value.entries);
     default:
       return String(value.value);
   }

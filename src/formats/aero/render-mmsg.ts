@@ -13,6 +13,7 @@ export interface ManifestChunk {
 }
 
 export interface ManifestShard {
+  readonly shardId: number;
   /** Place of the WTSH chunk in the TOC. */
   readonly tocIndex: number;
   readonly byteLength: number;
@@ -47,7 +48,7 @@ export function encodeManifest(manifest: Manifest): Bytes {
   for (const [tocIndex, chunk] of manifest.chunks.entries()) writeChunk(writer, chunk, tocIndex);
   writer.string("shards");
   writer.array(manifest.shards.length);
-  for (const [shardId, shard] of manifest.shards.entries()) writeShard(writer, shard, shardId);
+  for (const shard of manifest.shards) writeShard(writer, shard);
   return writer.take();
 }
 
@@ -59,9 +60,9 @@ function writeChunk(writer: MsgpackWriter, { role, fourcc, shardId }: ManifestCh
   if (shardId !== undefined) writeNumber(writer, "shard_id", shardId);
 }
 
-function writeShard(writer: MsgpackWriter, shard: ManifestShard, shardId: number): void {
+function writeShard(writer: MsgpackWriter, shard: ManifestShard): void {
   writer.map(5);
-  writeNumber(writer, "shard_id", shardId);
+  writeNumber(writer, "shard_id", shard.shardId);
   writeNumber(writer, "toc_index", shard.tocIndex);
   writeNumber(writer, "size_bytes", shard.byteLength);
   writeNumber(writer, "tensor_count", shard.tensorCount);

@@ -23,7 +23,7 @@ export interface TensorRow {
 const NO_HASH: Bytes = new Uint8Array(HASH_BYTES);
 
 /** The TIDX payload before compression; `hashes` are the tensors' BLAKE3-256, in the order of the rows. */
-export function encodeTensorIndex(rows: readonly TensorRow[], hashes?: readonly Bytes[]): Bytes {
+export function encodeTensorIndex(rows: readonly TensorRow[], hashes?: readonly (Bytes | undefined)[]): Bytes {
   const writer = new MsgpackWriter();
   writeRoot(writer, rows.length);
   rows.forEach((row, i) => {

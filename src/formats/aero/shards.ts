@@ -3,6 +3,7 @@ import { FormatError, type TareError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
+import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import { type ChunkContext, checkChunkHash, checkChunkSize, readChunk } from "./chunk.ts";
 import { decodePhsh, type PageHashes } from "./chunks/phsh.ts";
@@ -21,6 +22,8 @@ export interface ShardContext extends ChunkContext {
   readonly preloaded: ReadonlyMap<Chunk, Bytes>;
   /** Names of the tensors with bytes in a run of the file, for messages. */
   readonly namesIn: (offset: number, byteLength: number) => string;
+  /** Takes remote tensors that are too long to be checked in memory. */
+  readonly spool?: Spool | undefined;
 }
 
 /** A WTSH chunk, or the lack of one, as the tensors' reader. */

@@ -4,6 +4,7 @@ import { NameSet } from "../../base/name-set.ts";
 import { printable } from "../../base/text.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { Verification } from "../../model/model.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import type { TensorEntry } from "./chunks/tidx.ts";
 import { HashedTensorReader } from "./hashed-tensor.ts";
@@ -102,13 +103,12 @@ export class IndexResolver {
     return tensor;
   }
 
-  /** Pages are checked where there are pages: they need no more bytes than asked for. */
   #readerOf(entry: TensorEntry, shard: Shard, offset: number): TensorReader {
     const { name, hash, dataLen } = entry;
-    if (hash === undefined || shard.pages !== undefined) return shard;
-    const { source, engine, limits } = this.#options.shards.context;
+    if (hash === undefined || verificationBy(hash, dataLen, shard) === "pages") return shard;
+    const { source, engine, limits, spool } = this.#options.shards.context;
     const stored = sliceSource(source, offset, dataLen);
-    return new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes });
+    return new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool });
   }
 
   #typeOf(entry: TensorEntry, index: number): TensorType {
@@ -138,6 +138,22 @@ export class IndexResolver {
     const message = `Cannot read tensor "${printable(name)}": data_off + data_len must be <= ${shardBytes}, the length of shard ${shardId}, found ${dataOff + dataLen}`;
     return new FormatError("format/aero.tensor-bounds", message, this.#path(index, "data_off"));
   }
+}
+
+/** A tensor this many times smaller than a page is read alone: its page would cost more than it. */
+const LONELY = 4;
+/** Bytes that a page takes in PHSH, at least: its digest (AIP-0002). */
+const PAGE_ROW = 32;
+
+/**
+ * What reads of a tensor are checked against. Pages need no more bytes than asked for, but for the rest of the first and
+ * the last one: that is why a tensor much smaller than a page is checked by its own digest. How long pages are is known
+ * only when PHSH is read; its length says it well enough.
+ */
+export function verificationBy(hash: string | undefined, byteLength: number, { pages, chunk }: Shard): Verification {
+  if (pages === undefined) return hash === undefined ? "unverified" : "tensor";
+  const pageBytes = (chunk?.byteLength ?? 0) / Math.max(1, Math.floor(pages.ulen / PAGE_ROW));
+  return hash !== undefined && byteLength * LONELY <= pageBytes ? "tensor" : "pages";
 }
 
 /** One line for each kind of oddity, however many tensors have it. */

@@ -246,3 +246,20 @@ test("the first row of a remote file takes at most three requests, checked", asy
     await server.close();
   }
 });
+
+test("row 3: a remote tensor without bytes takes no request of its own", async () => {
+  const empty = (name: string, more = {}) => ({ name, shape: [0], len: 0, off: 1000, more });
+  const index = tidx([empty("plain"), empty("hashed", { hash_b3: hex(b3(new Uint8Array(0))) })]);
+  for (const pages of [[], [phsh(shard, PAGE)]]) {
+    server = await startRangeServer(buildAero({ chunks: [index, shard, ...pages] }));
+    const model = await openAero(await openHttp(server.url), { engine, limits: {} });
+    const opening = server.requests.length;
+    for (const name of ["plain", "hashed"]) {
+      expect(await model.tensor(name).bytes()).toEqual(new Uint8Array(0));
+      for await (const piece of model.tensor(name).stream()) expect(piece.byteLength).toBe(0);
+    }
+    expect(server.requests).toHaveLength(opening);
+    await model.close();
+    await server.close();
+  }
+});

@@ -19,8 +19,12 @@ import { type Chunk, chunkAt, chunkTitle } from "./toc.ts";
 const CONCURRENCY = 4;
 /** Extents of one job: what a worker gets in a message. */
 const JOB_EXTENTS = 1 << 16;
+/** Such jobs of one shard at once. Their extents are made as they are needed: a page may be as short as one byte. */
+const JOBS = 2;
 /** Tensors may share bytes; beyond so many times the shard's length, hashing them all is refused. */
-const MAX_SHARING = 16;
+export const MAX_SHARING = 16;
+/** Damaged pages of one shard that are told one by one. */
+const MAX_PAGE_FINDINGS = 1000;
 
 /** Every byte of every shard: chunk digest, page digests and tensor digests in one pass. */
 export async function* verifyShards(model: AeroModel, context: VerifyContext): AsyncGenerator<Finding> {
@@ -65,13 +69,14 @@ interface ShardTask {
 
 /** A digest to be made, and what it is compared with. */
 interface Check extends Extent {
-  readonly compare: (found: Bytes) => Finding | undefined;
+  readonly compare: (found: Bytes) => readonly Finding[];
 }
 
 /** One WTSH chunk. */
 class ShardWork {
   readonly #task: ShardTask;
   readonly #findings: Finding[] = [];
+  #badPages = 0;
 
   constructor(task: ShardTask) {
     this.#task = task;
@@ -85,17 +90,33 @@ class ShardWork {
       byteLength: chunk.byteLength,
       compare: (found) => this.#compareChunk(found),
     };
-    const pages = await this.#pageChecks();
-    const parts = [...pages, ...this.#tensorChecks()];
+    const pages = await this.#readPages();
+    const tensors = this.#tensorChecks();
+    const partCount = (pages?.pageCount ?? 0) + tensors.length;
     // A lone shard is hashed by two workers; a source that no worker can open is read once, whatever it costs.
     const isLocal = model.content.source.descriptor !== undefined;
-    const apart = parts.length > JOB_EXTENTS || (isLocal && shardCount === 1 && parts.length > 0);
-    const jobs = apart ? [[chunkCheck], ...slices(parts, JOB_EXTENTS)] : [[chunkCheck, ...parts]];
-    await Promise.all(jobs.map((checks, i) => this.#hash(checks, i === 0 ? context.onProgress : undefined)));
+    const apart = partCount > JOB_EXTENTS || (isLocal && shardCount === 1 && partCount > 0);
+    const parts = this.#partChecks(pages, tensors);
+    if (apart) await Promise.all([this.#hash([chunkCheck], context.onProgress), this.#hashParts(parts)]);
+    else await this.#hash([chunkCheck, ...parts], context.onProgress);
+    this.#tellMorePages();
     context.count("chunks");
     context.count("shards");
     context.count("bytes", chunk.byteLength);
     return this.#findings.sort((a, b) => (a.at.offset ?? 0) - (b.at.offset ?? 0));
+  }
+
+  *#partChecks(pages: PageHashes | undefined, tensors: readonly Check[]): Generator<Check> {
+    for (let index = 0; index < (pages?.pageCount ?? 0); index++) yield this.#pageCheck(pages as PageHashes, index);
+    yield* tensors;
+  }
+
+  async #hashParts(parts: Iterable<Check>): Promise<void> {
+    const jobs = slices(parts, JOB_EXTENTS);
+    const run = async (): Promise<void> => {
+      for (const checks of jobs) await this.#hash(checks, undefined);
+    };
+    await Promise.all(Array.from({ length: JOBS }, run));
   }
 
   async #hash(checks: readonly Check[], onProgress: VerifyContext["onProgress"]): Promise<void> {
@@ -107,8 +128,7 @@ class ShardWork {
       onProgress,
     });
     for (const [i, check] of checks.entries()) {
-      const finding = check.compare(digests[i] as Bytes);
-      if (finding !== undefined) this.#findings.push(finding);
+      for (const finding of check.compare(digests[i] as Bytes)) this.#findings.push(finding);
     }
   }
 
@@ -125,19 +145,19 @@ class ShardWork {
     }
   }
 
-  #compareChunk(found: Bytes): Finding | undefined {
+  #compareChunk(found: Bytes): Finding[] {
     const { chunk, model, context } = this.#task;
     const problem = compareHash(chunk, found, model.chunkContext(context));
-    return problem === undefined ? undefined : { ...findingFromError(problem), name: chunk.name };
+    return problem === undefined ? [] : [{ ...findingFromError(problem), name: chunk.name }];
   }
 
-  async #pageChecks(): Promise<Check[]> {
+  async #readPages(): Promise<PageHashes | undefined> {
     const { chunk, model, context } = this.#task;
     const shard = this.#shard();
-    if (shard?.pages === undefined) return [];
+    if (shard?.pages === undefined) return undefined;
     try {
       const pages = await shard.readPages(context.signal);
-      if (pages === undefined) return [];
+      if (pages === undefined) return undefined;
       const { shardName } = pages;
       if (shardName !== chunk.name) {
         const message = `${chunkTitle(shard.pages)} must name the shard "${chunk.name}", found ${JSON.stringify(shardName)}`;
@@ -145,12 +165,12 @@ class ShardWork {
         this.#findings.push({ severity: "warning", code: "format/aero.page-shard", message, at, name: chunk.name });
       }
       context.count("pages", pages.pageCount);
-      return Array.from({ length: pages.pageCount }, (_, index) => this.#pageCheck(pages, index));
+      return pages;
     } catch (error) {
       // Damage to the chunk itself was reported with the metadata.
-      if (isTareError(error) && error.code === "integrity/aero.chunk-hash") return [];
+      if (isTareError(error) && error.code === "integrity/aero.chunk-hash") return undefined;
       this.#report(error);
-      return [];
+      return undefined;
     }
   }
 
@@ -164,13 +184,22 @@ class ShardWork {
       byteLength,
       compare: (found) => {
         const wanted = pages.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
-        if (equalBytes(wanted, found)) return undefined;
+        if (equalBytes(wanted, found) || ++this.#badPages > MAX_PAGE_FINDINGS) return [];
         const { namesIn } = model.content.shards.context;
         const names = namesIn(start, byteLength);
         const error = pageError({ shard: chunk.name, label, index, start, byteLength, names, wanted, found });
-        return { ...findingFromError(error), name: chunk.name };
+        return [{ ...findingFromError(error), name: chunk.name }];
       },
     };
+  }
+
+  #tellMorePages(): void {
+    const { chunk, model } = this.#task;
+    const more = this.#badPages - MAX_PAGE_FINDINGS;
+    if (more <= 0) return;
+    const message = `${more} more pages of "${chunk.name}" are damaged`;
+    const at = chunkAt(model.content.source.label, chunk);
+    this.#findings.push({ severity: "error", code: "integrity/aero.page-hash", message, at, name: chunk.name });
   }
 
   /** Only the first chunk of a name has tensors and pages; a hidden one is compared with its digest alone. */
@@ -198,25 +227,27 @@ class ShardWork {
       return [];
     }
     if (tensors.length > 0) context.count("tensorHashes", tensors.length);
-    return groups.flatMap((rows) => this.#tensorCheck(rows));
+    return groups.map((rows) => this.#tensorCheck(rows));
   }
 
-  /** The digests of tensors that share an extent; a second, different one is a check of its own. */
-  #tensorCheck(rows: readonly TensorHash[]): Check[] {
+  /** Tensors that share an extent are hashed once, and compared with as many digests as they claim to have. */
+  #tensorCheck(rows: readonly TensorHash[]): Check {
     const { label } = this.#task.model.content.source;
-    return [...new Set(rows.map(({ hash }) => hash))].map((hash) => {
-      const { tensor, byteLength } = rows.find((row) => row.hash === hash) as TensorHash;
-      const { name, offset } = tensor;
-      return {
-        offset,
-        byteLength,
-        compare: (found) => {
-          const hex = encodeHex(found);
-          if (hex === hash) return undefined;
+    const [{ tensor, byteLength }] = rows as readonly [TensorHash];
+    const { offset } = tensor;
+    const firsts = new Map<string, string>();
+    for (const row of rows) if (!firsts.has(row.hash)) firsts.set(row.hash, row.tensor.name);
+    return {
+      offset,
+      byteLength,
+      compare: (found) => {
+        const hex = encodeHex(found);
+        firsts.delete(hex);
+        return [...firsts].map(([hash, name]) => {
           return { ...findingFromError(tensorError({ name, label, offset, byteLength, hash }, hex)), name };
-        },
-      };
-    });
+        });
+      },
+    };
   }
 
   #tooMuch(total: number): LimitError {
@@ -231,8 +262,14 @@ class ShardWork {
   }
 }
 
-function slices<T>(items: readonly T[], length: number): T[][] {
-  const parts: T[][] = [];
-  for (let start = 0; start < items.length; start += length) parts.push(items.slice(start, start + length));
-  return parts;
+/** Cuts without holding more than one cut at a time. */
+function* slices<T>(items: Iterable<T>, length: number): Generator<T[]> {
+  let slice: T[] = [];
+  for (const item of items) {
+    slice.push(item);
+    if (slice.length < length) continue;
+    yield slice;
+    slice = [];
+  }
+  if (slice.length > 0) yield slice;
 }

@@ -125,12 +125,28 @@ test("row 34: a missing shard is an error, unless the file has none at all", asy
   expect(await found({ chunks: [tidx(tensors)] })).not.toContain("error format/aero.missing-shard");
 });
 
-test("row 36: metadata with another digest is an error here and a warning on opening", async () => {
+test("row 36: metadata with another digest is an error here, told once, and a warning on opening", async () => {
   const chunks = [{ ...mjsn({ a: 1 }), hash: new Uint8Array(32) }, ...smallAero().slice(1)];
-  expect(await found({ chunks }, "quick")).toEqual([
-    "warning integrity/aero.chunk-hash",
-    "error integrity/aero.chunk-hash",
-  ]);
+  expect(await found({ chunks }, "quick")).toEqual(["error integrity/aero.chunk-hash"]);
+  const model = await openAero(memorySource(buildAero({ chunks }), "file"), { engine, limits: {} });
+  expect(model.warnings).toMatchObject([{ severity: "warning", code: "integrity/aero.chunk-hash" }]);
+});
+
+test("row 36: damage to any byte of MJSN or MMSG is told once, whatever follows from it", async () => {
+  for (const [at, chunk] of smallAero().slice(0, 2).entries()) {
+    for (let i = 0; i < (chunk.stored ?? chunk.content).byteLength; i++) {
+      const chunks = smallAero().map((one, k) => (k === at ? damaged(one, i) : one));
+      expect(await found({ chunks }), `chunk ${at}, byte ${i}`).toEqual([expect.stringMatching(/^error /)]);
+    }
+  }
+});
+
+test("row 36: a shard with another digest opens and reads, and fails only here", async () => {
+  const chunks = smallAero().map((chunk) => (chunk.fourcc === "WTSH" ? { ...chunk, hash: new Uint8Array(32) } : chunk));
+  const model = await openAero(memorySource(buildAero({ chunks }), "file"), { engine, limits: {} });
+  expect([...(await model.tensor("w").toFloat32())]).toEqual([1, 2, 3]);
+  expect(await found({ chunks }, "quick")).toEqual([]);
+  expect(await found({ chunks })).toEqual(["error integrity/aero.chunk-hash"]);
 });
 
 test("tensors that share a part of their bytes are told, tied ones are not", async () => {
@@ -232,6 +248,10 @@ test("row 45: page hashes that do not fit the shard are refused", async () => {
   expect(await found(paged((shard) => phsh(shard, 64, { page_size: 0 })))).toEqual(bad);
   expect(await found(paged((shard) => phsh(shard, 64, { digests: [] })))).toEqual(bad);
   expect(await found(paged((shard) => phsh(shard, 64, { page_size: 50 })))).toEqual(bad);
+  // 1000 bytes are 16 pages of 64: one digest too few, one too many.
+  const digests = (count: number) => Array.from({ length: count }, () => new Uint8Array(32));
+  for (const count of [15, 17])
+    expect(await found(paged((shard) => phsh(shard, 64, { digests: digests(count) })))).toEqual(bad);
   expect(
     await found(paged((shard) => phsh(shard, 999, { digests: [new Uint8Array(32), new Uint8Array(31)] }))),
   ).toEqual(bad);

@@ -1,4 +1,4 @@
-import { isTareError } from "../../base/errors.ts";
+import { isTareError, LimitError } from "../../base/errors.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
@@ -10,7 +10,7 @@ import { decodeMmsg } from "./chunks/mmsg.ts";
 import { compareControlHash } from "./control-hash.ts";
 import { FOURCC, fileHeader, tocEntry, tocHeader } from "./layout.ts";
 import { type Chunk, chunkTitle, isCompressed } from "./toc.ts";
-import { verifyShards } from "./verify-shards.ts";
+import { MAX_SHARING, verifyShards } from "./verify-shards.ts";
 import { verifyTensors } from "./verify-tensors.ts";
 
 /** Chunks that a reader decodes: quick looks at these, control adds the control region, full everything else. */
@@ -20,18 +20,44 @@ const METADATA: readonly string[] = [FOURCC.json, FOURCC.manifest, FOURCC.index,
 export async function* verifyAero(model: AeroModel, context: VerifyContext): AsyncGenerator<Finding> {
   const { toc } = model.content.control;
   context.count("tensors", model.tensors.length);
-  for (const chunk of toc.chunks) {
-    if (METADATA.includes(chunk.fourcc)) yield* verifyMetadata(model, chunk, context);
-  }
+  const tooMuch = [...verifyWork(model, context)];
+  yield* tooMuch;
+  if (tooMuch.length === 0) yield* verifyChunks(model, context);
   if (context.level !== "quick") yield* verifyControl(model, context);
   if (context.level !== "full") return;
   yield* verifyLayout(model);
   yield* verifyTensors(model);
+  if (tooMuch.length > 0) return;
   for (const chunk of toc.chunks) {
     if (chunk.fourcc === FOURCC.weights || METADATA.includes(chunk.fourcc)) continue;
     yield* verifyUnknown(model, chunk, context);
   }
   yield* verifyShards(model, context);
+}
+
+/**
+ * Chunks may claim the same bytes: a small file with a long TOC could ask for any amount of hashing. What is read and
+ * decompressed must stay below so many times the file, and what the specification allows one chunk of metadata.
+ */
+function* verifyWork({ content }: AeroModel, { level }: VerifyContext): Generator<Finding> {
+  const { control, limits, source } = content;
+  const most = MAX_SHARING * source.byteLength + limits.metadataBytes;
+  let total = 0;
+  for (const chunk of control.toc.chunks) {
+    if (level !== "full" && !METADATA.includes(chunk.fourcc)) continue;
+    total += isCompressed(chunk) ? Math.max(chunk.ulen, chunk.byteLength) : chunk.byteLength;
+  }
+  if (total <= most) return;
+  const message = `Cannot check the chunks: they must have <= ${most} bytes in all, found ${total} in a file of ${source.byteLength}`;
+  yield findingFromError(
+    new LimitError("limit/aero.hash-work", message, { source: source.label, offset: 0, path: "toc" }),
+  );
+}
+
+async function* verifyChunks(model: AeroModel, context: VerifyContext): AsyncGenerator<Finding> {
+  for (const chunk of model.content.control.toc.chunks) {
+    if (METADATA.includes(chunk.fourcc)) yield* verifyMetadata(model, chunk, context);
+  }
 }
 
 async function* verifyMetadata(model: AeroModel, chunk: Chunk, context: VerifyContext): AsyncGenerator<Finding> {

@@ -48,7 +48,7 @@ async function storeChunk(
   digests: WrittenDigests,
   engine: Engine,
 ): Promise<StoredChunk> {
-  const shard = digests.shards[chunk.shardId ?? 0];
+  const shard = chunk.shardId === undefined ? undefined : digests.shards.get(chunk.shardId);
   switch (chunk.role) {
     case "weights": {
       const record = recordOf(chunk, chunk.byteLength, shard?.whole ?? EMPTY_BYTES);

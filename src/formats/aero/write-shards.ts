@@ -10,10 +10,10 @@ import { canHashAside, hashAside } from "./write-tensor-hashes.ts";
 
 /** BLAKE3-256 of everything in the shards that the file has a place for. */
 export interface WrittenDigests {
-  /** By shard. */
-  readonly shards: readonly ShardDigests[];
-  /** In the order of the rows; undefined where they are not wanted. */
-  readonly tensors: readonly Bytes[] | undefined;
+  /** By the shard's number. */
+  readonly shards: ReadonlyMap<number, ShardDigests>;
+  /** In the order of the rows; undefined where they are not wanted, or where one is not known. */
+  readonly tensors: readonly (Bytes | undefined)[] | undefined;
 }
 
 export interface ShardDigests {
@@ -28,7 +28,7 @@ export async function writeShards(
   context: WriteContext,
 ): Promise<WrittenDigests> {
   const places = image.layout.chunks.filter(({ role }) => role === "weights");
-  const shards: ShardDigests[] = [];
+  const shards = new Map<number, ShardDigests>();
   const tensors: Bytes[] = [];
   let first = 0;
   for (const [id, shard] of image.shards.entries()) {
@@ -36,7 +36,7 @@ export async function writeShards(
     const rows = { start: first, end: first + shard.tensorCount };
     first = rows.end;
     const digests = await writeShard(image, { id, rows }, { sink, context });
-    shards.push(digests);
+    shards.set(image.shardIds[id] ?? id, digests);
     for (const digest of digests.tensors) tensors.push(digest);
   }
   return { shards, tensors: image.tensorHashes === undefined ? undefined : tensors };

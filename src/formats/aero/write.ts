@@ -3,7 +3,7 @@ import type { WriteContext, WritePlan } from "../../model/format.ts";
 import { checkWritten } from "../../model/pieces.ts";
 import type { AeroImage, AeroPlan } from "./plan.ts";
 import { writeControl } from "./write-control.ts";
-import { writeShards } from "./write-shards.ts";
+import { type WrittenDigests, writeShards } from "./write-shards.ts";
 import { checkSeekable, type SeekableSink } from "./write-sink.ts";
 
 /**
@@ -24,10 +24,12 @@ export async function writeAero(plan: WritePlan, output: Output, context: WriteC
   }
 }
 
-async function writeImage(image: AeroImage, sink: SeekableSink, context: WriteContext): Promise<void> {
+/** Fills a sink with one file and tells what it hashed; neither checks nor commits. */
+export async function writeImage(image: AeroImage, sink: SeekableSink, context: WriteContext): Promise<WrittenDigests> {
   const { chunks, fileBytes } = image.layout;
   sink.reserve(chunks.find(({ role }) => role === "weights")?.offset ?? fileBytes);
   const digests = await writeShards(image, sink, context);
   if (sink.position !== fileBytes) throw new Error(`planned ${fileBytes} bytes, wrote ${sink.position}`);
   await writeControl(image, digests, sink, context);
+  return digests;
 }

@@ -63,13 +63,19 @@ function nameFault(name: string): string | undefined {
 
 function hold(tensor: Tensor): StoredTensor {
   const { dtype, shape, byteLength } = tensor;
-  const own = tensorTypeId(dtype);
+  const own = isUneven(tensor) ? undefined : tensorTypeId(dtype);
   if (own !== undefined) return { tensor, typeId: own, shape: mergeLeading(shape) };
   const facts = dtypeFacts(dtype);
   const bits = facts.layout === "plain" && facts.family !== "complex" ? facts.bits : undefined;
   const signed = bits === undefined ? undefined : SIGNED_BY_BITS[bits];
   if (signed !== undefined) return { tensor, typeId: idOf(signed), shape: mergeLeading(shape) };
   return { tensor, typeId: idOf("I8"), shape: [byteLength] };
+}
+
+/** Other formats let a row end inside a block; ggml has no such tensor. */
+function isUneven({ dtype, shape }: Tensor): boolean {
+  const facts = dtypeFacts(dtype);
+  return facts.layout === "block" && (shape.at(-1) ?? 1) % facts.blockElements !== 0;
 }
 
 function idOf(dtype: DType): number {
@@ -83,7 +89,10 @@ function mergeLeading(shape: Shape): Shape {
   return [outer, ...shape.slice(shape.length - MAX_RANK + 1)];
 }
 
-function lossReason({ dtype, shape }: Tensor): string {
+function lossReason(tensor: Tensor): string {
+  const { dtype, shape } = tensor;
+  if (isUneven(tensor))
+    return `its rows of ${shape.at(-1)} elements are no whole ${dtype} blocks: only its bytes can be kept, under a signed integer type`;
   if (tensorTypeId(dtype) === undefined)
     return `GGUF has no type ${dtype}: only its bytes can be kept, under a signed integer type`;
   return `GGUF holds at most ${MAX_RANK} dimensions, this has ${shape.length}: the outer ones become one`;

@@ -46,6 +46,10 @@ describe("nodeEngine()", () => {
       "wasm",
       "wasm simd",
       "wasm simd",
+      "javascript",
+      "WebCrypto",
+      "WebCrypto",
+      "javascript",
     ]);
   });
 

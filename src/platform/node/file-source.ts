@@ -96,7 +96,8 @@ export function changedError(label: string): SourceError {
   return new SourceError("source/changed", message, { source: label }, { hint: "Run the command again" });
 }
 
-async function spooledSource(handle: FileHandle, label: string): Promise<Source> {
+/** The Source over a spooled copy; closing it frees the copy. */
+export async function spooledSource(handle: FileHandle, label: string): Promise<Source> {
   return new FileSource(handle, { path: undefined, label, stats: await handle.stat({ bigint: true }) });
 }
 

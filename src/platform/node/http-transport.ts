@@ -30,7 +30,8 @@ export interface NodeTransport extends HttpTransport {
   close(): Promise<void>;
 }
 
-const CONNECTIONS = 8;
+/** Long streams use six; this many pay for short reads that wait for the server more than for the line. */
+const CONNECTIONS = 32;
 const TIMEOUT_MS = 30_000;
 const MAX_REDIRECTS = 10;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -42,7 +43,7 @@ const DRAIN_MS = 1000;
  * followed by hand: at another origin only headers that cannot be credentials are sent on, https never turns
  * into http, and a public server cannot lead into the private network.
  */
-export function nodeTransport(options: NodeTransportOptions = {}): NodeTransport {
+export function undiciTransport(options: NodeTransportOptions = {}): NodeTransport {
   const dispatchers = new Dispatchers(options);
   const maxRedirects = options.maxRedirects ?? MAX_REDIRECTS;
   return {
@@ -186,6 +187,24 @@ function adapt(response: Dispatcher.ResponseData, url: string): HttpResponse {
     },
     url,
     body: read(),
+    each: (take) => {
+      isBeingRead = true;
+      return new Promise((resolve, reject) => {
+        body.on("data", (chunk: Buffer<ArrayBuffer>) => {
+          try {
+            take(chunk);
+          } catch (error) {
+            reject(error);
+            body.destroy();
+          }
+        });
+        body.on("end", resolve);
+        body.on("error", (error) => reject(transportError(error, parseHttpUrl(url).label)));
+        body.on("close", () => {
+          if (!body.readableEnded) reject(transportError(new Error("closed early"), parseHttpUrl(url).label));
+        });
+      });
+    },
     cancel: () => {
       if (isBeingRead) body.destroy();
       else drain(response);

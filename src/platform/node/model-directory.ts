@@ -26,9 +26,14 @@ export async function findModelIn(directory: string): Promise<string> {
 
 /** Whole models among the names: an index stands for its shards, a first part for the later ones. */
 export function chooseCandidates(names: readonly string[]): string[] {
+  const sets = names.filter((name) => name.toLowerCase().endsWith(".aeroset.json")).sort();
+  // The parts of a set are whole files of their own and have no common stem, so a set stands for all of them.
+  if (sets.length > 0) return sets.includes("model.aeroset.json") ? ["model.aeroset.json"] : sets;
   const known = names.filter((name) => formatForName(name) !== undefined).sort();
   const indexes = known.filter((name) => name.endsWith(".json"));
-  const stems = new Set(indexes.map((name) => name.slice(0, name.indexOf("."))));
+  // The manifest of an APR set has the extension of its shards.
+  const manifests = known.filter((name) => /\.apr$/i.test(name) && !NUMBERED.test(name));
+  const stems = new Set([...indexes, ...manifests].map((name) => name.slice(0, name.indexOf("."))));
   const firstParts = new Set(known.filter((name) => NUMBERED.exec(name)?.[2] === "00001").map(setOf));
   return known.filter((name) => {
     const numbered = NUMBERED.exec(name);

@@ -7,6 +7,7 @@ import type { DigestImplementation } from "../../primitives/digest/implementatio
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { type Accelerators, portableTable } from "../../primitives/portable.ts";
 import { tableEngine } from "../../primitives/table-engine.ts";
+import { NODE_AES, NODE_ARGON2, NODE_ED25519, NODE_SHA512 } from "./crypto.ts";
 import { NATIVE_ZSTD } from "./native-zstd.ts";
 
 export interface NativeOptions {
@@ -29,6 +30,10 @@ const ACCELERATORS: Accelerators = {
   blake3: { tier: "native", implementation: "@napi-rs/blake-hash", load: loadBlake3 },
   crc32: { tier: "native", implementation: "node:zlib", load: async () => (bytes, seed) => crc32(bytes, seed) },
   zstd: NATIVE_ZSTD,
+  sha512: NODE_SHA512,
+  aes: NODE_AES,
+  ed25519: NODE_ED25519,
+  argon2id: NODE_ARGON2,
 };
 
 const nodeSha256: DigestImplementation = {
@@ -58,8 +63,8 @@ async function loadBlake3(): Promise<DigestImplementation> {
   };
 }
 
-/** Without a native form: our kernels are as fast as what is packaged, or nothing is. */
-const OWN_KERNELS: ReadonlySet<string> = new Set(["lz4", "quantizer"]);
+/** Not demanded: our kernels are as fast as what is packaged, or nothing is; and one password is a second at most. */
+const OWN_KERNELS: ReadonlySet<string> = new Set(["lz4", "quantizer", "argon2id"]);
 
 async function checkAllNative(rows: readonly Choice<unknown>[]): Promise<void> {
   await Promise.all(rows.map((row) => row.get()));

@@ -5,13 +5,17 @@ import { type Meter, withMeter } from "../../bytes/metered.ts";
 import { withOwner } from "../../bytes/owning.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Opened } from "../../model/format.ts";
+import type { Spool } from "../../bytes/spool.ts";
+import type { Opened, PasswordSource } from "../../model/format.ts";
 import { openSource } from "../../open.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { directoryResolver } from "./directory-resolver.ts";
 import { openFile, openStdin } from "./file-source.ts";
 import { findModelIn } from "./model-directory.ts";
+import type { HttpSettings, RemoteFiles, SpooledCopies } from "./remote-files.ts";
 import { literalTarget, parseTarget, type Target } from "./target.ts";
+
+export type { HttpSettings } from "./remote-files.ts";
 
 export interface OpenTargetOptions {
   readonly engine: Engine;
@@ -20,14 +24,10 @@ export interface OpenTargetOptions {
   readonly http?: HttpSettings | undefined;
   /** Most bytes to hold or spool for input whose length nobody says: standard input, servers without ranges. */
   readonly maxBufferBytes?: number | undefined;
-}
-
-export interface HttpSettings {
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly timeoutMs?: number | undefined;
-  readonly retries?: number | undefined;
-  /** Connections to one server at a time. */
-  readonly connections?: number | undefined;
+  /** Where remote tensors that must be checked whole, and are too long for memory, are copied to. */
+  readonly spoolFolder?: string | undefined;
+  /** Asked when encrypted bytes are read for the first time. */
+  readonly password?: PasswordSource | undefined;
 }
 
 /** What looking has cost: reads of files, and requests of remote targets. */
@@ -39,6 +39,10 @@ export interface OpenedTarget extends Opened {
   /** The target as typed, without credentials. */
   readonly label: string;
   readonly cost: Cost;
+  /** Reaches the files beside it; absent for standard input and for files inside archives. */
+  readonly resolver?: Resolver | undefined;
+  /** Forgets what is cached of the target's remote files: some of it was found to be wrong. */
+  distrust(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -57,23 +61,28 @@ export async function openTarget(text: string, options: OpenTargetOptions): Prom
 async function openOnce(target: Target, options: OpenTargetOptions): Promise<OpenedTarget> {
   const cost: Cost = { reads: 0, bytes: 0, requests: 0 };
   const place = await openPlace(target, options, cost);
-  const { engine, limits, signal } = options;
+  const { engine, limits, signal, password } = options;
   // Whatever is open last owns everything before it: closing it closes the whole chain.
   let last: { close(): Promise<void> } = place.source;
   try {
-    let opened = await openSource(place.source, { engine, limits, signal, resolver: place.resolver, name: place.name });
+    const { source: outer, resolver, name, spool } = place;
+    let opened = await openSource(outer, { engine, limits, signal, password, resolver, name, spool });
     for (const path of target.inner) {
       const { container } = opened;
       last = container;
       if (container.kind !== "archive") throw notAnArchive(path, opened);
       const source = withOwner(container.entry(path).source(), container);
       last = source;
-      opened = await openSource(source, { engine, limits, signal, name: path });
+      opened = await openSource(source, { engine, limits, signal, password, name: path });
     }
     const { container } = opened;
-    return { ...opened, label: place.source.label, cost, close: () => container.close() };
+    const distrust = place.distrust ?? (() => Promise.resolve());
+    const beside = target.inner.length === 0 ? place.resolver : undefined;
+    return { ...opened, label: place.source.label, cost, resolver: beside, distrust, close: () => container.close() };
   } catch (error) {
     await last.close();
+    // Bytes that cannot be right may be so only in the cache.
+    if (isTareError(error) && /^(format|integrity)\//.test(error.code)) await place.distrust?.();
     throw error;
   }
 }
@@ -82,6 +91,8 @@ interface Place {
   readonly source: Source;
   readonly resolver?: Resolver | undefined;
   readonly name?: string | undefined;
+  readonly spool?: Spool | undefined;
+  readonly distrust?: (() => Promise<void>) | undefined;
 }
 
 async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost): Promise<Place> {
@@ -91,6 +102,8 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
       return { source: withMeter(await openStdin({ signal, maxSpoolBytes: options.maxBufferBytes }), cost) };
     case "http":
       return openUrl(target.outer, options, cost);
+    case "s3":
+      return openObject(target.outer, options, cost);
     case "other-scheme":
       throw new UnsupportedError(
         "unsupported/scheme",
@@ -98,49 +111,79 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
         {
           source: target.outer.replace(/\/\/[^/]*@/, "//"),
         },
-        { hint: "Use a path, http:// or https://" },
+        { hint: "Use a path, http://, https:// or s3://" },
       );
     default: {
       const path = (await isDirectory(target.outer)) ? await findModelIn(target.outer) : target.outer;
-      const inner = directoryResolver(path);
-      const resolver: Resolver = {
-        name: inner.name,
-        resolve: async (name, resolveOptions) => withMeter(await inner.resolve(name, resolveOptions), cost),
-      };
-      return {
-        source: withMeter(await openFile(path, { signal, maxSpoolBytes: options.maxBufferBytes }), cost),
-        resolver,
-        name: inner.name,
-      };
+      const source = withMeter(await openFile(path, { signal, maxSpoolBytes: options.maxBufferBytes }), cost);
+      const local = directoryResolver(path);
+      const resolve: Resolver["resolve"] = async (name, resolveOptions) =>
+        withMeter(await local.resolve(name, resolveOptions), cost);
+      return referringPlace({ source, resolver: { name: local.name, resolve }, name: local.name }, options, cost);
     }
   }
 }
 
-async function openUrl(url: string, options: OpenTargetOptions, cost: Cost): Promise<Place> {
-  // Loaded on demand: most runs read local files, and start-up is part of every answer.
-  const [{ httpResolver, openHttp }, { nodeTransport }] = await Promise.all([
-    import("../../bytes/http.ts"),
-    import("./http-transport.ts"),
-  ]);
-  const { headers, timeoutMs, retries, connections } = options.http ?? {};
-  const inner = nodeTransport({ timeoutMs, connections });
-  const transport: typeof inner = {
-    ...inner,
-    request: (request) => {
-      cost.requests++;
-      return inner.request(request);
-    },
+/** A local file that may refer to files on servers: what reaches them is loaded when it does. */
+async function referringPlace(place: Place, options: OpenTargetOptions, cost: Cost): Promise<Place> {
+  const { source, resolver } = place;
+  if (resolver === undefined) return place;
+  let loading: Promise<RemotePlace> | undefined;
+  const load = (): Promise<RemotePlace> => {
+    loading ??= loadRemote(undefined, options, cost);
+    return loading;
   };
-  const open = (address: string): Promise<Source> =>
-    openHttp(address, {
-      transport,
-      headers,
-      timeoutMs,
-      signal: options.signal,
-      maxMemoryBytes: options.maxBufferBytes,
-      ...(retries === undefined ? {} : { retry: { retries } }),
-    });
-  return { source: withMeter(await open(url), cost), resolver: httpResolver(url, open) };
+  return {
+    ...place,
+    source: withOwner(source, { close: async () => (await loading)?.copies.close() }),
+    resolver: {
+      ...resolver,
+      resolveUrl: async (url, resolveOptions) => (await load()).files.openFrom(source.label, url, resolveOptions),
+    },
+    spool: async (pieces, spoolOptions) => (await load()).copies.spool(pieces, spoolOptions),
+    distrust: async () => (await loading)?.files.distrust(),
+  };
+}
+
+interface RemotePlace {
+  readonly files: RemoteFiles;
+  readonly copies: SpooledCopies;
+}
+
+/** Loaded on demand: most runs read local files, and start-up is part of every answer. */
+async function loadRemote(url: string | undefined, options: OpenTargetOptions, cost: Cost): Promise<RemotePlace> {
+  const remote = await import("./remote-files.ts");
+  const files = new remote.RemoteFiles({
+    http: options.http ?? {},
+    url,
+    maxMemoryBytes: options.maxBufferBytes,
+    signal: options.signal,
+    onRequest: () => {
+      cost.requests++;
+    },
+  });
+  return { files, copies: new remote.SpooledCopies(options.spoolFolder) };
+}
+
+async function openUrl(url: string, options: OpenTargetOptions, cost: Cost): Promise<Place> {
+  const { files, copies } = await loadRemote(url, options, cost);
+  return {
+    source: withOwner(withMeter(await files.open(url), cost), copies),
+    resolver: files.resolver(url),
+    spool: copies.spool,
+    distrust: () => files.distrust(),
+  };
+}
+
+async function openObject(address: string, options: OpenTargetOptions, cost: Cost): Promise<Place> {
+  const { openS3Place } = await import("./s3-target.ts");
+  const place = await openS3Place(address, options, cost);
+  const referring = await referringPlace(place, options, cost);
+  const distrust = async (): Promise<void> => {
+    await place.distrust();
+    await referring.distrust?.();
+  };
+  return { ...referring, distrust };
 }
 
 function notAnArchive(path: string, current: Opened): UsageError {
@@ -182,7 +225,7 @@ export const TARGET_ERRORS = {
   },
   "unsupported/scheme": {
     what: "The target's scheme is not one that tare opens.",
-    why: "This version reads paths, standard input, http:// and https://.",
+    why: "This version reads paths, standard input, http://, https:// and s3://.",
     fix: "Download the file, or use an http(s) address of it.",
   },
 } as const satisfies ErrorCatalog;

@@ -14,6 +14,8 @@ const COPY_BYTES = 1 << 20;
 
 export interface SpoolOptions {
   readonly maxSpoolBytes?: number | undefined;
+  /** Where the copy lies; the system's folder for temporary files where absent. */
+  readonly folder?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -24,6 +26,11 @@ export function spoolFile(handle: FileHandle, label: string, options: SpoolOptio
 
 export function spoolStdin(label: string, options: SpoolOptions): Promise<FileHandle> {
   return spool(process.stdin as AsyncIterable<Bytes>, label, options);
+}
+
+/** Copies pieces into a temporary file that has no name any more. */
+export function spoolPieces(pieces: AsyncIterable<Bytes>, label: string, options: SpoolOptions): Promise<FileHandle> {
+  return spool(pieces, label, options);
 }
 
 async function* readToEnd(handle: FileHandle, label: string): AsyncGenerator<Bytes> {
@@ -39,13 +46,14 @@ async function* readToEnd(handle: FileHandle, label: string): AsyncGenerator<Byt
 
 async function spool(pieces: AsyncIterable<Bytes>, label: string, options: SpoolOptions): Promise<FileHandle> {
   const maxBytes = options.maxSpoolBytes ?? MAX_SPOOL_BYTES;
-  const handle = await openNameless(label);
+  const folder = options.folder ?? tmpdir();
+  const handle = await openNameless(label, folder);
   try {
     let position = 0;
     for await (const piece of pieces) {
       options.signal?.throwIfAborted();
       if (position + piece.byteLength > maxBytes) throw spoolError(label, maxBytes);
-      position += await writeAll(handle, piece, { position, label });
+      position += await writeAll(handle, piece, { position, label, folder });
     }
     return handle;
   } catch (error) {
@@ -54,22 +62,22 @@ async function spool(pieces: AsyncIterable<Bytes>, label: string, options: Spool
   }
 }
 
-async function openNameless(label: string): Promise<FileHandle> {
-  const path = join(tmpdir(), `tare-spool-${process.pid}-${randomBytes(8).toString("hex")}`);
+async function openNameless(label: string, folder: string): Promise<FileHandle> {
+  const path = join(folder, `tare-spool-${process.pid}-${randomBytes(8).toString("hex")}`);
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
   try {
     const handle = await open(path, flags, 0o600);
     await unlink(path);
     return handle;
   } catch (error) {
-    throw fileError(error, `Cannot keep a copy of "${label}" in "${tmpdir()}"`, { source: label });
+    throw fileError(error, `Cannot keep a copy of "${label}" in "${folder}"`, { source: label });
   }
 }
 
 async function writeAll(
   handle: FileHandle,
   piece: Bytes,
-  { position, label }: { readonly position: number; readonly label: string },
+  { position, label, folder }: { readonly position: number; readonly label: string; readonly folder: string },
 ): Promise<number> {
   try {
     let done = 0;
@@ -78,7 +86,7 @@ async function writeAll(
     }
     return done;
   } catch (error) {
-    throw fileError(error, `Cannot keep a copy of "${label}" in "${tmpdir()}"`, { source: label });
+    throw fileError(error, `Cannot keep a copy of "${label}" in "${folder}"`, { source: label });
   }
 }
 

@@ -2,7 +2,7 @@
 export interface Target {
   /** "-", a path, or a URL. */
   readonly outer: string;
-  readonly kind: "stdin" | "path" | "http" | "other-scheme";
+  readonly kind: "stdin" | "path" | "http" | "s3" | "other-scheme";
   /** Paths inside archives, outermost first: "v.aerovault::models/a.gguf" has one. */
   readonly inner: readonly string[];
 }
@@ -24,6 +24,7 @@ export function literalTarget(text: string): Target {
 function kindOf(outer: string): Target["kind"] {
   if (outer === "-") return "stdin";
   if (/^https?:\/\//i.test(outer)) return "http";
+  if (/^s3:\/\//i.test(outer)) return "s3";
   // Two letters at least: "c:" is a drive.
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(outer) ? "other-scheme" : "path";
 }

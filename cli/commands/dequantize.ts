@@ -1,0 +1,52 @@
+import { basename } from "node:path";
+import { UsageError } from "../../src/base/errors.ts";
+import { formatForName } from "../../src/formats/registry.ts";
+import { castTensor } from "../../src/operations/cast.ts";
+import { isBlockType } from "../../src/operations/quantize.ts";
+import { matchesAny } from "../../src/operations/select.ts";
+import { defineCommand } from "../command.ts";
+import { allowLossy, runConversion } from "../conversion.ts";
+import { EXIT } from "../exit-codes.ts";
+import { checkAbsent } from "../output-target.ts";
+import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
+
+export const dequantizeCommand = defineCommand({
+  positionals: { names: ["IN", "OUT"], min: 2, max: 2 },
+  flags: {
+    type: { kind: "choice", short: "t", choices: FLOAT_CHOICES, summary: "float type to write (f32)" },
+    keep: { kind: "list", value: "GLOB", summary: "tensors to leave as they are; repeatable" },
+    "allow-lossy": { kind: "switch", summary: "go on although something else cannot be carried" },
+  },
+  details: [
+    "Blocks of Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K … Q6_K become floats, bit for bit as ggml reads them, and aprender's APR_Q4 and APR_Q8 as aprender does; to f16 and bf16 they are rounded to nearest even. Other block types are refused by name. Tensors that are not quantised stay as they are.",
+  ],
+  examples: [{ command: "tare dequantize small.gguf model.safetensors -t f16", says: "for tools that know no blocks" }],
+  output: "data",
+  async run(context, { flags, positionals }) {
+    const [input = "", path = ""] = positionals;
+    const target = formatForName(basename(path));
+    if (target === undefined) {
+      throw new UsageError("usage/output-format", `Cannot tell the output format of "${path}"`, {
+        source: "command line",
+      });
+    }
+    await checkAbsent(context, path);
+    const opened = await context.open(input);
+    const to = floatName(flags.type ?? "f32");
+    const keep = flags.keep ?? [];
+    await runConversion(context, {
+      opened,
+      target,
+      path,
+      options: {
+        name: basename(path),
+        transform: (tensor) => {
+          const kept = keep.length > 0 && matchesAny(keep, tensor.name);
+          return kept || !isBlockType(tensor) ? tensor : castTensor(tensor, to);
+        },
+        ...allowLossy(flags["allow-lossy"]),
+      },
+    });
+    return EXIT.success;
+  },
+});

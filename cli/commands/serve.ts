@@ -1,0 +1,51 @@
+import { once } from "node:events";
+import { resolve } from "node:path";
+import { printable } from "../../src/base/text.ts";
+import { type AccessEntry, DEFAULT_PORT, serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
+import { defineCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit-codes.ts";
+import { formatSize, formatTime } from "../render/sizes.ts";
+
+export const serveCommand = defineCommand({
+  positionals: { names: ["DIR"], min: 1, max: 1 },
+  flags: {
+    port: { kind: "integer", value: "N", min: 0, max: 65_535, summary: `port, 0 for a free one (${DEFAULT_PORT})` },
+    host: { kind: "text", value: "H", summary: "address to listen on (127.0.0.1); 0.0.0.0 for the network" },
+  },
+  details: [
+    "Hands out the files of DIR over HTTP until Ctrl-C: ranges, ETags, and CORS for any page; read-only. Hidden files and links that lead out of DIR are not served. The address is printed once the server listens; -v logs every request.",
+  ],
+  examples: [
+    { command: "tare serve models", says: "for this machine alone" },
+    { command: "tare serve models --host 0.0.0.0", says: "for everybody on the network" },
+    { command: "tare serve . --port 0 --json", says: "a free port, told to a script" },
+  ],
+  output: "report",
+  async run(context, { flags, positionals: [directory = "."] }) {
+    const { host, port } = flags;
+    const onRequest = context.flags.verbose === true ? (entry: AccessEntry) => log(context, entry) : undefined;
+    const server = await serveDirectory(directory, { host, port, onRequest });
+    try {
+      const { url, networkUrls } = server;
+      const dryRun = context.flags["dry-run"] === true;
+      await context.show({
+        json: () => ({ url, port: server.port, networkUrls, directory: resolve(directory), dryRun }),
+        text: () => url,
+      });
+      if (dryRun) return EXIT.success;
+      for (const address of networkUrls) context.note(`Others find it at ${address}`);
+      if (!context.signal.aborted) await once(context.signal, "abort");
+      return EXIT.interrupted;
+    } finally {
+      await server.close();
+    }
+  },
+});
+
+function log(context: Context, entry: AccessEntry): void {
+  const { client, method, target, status, byteLength, milliseconds, outcome, error } = entry;
+  const cut = outcome === "cut" ? ` cut off${error instanceof Error ? `: ${error.message}` : ""}` : "";
+  const line = `${client} ${method} ${target} ${status} ${formatSize(byteLength)} ${formatTime(milliseconds)}${cut}`;
+  context.warn(printable(line));
+}

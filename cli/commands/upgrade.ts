@@ -1,0 +1,63 @@
+import { basename } from "node:path";
+import { formatById } from "../../src/formats/registry.ts";
+import type { Tensor } from "../../src/model/tensor.ts";
+import { hasNumbers } from "../../src/model/values.ts";
+import { castTensor } from "../../src/operations/cast.ts";
+import { isBlockType } from "../../src/operations/quantize.ts";
+import { upgradeApr } from "../../src/operations/upgrade.ts";
+import { defineCommand } from "../command.ts";
+import { allowLossy, runConversion } from "../conversion.ts";
+import { EXIT } from "../exit-codes.ts";
+import { checkAbsent } from "../output-target.ts";
+
+export const upgradeCommand = defineCommand({
+  positionals: { names: ["OLD", "NEW"], min: 2, max: 2 },
+  flags: {
+    wrap: { kind: "switch", summary: "keep the payload of an APRN container as one tensor of bytes" },
+    dequantize: { kind: "switch", summary: "write blocks that APR v2 has no type for as f32" },
+    "allow-lossy": { kind: "switch", summary: "go on although something cannot be carried" },
+  },
+  details: [
+    "OLD is any .apr file that programs have written: aprender's APR1 and what it wraps in compression, whisper.apr's, and the 64-byte layouts of aprender and realizar. NEW follows the APR v2 specification. OLD is checked first, checksum included, and NEW is read back before it gets its name.",
+    "Tensors keep their bytes; int8 weights of whisper.apr become f32. Metadata keeps its keys; apr_version, model_type and architecture are added or brought into the form that the specification has, and what they said before goes to source_metadata.",
+    "An APRN container has no tensors: --wrap stores its payload, unpacked, as a tensor named payload.",
+  ],
+  examples: [
+    { command: "tare upgrade old.apr new.apr", says: "an APR1 file in the layout of the specification" },
+    { command: "tare upgrade model.aprn.apr new.apr --wrap", says: "keeps what cannot be read" },
+  ],
+  output: "data",
+  async run(context, { flags, positionals }) {
+    const [input = "", path = ""] = positionals;
+    const target = formatById("apr");
+    if (target === undefined) throw new Error("APR is not registered");
+    await checkAbsent(context, path);
+    const opened = await context.open(input);
+    const upgraded = await upgradeApr(opened, {
+      engine: await context.engine(),
+      limits: await context.limits(),
+      signal: context.signal,
+      payload: flags.wrap === true ? "wrap" : undefined,
+    });
+    await runConversion(context, {
+      opened: upgraded,
+      target,
+      path,
+      options: {
+        name: basename(path),
+        ...(flags.dequantize === true ? { transform: toSpecType } : {}),
+        ...allowLossy(flags["allow-lossy"]),
+      },
+      verify: path === "-" ? undefined : "verify",
+    });
+    return EXIT.success;
+  },
+});
+
+/** Block types that the specification has ids for; the others become floats. */
+const SPEC_BLOCKS: ReadonlySet<string> = new Set(["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]);
+
+function toSpecType(tensor: Tensor): Tensor {
+  const stays = SPEC_BLOCKS.has(tensor.dtype) || !isBlockType(tensor) || !hasNumbers(tensor.dtype);
+  return stays ? tensor : castTensor(tensor, "F32");
+}

@@ -1,0 +1,165 @@
+import type { Bytes } from "../base/bytes.ts";
+import { SourceError } from "../base/errors.ts";
+import { DelegatingSource } from "./delegating.ts";
+import { Attempt, type Outcome } from "./hedged-attempt.ts";
+import { Mirrors } from "./hedged-mirrors.ts";
+import { type Clock, looks, Pace, THREAD_CLOCK } from "./hedged-pace.ts";
+import { streamHedged } from "./hedged-stream.ts";
+import { allocateFor, ReadGuard } from "./read-guard.ts";
+import type { ReadOptions, Source, StreamOptions } from "./source.ts";
+
+export interface HedgeOptions {
+  /** Other sources of the same bytes. Their content is not compared here: that is for the digests of the format. */
+  readonly mirrors?: readonly Source[] | undefined;
+  /** Shared by sources that are read together, so that each is measured against all. */
+  readonly pace?: Pace | undefined;
+  /** Transfers at a time from which a slow one is left alone: then the line is busy, not idle. */
+  readonly connections?: number | undefined;
+  /** "never" where asking twice would do harm, as with a server that sends the whole file each time. */
+  readonly when?: (() => "lagging" | "never") | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+const CONNECTIONS = 8;
+/** Of requests that are slow but not silent, the share that may be asked again at the same server. */
+const MAX_SHARE = 0.05;
+/** What all ranges that are asked for twice at one moment may hold. */
+const MAX_SPARE_BYTES = 16 << 20;
+
+/** Bytes held by second answers, of all sources together: the bound is one of the process. */
+const spare = { usedBytes: 0 };
+
+/**
+ * Asks again for a range that lags: one without a byte for a second, or for three times the usual wait, and one that
+ * runs at less than a quarter of the usual rate while there are connections to spare. The second request goes to
+ * another mirror where there is one, for what is missing only; whichever is complete first counts, the other is ended.
+ * A mirror that fails is left for another one at once. Closing closes all of them.
+ */
+export function withHedging(source: Source, options: HedgeOptions = {}): Source {
+  return new HedgedSource(source, options);
+}
+
+class HedgedSource extends DelegatingSource {
+  readonly #mirrors: Mirrors;
+  readonly #pace: Pace;
+  readonly #clock: Clock;
+  readonly #connections: number;
+  readonly #when: () => "lagging" | "never";
+  readonly #guard: ReadGuard;
+  #active = 0;
+  #requests = 0;
+  #slowHedges = 0;
+
+  constructor(source: Source, options: HedgeOptions) {
+    super(source);
+    this.#mirrors = new Mirrors(source, options.mirrors ?? []);
+    this.#pace = options.pace ?? new Pace();
+    this.#clock = options.clock ?? THREAD_CLOCK;
+    this.#connections = options.connections ?? CONNECTIONS;
+    this.#when = options.when ?? (() => "lagging");
+    this.#guard = new ReadGuard(source.label, source.byteLength);
+  }
+
+  override async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    if (byteLength === 0 || this.#when() === "never") return this.inner.read(offset, byteLength, options);
+    const target = options.into ?? allocateFor(byteLength, this.label);
+    this.#active++;
+    try {
+      await this.#race(offset, target, options.signal);
+    } finally {
+      this.#active--;
+    }
+    return target;
+  }
+
+  override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
+    const { signal } = options;
+    if (this.#when() === "never") return yield* this.inner.stream(offset, { byteLength: run.byteLength, signal });
+    yield* streamHedged(run, { mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock, signal });
+  }
+
+  override async close(): Promise<void> {
+    this.#guard.close();
+    await Promise.all(this.#mirrors.all.map(({ source }) => source.close()));
+  }
+
+  async #race(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<void> {
+    this.#requests++;
+    const first = this.#attempt(this.#mirrors.pick(), { offset, target, signal });
+    const outcome = await Promise.race([first.ended, this.#lag(first)]);
+    if (outcome?.ok === true) return;
+    signal?.throwIfAborted();
+    this.#guard.checkOpen();
+    const rest = { offset: offset + first.progress.received, target: target.subarray(first.progress.received), signal };
+    if (outcome === undefined) return this.#hedge(first, rest);
+    const other = this.#mirrors.pickOther(first.mirror);
+    if (!(outcome.error instanceof SourceError) || other === first.mirror) throw outcome.error;
+    first.mirror.fail();
+    await settle(this.#attempt(other, rest).ended, outcome.error);
+  }
+
+  /** `first` goes on; the second answer waits in a buffer of its own, since both write. */
+  async #hedge(first: Attempt, rest: Wanted): Promise<void> {
+    const { byteLength } = rest.target;
+    spare.usedBytes += byteLength;
+    const into = allocateFor(byteLength, this.label);
+    const second = this.#attempt(this.#mirrors.pickOther(first.mirror), { ...rest, target: into });
+    void second.ended.then(() => {
+      spare.usedBytes -= byteLength;
+    });
+    const winner = await firstToSucceed(first, second);
+    if (winner === first) return second.cancel();
+    // What it got in its time is what the mirror is worth.
+    first.mirror.record(first.progress, this.#clock.now());
+    first.cancel();
+    await first.ended;
+    rest.signal?.throwIfAborted();
+    if (winner === undefined) return settle(first.ended);
+    rest.target.set(into);
+  }
+
+  #attempt(mirror: Attempt["mirror"], wanted: Wanted): Attempt {
+    return new Attempt({ ...wanted, mirror, clock: this.#clock, pace: this.#pace });
+  }
+
+  /** Resolves with undefined when the attempt lags; stays open where it ends before. */
+  async #lag(attempt: Attempt): Promise<undefined> {
+    for await (const now of looks(attempt, this.#clock)) if (this.#lags(attempt, now)) return undefined;
+    return new Promise(() => undefined);
+  }
+
+  #lags(attempt: Attempt, now: number): boolean {
+    const { progress, mirror, missing } = attempt;
+    if (spare.usedBytes + missing > MAX_SPARE_BYTES) return false;
+    if (now - progress.lastAt >= this.#pace.silenceMs) return true;
+    if (!this.#pace.isSlow(progress, now) || this.#active >= this.#connections) return false;
+    if (this.#mirrors.pickOther(mirror) !== mirror) return true;
+    if (this.#slowHedges + 1 > Math.max(1, MAX_SHARE * this.#requests)) return false;
+    this.#slowHedges++;
+    return true;
+  }
+}
+
+interface Wanted {
+  readonly offset: number;
+  readonly target: Bytes;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Undefined where both fail. */
+async function firstToSucceed(a: Attempt, b: Attempt): Promise<Attempt | undefined> {
+  const wins = [a, b].map(async (attempt) => {
+    const outcome = await attempt.ended;
+    if (!outcome.ok) throw outcome.error;
+    return attempt;
+  });
+  return Promise.any(wins).catch(() => undefined);
+}
+
+/** Throws what made the attempt fail; `instead` where another error says more. */
+async function settle(ended: Promise<Outcome>, instead?: unknown): Promise<void> {
+  const outcome = await ended;
+  if (!outcome.ok) throw instead ?? outcome.error;
+}

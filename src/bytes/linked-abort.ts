@@ -1,0 +1,45 @@
+/**
+ * An abort of our own that also follows the caller's signal, until it is released. Every request gets a signal of its
+ * own from it: one signal with the listeners of many requests looks like a leak to Node, which says so.
+ */
+export class LinkedAbort {
+  readonly #outer: AbortSignal | undefined;
+  readonly #children = new Set<AbortController>();
+  readonly #follow = (): void => this.abort(this.#outer?.reason);
+  #ended: { readonly reason: unknown } | undefined;
+
+  constructor(outer: AbortSignal | undefined) {
+    this.#outer = outer;
+    if (outer?.aborted === true) this.#follow();
+    else outer?.addEventListener("abort", this.#follow, { once: true });
+  }
+
+  /** What it was aborted with first; undefined where it was not. */
+  get ended(): { readonly reason: unknown } | undefined {
+    return this.#ended;
+  }
+
+  /** Runs a job with a signal that aborts with this one. */
+  async run<T>(job: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const child = new AbortController();
+    if (this.#ended !== undefined) child.abort(this.#ended.reason);
+    this.#children.add(child);
+    try {
+      return await job(child.signal);
+    } finally {
+      this.#children.delete(child);
+    }
+  }
+
+  /** The first reason counts. */
+  abort(reason: unknown): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = { reason };
+    for (const child of this.#children) child.abort(reason);
+  }
+
+  /** Stops following: signals that outlive many reads must not collect listeners. */
+  release(): void {
+    this.#outer?.removeEventListener("abort", this.#follow);
+  }
+}

@@ -1,0 +1,91 @@
+import { type Bytes, concatBytes } from "../base/bytes.ts";
+import { SourceError } from "../base/errors.ts";
+import { parseContentLength } from "./http-headers.ts";
+import type { HttpResponse } from "./http-transport.ts";
+import type { S3Address } from "./s3-address.ts";
+import { childText, escapeXml, parseXml, type XmlElement } from "./s3-xml.ts";
+
+/** An object as it is now. */
+export interface S3Object {
+  readonly key: string;
+  readonly byteLength: number;
+  readonly etag: string;
+}
+
+/** A part that the store has taken. */
+export interface S3Part {
+  readonly number: number;
+  readonly etag: string;
+  /** Base64; the store has checked the bytes against it. */
+  readonly sha256: string;
+}
+
+/** A part as the store lists it. */
+export interface S3ListedPart {
+  readonly number: number;
+  readonly etag: string;
+  readonly byteLength: number;
+}
+
+/** A page of a listing with the longest keys has about 2 MiB. */
+const MAX_DOCUMENT_BYTES = 16 << 20;
+
+/** The body of CompleteMultipartUpload. */
+export function encodeParts(parts: readonly S3Part[]): string {
+  const rows = parts.map(({ number, etag, sha256 }) => {
+    const checksum = `<ChecksumSHA256>${escapeXml(sha256)}</ChecksumSHA256>`;
+    return `<Part><PartNumber>${number}</PartNumber><ETag>${escapeXml(etag)}</ETag>${checksum}</Part>`;
+  });
+  const space = "http://s3.amazonaws.com/doc/2006-03-01/";
+  return `<CompleteMultipartUpload xmlns="${space}">${rows.join("")}</CompleteMultipartUpload>`;
+}
+
+/** A `Part` of ListParts. */
+export function decodePart(element: XmlElement, address: S3Address): S3ListedPart {
+  const number = decodeCount(childText(element, "PartNumber"), address);
+  const byteLength = decodeCount(childText(element, "Size"), address);
+  return { number, byteLength, etag: childText(element, "ETag") ?? "" };
+}
+
+/** A `Contents` of ListObjectsV2. */
+export function decodeObject(element: XmlElement, address: S3Address): S3Object {
+  const byteLength = decodeCount(childText(element, "Size"), address);
+  return { key: childText(element, "Key") ?? "", byteLength, etag: childText(element, "ETag") ?? "" };
+}
+
+function decodeCount(text: string | undefined, address: S3Address): number {
+  const count = parseContentLength(text ?? null);
+  if (count === undefined) throw replyError(address, "a size or number in it must be a whole number");
+  return count;
+}
+
+/** The document that a reply must be. */
+export function decodeDocument(text: string, address: S3Address): XmlElement {
+  const document = parseXml(text);
+  if (document === undefined) throw replyError(address, "it must be an XML document");
+  return document;
+}
+
+/** The whole body of a reply that is not the content of an object. */
+export async function readReply(response: HttpResponse, address: S3Address): Promise<string> {
+  const pieces: Bytes[] = [];
+  let byteLength = 0;
+  try {
+    for await (const piece of response.body) {
+      byteLength += piece.byteLength;
+      if (byteLength > MAX_DOCUMENT_BYTES) {
+        throw replyError(address, `it must have at most ${MAX_DOCUMENT_BYTES} bytes`);
+      }
+      pieces.push(piece.slice());
+    }
+  } finally {
+    response.cancel();
+  }
+  return new TextDecoder().decode(concatBytes(pieces));
+}
+
+/** The error for a reply that no object store gives; `reason` completes the sentence. */
+export function replyError(address: S3Address, reason: string): SourceError {
+  const message = `Cannot use the reply of the store about "${address.label}": ${reason}`;
+  return new SourceError("source/s3.reply", message, { source: address.label }, { hint: "Check AWS_ENDPOINT_URL_S3" });
+}

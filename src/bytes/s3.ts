@@ -1,0 +1,94 @@
+import { DelegatingSource } from "./delegating.ts";
+import { type HttpOptions, openHttp } from "./http.ts";
+import { fetchTransport, type HttpTransport } from "./http-transport.ts";
+import { checkRelativeName } from "./relative-name.ts";
+import type { ResolveOptions, Resolver } from "./resolver.ts";
+import { objectUrl, type S3Address, s3Address } from "./s3-address.ts";
+import { S3Client, type S3ClientOptions } from "./s3-client.ts";
+import { newWriteId } from "./s3-commit.ts";
+import { s3Error } from "./s3-errors.ts";
+import { signedTransport } from "./s3-session.ts";
+import { type S3SinkOptions, s3Sink } from "./s3-sink.ts";
+import type { Output, Sink } from "./sink.ts";
+import type { Source } from "./source.ts";
+
+export { isS3Url, parseS3Address, type S3Address, type S3Endpoint } from "./s3-address.ts";
+export { S3Client, type S3ClientOptions } from "./s3-client.ts";
+export type { S3Settings } from "./s3-session.ts";
+export { type S3SinkOptions, s3Sink } from "./s3-sink.ts";
+
+/** As for any URL; the transport belongs to the client, and so do the retries. */
+export type S3OpenOptions = Omit<HttpOptions, "transport" | "headers"> & {
+  readonly conditions?: HttpTransport["conditions"] | undefined;
+};
+
+/** Opens an object: ranges over signed requests, with everything that `openHttp` does for files on web servers. */
+export async function openS3(client: S3Client, address: S3Address, options: S3OpenOptions = {}): Promise<Source> {
+  const { conditions = "if-range", ...rest } = options;
+  const transport = signedTransport(client.session, conditions, address.label);
+  const url = objectUrl(address, client.session.endpoint);
+  return withLabel(await openHttp(url, { ...rest, transport }), address.label);
+}
+
+/** The same bytes under the name that the user knows them by. */
+export function withLabel(source: Source, label: string): Source {
+  return new LabelledSource(source, label);
+}
+
+class LabelledSource extends DelegatingSource {
+  readonly #label: string;
+
+  constructor(inner: Source, label: string) {
+    super(inner);
+    this.#label = label;
+  }
+
+  override get label(): string {
+    return this.#label;
+  }
+}
+
+/** Opens the siblings of an object: same bucket, same prefix up to the last slash, or below it. */
+export function s3Resolver(
+  address: S3Address,
+  open: (sibling: S3Address, options?: ResolveOptions) => Promise<Source>,
+): Resolver {
+  const cut = address.key.lastIndexOf("/") + 1;
+  const folder = address.key.slice(0, cut);
+  return {
+    name: address.key.slice(cut),
+    async resolve(name: string, options?: ResolveOptions): Promise<Source> {
+      checkRelativeName(name, { source: address.label });
+      return open(s3Address(address.bucket, folder + name), options);
+    },
+  };
+}
+
+/** An Output below the prefix of the address, whose last segment is the name that the user asked for. */
+export function s3Output(client: S3Client, address: S3Address, options: S3SinkOptions): Output {
+  const cut = address.key.lastIndexOf("/") + 1;
+  const folder = address.key.slice(0, cut);
+  const at = (name: string): S3Address => {
+    checkRelativeName(name, { source: address.label });
+    return s3Address(address.bucket, folder + name);
+  };
+  return {
+    label: address.label,
+    name: address.key.slice(cut),
+    create: async (name): Promise<Sink> => s3Sink(client, at(name), options),
+    async peek(name): Promise<Source | undefined> {
+      const existing = await client.head(at(name));
+      return existing === undefined ? undefined : openS3(client, at(name));
+    },
+    async replace(name, bytes): Promise<void> {
+      const outcome = await client.put(at(name), bytes, { condition: { kind: "none" }, writeId: newWriteId() });
+      if (outcome.kind !== "written") throw s3Error(outcome.refusal, at(name).label, "Cannot write");
+    },
+    remove: async (name): Promise<void> => client.remove(at(name)),
+  };
+}
+
+/** A client on the global fetch, for browsers; the store must allow the page (CORS). */
+export function fetchS3Client(options: Omit<S3ClientOptions, "transport">): S3Client {
+  return new S3Client({ ...options, transport: fetchTransport() });
+}

@@ -1,0 +1,191 @@
+import { FormatError } from "../../base/errors.ts";
+import { checkLimit } from "../../base/limits.ts";
+import type { Finding } from "../../model/finding.ts";
+import { JsonScanner } from "../../struct/json-scanner.ts";
+import { type JsonNode, readNode } from "../../struct/strict-json.ts";
+import type { ParsedSetFile, SetCache, SetEntry, SetPart } from "./index-file.ts";
+import type { AerosetLimits } from "./limits.ts";
+
+type ObjectNode = Extract<JsonNode, { type: "object" }>;
+
+/** JSON values of the whole document: at some 60 bytes each, what 64 MiB of text may become. */
+const MAX_VALUES = 2_000_000;
+
+/** Reads one set file; every refusal names the key as the specification spells it and its byte. */
+export class SetFileReader {
+  readonly #scanner: JsonScanner;
+  readonly #limits: AerosetLimits;
+  readonly #warnings: Finding[] = [];
+  #shardCount = 0;
+
+  constructor(text: string, label: string, limits: AerosetLimits) {
+    this.#scanner = new JsonScanner(text, { source: label, offset: 0, what: "AEROSET index" });
+    this.#limits = limits;
+  }
+
+  read(): ParsedSetFile {
+    this.#scanner.skipSpace();
+    const node = readNode(this.#scanner, MAX_VALUES);
+    this.#scanner.expectEnd();
+    const root = this.#object(node, "the document");
+    const baseUrl = this.#text(root, "base_url");
+    const cache = this.#cache(root);
+    return {
+      version: this.#version(root),
+      model: this.#model(root),
+      // The reference takes an empty base_url for none.
+      ...(baseUrl === undefined || baseUrl === "" ? {} : { baseUrl }),
+      parts: this.#parts(root),
+      globalIndex: this.#entry(this.#object(this.#need(root, "global_tidx"), "global_tidx"), "global_tidx"),
+      ...(cache === undefined ? {} : { cache }),
+      warnings: this.#warnings,
+      locate: (text, path) => {
+        const found = this.#scanner.text.indexOf(JSON.stringify(text));
+        return this.#scanner.locate(Math.max(found, 0), path);
+      },
+    };
+  }
+
+  /** The reference never looks at `format`, so sets without it, or with another version, exist and are read. */
+  #version(root: ObjectNode): readonly [number, number] {
+    const format = find(root, "format");
+    const name = format?.type === "object" ? find(format, "name") : undefined;
+    if (name?.type !== "string" || name.value !== "AEROSET") {
+      this.#warn("format.name", 'must be "AEROSET"', (name ?? format ?? root).start);
+    }
+    const version = format?.type === "object" ? find(format, "version") : undefined;
+    const numbers = version?.type === "array" ? version.items.map(wholeNumber) : [];
+    const [major, minor] = numbers;
+    if (numbers.length === 2 && major === 0 && (minor === 1 || minor === 2)) return [major, minor];
+    this.#warn("format.version", "must be [0, 1] or [0, 2]", (version ?? format ?? root).start);
+    return [0, 2]; // v0.2 reads everything that v0.1 allows
+  }
+
+  #model(root: ObjectNode): { readonly name?: string; readonly architecture?: string } {
+    const node = find(root, "model");
+    if (node?.type !== "object") return {};
+    const name = this.#text(node, "name", "model");
+    const architecture = this.#text(node, "architecture", "model");
+    return { ...(name === undefined ? {} : { name }), ...(architecture === undefined ? {} : { architecture }) };
+  }
+
+  #parts(root: ObjectNode): SetPart[] {
+    const node = this.#need(root, "parts");
+    if (node.type !== "array") throw this.#error("parts must be an array", node.start, "parts");
+    const at = this.#scanner.locate(node.start, "parts");
+    checkLimit(node.items.length, this.#limits.parts, "an AEROSET of so many parts", "limit/aeroset.parts", at);
+    return node.items.map((item, i) => {
+      const path = `parts[${i}]`;
+      const part = this.#object(item, path);
+      return { ...this.#entry(part, path), shards: this.#shards(part, path) };
+    });
+  }
+
+  #shards(part: ObjectNode, path: string): number[] {
+    const node = this.#need(part, "shards", path);
+    const field = `${path}.shards`;
+    if (node.type !== "array") throw this.#error(`${field} must be an array`, node.start, field);
+    this.#shardCount += node.items.length;
+    if (this.#shardCount > this.#limits.shards) {
+      const at = this.#scanner.locate(node.start, field);
+      checkLimit(this.#shardCount, this.#limits.shards, "an AEROSET of so many shards", "limit/aeroset.shards", at);
+    }
+    return node.items.map((item, i) => this.#count(item, `${field}[${i}]`));
+  }
+
+  #entry(node: ObjectNode, path: string): SetEntry {
+    const where = this.#need(node, "path", path);
+    if (where.type !== "string" || where.value === "") {
+      throw this.#error(`${path}.path must be a file name or an address`, where.start, `${path}.path`);
+    }
+    const size = find(node, "size_bytes");
+    const sizeBytes = isAbsent(size) ? undefined : this.#count(size, `${path}.size_bytes`);
+    const sha256 = this.#sha256(node, path);
+    return {
+      path: where.value,
+      ...(sha256 === undefined ? {} : { sha256 }),
+      ...(sizeBytes === undefined ? {} : { sizeBytes }),
+    };
+  }
+
+  /** A digest that is none cannot be compared: the weights stay readable, verify reports it. */
+  #sha256(node: ObjectNode, path: string): string | undefined {
+    const value = find(node, "sha256");
+    if (isAbsent(value)) return undefined;
+    if (value.type === "string" && /^[0-9a-fA-F]{64}$/.test(value.value)) return value.value.toLowerCase();
+    this.#warnings.push({
+      severity: "warning",
+      code: "format/aeroset.sha256",
+      message: `${path}.sha256 must be 64 hex digits: the file cannot be compared with it`,
+      at: this.#scanner.locate(value.start, `${path}.sha256`),
+    });
+    return undefined;
+  }
+
+  #cache(root: ObjectNode): SetCache | undefined {
+    const node = find(root, "cache");
+    if (node?.type !== "object") return undefined;
+    const enabled = find(node, "enabled");
+    const recommended = find(node, "recommended");
+    return {
+      ...(enabled?.type === "bool" ? { enabled: enabled.value } : {}),
+      ...(recommended?.type === "bool" ? { recommended: recommended.value } : {}),
+    };
+  }
+
+  /** Undefined where the key is absent or null; another type is refused. */
+  #text(node: ObjectNode, key: string, parent?: string): string | undefined {
+    const value = find(node, key);
+    if (isAbsent(value)) return undefined;
+    if (value.type === "string") return value.value;
+    const path = parent === undefined ? key : `${parent}.${key}`;
+    throw this.#error(`${path} must be a string`, value.start, path);
+  }
+
+  #count(node: JsonNode, path: string): number {
+    const value = wholeNumber(node);
+    if (value !== undefined) return value;
+    throw this.#error(`${path} must be a whole number from 0 to 2^53 - 1`, node.start, path);
+  }
+
+  #object(node: JsonNode, path: string): ObjectNode {
+    if (node.type === "object") return node;
+    throw this.#error(`${path} must be an object`, node.start, path);
+  }
+
+  #need(node: ObjectNode, key: string, parent?: string): JsonNode {
+    const found = find(node, key);
+    if (found !== undefined) return found;
+    const path = parent === undefined ? key : `${parent}.${key}`;
+    throw this.#error(`must have the key "${path}", found none`, node.start, path);
+  }
+
+  #error(problem: string, index: number, path: string): FormatError {
+    const message = `Cannot read AEROSET index: ${problem}`;
+    return new FormatError("format/aeroset.index", message, this.#scanner.locate(index, path));
+  }
+
+  #warn(path: string, problem: string, index: number): void {
+    this.#warnings.push({
+      severity: "warning",
+      code: "format/aeroset.format",
+      message: `${path} of the set ${problem}; it is read as v0.2`,
+      at: this.#scanner.locate(index, path),
+    });
+  }
+}
+
+function find(node: ObjectNode, key: string): JsonNode | undefined {
+  return node.entries.find(([name]) => name === key)?.[1];
+}
+
+function isAbsent(node: JsonNode | undefined): node is undefined | Extract<JsonNode, { type: "null" }> {
+  return node === undefined || node.type === "null";
+}
+
+/** Only digits: a shard 1.0 or 1e0 is a shard to some readers and none to others. */
+function wholeNumber(node: JsonNode): number | undefined {
+  if (node.type !== "number" || !/^[0-9]+$/.test(node.text)) return undefined;
+  const value = Number(node.text);
+  return Number.isSafeInteger(value) ? value : undefined;
+}

@@ -1,0 +1,152 @@
+import { FormatError, IntegrityError, type Location } from "../../base/errors.ts";
+import { checkedAdd } from "../../base/integers.ts";
+import { printable } from "../../base/text.ts";
+import { sliceSource } from "../../bytes/slice.ts";
+import type { DType } from "../../model/dtype.ts";
+import type { Verification } from "../../model/model.ts";
+import { equalShapes, formatShape, type Shape } from "../../model/shape.ts";
+import { Tensor } from "../../model/tensor.ts";
+import type { AeroModel } from "../aero/aero-model.ts";
+import { HashedTensorReader } from "../aero/hashed-tensor.ts";
+import { FOURCC, shardName } from "../aero/layout.ts";
+import type { Shard } from "../aero/shards.ts";
+import type { PartFile } from "./parts.ts";
+
+/** A tensor as the global index has it. */
+export interface GlobalEntry {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly byteLength: number;
+  /** Global number of its shard. */
+  readonly shardId: number;
+  readonly dataOff: number;
+  readonly dataLen: number;
+  /** 64 lower-case hex digits. */
+  readonly hash: string | undefined;
+}
+
+/** A tensor found in its part: offset and reader are those of the file. */
+export interface PlacedTensor {
+  readonly tensor: Tensor;
+  readonly verification: Verification;
+  /** The digest that the part itself has for it. */
+  readonly ownHash: string | undefined;
+  /** The number that the part's own index gives its shard; undefined where that index lacks the tensor. */
+  readonly ownShard: number | undefined;
+}
+
+/**
+ * Finds the tensors of the global index in one opened part. Parts in the wild number their shards globally, as the
+ * specification says, or each from 0, as the reference writes them: the part's own index by name works for both.
+ */
+export class PartTensors {
+  readonly #part: PartFile;
+  readonly #model: AeroModel;
+  #places: ReadonlyMap<string, number> | undefined;
+  #hashes: ReadonlyMap<string, string> | undefined;
+  /** The k-th WTSH chunk under the k-th number of `parts[].shards`. */
+  #inOrder: ReadonlyMap<number, Shard> | undefined;
+
+  constructor(part: PartFile, model: AeroModel) {
+    this.#part = part;
+    this.#model = model;
+  }
+
+  /** Throws where the part has no bytes for the tensor, or describes it differently. */
+  find(entry: GlobalEntry): PlacedTensor {
+    this.#places ??= new Map(this.#model.tensors.map(({ name }, i) => [name, i]));
+    const place = this.#places.get(entry.name);
+    return place === undefined ? this.#findByShard(entry) : this.#findByName(entry, place);
+  }
+
+  #findByName(entry: GlobalEntry, place: number): PlacedTensor {
+    const { index } = this.#model.content;
+    const own = this.#model.tensors[place] as Tensor;
+    const shard = index.shards[place] as Shard;
+    this.#hashes ??= new Map(index.hashes.map(({ tensor, hash }) => [tensor.name, hash]));
+    const ownHash = this.#hashes.get(entry.name);
+    const found = { tensor: own, ownHash, ownShard: shard.id };
+    if (shard.problem !== undefined) return { ...found, verification: "unverified" }; // reading it says why
+    this.#checkAgreement(entry, own);
+    this.#checkHashes(entry, ownHash, own);
+    if (shard.pages !== undefined) return { ...found, verification: "pages" };
+    return ownHash === undefined ? { ...found, ...this.#hashed(entry, own) } : { ...found, verification: "tensor" };
+  }
+
+  /** The part's index lacks the tensor: its shard by global name, else by its place among the part's shards. */
+  #findByShard(entry: GlobalEntry): PlacedTensor {
+    const { name, dtype, shape, byteLength, dataOff, dataLen } = entry;
+    const shard = this.#shardOf(entry.shardId);
+    if (shard?.chunk === undefined) throw this.#missing(entry);
+    const { chunk } = shard;
+    const at = this.#at(entry, chunk.offset);
+    if (checkedAdd(dataOff, dataLen, at) > chunk.byteLength) {
+      const message = `Cannot read tensor "${printable(name)}": data_off + data_len of the set's index must be <= ${chunk.byteLength}, the length of "${printable(chunk.name)}", found ${dataOff + dataLen}`;
+      throw new FormatError("format/aeroset.tensor-bounds", message, at);
+    }
+    const facts = { name, dtype, shape, byteLength, offset: chunk.offset + dataOff, storedByteLength: dataLen };
+    const tensor = new Tensor(facts, shard);
+    const found = { tensor, ownHash: undefined, ownShard: undefined };
+    return shard.pages === undefined
+      ? { ...found, ...this.#hashed(entry, tensor) }
+      : { ...found, verification: "pages" };
+  }
+
+  #shardOf(id: number): Shard | undefined {
+    const { shards, control } = this.#model.content;
+    if (shards.weights.has(shardName(id))) return shards.get(id);
+    if (this.#inOrder === undefined) {
+      const chunks = control.toc.chunks.filter((chunk) => chunk.fourcc === FOURCC.weights);
+      this.#inOrder = new Map(
+        this.#part.entry.shards.flatMap((shard, k) => {
+          const chunk = chunks[k];
+          return chunk === undefined ? [] : [[shard, shards.named(chunk.name)] as const];
+        }),
+      );
+    }
+    return this.#inOrder.get(id);
+  }
+
+  /** Without digests in the part, the one of the global index is what there is. */
+  #hashed(entry: GlobalEntry, plain: Tensor): Pick<PlacedTensor, "tensor" | "verification"> {
+    const { hash } = entry;
+    if (hash === undefined) return { tensor: plain, verification: "unverified" };
+    const { source, limits, shards } = this.#model.content;
+    const { name, offset, storedByteLength } = plain;
+    const stored = sliceSource(source, offset, storedByteLength);
+    const { engine, spool } = shards.context;
+    const maxBytes = limits.verifyBytes;
+    const reader = new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes, spool });
+    return { tensor: new Tensor(plain, reader), verification: "tensor" };
+  }
+
+  #checkAgreement(entry: GlobalEntry, own: Tensor): void {
+    const isSame =
+      own.dtype === entry.dtype && own.storedByteLength === entry.dataLen && equalShapes(own.shape, entry.shape);
+    if (isSame) return;
+    const global = `${entry.dtype} ${formatShape(entry.shape)} of ${entry.dataLen} bytes`;
+    const local = `${own.dtype} ${formatShape(own.shape)} of ${own.storedByteLength} bytes`;
+    const message = `Cannot read tensor "${printable(entry.name)}": the set's index has ${global}, "${printable(this.#part.label)}" has ${local}`;
+    throw new FormatError("format/aeroset.disagreement", message, this.#at(entry, own.offset), {
+      hint: "A part was replaced without its index, or the other way round",
+    });
+  }
+
+  #checkHashes(entry: GlobalEntry, ownHash: string | undefined, own: Tensor): void {
+    if (ownHash === undefined || entry.hash === undefined || ownHash === entry.hash) return;
+    const message = `Tensor "${printable(entry.name)}" is not the one of the set: hash_b3 must be ${entry.hash}, "${printable(this.#part.label)}" has ${ownHash}`;
+    throw new IntegrityError("integrity/aeroset.other-tensor", message, this.#at(entry, own.offset), {
+      hint: "A part was replaced without its index, or the other way round",
+    });
+  }
+
+  #missing(entry: GlobalEntry): FormatError {
+    const message = `Cannot read tensor "${printable(entry.name)}": shard ${entry.shardId} must be in "${printable(this.#part.label)}", found neither the tensor nor the shard there`;
+    return new FormatError("format/aeroset.missing-tensor", message, this.#at(entry, 0));
+  }
+
+  #at({ name }: GlobalEntry, offset: number): Location {
+    return { source: this.#model.content.source.label, offset, path: name };
+  }
+}

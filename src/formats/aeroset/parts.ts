@@ -1,0 +1,161 @@
+import { type Location, SourceError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import { withHead } from "../../bytes/headed.ts";
+import { closedError } from "../../bytes/memory.ts";
+import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { OpenContext } from "../../model/format.ts";
+import type { Part } from "../../model/model.ts";
+import { type AeroModel, openAero } from "../aero/index.ts";
+import type { ParsedSetFile, SetEntry, SetPart } from "./index-file.ts";
+import { LazySource } from "./lazy-source.ts";
+import { labelOf, locateFile, type SetOrigin, type SetPlace } from "./locate.ts";
+
+/** What opening a file of the set takes. */
+export interface SetContext extends OpenContext {
+  readonly resolver: Resolver;
+  readonly origin: SetOrigin;
+  /** Where the JSON spells a text, for messages about what it says. */
+  readonly locate: ParsedSetFile["locate"];
+}
+
+/** Opens a file that the JSON names; `path` is the JSON's key for it. */
+export async function openEntry(entry: SetEntry, path: string, context: SetContext): Promise<Source> {
+  const at = context.locate(entry.path, `${path}.path`);
+  const place = locateFile(entry.path, context.origin, at);
+  const { sha256, sizeBytes } = entry;
+  const pinned = sha256 === undefined || sizeBytes === undefined ? undefined : { byteLength: sizeBytes, sha256 };
+  const options = { signal: context.signal, pinned };
+  try {
+    return await resolvePlace(place, at, context, options);
+  } catch (error) {
+    if (!(error instanceof SourceError) || error.code !== "source/not-found") throw error;
+    const message = `Cannot open "${printable(labelOf(entry.path))}": the set names it, but it is not there`;
+    throw new SourceError("source/not-found", message, at, {
+      hint: "Put every file of the set beside its JSON; an interrupted download is the usual reason",
+      cause: error,
+    });
+  }
+}
+
+async function resolvePlace(
+  place: SetPlace,
+  at: Location,
+  context: SetContext,
+  options: ResolveOptions,
+): Promise<Source> {
+  if (place.kind === "url") return resolveUrl(place.url, at, context, options);
+  try {
+    return await context.resolver.resolve(place.name, options);
+  } catch (error) {
+    const isMissing = error instanceof SourceError && error.code === "source/not-found";
+    if (!isMissing || place.elsewhere === undefined) throw error;
+    return resolveUrl(place.elsewhere, at, context, options);
+  }
+}
+
+async function resolveUrl(
+  url: string,
+  at: Location,
+  { resolver }: SetContext,
+  options: ResolveOptions,
+): Promise<Source> {
+  if (resolver.resolveUrl !== undefined) return resolver.resolveUrl(url, options);
+  const message = `Cannot open "${printable(labelOf(url))}": the set leads to an address that was not allowed`;
+  throw new SourceError("source/resolver.origin", message, at, {
+    hint: `Permit it with --allow-origin ${new URL(url).origin}`,
+  });
+}
+
+/** What opening an AERO file reads at least. */
+const OPENING_BYTES = 256 << 10;
+
+/**
+ * Fetches the beginning of a remote file once and serves it from memory, so that metadata and tensors that lie there cost
+ * no further request. Local files are read as they are needed.
+ */
+export async function withOpening(source: Source, byteLength: number, signal?: AbortSignal): Promise<Source> {
+  if (source.descriptor !== undefined) return source;
+  const fetched = Math.min(source.byteLength, byteLength);
+  return fetched === 0 ? source : withHead(source, await source.read(0, fetched, { signal }));
+}
+
+/** A file of weights: known by the JSON, opened when the first of its tensors is read. */
+export class PartFile implements Part {
+  readonly entry: SetPart;
+  /** Place in `parts` of the JSON. */
+  readonly number: number;
+  readonly label: string;
+  readonly #context: SetContext;
+  /** Bytes of the tensors it is to hold: the least it can have. */
+  readonly #leastBytes: number;
+  #opening: Promise<AeroModel> | undefined;
+  #opened: AeroModel | undefined;
+  #closed = false;
+  #layout: "unplaced" | undefined = "unplaced";
+
+  constructor(entry: SetPart, number: number, leastBytes: number, context: SetContext) {
+    this.entry = entry;
+    this.number = number;
+    this.label = labelOf(entry.path);
+    this.#context = context;
+    this.#leastBytes = leastBytes;
+  }
+
+  /** The real length once the file is open; before, what the JSON says, or the bytes of its tensors. */
+  get byteLength(): number {
+    return this.#opened?.content.source.byteLength ?? this.entry.sizeBytes ?? this.#leastBytes;
+  }
+
+  get source(): Source {
+    const opened = this.#opened?.content.source;
+    if (opened !== undefined) return opened;
+    const open = async (): Promise<Source> => (await this.open()).content.source;
+    const { label, byteLength } = this;
+    return new LazySource({ label, byteLength, open, opened: () => this.#opened?.content.source });
+  }
+
+  get layout(): "unplaced" | undefined {
+    return this.#layout;
+  }
+
+  /** From now on the tensors of the set have their places in this file. */
+  markPlaced(): void {
+    this.#layout = undefined;
+  }
+
+  /** Undefined until the file is open. */
+  get model(): AeroModel | undefined {
+    return this.#opened;
+  }
+
+  /** Opens the file once, whoever asks how often; after a failure the next one tries again. */
+  open(): Promise<AeroModel> {
+    if (this.#closed) return Promise.reject(closedError(this.label));
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const model = await this.#opening?.catch(() => undefined); // its failure is told to whoever reads
+    await model?.close();
+  }
+
+  async #open(): Promise<AeroModel> {
+    // Readers share the opening, so no one's signal ends it.
+    const context = { ...this.#context, signal: undefined };
+    const source = await openEntry(this.entry, `parts[${this.number}]`, context);
+    try {
+      const model = await openAero(await withOpening(source, OPENING_BYTES), context);
+      this.#opened = model;
+      return model;
+    } catch (error) {
+      await source.close();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { decodeHex, encodeHex } from "../../base/hex.ts";
+import { alignUp } from "../../base/integers.ts";
+import type { Json, OriginFacts } from "../../model/origin.ts";
+import { describeAero } from "../aero/origin-facts.ts";
+import type { SetModel } from "./set-model.ts";
+
+/** What a set was like before, as far as its JSON and its index tell. */
+export interface SetFacts {
+  readonly uuid: Bytes | undefined;
+  readonly align: number | undefined;
+  /** Tensors in each shard. */
+  readonly shards: readonly number[] | undefined;
+  /** Shards in each part. */
+  readonly parts: readonly number[] | undefined;
+}
+
+/** Alignments to try, the writer's own default first: where several fit, it needs no telling. */
+const ALIGNMENTS = [64, 1, 2, 4, 8, 16, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] as const;
+const UUID_BYTES = 16;
+
+/**
+ * What `planAeroset` needs to write this set again: uuid, `shards` (tensors per shard), `parts` (shards per part),
+ * `align`, and `quants` of packed tensors whose meaning is unknown here. Parts are not opened for it. The address is not
+ * kept: what is written may have other content than what is published there.
+ */
+export function describeAeroset(set: SetModel): OriginFacts {
+  const { index, file } = set.content;
+  const facts: { [key: string]: Json } = { uuid: encodeHex(index.content.control.header.uuid) };
+  const shards = countShards(set);
+  if (shards !== undefined) {
+    facts["shards"] = shards;
+    facts["parts"] = file.parts.map((part) => part.shards.length);
+  }
+  const align = findAlignment(set);
+  if (align !== undefined && align !== ALIGNMENTS[0]) facts["align"] = align;
+  const { quants } = describeAero(index);
+  if (quants !== undefined) facts["quants"] = quants;
+  return facts;
+}
+
+/** Facts come from a file: whatever is not as `describeAeroset` writes it is as if it were not there. */
+export function parseSetFacts(facts: OriginFacts, tensorCount: number): SetFacts {
+  const { uuid, align, shards, parts } = facts;
+  const bytes = typeof uuid === "string" ? decodeHex(uuid) : undefined;
+  const tensors = isCounts(shards) && sum(shards) === tensorCount ? shards : undefined;
+  const grouped = tensors !== undefined && isCounts(parts) && sum(parts) === tensors.length ? parts : undefined;
+  return {
+    uuid: bytes?.byteLength === UUID_BYTES ? bytes : undefined,
+    align: (ALIGNMENTS as readonly unknown[]).includes(align) ? (align as number) : undefined,
+    shards: grouped === undefined ? undefined : tensors,
+    parts: grouped,
+  };
+}
+
+/** Tensors in each shard, where shards are numbered from 0 through the parts and tensors come in their order. */
+function countShards({ content }: SetModel): number[] | undefined {
+  const numbers = content.file.parts.flatMap((part) => part.shards);
+  if (numbers.some((id, i) => id !== i)) return undefined;
+  const counts: number[] = [];
+  for (const { shardId } of content.entries) {
+    if (shardId === counts.length) counts.push(0);
+    else if (shardId !== counts.length - 1) return undefined;
+    counts[shardId] = (counts[shardId] ?? 0) + 1;
+  }
+  return counts.length === numbers.length ? counts : undefined;
+}
+
+/** The alignment that explains where every tensor begins in its shard; undefined where none does. */
+function findAlignment({ content }: SetModel): number | undefined {
+  return ALIGNMENTS.find((align) => {
+    let current = -1;
+    let end = 0;
+    return content.entries.every(({ shardId, dataOff, dataLen }) => {
+      if (shardId !== current) end = 0;
+      current = shardId;
+      if (dataLen === 0) return true; // an empty tensor may stand anywhere in its shard: it tells nothing
+      const fits = dataOff === alignUp(end, align);
+      end = dataOff + dataLen;
+      return fits;
+    });
+  });
+}
+
+function isCounts(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every((count) => Number.isSafeInteger(count) && count > 0);
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}

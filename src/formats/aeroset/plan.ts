@@ -1,0 +1,236 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
+import { type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
+import { type OriginFacts, type OriginLink, splitChain } from "../../model/origin.ts";
+import { HASH_BYTES } from "../aero/layout.ts";
+import { type AeroImage, planImage } from "../aero/plan.ts";
+import { planMetadata } from "../aero/plan-metadata.ts";
+import type { AeroOptions } from "../aero/plan-options.ts";
+import { planTensors, type StoredTensor } from "../aero/plan-tensors.ts";
+import { renderJsonObject } from "../aero/render-mjsn.ts";
+import { encodeTensorIndex, measureTensorIndex, type TensorRow } from "../aero/render-tidx.ts";
+import { planShards, type Shard } from "../aero/shard-plan.ts";
+import { encodeSetFile, type SetFile } from "./index-file.ts";
+import { AEROSET_LIMITS } from "./limits.ts";
+import { parseSetFacts } from "./plan-facts.ts";
+import { planNames } from "./plan-names.ts";
+import { resolveSetOptions, type SetOptions } from "./plan-options.ts";
+
+/** A write with every name, place and length decided; digests are left to `writeAeroset`. */
+export interface AerosetPlan extends WritePlan {
+  readonly set: SetImage;
+}
+
+/** One .aero file of the set. */
+export interface FileImage {
+  readonly name: string;
+  readonly image: AeroImage;
+}
+
+/** What the JSON says of the model. */
+export interface SetModelName {
+  readonly name: string;
+  readonly architecture: string;
+}
+
+/** The set to be. */
+export interface SetImage {
+  /** In the order of their shards, which is that of the index. */
+  readonly parts: readonly FileImage[];
+  /** Everything but the weights. */
+  readonly index: FileImage;
+  readonly model: SetModelName;
+  readonly baseUrl: string | undefined;
+  readonly uuid: SetOptions["uuid"];
+}
+
+/** Stands for a digest whose value is not known yet: every SHA-256 is as long. */
+const NO_SHA256 = "0".repeat(64);
+
+/**
+ * Plans shards over the whole model, consecutive groups of them as parts, and one index. Pure, but for a random uuid
+ * where none is given.
+ */
+export function planAeroset(content: ModelContent, options: WriteOptions): AerosetPlan {
+  const { own, facts, chain } = ownHistory(content.chain);
+  const chosen = resolveSetOptions(options, own && parseSetFacts(own, content.tensors.length));
+  const { stored, carried, descriptors, losses } = planTensors(content.tensors, facts);
+  const { text, name, architecture } = planMetadata({
+    metadata: content.metadata,
+    chain,
+    tensors: carried,
+    descriptors,
+  });
+  const model = { name, architecture };
+  // Where a tensor cannot be stored, the numbers of the set that this was no longer add up.
+  const cut = stored.length === content.tensors.length ? chosen.cut : undefined;
+  const { rows, shards } = placeRows(stored, chosen.aero, cut?.shards);
+  const groups = groupShards(shards, cut?.parts ?? evenParts(shards.length, chosen.maxPartShards));
+  checkCounts(shards.length, groups.length);
+  const names = planNames(options.name);
+  const tensors = stored.map(({ tensor }) => tensor);
+  const parts = groups.map((group, number): FileImage => {
+    const json = partMetadata({ model, descriptors, number });
+    const { start, end } = group.range;
+    const own = { rows: rows.slice(start, end), tensors: tensors.slice(start, end) };
+    return planPart({ ...group, ...own, json, model, name: names.part(number) }, chosen.aero);
+  });
+  const hashes = rows.map(() => NO_HASH);
+  const index = planIndex({ rows, hashes, json: encodeUtf8(text), model, name: names.index }, chosen.aero);
+  const set: SetImage = { parts, index, model, baseUrl: chosen.baseUrl, uuid: chosen.uuid };
+  return {
+    files: [...[...parts, index].map(sizeOf), { name: options.name, byteLength: measureSetFile(set) }],
+    primary: options.name,
+    resumes: [...parts, index].map(({ name }) => name),
+    losses,
+    notes: planNotes(set, carried.length),
+    set,
+  };
+}
+
+/** What an AERO file or a set remembers of itself, and what is to be kept for the way back to other formats. */
+export function ownHistory(chain: readonly OriginLink[]): {
+  /** Of the set that this was. */
+  readonly own: OriginFacts | undefined;
+  /** Of the newest file of AERO's family, whose types have the numbers that are written. */
+  readonly facts: OriginFacts | undefined;
+  readonly chain: readonly OriginLink[];
+} {
+  const { own, keep } = splitChain(chain, "aeroset");
+  const facts = chain.find(({ format }) => format === "aeroset" || format === "aero")?.facts;
+  return { own, facts, chain: keep.filter(({ format }) => format !== "aeroset") };
+}
+
+function placeRows(
+  stored: readonly StoredTensor[],
+  { align, maxShardBytes }: AeroOptions,
+  counts: readonly number[] | undefined,
+): { readonly rows: readonly TensorRow[]; readonly shards: readonly Shard[] } {
+  const lengths = stored.map(({ tensor }) => tensor.byteLength);
+  const { placements, shards } = planShards(lengths, { align, maxShardBytes, counts });
+  const rows = stored.map((item, i) => rowOf(item, placements[i] ?? { shardId: 0, dataOff: 0 }));
+  return { rows, shards };
+}
+
+/** How the index lists a tensor that lies there. */
+export function rowOf(
+  { tensor, dtype, quantId, quantParams }: StoredTensor,
+  { shardId, dataOff }: Pick<TensorRow, "shardId" | "dataOff">,
+): TensorRow {
+  const { name, shape, byteLength } = tensor;
+  return { name, dtype, shape, shardId, dataOff, dataLen: byteLength, quantId, quantParams };
+}
+
+interface ShardGroup {
+  readonly shards: readonly Shard[];
+  readonly shardIds: readonly number[];
+  /** Which rows of the index lie in them. */
+  readonly range: { readonly start: number; readonly end: number };
+}
+
+/** Parts of as many shards as allowed; the last one takes what is left. */
+function evenParts(shardCount: number, maxPartShards: number): number[] {
+  const parts: number[] = [];
+  for (let left = shardCount; left > 0; left -= maxPartShards) parts.push(Math.min(left, maxPartShards));
+  return parts;
+}
+
+function groupShards(shards: readonly Shard[], parts: readonly number[]): ShardGroup[] {
+  let first = 0;
+  let start = 0;
+  return parts.map((shardCount) => {
+    const own = shards.slice(first, first + shardCount);
+    const shardIds = own.map((_, i) => first + i);
+    const end = own.reduce((sum, { tensorCount }) => sum + tensorCount, start);
+    const range = { start, end };
+    first += shardCount;
+    start = end;
+    return { shards: own, shardIds, range };
+  });
+}
+
+/** What a part says of itself: enough to be of use alone. The model's own metadata stands in the index. */
+export function partMetadata(part: {
+  readonly model: SetModelName;
+  readonly descriptors: MetadataValue | undefined;
+  readonly number: number;
+}): Bytes {
+  const { model, descriptors, number } = part;
+  const entries: MetadataEntry[] = [
+    { key: "model_name", value: stringValue(model.name) },
+    { key: "architecture", value: stringValue(model.architecture) },
+    { key: "aeroset_part", value: { type: "i64", value: number } },
+  ];
+  if (descriptors !== undefined) entries.push({ key: "quant_descriptors", value: descriptors });
+  return encodeUtf8(renderJsonObject(entries));
+}
+
+/** What a part consists of. */
+export interface PartContent extends Pick<AeroImage, "rows" | "tensors" | "shards" | "shardIds" | "json"> {
+  readonly name: string;
+  readonly model: SetModelName;
+}
+
+export function planPart({ name, ...content }: PartContent, chosen: AeroOptions): FileImage {
+  const indexBytes = measureTensorIndex(content.rows, "hashed");
+  return { name, image: planImage({ ...content, indexBytes }, chosen, name) };
+}
+
+/** Stands for a tensor's digest until it is known. */
+export const NO_HASH: Bytes = new Uint8Array(HASH_BYTES);
+
+/** What the index consists of; `hashes` has undefined where a tensor has none. */
+export interface IndexContent {
+  readonly name: string;
+  readonly model: SetModelName;
+  readonly json: Bytes;
+  readonly rows: readonly TensorRow[];
+  readonly hashes: readonly (Bytes | undefined)[];
+}
+
+/** A file of all tensors and no shard. */
+export function planIndex({ name, model, json, rows, hashes }: IndexContent, chosen: AeroOptions): FileImage {
+  const indexBytes = encodeTensorIndex(rows, hashes).byteLength;
+  const content = { rows, json, model, indexBytes, tensors: [], shards: [], shardIds: [] };
+  return { name, image: planImage(content, { ...chosen, pageBytes: undefined }, name) };
+}
+
+function sizeOf({ name, image }: FileImage): { readonly name: string; readonly byteLength: number } {
+  return { name, byteLength: image.layout.fileBytes };
+}
+
+function measureSetFile({ parts, index, model, baseUrl }: SetImage): number {
+  const entry = ({ name, image }: FileImage) => ({ path: name, sha256: NO_SHA256, sizeBytes: image.layout.fileBytes });
+  return encodeSetFile({
+    model,
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+    parts: parts.map((part) => ({ ...entry(part), shards: part.image.shardIds })),
+    globalIndex: entry(index),
+  } satisfies Omit<SetFile, "version">).byteLength;
+}
+
+/** Refuses to write what our own reader would refuse. */
+function checkCounts(shardCount: number, partCount: number): void {
+  const { parts, shards } = AEROSET_LIMITS;
+  if (partCount <= parts.default && shardCount <= shards.default) return;
+  const message = `Cannot write a set of ${partCount} parts with ${shardCount} shards: must be at most ${parts.default} and ${shards.default}`;
+  const hint = "Choose a larger shard size, or more shards in a part";
+  throw new UsageError("usage/aeroset.parts", message, { source: "shard size" }, { hint });
+}
+
+function planNotes({ parts }: SetImage, carriedCount: number): string[] {
+  const shardCount = parts.reduce((sum, { image }) => sum + image.shardIds.length, 0);
+  const notes = [`${count(shardCount, "shard")} in ${count(parts.length, "part")}`];
+  if (carriedCount > 0) {
+    notes.push(
+      `${count(carriedCount, "tensor")} of types that AERO lacks are stored as packed; tare.origin says what they are`,
+    );
+  }
+  return notes;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}

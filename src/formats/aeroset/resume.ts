@@ -1,0 +1,155 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { isTareError } from "../../base/errors.ts";
+import { decodeHex, encodeHex } from "../../base/hex.ts";
+import type { Output } from "../../bytes/sink.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { WriteContext } from "../../model/format.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { openAero } from "../aero/open.ts";
+import type { FileImage, SetImage } from "./plan.ts";
+import { fingerprintPart, identityOf } from "./resume-fingerprint.ts";
+import { decodeJournal, encodeJournal, type JournalEntry, journalName, journalUuid } from "./resume-journal.ts";
+import type { SealedFile } from "./write-file.ts";
+
+/** A part that is at the destination already. */
+export interface FinishedPart {
+  readonly sha256: string;
+  /** BLAKE3-256 of its tensors, in the order of its rows. */
+  readonly tensors: readonly Bytes[];
+}
+
+/** A journal is a few hundred bytes a part; more is not one of ours. */
+const MAX_JOURNAL_BYTES = 64 << 20;
+
+/** Where a log is kept, and what works on it. */
+export interface LogPlace {
+  readonly output: Output;
+  readonly context: WriteContext;
+}
+
+/** Reads the journal, where the destination can have one. */
+export async function openResumeLog(set: SetImage, place: LogPlace): Promise<ResumeLog> {
+  const planned = set.index.image.uuid;
+  const journal = await readJournal(place.output);
+  if (journal === undefined) return new ResumeLog(place, planned, []);
+  const earlier = decodeHex(journal.uuid) ?? planned;
+  return new ResumeLog(place, set.uuid === "random" ? earlier : planned, journal.files);
+}
+
+/** What earlier runs left at the destination, and what this one leaves for the next. */
+export class ResumeLog {
+  /** The uuid of the set: the earlier run's where it was drawn at random. */
+  readonly uuid: Bytes;
+  readonly #output: Output;
+  readonly #context: WriteContext;
+  readonly #entries: Map<string, JournalEntry>;
+
+  constructor(place: LogPlace, uuid: Bytes, entries: readonly JournalEntry[]) {
+    this.uuid = uuid;
+    this.#entries = new Map(entries.map((entry) => [entry.name, entry]));
+    this.#output = place.output;
+    this.#context = place.context;
+  }
+
+  /**
+   * The part where it is complete and exactly what would be written; otherwise it is removed, if it still is what the
+   * earlier run wrote. A file that nobody here made stays, and stands in the way of writing it.
+   */
+  async takeFinished(part: FileImage): Promise<FinishedPart | undefined> {
+    const entry = this.#entries.get(part.name);
+    if (entry === undefined) return undefined;
+    const source = await this.#output.peek?.(part.name);
+    if (source === undefined) return undefined;
+    try {
+      if (!(await this.#isUntouched(entry, source))) return undefined;
+      const finished = await this.#compare(part, entry, source);
+      if (finished !== undefined) return finished;
+    } finally {
+      await source.close();
+    }
+    await this.#discard(entry);
+    return undefined;
+  }
+
+  /** Removes what an earlier run wrote under names that this one will not reuse. */
+  async discardOthers(kept: ReadonlySet<string>): Promise<void> {
+    for (const entry of [...this.#entries.values()]) {
+      if (kept.has(entry.name)) continue;
+      const source = await this.#output.peek?.(entry.name);
+      const isOurs = source !== undefined && (await this.#isUntouched(entry, source));
+      await source?.close();
+      if (isOurs) await this.#discard(entry);
+      else this.#entries.delete(entry.name);
+    }
+  }
+
+  /** Notes a file just before it gets its name: from then on either it is there and known, or not there. */
+  async add({ file, sizeBytes, sha256 }: SealedFile): Promise<void> {
+    if (this.#output.replace === undefined) return;
+    const fingerprint = await fingerprintPart(file, this.#context.engine);
+    this.#entries.set(file.name, { name: file.name, fingerprint, sizeBytes, sha256 });
+    const journal = { uuid: journalUuid(this.uuid), files: [...this.#entries.values()] };
+    await this.#output.replace(journalName(this.#output.name), encodeJournal(journal));
+  }
+
+  /** For a set that is complete, or that must not be gone on with. */
+  async remove(): Promise<void> {
+    await this.#output.remove?.(journalName(this.#output.name));
+  }
+
+  async #isUntouched({ sizeBytes, sha256 }: JournalEntry, source: Source): Promise<boolean> {
+    if (source.byteLength !== sizeBytes) return false;
+    const { engine, signal } = this.#context;
+    const digest = await engine.digestRange("sha256", source, { offset: 0, byteLength: sizeBytes, signal });
+    return encodeHex(digest) === sha256;
+  }
+
+  async #compare(part: FileImage, entry: JournalEntry, source: Source): Promise<FinishedPart | undefined> {
+    const { engine } = this.#context;
+    if ((await fingerprintPart(part, engine)) !== entry.fingerprint) return undefined;
+    const tensors = await readHashes(source, this.#context);
+    if (tensors?.length !== part.image.rows.length) return undefined;
+    const unknown = part.image.tensors.flatMap((tensor, i) =>
+      identityOf(tensor) === undefined ? [{ tensor, digest: tensors[i] as Bytes }] : [],
+    );
+    for (const { tensor, digest } of unknown) {
+      if (!(await this.#hasDigest(tensor, digest))) return undefined;
+    }
+    return { sha256: entry.sha256, tensors };
+  }
+
+  /** A source without an identity is read: only its content can tell that it is the same. */
+  async #hasDigest(tensor: Tensor, digest: Bytes): Promise<boolean> {
+    const { engine, signal } = this.#context;
+    const range = { offset: 0, byteLength: tensor.byteLength, signal };
+    const found = await engine.digestRange("blake3", tensor.source(), range);
+    return encodeHex(found) === encodeHex(digest);
+  }
+
+  async #discard(entry: JournalEntry): Promise<void> {
+    await this.#output.remove?.(entry.name);
+    this.#entries.delete(entry.name);
+  }
+}
+
+async function readJournal(output: Output): Promise<ReturnType<typeof decodeJournal>> {
+  const source = await output.peek?.(journalName(output.name));
+  if (source === undefined) return undefined;
+  try {
+    if (source.byteLength > MAX_JOURNAL_BYTES) return undefined;
+    return decodeJournal(await source.read(0, source.byteLength));
+  } finally {
+    await source.close();
+  }
+}
+
+/** The digests that a part's own index gives; undefined where it does not open. */
+async function readHashes(source: Source, { engine, signal }: WriteContext): Promise<readonly Bytes[] | undefined> {
+  try {
+    const { content } = await openAero(source, { engine, limits: {}, signal });
+    return content.index.hashes.map(({ hash }) => decodeHex(hash) as Bytes);
+  } catch (error) {
+    if (isTareError(error)) return undefined;
+    throw error;
+  }
+}

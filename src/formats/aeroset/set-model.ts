@@ -1,0 +1,204 @@
+import { FormatError, isTareError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
+import { Tensor } from "../../model/tensor.ts";
+import type { AeroModel } from "../aero/aero-model.ts";
+import { failingSource } from "../aero/failing-source.ts";
+import type { ParsedSetFile } from "./index-file.ts";
+import { LazySource } from "./lazy-source.ts";
+import { labelOf } from "./locate.ts";
+import { type GlobalEntry, PartTensors, type PlacedTensor } from "./part-tensors.ts";
+import type { PartFile } from "./parts.ts";
+
+/** Parts opened at once where all of them are wanted. */
+const PARALLEL_PARTS = 8;
+
+/** What opening a set has read. */
+export interface SetContent {
+  /** The JSON. */
+  readonly source: Source;
+  readonly file: ParsedSetFile;
+  /** `global_tidx`, opened: a file without weights. */
+  readonly index: AeroModel;
+  /** The tensors of the index, in its order. */
+  readonly entries: readonly GlobalEntry[];
+  readonly partFiles: readonly PartFile[];
+  /** The part of each shard; the last one counts where several claim it. */
+  readonly partOfShard: ReadonlyMap<number, PartFile>;
+  readonly warnings: readonly Finding[];
+}
+
+type Place = Pick<Tensor, "offset" | "storedByteLength">;
+
+const NOWHERE: Place = { offset: 0, storedByteLength: 0 };
+
+/** Where the JSON and the global index stand in `SetModel.parts`; the parts of the set follow. */
+export const FIRST_PART = 2;
+
+/** An opened set. Owns the sources of the JSON, the index and every part that was opened. */
+export class SetModel implements Model {
+  readonly kind = "model";
+  readonly format = "aeroset";
+  readonly version: string;
+  readonly content: SetContent;
+  readonly parts: readonly Part[];
+  readonly metadata: Metadata;
+  readonly warnings: readonly Finding[];
+  readonly facts: readonly (readonly [string, string])[];
+  #index: TensorIndex;
+  #numbers: ReadonlyMap<string, number> | undefined;
+  readonly #partTensors = new Map<PartFile, PartTensors>();
+  readonly #placed = new Map<number, PlacedTensor>();
+
+  constructor(content: SetContent) {
+    const { source, file, index, partFiles } = content;
+    this.content = content;
+    this.version = file.version.join(".");
+    this.parts = [
+      { label: source.label, byteLength: source.byteLength, source },
+      { ...(index.parts[0] as Part), label: labelOf(file.globalIndex.path) },
+      ...partFiles,
+    ];
+    this.metadata = metadataOf(content);
+    this.warnings = content.warnings;
+    this.facts = factsOf(content);
+    this.#index = this.#list((entry) => ({ offset: entry.dataOff, storedByteLength: entry.dataLen }));
+  }
+
+  /** Before a part is open, a tensor's offset counts from the beginning of its shard. */
+  get tensors(): readonly Tensor[] {
+    return this.#index.tensors;
+  }
+
+  tensor(name: string): Tensor {
+    return this.#index.get(name);
+  }
+
+  /** By what the part has, once it is open; before, by what the global index promises. */
+  verificationOf({ name }: Tensor): Verification {
+    this.#numbers ??= new Map(this.content.entries.map((entry, i) => [entry.name, i]));
+    const number = this.#numbers.get(name) ?? -1;
+    const entry = this.content.entries[number];
+    if (entry === undefined) return "unverified";
+    if (this.partOf(entry)?.model === undefined) return entry.hash === undefined ? "unverified" : "tensor";
+    try {
+      return this.place(number).verification;
+    } catch (error) {
+      if (isTareError(error)) return "unverified"; // nothing can be read of it
+      throw error;
+    }
+  }
+
+  async openParts(): Promise<void> {
+    const { partFiles } = this.content;
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let part = partFiles[next++]; part !== undefined; part = partFiles[next++]) await part.open();
+    };
+    await Promise.all(Array.from({ length: Math.min(PARALLEL_PARTS, partFiles.length) }, work));
+    this.#index = this.#list((_, i) => this.place(i).tensor);
+    for (const part of partFiles) part.markPlaced();
+  }
+
+  /** The part that is to hold the tensor; undefined where its shard is in none. */
+  partOf({ shardId }: GlobalEntry): PartFile | undefined {
+    return this.content.partOfShard.get(shardId);
+  }
+
+  /** The tensor in its part, which must be open. Throws where index and part disagree. */
+  place(number: number): PlacedTensor {
+    const known = this.#placed.get(number);
+    if (known !== undefined) return known;
+    const entry = this.content.entries[number] as GlobalEntry;
+    const part = this.partOf(entry);
+    if (part?.model === undefined) throw this.#noPart(entry);
+    let tensors = this.#partTensors.get(part);
+    if (tensors === undefined) {
+      tensors = new PartTensors(part, part.model);
+      this.#partTensors.set(part, tensors);
+    }
+    const placed = tensors.find(entry);
+    this.#placed.set(number, placed);
+    return placed;
+  }
+
+  async close(): Promise<void> {
+    const { source, index, partFiles } = this.content;
+    const closing = [source.close(), index.close(), ...partFiles.map((part) => part.close())];
+    for (const result of await Promise.allSettled(closing)) if (result.status === "rejected") throw result.reason;
+  }
+
+  /** A tensor whose shard is in no part has no place either. */
+  #list(placeOf: (entry: GlobalEntry, number: number) => Place): TensorIndex {
+    const tensors = this.content.entries.map((entry, i) => {
+      const { name, dtype, shape, byteLength } = entry;
+      const file = this.partOf(entry)?.label;
+      const { offset, storedByteLength } = file === undefined ? NOWHERE : placeOf(entry, i);
+      const facts = { name, dtype, shape, byteLength, offset, storedByteLength, file };
+      return new Tensor(facts, { source: () => this.#sourceOf(entry, i) });
+    });
+    return new TensorIndex(tensors, this.content.source.label);
+  }
+
+  #sourceOf(entry: GlobalEntry, number: number): Source {
+    const part = this.partOf(entry);
+    const { byteLength } = entry;
+    if (part === undefined) return failingSource(this.content.source.label, byteLength, this.#noPart(entry));
+    if (part.model === undefined) {
+      const open = async (): Promise<Source> => {
+        await part.open();
+        return this.#openedSource(part, entry, number);
+      };
+      return new LazySource({ label: part.label, byteLength, open });
+    }
+    return this.#openedSource(part, entry, number);
+  }
+
+  #openedSource(part: PartFile, { byteLength }: GlobalEntry, number: number): Source {
+    try {
+      return this.place(number).tensor.source();
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      return failingSource(part.label, byteLength, error);
+    }
+  }
+
+  #noPart({ name, shardId }: GlobalEntry): FormatError {
+    const message = `Cannot read tensor "${printable(name)}": its shard ${shardId} is in no part of the set`;
+    return new FormatError("format/aeroset.missing-shard", message, this.content.file.locate("parts", "parts"));
+  }
+}
+
+/** The metadata of the global index; the JSON fills in what that does not say. */
+function metadataOf({ index, file }: SetContent): Metadata {
+  const entries: MetadataEntry[] = [...index.metadata.entries];
+  const add = (key: string, text: string | undefined): void => {
+    if (text === undefined || text === "" || entries.some((entry) => entry.key === key)) return;
+    entries.push({ key, value: stringValue(text) });
+  };
+  add("model_name", file.model.name);
+  add("architecture", file.model.architecture);
+  return new Metadata(entries);
+}
+
+function factsOf({ file, entries, partFiles, partOfShard }: SetContent): (readonly [string, string])[] {
+  const hashed = entries.reduce((count, { hash }) => count + (hash === undefined ? 0 : 1), 0);
+  const known = partFiles.filter(({ entry }) => entry.sizeBytes !== undefined).length;
+  return [
+    ["parts", String(partFiles.length)],
+    ["shards", String(partOfShard.size)],
+    ...(file.baseUrl === undefined ? [] : [["base_url", labelOf(file.baseUrl)] as const]),
+    ...(known === partFiles.length ? [] : [["sizes", `${partFiles.length - known} parts of unknown size`] as const]),
+    ["verified reads", verifiedReads(hashed, entries.length)],
+  ];
+}
+
+function verifiedReads(hashed: number, total: number): string {
+  if (hashed === 0) return "by what each part carries";
+  return hashed === total
+    ? "yes, by tensor hashes of the index"
+    : `${hashed} of ${total} by tensor hashes of the index`;
+}

@@ -1,0 +1,198 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError, IntegrityError } from "../../base/errors.ts";
+import type { Output, Sink } from "../../bytes/sink.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { WriteContext, WritePlan } from "../../model/format.ts";
+import { encodeSetFile, type SetEntry, type SetPart } from "./index-file.ts";
+import type { AerosetPlan, FileImage, SetImage } from "./plan.ts";
+import { type LogPlace, openResumeLog, type ResumeLog } from "./resume.ts";
+import { readerOf, type SealedFile, sealFile, type WrittenPart, writeIndex, writePart } from "./write-file.ts";
+
+/**
+ * Writes the parts one after the other, then the index, then the JSON, without which there is no set. Each part gets its
+ * name as soon as it is complete, so that a run that was interrupted is gone on with. Over an existing set nothing gets
+ * its name before everything is complete: the old one stays whole until then.
+ */
+export async function writeAeroset(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
+  // The plan is our own: operations hand back what `plan` gave them.
+  const { set, primary } = plan as AerosetPlan;
+  await checkFree(output, primary);
+  const log = await openResumeLog(set, { output, context });
+  const writer = new SetWriter(withUuid(set, log.uuid), log, { output, context });
+  const mode = (await exists(output, primary)) ? "together" : "one by one";
+  try {
+    await writer.run(primary, mode);
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+}
+
+/** Refuses a name that is taken, as the output's rules have it, before any work is done for it. */
+async function checkFree(output: Output, name: string): Promise<void> {
+  const sink = await output.create(name);
+  await sink.abort();
+}
+
+async function exists(output: Output, name: string): Promise<boolean> {
+  const source = await output.peek?.(name);
+  await source?.close();
+  return source !== undefined;
+}
+
+/** Places and lengths do not depend on the uuid. */
+function withUuid(set: SetImage, uuid: Bytes): SetImage {
+  const change = ({ name, image }: FileImage): FileImage => ({ name, image: { ...image, uuid } });
+  return { ...set, parts: set.parts.map(change), index: change(set.index) };
+}
+
+/** What the JSON will say of a part, and the digests that the index needs. */
+interface DonePart {
+  readonly entry: SetPart;
+  readonly tensors: readonly Bytes[];
+}
+
+class SetWriter {
+  readonly #set: SetImage;
+  readonly #log: ResumeLog;
+  readonly #output: Output;
+  readonly #context: WriteContext;
+  readonly #done = new Map<FileImage, DonePart>();
+  /** Sinks that have not been committed, by name. */
+  readonly #open = new Map<string, Sink>();
+  /** Complete, and without their names until all are. */
+  readonly #waiting: SealedFile[] = [];
+  /** Files of the set that have their names. */
+  readonly #published: string[] = [];
+
+  constructor(set: SetImage, log: ResumeLog, { output, context }: LogPlace) {
+    this.#set = set;
+    this.#log = log;
+    this.#output = output;
+    this.#context = context;
+  }
+
+  async run(primary: string, mode: "one by one" | "together"): Promise<void> {
+    if (mode === "one by one") await this.#takeFinished();
+    const missing = this.#set.parts.filter((part) => !this.#done.has(part));
+    for (const { name } of [...missing, this.#set.index]) await checkFree(this.#output, name);
+    await this.#writeParts(missing, mode);
+    const index = await this.#writeIndex();
+    const json = await this.#writeJson(primary, index);
+    await this.#check(primary);
+    if (mode === "together") {
+      // From here on the old set is no more, until the new one is there.
+      await this.#output.remove?.(primary);
+      for (const sealed of this.#waiting) await this.#publish(sealed);
+    }
+    await this.#log.add(index);
+    await this.#publish(index);
+    await json.commit();
+    this.#open.delete(primary);
+    await this.#log.remove();
+  }
+
+  /** Drops what has no name yet; finished parts stay for the next run. */
+  async abort(): Promise<void> {
+    await Promise.allSettled([...this.#open.values()].map((sink) => sink.abort()));
+  }
+
+  async #takeFinished(): Promise<void> {
+    const kept = new Set<string>();
+    for (const part of this.#set.parts) {
+      const finished = await this.#log.takeFinished(part);
+      if (finished === undefined) continue;
+      kept.add(part.name);
+      this.#published.push(part.name);
+      this.#note(part, finished.sha256, finished.tensors);
+      this.#context.onProgress?.(part.image.tensors.reduce((sum, { byteLength }) => sum + byteLength, 0));
+    }
+    await this.#log.discardOthers(kept);
+  }
+
+  /** A part is sealed while the next one is being written, one at a time. */
+  async #writeParts(parts: readonly FileImage[], mode: "one by one" | "together"): Promise<void> {
+    let sealing: Promise<void> = Promise.resolve();
+    try {
+      for (const part of parts) {
+        const written = await writePart(part, this.#output, this.#context);
+        this.#open.set(part.name, written.sink);
+        await sealing;
+        sealing = this.#seal(written, mode);
+        sealing.catch(() => undefined); // awaited below, or before the next one
+      }
+      await sealing;
+    } catch (error) {
+      // What is complete is kept, although the part after it failed.
+      await sealing.catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async #seal({ file, sink, tensors }: WrittenPart, mode: "one by one" | "together"): Promise<void> {
+    const sealed = await sealFile(file, sink, this.#context);
+    this.#note(file, sealed.sha256, tensors);
+    if (mode === "together") {
+      this.#waiting.push(sealed);
+      return;
+    }
+    await this.#log.add(sealed);
+    await this.#publish(sealed);
+  }
+
+  #note(part: FileImage, sha256: string, tensors: readonly Bytes[]): void {
+    const { shardIds, layout } = part.image;
+    const entry: SetPart = { path: part.name, sha256, sizeBytes: layout.fileBytes, shards: shardIds };
+    this.#done.set(part, { entry, tensors });
+  }
+
+  async #publish({ file, sink }: SealedFile): Promise<void> {
+    await sink.commit();
+    this.#open.delete(file.name);
+    this.#published.push(file.name);
+  }
+
+  async #writeIndex(): Promise<SealedFile> {
+    const hashes = this.#parts().flatMap(({ tensors }) => tensors);
+    const sealed = await writeIndex(this.#set.index, hashes, { output: this.#output, context: this.#context });
+    this.#open.set(sealed.file.name, sealed.sink);
+    return sealed;
+  }
+
+  async #writeJson(primary: string, index: SealedFile): Promise<Sink> {
+    const { model, baseUrl } = this.#set;
+    const globalIndex: SetEntry = { path: index.file.name, sha256: index.sha256, sizeBytes: index.sizeBytes };
+    const parts = this.#parts().map(({ entry }) => entry);
+    const sink = await this.#output.create(primary);
+    this.#open.set(primary, sink);
+    await sink.append(encodeSetFile({ model, ...(baseUrl === undefined ? {} : { baseUrl }), parts, globalIndex }));
+    return sink;
+  }
+
+  /** In the order of the plan, whichever were finished first. */
+  #parts(): readonly DonePart[] {
+    return this.#set.parts.map((part) => this.#done.get(part) as DonePart);
+  }
+
+  /** What was found damaged must not be found finished by the next run. */
+  async #discard(): Promise<void> {
+    for (const name of this.#published) await this.#output.remove?.(name);
+    await this.#log.remove();
+  }
+
+  /** Hands the set to the caller's check; what it refuses is not gone on with. */
+  async #check(primary: string): Promise<void> {
+    const { check } = this.#context;
+    if (check === undefined) return;
+    const opened: Source[] = [];
+    const resolve = readerOf(this.#open, this.#output, opened);
+    try {
+      await check({ name: primary, resolve });
+    } catch (error) {
+      if (error instanceof IntegrityError || error instanceof FormatError) await this.#discard();
+      throw error;
+    } finally {
+      await Promise.allSettled(opened.map((source) => source.close()));
+    }
+  }
+}

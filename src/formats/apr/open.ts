@@ -1,0 +1,80 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError, UnsupportedError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { OpenContext, VerifyContext } from "../../model/format.ts";
+import type { AprModel } from "./apr-model.ts";
+import { isSealed, openSealable } from "./seal/open-sealed.ts";
+import { verifySealed } from "./seal/verify-sealed.ts";
+import { type AprKind, aprKind } from "./sniff.ts";
+import { type ManifestDetails, openManifest } from "./spec/open-manifest.ts";
+import { verifySpec } from "./spec/verify.ts";
+import { verifyManifest } from "./spec/verify-manifest.ts";
+import { openWild, verifyWild } from "./wild/index.ts";
+
+/** The opening read: header, metadata and index of a model without a vocabulary, at a small cost where there is more. */
+export const OPENING_BYTES = 64 << 10;
+
+/** Opens an APR file of any layout, or a set by its manifest. Reads no tensor data. */
+export async function openApr(source: Source, context: OpenContext): Promise<AprModel> {
+  const { signal } = context;
+  const opening = await source.read(0, Math.min(OPENING_BYTES, source.byteLength), { signal });
+  const kind = aprKind(opening);
+  switch (kind) {
+    case "spec":
+      return openSealable(source, opening, context);
+    case "manifest":
+      return openManifest(source, opening, context, openApr);
+    case undefined:
+    case "byte-swapped":
+    case "unknown-magic":
+    case "encrypted-container":
+    case "bundle":
+      throw refusal(kind, source, opening);
+    default:
+      return openWild(source, opening, context);
+  }
+}
+
+/** Findings as they arise, by the rules of the model's own layout. */
+export function verifyApr(model: AprModel, context: VerifyContext): AsyncIterable<Finding> {
+  switch (model.layout) {
+    case "spec":
+      return isSealed(model) ? verifyBoth(model, context) : verifySpec(model, context);
+    case "manifest":
+      return verifySet(model, context);
+    default:
+      return verifyWild(model, context);
+  }
+}
+
+/** An encrypted file is checked as any other, and then by what only the password opens. */
+async function* verifyBoth(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
+  yield* verifySpec(model, context);
+  yield* verifySealed(model, context);
+}
+
+async function* verifySet(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
+  yield* verifyManifest(model, context, verifyApr);
+  const { shards } = model.details as ManifestDetails;
+  for (const shard of shards) if (isSealed(shard)) yield* verifySealed(shard, context);
+}
+
+/** What is recognised and cannot be read. */
+function refusal(kind: AprKind | undefined, source: Source, opening: Bytes): FormatError | UnsupportedError {
+  const at = { source: source.label, offset: 0, path: "magic" };
+  if (kind === "byte-swapped") {
+    const message = 'Cannot read APR: the magic must be "APR2", found "2RPA": the writer used the wrong byte order';
+    return new FormatError("format/apr.byte-order", message, at);
+  }
+  if (kind === "encrypted-container" || kind === "bundle") {
+    const what = kind === "bundle" ? "a bundle of models (APBUNDLE)" : "a file encrypted by apr encrypt (ALBR-ENC)";
+    const message = `Cannot read APR: this is ${what}, which holds APR files in a container of its own`;
+    const hint = "Unpack it with the program that made it, then open the .apr file inside";
+    return new UnsupportedError("unsupported/apr.container", message, at, { hint });
+  }
+  const found = encodeHex(opening.slice(0, 4));
+  const message = `Cannot read APR: the magic must be "APR2", "APR1", "APRN" or "APR\\0", found ${found}`;
+  return new FormatError("format/apr.magic", message, at);
+}

@@ -1,0 +1,161 @@
+import type { Bytes } from "../../../base/bytes.ts";
+import { isTareError, type TareError, UnsupportedError } from "../../../base/errors.ts";
+import { printable } from "../../../base/text.ts";
+import type { Extent } from "../../../bytes/extents.ts";
+import { sliceSource } from "../../../bytes/slice.ts";
+import type { Source } from "../../../bytes/source.ts";
+import { type Finding, findingFromError } from "../../../model/finding.ts";
+import type { OpenContext } from "../../../model/format.ts";
+import { Metadata } from "../../../model/metadata.ts";
+import { Tensor, type TensorReader } from "../../../model/tensor.ts";
+import type { Engine } from "../../../primitives/engine.ts";
+import { failingSource } from "../../aero/failing-source.ts";
+import { AprModel } from "../apr-model.ts";
+import { aprLimits } from "../limits.ts";
+import { decodeMetadata } from "../metadata.ts";
+import { BlockSource } from "./block-source.ts";
+import { BlockTable } from "./block-table.ts";
+import type { SpecDetails } from "./details.ts";
+import { decodeIndex, placeEntries, type SpecEntry } from "./entries.ts";
+import { crcError, decodeFooter } from "./footer.ts";
+import { FILE_FLAGS, fileFooter, VERSION } from "./layout.ts";
+import { lintOnOpen } from "./lint.ts";
+import { readFront } from "./read-front.ts";
+
+/** The bytes of a tensor before they are compressed again: what decrypting gives; undefined where it is refused. */
+export type Unseal = (entry: SpecEntry, stored: Source) => Source;
+
+export interface OpenSpecOptions {
+  /** Label of the file in a set; tensors name it as theirs. */
+  readonly file?: string | undefined;
+  /** Opens encrypted tensors; without it their bytes are refused and everything else works. */
+  readonly unseal?: Unseal | undefined;
+}
+
+/** Opens a file of the specification's layout. Reads no tensor data. */
+export async function openSpec(
+  source: Source,
+  opening: Bytes,
+  context: OpenContext,
+  options: OpenSpecOptions = {},
+): Promise<AprModel> {
+  const limits = aprLimits(context.limits);
+  const front = await readFront(source, opening, { limits, signal: context.signal });
+  const { header, dataEnd } = front;
+  const { label } = source;
+  const metadata = decodeMetadata(front.metadata, {
+    source: label,
+    offset: header.metadataOffset,
+    maxValues: limits.metadataValues,
+  });
+  const index = decodeIndex(front.index, { source: label, offset: header.indexOffset, limits });
+  const places = placeEntries(index.entries, header.dataOffset, dataEnd, label);
+  const signing = FILE_FLAGS.has(header.flags, "SIGNED") ? "signed" : "unsigned";
+  const details: SpecDetails = { source, header, metadata, entries: index.entries, places, signing, dataEnd };
+  const footer = await footerWarnings(source, opening, context);
+  return new AprModel({
+    layout: "spec",
+    version: `${VERSION.major}.${header.versionMinor}`,
+    parts: [{ label: options.file ?? label, byteLength: source.byteLength, source }],
+    metadata: new Metadata(metadata.entries),
+    tensors: specTensors(details, context.engine, options),
+    warnings: [...index.warnings, ...lintOnOpen(details), ...footer],
+    facts: specFacts(details),
+    details,
+  });
+}
+
+/** Small files are here whole, and the end of a local one costs nothing: what is wrong with it is told at once. */
+async function footerWarnings(source: Source, opening: Bytes, context: OpenContext): Promise<Finding[]> {
+  const isWhole = opening.byteLength === source.byteLength;
+  if (!isWhole && source.descriptor === undefined) return [];
+  const end = source.byteLength - fileFooter.byteLength;
+  const bytes = isWhole
+    ? opening.subarray(end)
+    : await source.read(end, fileFooter.byteLength, { signal: context.signal });
+  const footer = decodeFooter(bytes, source.byteLength, source.label);
+  if (footer.problem !== undefined) return [findingFromError(footer.problem, "warning")];
+  if (!isWhole) return [];
+  const found = await context.engine.crc32(opening.subarray(0, end));
+  if (found === footer.crc32) return [];
+  return [findingFromError(crcError(footer.crc32, found, source.label, source.byteLength), "warning")];
+}
+
+function specTensors(details: SpecDetails, engine: Engine, { file, unseal }: OpenSpecOptions): Tensor[] {
+  const reader = new SpecReader(details, engine, unseal);
+  return details.entries.map(({ name, dtype, shape, byteLength }, i) => {
+    const { offset, byteLength: storedByteLength } = details.places[i] as Extent;
+    return new Tensor({ name, dtype, shape, byteLength, offset, storedByteLength, file }, reader);
+  });
+}
+
+/** Hands out the bytes of every tensor of a file, unsealed and decompressed. */
+class SpecReader implements TensorReader {
+  readonly #details: SpecDetails;
+  readonly #engine: Engine;
+  readonly #unseal: Unseal | undefined;
+  readonly #tables = new Map<string, BlockTable>();
+  #entries: ReadonlyMap<string, SpecEntry> | undefined;
+
+  constructor(details: SpecDetails, engine: Engine, unseal: Unseal | undefined) {
+    this.#details = details;
+    this.#engine = engine;
+    this.#unseal = unseal;
+  }
+
+  source({ name, byteLength, offset }: Tensor): Source {
+    this.#entries ??= new Map(this.#details.entries.map((entry) => [entry.name, entry]));
+    const entry = this.#entries.get(name) as SpecEntry;
+    const { source } = this.#details;
+    const stored = storedSource(source, entry, { offset, unseal: this.#unseal });
+    if (!isSource(stored)) return failingSource(source.label, byteLength, stored);
+    if (entry.storage === "raw") return stored;
+    let table = this.#tables.get(name);
+    if (table === undefined) {
+      table = new BlockTable();
+      this.#tables.set(name, table);
+    }
+    return new BlockSource({ name, stored, offset, byteLength, engine: this.#engine, table });
+  }
+}
+
+interface StoredPlace extends Pick<OpenSpecOptions, "unseal"> {
+  /** Of the stored bytes, in the file. */
+  readonly offset: number;
+}
+
+/** The bytes before they were encrypted, or why there are none: a tensor can be listed whatever its bytes are. */
+function storedSource(source: Source, entry: SpecEntry, { offset, unseal }: StoredPlace): Source | TareError {
+  const stored = sliceSource(source, offset, entry.size);
+  if (entry.sealing === "plain") return stored;
+  if (unseal === undefined) return sealedError(entry, source, offset);
+  try {
+    return unseal(entry, stored);
+  } catch (error) {
+    if (isTareError(error)) return error;
+    throw error;
+  }
+}
+
+function isSource(stored: Source | TareError): stored is Source {
+  return "read" in stored;
+}
+
+function sealedError({ name }: SpecEntry, source: Source, offset: number): UnsupportedError {
+  const message = `Cannot read tensor "${printable(name)}": it is encrypted, and no password was given`;
+  return new UnsupportedError(
+    "unsupported/apr.encrypted",
+    message,
+    { source: source.label, offset, path: name },
+    { hint: "Give the password with --password-file FILE" },
+  );
+}
+
+function specFacts({ header, entries }: SpecDetails): (readonly [string, string])[] {
+  const names = FILE_FLAGS.decode(header.flags);
+  const packed = entries.filter(({ storage }) => storage === "lz4").length;
+  return [
+    ["flags", names.length === 0 ? "none" : names.join(" ")],
+    ...(packed === 0 ? [] : [["compressed", `${packed} of ${entries.length} tensors, LZ4`] as const]),
+  ];
+}

@@ -1,0 +1,44 @@
+import type { Bytes } from "../../../base/bytes.ts";
+import { UsageError } from "../../../base/errors.ts";
+import type { Source } from "../../../bytes/source.ts";
+import type { OpenContext, Section } from "../../../model/format.ts";
+import type { AprLayout, AprModel } from "../apr-model.ts";
+import { aprKind } from "../sniff.ts";
+import { openApr1 } from "./apr1.ts";
+import { openAprender } from "./aprender.ts";
+import { openAprn } from "./aprn.ts";
+import { WildDetails } from "./details.ts";
+import { openWhisper } from "./whisper.ts";
+import { openWrapper } from "./wrapper.ts";
+
+export { readAprnPayload } from "./aprn.ts";
+export { WILD_ERRORS } from "./errors.ts";
+export { WILD_LIMITS } from "./limits.ts";
+export { type AprenderPlan, isAprenderPlan, planAprender, writeAprender } from "./plan.ts";
+export { verifyWild } from "./verify.ts";
+export { WhisperDetails } from "./whisper.ts";
+
+type Opener = (source: Source, opening: Bytes, context: OpenContext) => Promise<AprModel>;
+
+const OPENERS: Readonly<Partial<Record<AprLayout, Opener>>> = {
+  aprender: openAprender,
+  "aprender-2025": openAprender,
+  wrapper: openWrapper,
+  apr1: openApr1,
+  whisper: openWhisper,
+  aprn: openAprn,
+};
+
+/** Opens a file of one of the layouts that programs really write; `opening` are its first bytes. */
+export function openWild(source: Source, opening: Bytes, context: OpenContext): Promise<AprModel> {
+  const kind = aprKind(opening);
+  const open = kind !== undefined && Object.hasOwn(OPENERS, kind) ? OPENERS[kind as AprLayout] : undefined;
+  if (open !== undefined) return open(source, opening, context);
+  const message = `Cannot open "${kind ?? "unknown"}" as one of the layouts of other programs`;
+  throw new UsageError("usage/apr.container", message, { source: source.label });
+}
+
+/** Everything but the tensors. */
+export function wildSections(model: AprModel): readonly Section[] {
+  return model.details instanceof WildDetails ? model.details.sections : [];
+}

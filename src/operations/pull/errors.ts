@@ -1,0 +1,110 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { type ErrorCatalog, IntegrityError, type SourceError, UsageError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+
+/** A run of a file that did not arrive as the file's own digests say. */
+export interface BadPiece {
+  readonly label: string;
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly wanted: Bytes;
+  readonly found: Bytes;
+}
+
+/** The error for a page that arrived damaged; it is fetched again before anybody sees this. */
+export function pageError({ label, offset, byteLength, wanted, found }: BadPiece): IntegrityError {
+  const message = `Bytes ${offset} to ${offset + byteLength} of "${label}" arrive damaged: BLAKE3 must be ${encodeHex(wanted)}, found ${encodeHex(found)}`;
+  return new IntegrityError("integrity/pull.page", message, { source: label, offset }, { hint: HINT });
+}
+
+/** The error for a whole file whose digest differs from what its index states. */
+export function digestError(label: string, wanted: string, found: string): IntegrityError {
+  const message = `"${label}" arrived damaged: its SHA-256 must be ${wanted}, found ${found}`;
+  return new IntegrityError("integrity/pull.sha256", message, { source: label, offset: 0 }, { hint: HINT });
+}
+
+/** The error for a file whose length differs from what its index states. */
+export function sizeError(label: string, wanted: number, found: number): IntegrityError {
+  const message = `"${label}" is not the file that its index lists: it must have ${wanted} bytes, found ${found}`;
+  return new IntegrityError("integrity/pull.size", message, { source: label, offset: 0 }, { hint: HINT });
+}
+
+/** The error for an AERO file whose own check failed after it had arrived. */
+export function contentError(label: string, problem: string, offset: number | undefined): IntegrityError {
+  const at = { source: label, ...(offset === undefined ? {} : { offset }) };
+  return new IntegrityError("integrity/pull.content", `"${label}" arrived damaged: ${problem}`, at, { hint: HINT });
+}
+
+/** The error for a URL from which no file name follows. */
+export function nameError(label: string): UsageError {
+  const message = `Cannot pull "${label}": the address must end with the name of a file`;
+  return new UsageError("usage/pull.name", message, { source: label }, { hint: "Name the file or the set's index" });
+}
+
+/** The error for a file in the way that no pull has put there. */
+export function existsError(label: string): UsageError {
+  const message = `Cannot write "${label}": it exists already, and no pull has put it there as it is now`;
+  return new UsageError("usage/exists", message, { source: label }, { hint: "Choose another folder, or pass --force" });
+}
+
+/** The error for two files of a set that would get the same name. */
+export function collisionError(name: string, label: string): UsageError {
+  const message = `Cannot pull "${label}": two of its files would be named "${name}"`;
+  return new UsageError("usage/pull.collision", message, { source: label });
+}
+
+/** True for what the server says when the file is no longer the one that was opened. */
+export function isChange(error: SourceError): boolean {
+  return error.code === "source/http.changed";
+}
+
+const HINT = "Try another mirror with --mirror URL; nothing damaged was put in place";
+
+/** Errors of pull. */
+export const PULL_ERRORS = {
+  "integrity/pull.page": {
+    what: "A page of the file arrives with other bytes than the file's own digest says, from every mirror.",
+    why: "Every page is compared as it arrives and fetched again from another mirror before pull gives up.",
+    fix: "Name another mirror with --mirror, or tell whoever runs the server that its copy is damaged.",
+  },
+  "integrity/pull.sha256": {
+    what: "A file that arrived whole does not have the SHA-256 that the set's index states for it.",
+    why: "The server's copy is damaged or belongs to another version of the set.",
+    fix: "Name another mirror with --mirror, or get the index again.",
+  },
+  "integrity/pull.size": {
+    what: "The server's file has another length than the set's index states.",
+    why: "The copy is cut off or belongs to another version of the set.",
+    fix: "Name another mirror with --mirror, or get the index again.",
+  },
+  "integrity/pull.content": {
+    what: "An AERO file arrived whole, but its own digests do not hold.",
+    why: "The server's copy is damaged outside of the pages that are compared on arrival.",
+    fix: "Name another mirror with --mirror.",
+  },
+  "usage/pull.name": {
+    what: "The address to pull from does not end with a file name.",
+    why: "A web server has no listing that could be trusted to tell what belongs to a model.",
+    fix: "Name the file, or the index of the set: model.aeroset.json, model.safetensors.index.json.",
+  },
+  "usage/pull.collision": {
+    what: "Two files of the set lie at different addresses under the same name.",
+    why: "Both would be written to one file.",
+    fix: "Pull the files one by one into folders of their own.",
+  },
+  "usage/pull.mirror": {
+    what: "A mirror is not the http(s) address of a folder.",
+    why: "The names of the files are put behind it.",
+    fix: "Name the folder that holds the same files: --mirror https://host/folder/.",
+  },
+  "source/pull.locked": {
+    what: "Another pull is writing to the same folder.",
+    why: "Two writers would overwrite each other's unfinished files.",
+    fix: "Wait until the other one has ended, or choose another folder.",
+  },
+  "source/pull.entry": {
+    what: "A link or a folder is in the way of an unfinished file.",
+    why: "Unfinished files are only ever plain files in the folder itself.",
+    fix: "Remove what the error names.",
+  },
+} as const satisfies ErrorCatalog;

@@ -1,0 +1,61 @@
+import type { Bytes } from "../../base/bytes.ts";
+import type { Extent } from "../../bytes/extents.ts";
+
+/** Length of pieces without pages, and of groups of small pages: what a killed pull may have to fetch again. */
+export const PIECE_BYTES = 4 << 20;
+/** A BLAKE3 digest. */
+export const DIGEST_BYTES = 32;
+
+/** A run of the file that has a digest for every `pageBytes`. */
+export interface PagedRun extends Extent {
+  readonly pageBytes: number;
+  /** One behind the other. */
+  readonly digests: Bytes;
+}
+
+/** What is fetched, checked and recorded at once: one page, several small ones, or a run without digests. */
+export interface Piece extends Extent {
+  readonly pages?: { readonly pageBytes: number; readonly digests: Bytes } | undefined;
+}
+
+/** Cuts a file into pieces, in order and without gaps. Runs that overlap an earlier one count as without digests. */
+export function planPieces(byteLength: number, runs: readonly PagedRun[]): Piece[] {
+  const pieces: Piece[] = [];
+  let position = 0;
+  const plainTo = (end: number): void => {
+    for (; position < end; position += PIECE_BYTES) {
+      pieces.push({ offset: position, byteLength: Math.min(PIECE_BYTES, end - position) });
+    }
+    position = end;
+  };
+  for (const run of [...runs].sort((a, b) => a.offset - b.offset)) {
+    if (run.offset < position || run.offset + run.byteLength > byteLength) continue;
+    plainTo(run.offset);
+    pieces.push(...pagedPieces(run));
+    position = run.offset + run.byteLength;
+  }
+  plainTo(byteLength);
+  return pieces;
+}
+
+function pagedPieces({ offset, byteLength, pageBytes, digests }: PagedRun): Piece[] {
+  const pieces: Piece[] = [];
+  const pagesEach = Math.max(1, Math.floor(PIECE_BYTES / pageBytes));
+  const step = pagesEach * pageBytes;
+  for (let start = 0, first = 0; start < byteLength; start += step, first += pagesEach) {
+    const own = digests.subarray(first * DIGEST_BYTES, (first + pagesEach) * DIGEST_BYTES);
+    const length = Math.min(step, byteLength - start);
+    pieces.push({ offset: offset + start, byteLength: length, pages: { pageBytes, digests: own } });
+  }
+  return pieces;
+}
+
+/** The runs of a piece that are hashed: its pages, or the whole of it. */
+export function hashedExtents({ offset, byteLength, pages }: Piece): Extent[] {
+  const step = pages?.pageBytes ?? byteLength;
+  const extents: Extent[] = [];
+  for (let start = 0; start < byteLength; start += step) {
+    extents.push({ offset: offset + start, byteLength: Math.min(step, byteLength - start) });
+  }
+  return extents;
+}

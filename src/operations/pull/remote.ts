@@ -1,0 +1,172 @@
+import { SourceError } from "../../base/errors.ts";
+import { openHttp } from "../../bytes/http.ts";
+import { type HttpTarget, startExchange } from "../../bytes/http-exchange.ts";
+import { formatRange, readValidators, strongTag, type Validators } from "../../bytes/http-headers.ts";
+import { SequentialHttpSource } from "../../bytes/http-sequential.ts";
+import { RangedHttpSource } from "../../bytes/http-source.ts";
+import type { HttpTransport } from "../../bytes/http-transport.ts";
+import { checkHeaders, parseHttpUrl } from "../../bytes/http-url.ts";
+import type { RetryPolicy } from "../../bytes/retry.ts";
+import type { Source } from "../../bytes/source.ts";
+
+/** How requests to one server are made. */
+export interface PullServer {
+  readonly transport: HttpTransport;
+  /** For this server only. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** A file on a server, not yet asked for. */
+export interface RemoteAddress extends PullServer {
+  readonly url: string;
+}
+
+/** What every request of a pull has in common. */
+export interface RemoteOptions {
+  readonly timeoutMs: number;
+  readonly policy: RetryPolicy;
+  readonly signal: AbortSignal;
+}
+
+/** A file that a server has told the length of. */
+export interface OpenedRemote {
+  readonly source: Source;
+  readonly validators: Validators;
+  /** "sequential" where the server sends the whole file whatever is asked for. */
+  readonly access: "ranges" | "sequential";
+  /** The source again, where reading it needs no further request. */
+  readonly held: Source | undefined;
+}
+
+const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
+/** A server that does not say how long a file is, or sends all of it, may fill this much; eight at once stay small. */
+const MAX_MEMORY_BYTES = 4 << 20;
+/** What the opening request asks for: a file that is no longer is here with it. */
+const HEAD_BYTES = 256 << 10;
+/** Weight of the newest measurement in a server's rate. */
+const SMOOTHING = 0.3;
+
+/** Opens with one request, and keeps what the reply says about the version of the file. */
+export async function openRemote(address: RemoteAddress, options: RemoteOptions): Promise<OpenedRemote> {
+  let validators = NO_VALIDATORS;
+  let access: OpenedRemote["access"] = "ranges";
+  const noticing: HttpTransport = {
+    conditions: address.transport.conditions,
+    async request(request) {
+      const response = await address.transport.request(request);
+      if (response.status === 200 || response.status === 206) {
+        validators = readValidators(response.headers);
+        access = response.status === 200 ? "sequential" : "ranges";
+      }
+      return response;
+    },
+  };
+  const { policy, signal, timeoutMs } = options;
+  const source = await openHttp(address.url, {
+    transport: noticing,
+    headers: address.headers,
+    timeoutMs,
+    signal,
+    retry: policy,
+    headBytes: HEAD_BYTES,
+    maxMemoryBytes: MAX_MEMORY_BYTES,
+  });
+  const isHeld = source.byteLength <= (access === "ranges" ? HEAD_BYTES : MAX_MEMORY_BYTES);
+  return { source, validators, access, held: isHeld ? source : undefined };
+}
+
+/** Whether the file on the server is still the one that had this tag; "unknown" where the server does not say. */
+export async function askUnchanged(
+  address: RemoteAddress,
+  etag: string,
+  options: RemoteOptions,
+): Promise<"unchanged" | "unknown"> {
+  const headers = { "if-none-match": etag, range: formatRange(0, 1) };
+  const exchange = await startExchange(targetOf(address, options), { headers, signals: [options.signal] });
+  exchange.cancel();
+  const { status, headers: found } = exchange.response;
+  // A server that overlooks the condition still shows the tag.
+  const isSame = status === 304 || (status < 300 && strongTag(readValidators(found)) === etag);
+  return isSame ? "unchanged" : "unknown";
+}
+
+/** One server's copy of one file: how it is read, how fast it is and whether it is worth asking. */
+export class Remote {
+  readonly label: string;
+  readonly source: Source;
+  readonly access: OpenedRemote["access"];
+  /** Leases at work. */
+  active = 0;
+  /** Bytes a second of one connection; undefined before anything was measured. */
+  rate: number | undefined;
+  /** The failure after which it is not asked any more. */
+  dead: unknown;
+  /** Not to be asked before this time, in milliseconds. */
+  retryAt = 0;
+  #streak = 0;
+
+  constructor(address: RemoteAddress, facts: RemoteFacts, options: RemoteOptions) {
+    const target = targetOf(address, options);
+    this.label = target.label;
+    this.access = facts.access;
+    const known = {
+      byteLength: facts.byteLength,
+      validators: facts.validators ?? NO_VALIDATORS,
+      contentRange: "shown" as const,
+      // A mirror that was not opened shows its version with its first reply, and must keep to it.
+      ...(facts.validators === undefined ? { known: "pinned" as const } : {}),
+    };
+    this.source =
+      facts.held ??
+      (facts.access === "ranges"
+        ? new RangedHttpSource(target, known)
+        : new SequentialHttpSource(target, known, { maxDiscardBytes: Number.MAX_SAFE_INTEGER }));
+  }
+
+  measured(bytesPerSecond: number): void {
+    this.rate = this.rate === undefined ? bytesPerSecond : this.rate + SMOOTHING * (bytesPerSecond - this.rate);
+  }
+
+  succeeded(): void {
+    this.#streak = 0;
+  }
+
+  /** Backs off, or gives the server up. Failures while it is already backing off are the same one. */
+  failed(error: unknown, now: number, policy: RetryPolicy): void {
+    const isTransient = error instanceof SourceError && error.transient;
+    if (isTransient && now < this.retryAt) return;
+    if (!isTransient || this.#streak >= policy.retries) {
+      this.dead = error;
+      return;
+    }
+    const doubled = Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** this.#streak);
+    const asked = error.retryAfter === undefined ? undefined : Math.min(error.retryAfter * 1000, policy.maxDelayMs);
+    this.retryAt = now + (asked ?? doubled * (0.5 + policy.random() / 2));
+    this.#streak++;
+  }
+}
+
+/** What is known about a copy before it is read. */
+export interface RemoteFacts {
+  readonly byteLength: number;
+  /** Absent for a copy that was not opened. */
+  readonly validators: Validators | undefined;
+  readonly access: OpenedRemote["access"];
+  /** The whole file, where opening it has brought it already. */
+  readonly held?: Source | undefined;
+}
+
+/** The request target of an address: credentials in its URL become a header. */
+export function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): HttpTarget {
+  const { url, label, authorization } = parseHttpUrl(address.url);
+  const own = authorization === undefined ? {} : { authorization };
+  const headers = checkHeaders({ ...own, ...address.headers }, label);
+  return { url, label, headers, transport: address.transport, timeoutMs };
+}
+
+/** What names the version of a file on its server; undefined where the server does not say. */
+export function versionOf(validators: Validators): string | undefined {
+  const tag = strongTag(validators);
+  if (tag !== undefined) return `etag ${tag}`;
+  return validators.lastModified === undefined ? undefined : `modified ${validators.lastModified}`;
+}

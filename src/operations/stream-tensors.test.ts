@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { buildAero, phsh, tidx, wtsh } from "../../test/builders/aero.ts";
+import { adjacentTensors, float32Tensor, memoryModel } from "../../test/builders/tensors.ts";
+import { expectBytes, patternBytes } from "../../test/contracts/source-contract.ts";
+import { countingSource } from "../../test/support/counting-source.ts";
+import { type Bytes, concatBytes } from "../base/bytes.ts";
+import { memorySource } from "../bytes/memory.ts";
+import { openAero } from "../formats/aero/open.ts";
+import type { Model } from "../model/model.ts";
+import { Tensor } from "../model/tensor.ts";
+import { portableEngine } from "../primitives/portable.ts";
+import { type StreamTensorsOptions, streamTensors } from "./stream-tensors.ts";
+
+const bytes = patternBytes(3_000_000);
+
+async function collect(model: Model, options?: StreamTensorsOptions): Promise<Map<string, Bytes>> {
+  const pieces = new Map<string, Bytes[]>();
+  for await (const { tensor, offset, bytes: piece } of streamTensors(model, options)) {
+    const held = pieces.get(tensor.name) ?? [];
+    expect(offset).toBe(held.reduce((sum, { byteLength }) => sum + byteLength, 0));
+    pieces.set(tensor.name, [...held, piece.slice()]);
+  }
+  return new Map([...pieces].map(([name, held]) => [name, concatBytes(held)]));
+}
+
+test("streamTensors() gives every byte of every tensor from one stream", async () => {
+  const source = countingSource(memorySource(bytes));
+  const tensors = adjacentTensors(source, [0, 10, 1_500_000, 0, 1, 900_000, 0], 100);
+  const found = await collect(memoryModel([...tensors].reverse()));
+  expect([...found.keys()]).toEqual(["t0", "t1", "t2", "t3", "t4", "t5", "t6"]);
+  for (const { name, offset, byteLength } of tensors) {
+    expectBytes(found.get(name) ?? new Uint8Array(1), bytes.subarray(offset, offset + byteLength));
+  }
+  expect(source.calls).toHaveLength(1);
+});
+
+test("streamTensors() begins another stream behind a long gap, for tied tensors and for another source", async () => {
+  const source = countingSource(memorySource(bytes));
+  const [a, b] = adjacentTensors(source, [100, 100], 1_200_000) as [Tensor, Tensor];
+  const tied = new Tensor({ ...a, name: "tied" }, { source: () => a.source() });
+  const found = await collect(memoryModel([a, b, tied, float32Tensor("other", [1])]));
+  expectBytes(found.get("tied") ?? new Uint8Array(0), bytes.subarray(0, 100));
+  expect([...(found.get("other") ?? [])]).toEqual([0, 0, 128, 63]);
+  expect(source.calls.map(({ offset, byteLength }) => [offset, byteLength])).toEqual([
+    [0, 100],
+    [0, 100],
+    [1_200_100, 100],
+  ]);
+});
+
+test("streamTensors() takes some of the tensors where asked", async () => {
+  const tensors = adjacentTensors(memorySource(bytes), [10, 20, 30]);
+  const found = await collect(memoryModel(tensors), { tensors: tensors.slice(1, 2) });
+  expect([...found.keys()]).toEqual(["t1"]);
+  expect(found.get("t1")).toHaveLength(20);
+});
+
+test("streamTensors() reads and checks each page once although tensors begin inside pages", async () => {
+  const shard = wtsh(bytes.slice(0, 10_000));
+  const entry = (i: number) => ({ name: `t${i}`, dtype: 5, shape: [990], off: i * 1000, len: 990 });
+  const file = buildAero({ chunks: [tidx(Array.from({ length: 10 }, (_, i) => entry(i))), phsh(shard, 700), shard] });
+  const source = countingSource(memorySource(file));
+  const model = await openAero(source, { engine: portableEngine(), limits: {} });
+  const before = source.byteCount;
+  const found = await collect(model);
+  expectBytes(found.get("t7") ?? new Uint8Array(0), bytes.subarray(7000, 7990));
+  expect(source.byteCount - before).toBeLessThanOrEqual(10_000 + 700);
+  const damaged = file.slice();
+  const start = file.byteLength - 10_000;
+  damaged[start + 9900] = (damaged[start + 9900] as number) ^ 1;
+  const bad = await openAero(memorySource(damaged), { engine: portableEngine(), limits: {} });
+  await expect(collect(bad)).rejects.toMatchObject({ code: "integrity/aero.page-hash" });
+});

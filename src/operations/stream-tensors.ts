@@ -1,0 +1,105 @@
+import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
+import type { Extent } from "../bytes/extents.ts";
+import { isSlice } from "../bytes/slice.ts";
+import type { Source } from "../bytes/source.ts";
+import type { Model } from "../model/model.ts";
+import type { Tensor } from "../model/tensor.ts";
+
+export interface StreamTensorsOptions {
+  /** Those of the model to read; all where absent. */
+  readonly tensors?: readonly Tensor[] | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Some bytes of a tensor. */
+export interface TensorPiece {
+  readonly tensor: Tensor;
+  /** Where the bytes begin in the tensor. */
+  readonly offset: number;
+  /** Valid until the next piece is asked for. */
+  readonly bytes: Bytes;
+}
+
+/** Unwanted bytes that are read along rather than begin another stream: less than starting one costs. */
+const MAX_GAP = 1 << 20;
+
+/**
+ * Every tensor's bytes in one pass in the order of the files, checked as any read is, in bounded memory: the way to go
+ * through a whole model, above all a remote one, where each byte is fetched and each page hashed once although tensors
+ * do not begin on pages. An empty tensor gives one empty piece.
+ */
+export async function* streamTensors(model: Model, options: StreamTensorsOptions = {}): AsyncGenerator<TensorPiece> {
+  // Where parts are opened lazily, only open ones tell where their tensors lie.
+  await model.openParts?.();
+  const wanted = options.tensors?.map(({ name }) => model.tensor(name)) ?? model.tensors;
+  for (const run of planRuns(wanted)) {
+    if (run.members.length === 0) continue;
+    yield* streamRun(run, options.signal);
+  }
+}
+
+interface Placed extends Extent {
+  readonly tensor: Tensor;
+}
+
+/** One stream of one source; members lie in it one behind the other. */
+interface Run {
+  readonly source: Source;
+  readonly members: Placed[];
+  end: number;
+}
+
+function planRuns(tensors: readonly Tensor[]): Run[] {
+  const bySource = new Map<Source, Placed[]>();
+  for (const tensor of tensors) {
+    const source = tensor.source();
+    const whole = isSlice(source) ? source.whole : source;
+    const placed = { tensor, offset: isSlice(source) ? source.start : 0, byteLength: tensor.byteLength };
+    const others = bySource.get(whole);
+    if (others === undefined) bySource.set(whole, [placed]);
+    else others.push(placed);
+  }
+  return [...bySource].flatMap(([source, members]) => planSourceRuns(source, members));
+}
+
+/** Tensors that share bytes with the one before, such as tied ones, are read again in a run of their own. */
+function planSourceRuns(source: Source, placed: readonly Placed[]): Run[] {
+  const runs: Run[] = [];
+  let run: Run | undefined;
+  for (const member of [...placed].sort((a, b) => a.offset - b.offset)) {
+    const joins = run !== undefined && member.offset >= run.end && member.offset - run.end <= MAX_GAP;
+    if (run === undefined || !joins) {
+      run = { source, members: [], end: member.offset };
+      runs.push(run);
+    }
+    run.members.push(member);
+    run.end = member.offset + member.byteLength;
+  }
+  return runs;
+}
+
+async function* streamRun({ source, members, end }: Run, signal: AbortSignal | undefined): AsyncGenerator<TensorPiece> {
+  const start = members[0]?.offset ?? end;
+  let index = 0;
+  function* passEmpty(): Generator<TensorPiece> {
+    for (let next = members[index]; next?.byteLength === 0; next = members[++index]) {
+      yield { tensor: next.tensor, offset: 0, bytes: EMPTY_BYTES };
+    }
+  }
+  let position = start;
+  yield* passEmpty();
+  if (end === start) return;
+  for await (const piece of source.stream(start, { byteLength: end - start, signal })) {
+    const pieceEnd = position + piece.byteLength;
+    for (let member = members[index]; member !== undefined && member.offset < pieceEnd; member = members[index]) {
+      const from = Math.max(position, member.offset);
+      const memberEnd = member.offset + member.byteLength;
+      const bytes = piece.subarray(from - position, Math.min(pieceEnd, memberEnd) - position);
+      yield { tensor: member.tensor, offset: from - member.offset, bytes };
+      if (memberEnd > pieceEnd) break;
+      index++;
+      yield* passEmpty();
+    }
+    position = pieceEnd;
+  }
+}

@@ -1,0 +1,264 @@
+import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import type { Bytes } from "../../base/bytes.ts";
+import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
+import { parseHttpUrl } from "../../bytes/http-url.ts";
+import { parseReplyHead, type ReplyHead } from "./direct-reply.ts";
+import { transportError } from "./http-errors.ts";
+
+/** Longest head that is read here; servers send less than a kilobyte. */
+const MAX_HEAD_BYTES = 32 << 10;
+
+interface OpenOptions {
+  readonly bufferBytes: number;
+  readonly signal: AbortSignal;
+}
+
+/** Who is handed the body without being waited for. */
+interface Taker {
+  readonly take: (piece: Bytes) => void;
+  readonly end: (failure?: unknown) => void;
+}
+
+/** One connection that downloads one body after the other, each into the same buffer. */
+export class DirectConnection {
+  readonly #socket: Socket;
+  #head = Buffer.alloc(0);
+  /** Where the head of a reply goes; undefined once it is here. */
+  #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
+  /** Bytes of the body that have not arrived. */
+  #left = 0;
+  /** What was read and not yet handed out. */
+  #chunk: Bytes | undefined;
+  #onChunk: (() => void) | undefined;
+  /** Takes pieces as the socket reads them, in place of `#chunk`. */
+  #taker: Taker | undefined;
+  #failure: unknown;
+  #isAlive = true;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  static open(url: URL, { bufferBytes, signal }: OpenOptions): Promise<DirectConnection> {
+    return new Promise((resolve, reject) => {
+      let connection: DirectConnection | undefined;
+      const onread: OnReadOpts = {
+        buffer: new Uint8Array(bufferBytes),
+        callback: (byteLength, buffer) => connection?.receive(buffer.subarray(0, byteLength) as Bytes) ?? true,
+      };
+      const host = url.hostname.replace(/^\[|\]$/g, "");
+      const isSecure = url.protocol === "https:";
+      const port = url.port === "" ? (isSecure ? 443 : 80) : Number(url.port);
+      const name = isIP(host) === 0 ? { servername: host } : {};
+      // Node documents onread for TLS as well; its types have it for plain sockets only.
+      const secure: ConnectionOptions & { readonly onread: OnReadOpts } = {
+        host,
+        port,
+        ...name,
+        ALPNProtocols: ["http/1.1"],
+        onread,
+      };
+      const socket = isSecure ? connectTls(secure) : connectPlain({ host, port, onread, noDelay: true });
+      const abort = (): void => {
+        socket.destroy();
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", abort, { once: true });
+      socket.once("error", reject);
+      socket.once(isSecure ? "secureConnect" : "connect", () => {
+        signal.removeEventListener("abort", abort);
+        socket.off("error", reject);
+        connection = new DirectConnection(socket);
+        socket.on("error", (error) => connection?.fail(error));
+        socket.on("close", () => connection?.fail(undefined));
+        socket.on("end", () => connection?.fail(undefined));
+        resolve(connection);
+      });
+      if (signal.aborted) abort();
+    });
+  }
+
+  get isAlive(): boolean {
+    return this.#isAlive;
+  }
+
+  /**
+   * Sends a request and waits for the head of the reply. "stale" where the connection ended before anything came,
+   * "unusual" where the reply is more than a body of known length; the connection is gone in both cases.
+   */
+  async send(request: HttpRequest, url: URL, release: () => void): Promise<HttpResponse | "stale" | "unusual"> {
+    const { signal } = request;
+    if (!this.#isAlive) return "stale";
+    this.#socket.ref();
+    const abort = (): void => {
+      this.fail(signal.reason);
+      this.destroy();
+    };
+    signal.addEventListener("abort", abort, { once: true });
+    const head = await new Promise<ReplyHead | "unusual" | "stale">((resolve) => {
+      this.#onHead = resolve;
+      this.#socket.write(requestText(request, url));
+      this.#socket.resume();
+    });
+    if (signal.aborted || head === "stale" || head === "unusual") {
+      signal.removeEventListener("abort", abort);
+      this.destroy();
+      signal.throwIfAborted();
+      return head as "stale" | "unusual";
+    }
+    const end = (state: "reusable" | "spent"): void => {
+      signal.removeEventListener("abort", abort);
+      if (state === "spent" || head.connection === "close" || !this.#isAlive) this.destroy();
+      else {
+        this.#socket.unref();
+        this.#socket.resume(); // an idle connection must notice that the server closes it
+        release();
+      }
+    };
+    return this.#response(head, request.url, end);
+  }
+
+  destroy(): void {
+    this.#isAlive = false;
+    this.#socket.destroy();
+  }
+
+  /** Called by the socket with what it read; false stops it until the body is asked for more. */
+  receive(bytes: Bytes): boolean {
+    const body = this.#onHead === undefined ? bytes : this.#receiveHead(bytes);
+    if (body === undefined || body.byteLength === 0) return true;
+    if (this.#chunk !== undefined || body.byteLength > this.#left) {
+      // Bytes that nobody asked for: whatever follows cannot be told apart.
+      this.fail(new Error("more bytes than announced"));
+      this.#socket.destroy();
+      return true;
+    }
+    if (this.#taker !== undefined) {
+      this.#hand(body, this.#taker);
+      return true;
+    }
+    this.#chunk = body;
+    this.#onChunk?.();
+    return false;
+  }
+
+  #hand(body: Bytes, { take, end }: Taker): void {
+    try {
+      take(body);
+    } catch (error) {
+      this.#taker = undefined;
+      end(error);
+      return;
+    }
+    this.#left -= body.byteLength;
+    if (this.#left > 0) return;
+    this.#taker = undefined;
+    end();
+  }
+
+  /** The connection is over. */
+  fail(error: unknown): void {
+    this.#isAlive = false;
+    this.#failure ??= error ?? Object.assign(new Error("connection closed"), { code: "ECONNRESET" });
+    this.#onHead?.("stale");
+    this.#onHead = undefined;
+    this.#onChunk?.();
+    this.#taker?.end(this.#failure);
+    this.#taker = undefined;
+  }
+
+  /** The part of `bytes` behind the head; undefined while the head is incomplete. */
+  #receiveHead(bytes: Bytes): Bytes | undefined {
+    const before = this.#head.byteLength;
+    this.#head = Buffer.concat([this.#head, bytes]);
+    const end = this.#head.indexOf("\r\n\r\n", Math.max(0, before - 3));
+    if (end < 0 && this.#head.byteLength <= MAX_HEAD_BYTES) return undefined;
+    const head = end < 0 ? undefined : parseReplyHead(this.#head.toString("latin1", 0, end));
+    this.#head = Buffer.alloc(0);
+    const tell = this.#onHead;
+    this.#onHead = undefined;
+    if (head === undefined) {
+      this.destroy();
+      tell?.("unusual");
+      return new Uint8Array(0);
+    }
+    this.#left = head.byteLength;
+    tell?.(head);
+    return bytes.subarray(end + 4 - before);
+  }
+
+  #response(head: ReplyHead, url: string, end: (state: "reusable" | "spent") => void): HttpResponse {
+    let isOver = false;
+    const finish = (state: "reusable" | "spent"): void => {
+      if (isOver) return;
+      isOver = true;
+      // The next reply must not find what nobody has taken of this one.
+      this.#chunk = undefined;
+      end(state);
+    };
+    const read = async function* (this: DirectConnection): AsyncGenerator<Bytes> {
+      try {
+        while (this.#left > 0) {
+          const chunk = await this.#nextChunk(url);
+          this.#left -= chunk.byteLength;
+          yield chunk;
+          this.#chunk = undefined;
+          if (this.#left > 0) this.#socket.resume();
+        }
+        finish("reusable");
+      } finally {
+        finish("spent");
+      }
+    };
+    if (head.byteLength === 0) finish("reusable");
+    return {
+      status: head.status,
+      headers: { get: (name) => head.headers.get(name.toLowerCase()) ?? null },
+      url,
+      body: read.call(this),
+      each: async (take) => {
+        try {
+          await this.#each(take);
+          finish("reusable");
+        } catch (error) {
+          throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
+        } finally {
+          finish("spent");
+        }
+      },
+      cancel: () => finish(this.#left === 0 ? "reusable" : "spent"),
+    };
+  }
+
+  /** The whole body, without a promise for every piece of it. */
+  #each(take: (piece: Bytes) => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#left === 0) return resolve();
+      if (this.#failure !== undefined && this.#chunk === undefined) return reject(this.#failure);
+      this.#taker = { take, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
+      const early = this.#chunk;
+      this.#chunk = undefined;
+      if (early !== undefined) this.#hand(early, this.#taker);
+      if (this.#taker !== undefined) this.#socket.resume();
+    });
+  }
+
+  async #nextChunk(url: string): Promise<Bytes> {
+    if (this.#chunk === undefined && this.#failure === undefined) {
+      await new Promise<void>((resolve) => {
+        this.#onChunk = resolve;
+      });
+      this.#onChunk = undefined;
+    }
+    if (this.#chunk !== undefined) return this.#chunk;
+    throw transportError(this.#failure, parseHttpUrl(url).label);
+  }
+}
+
+/** Header names and values were checked for line breaks when they were collected. */
+function requestText({ headers }: HttpRequest, url: URL): string {
+  const all = { host: url.host, "user-agent": "tare", ...headers };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `GET ${url.pathname}${url.search} HTTP/1.1\r\n${lines.join("")}\r\n`;
+}

@@ -1,0 +1,240 @@
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
+import type { Bytes } from "../../base/bytes.ts";
+import { type ErrorCatalog, isTareError } from "../../base/errors.ts";
+import type { RangeStore, StoredFile, StoredVersion } from "../../bytes/range-store.ts";
+import {
+  listShelf,
+  type NamedRun,
+  pruneCache,
+  readSize,
+  removeEntry,
+  scanCache,
+  shelfPath,
+  writeRun,
+  writeSize,
+} from "./disk-cache-folder.ts";
+import { digestPlace, encodeRunHead, isRunOf, type RunHead, readRun, readRunHead } from "./disk-cache-run.ts";
+import { errnoOf, fileError } from "./errors.ts";
+
+export interface DiskCacheOptions {
+  /** It and everything in it is made readable for its owner only. */
+  readonly folder: string;
+  /** Bytes on disk that are kept; 2 GB where absent. */
+  readonly maxBytes?: number | undefined;
+  /** Called once where the cache cannot be written: reading goes on without it. */
+  readonly onProblem?: ((message: string) => void) | undefined;
+}
+
+/** 2 GB: a few hundred control regions and the tensors that people look at, on any disk. */
+export const CACHE_BYTES = 2_000_000_000;
+/** One run of a program replaces at most this share of the cache, so that a bulk job does not empty it. */
+const SESSION_SHARE = 1 / 8;
+/** Runs up to this are always kept: headers and indexes, which is what everybody comes back to. */
+const SMALL_BYTES = 1 << 20;
+/** What is removed at once when the cap is reached, so that this is rare. */
+const PRUNED_SHARE = 0.9;
+/** A use is written down at most once a minute. */
+const TOUCH_MS = 60_000;
+/** Two processes may count past each other: once a day the cache is counted anew. */
+const COUNT_MS = 86_400_000;
+/** What other processes add is seen after this long. */
+const LISTING_MS = 1000;
+
+/**
+ * Runs of remote files in a folder, one file each, with checksums. Safe with any number of processes: entries appear
+ * whole, by a rename, and are read without locks; one that vanishes or is damaged counts as absent, and a damaged one
+ * is removed. Close it to have its size written down.
+ */
+export class DiskCache implements RangeStore {
+  readonly folder: string;
+  readonly maxBytes: number;
+  readonly #onProblem: (message: string) => void;
+  readonly #listings = new Map<string, { readonly atMs: number; runs: NamedRun[] }>();
+  #state: "working" | "failed" = "working";
+  #size: Promise<number> | undefined;
+  /** Bytes that this process added since the size was last written down. */
+  #added = 0;
+  #sessionBytes = 0;
+  #pruning: Promise<void> | undefined;
+
+  constructor(options: DiskCacheOptions) {
+    this.folder = options.folder;
+    this.maxBytes = options.maxBytes ?? CACHE_BYTES;
+    this.#onProblem = options.onProblem ?? (() => undefined);
+  }
+
+  async recall(place: string): Promise<StoredVersion | undefined> {
+    const digest = digestPlace(place);
+    const shelf = shelfPath(this.folder, digest);
+    // Versions are dropped when they are replaced: that there are several means that two processes did it at once.
+    for (const run of await this.#list(shelf)) {
+      const head = await this.#use(run, shelf, async (opened) => opened.head);
+      if (head?.place === digest) return { validator: head.validator, byteLength: head.fileByteLength };
+    }
+    return undefined;
+  }
+
+  async get(file: StoredFile, offset: number, into: Bytes): Promise<number> {
+    const shelf = this.#shelfOf(file);
+    const tag = tagOf(file);
+    let runs = (await this.#list(shelf)).filter((run) => run.tag === tag);
+    let done = 0;
+    while (done < into.byteLength) {
+      const position = offset + done;
+      const run = longestAt(runs, position);
+      if (run === undefined) break;
+      const target = into.subarray(done, done + Math.min(into.byteLength - done, endOf(run) - position));
+      const isRead = await this.#use(run, shelf, async (opened) => {
+        if (!isRunOf(opened.head, file) || opened.head.offset !== run.offset) return undefined;
+        await readRun(opened, position - run.offset, target);
+        return "read";
+      });
+      if (isRead === undefined) runs = runs.filter((other) => other !== run);
+      else done += target.byteLength;
+    }
+    return done;
+  }
+
+  async put(file: StoredFile, offset: number, bytes: Bytes): Promise<void> {
+    if (bytes.byteLength === 0 || this.#state === "failed" || !this.#mayAdd(bytes.byteLength)) return;
+    const shelf = this.#shelfOf(file);
+    const name = { tag: tagOf(file), offset, byteLength: bytes.byteLength };
+    try {
+      const runs = await this.#list(shelf);
+      const isThere = runs.some((run) => run.tag === name.tag && run.offset <= offset && endOf(run) >= endOf(name));
+      if (isThere) return;
+      const head = encodeRunHead(file, offset, bytes);
+      // Counted before there is more: a count would find what is about to be added.
+      this.#size ??= this.#count();
+      await this.#size;
+      const run = await writeRun(shelf, name, [head, bytes]);
+      this.#listings.get(shelf)?.runs.push(run);
+      await this.#grow(head.byteLength + bytes.byteLength);
+    } catch (error) {
+      // A folder that others keep removing is theirs to keep empty; anything else will not get better.
+      if (errnoOf(error) !== "ENOENT") this.#fail(error);
+    }
+  }
+
+  async forget(place: string): Promise<void> {
+    const shelf = shelfPath(this.folder, digestPlace(place));
+    this.#listings.delete(shelf);
+    for (const { path } of await listShelf(shelf)) await removeEntry({ path, shelf }).catch(() => undefined);
+  }
+
+  /** Writes down how much was added, for the next process. */
+  async close(): Promise<void> {
+    const added = this.#added;
+    if (added === 0 || this.#state === "failed") return;
+    this.#added = 0;
+    const known = await readSize(this.folder);
+    // Where nobody has counted, the next process does.
+    if (known === undefined) return;
+    const size = { bytes: known.bytes + added, countedMs: known.countedMs };
+    await writeSize(this.folder, size).catch((error: unknown) => this.#fail(error));
+  }
+
+  #shelfOf(file: StoredFile): string {
+    return shelfPath(this.folder, digestPlace(file.place));
+  }
+
+  async #list(shelf: string): Promise<NamedRun[]> {
+    const known = this.#listings.get(shelf);
+    if (known !== undefined && Date.now() - known.atMs < LISTING_MS) return known.runs;
+    const runs = await listShelf(shelf);
+    this.#listings.set(shelf, { atMs: Date.now(), runs });
+    return runs;
+  }
+
+  /** Undefined where the run is gone, is damaged, or cannot be opened; a damaged one is removed. */
+  async #use<T>(run: NamedRun, shelf: string, job: (opened: Opened) => Promise<T>): Promise<T | undefined> {
+    const { path } = run;
+    const handle = await open(path, "r").catch(() => undefined);
+    if (handle === undefined) return undefined;
+    try {
+      const result = await job({ handle, path, head: await readRunHead(handle, path) });
+      const { mtimeMs } = await handle.stat();
+      const now = new Date();
+      if (now.getTime() - mtimeMs > TOUCH_MS) await handle.utimes(now, now).catch(() => undefined);
+      return result;
+    } catch (error) {
+      if (isTareError(error)) {
+        await removeEntry({ path, shelf }).catch(() => undefined);
+        this.#listings.delete(shelf);
+      }
+      return undefined;
+    } finally {
+      await handle.close();
+    }
+  }
+
+  #mayAdd(byteLength: number): boolean {
+    const share = this.maxBytes * SESSION_SHARE;
+    if (byteLength > share) return false;
+    if (byteLength > SMALL_BYTES && this.#sessionBytes + byteLength > share) return false;
+    this.#sessionBytes += byteLength;
+    return true;
+  }
+
+  async #grow(byteLength: number): Promise<void> {
+    const size = await this.#size;
+    this.#added += byteLength;
+    if ((size ?? 0) + this.#added <= this.maxBytes) return;
+    this.#pruning ??= this.#prune().finally(() => {
+      this.#pruning = undefined;
+    });
+    await this.#pruning;
+  }
+
+  /** What the last process wrote down, or a count where that is too old to be near the truth. */
+  async #count(): Promise<number> {
+    const known = await readSize(this.folder);
+    if (known !== undefined && Date.now() - known.countedMs < COUNT_MS) return known.bytes;
+    const entries = await scanCache(this.folder);
+    const bytes = entries.reduce((sum, entry) => sum + entry.size, 0);
+    await writeSize(this.folder, { bytes, countedMs: Date.now() });
+    return bytes;
+  }
+
+  async #prune(): Promise<void> {
+    const { left } = await pruneCache(this.folder, this.maxBytes * PRUNED_SHARE);
+    this.#size = Promise.resolve(left.bytes);
+    this.#added = 0;
+    this.#listings.clear();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#state === "failed") return;
+    this.#state = "failed";
+    this.#onProblem(fileError(error, `Cannot write to the cache "${this.folder}"`, { source: this.folder }).message);
+  }
+}
+
+type Opened = Parameters<typeof readRun>[0] & { readonly head: RunHead };
+
+function endOf(run: { readonly offset: number; readonly byteLength: number }): number {
+  return run.offset + run.byteLength;
+}
+
+/** The run that gets furthest from a position. */
+function longestAt(runs: readonly NamedRun[], position: number): NamedRun | undefined {
+  let best: NamedRun | undefined;
+  for (const run of runs) {
+    const holds = run.offset <= position && position < endOf(run);
+    if (holds && (best === undefined || endOf(run) > endOf(best))) best = run;
+  }
+  return best;
+}
+
+function tagOf({ validator, byteLength }: StoredVersion): string {
+  return createHash("sha256").update(`${byteLength}\n${validator}`).digest("hex").slice(0, 16);
+}
+
+export const CACHE_ERRORS = {
+  "integrity/cache.entry": {
+    what: "A file of the disk cache is not as it was written.",
+    why: "Disks and interrupted systems damage files; every entry carries checksums, so a damaged one is never served.",
+    fix: "Nothing needs to be done: it is fetched again. `tare cache verify --fix` removes all that are damaged.",
+  },
+} as const satisfies ErrorCatalog;

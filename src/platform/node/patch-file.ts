@@ -1,0 +1,214 @@
+import { createHash } from "node:crypto";
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
+import { readFile, realpath, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
+import { errnoOf, fileError } from "./errors.ts";
+import { fileSink } from "./file-sink.ts";
+import { syncFolder } from "./partial-files.ts";
+
+/** Bytes of a file to be replaced by as many others. */
+export interface FilePatch {
+  readonly offset: number;
+  readonly before: Bytes;
+  readonly after: Bytes;
+}
+
+/** What disks write in one piece: a crash leaves each of these runs old or new, never mixed. */
+const SECTOR_BYTES = 512;
+/** Room for the name in ".NAME.tare-stamp", which file systems limit to 255 bytes. */
+const MAX_NAME_BYTES = 200;
+
+interface Journal {
+  readonly byteLength: number;
+  readonly patches: readonly FilePatch[];
+}
+
+/**
+ * Writes patches over a file so that a crash at any moment can be undone: what was there and what will be there is first
+ * put into a journal beside the file, which `finishPatch` completes after a crash. The file must still have the bytes
+ * that the patches replace. Nothing else may write to it meanwhile.
+ */
+export async function patchFile(path: string, patches: readonly FilePatch[]): Promise<void> {
+  const place = await locate(path);
+  const byteLength = checkBefore(place.file, path, patches);
+  const journal = await fileSink(place.journal, { overwrite: "replace", links: "replace" });
+  try {
+    await journal.append(encodeJournal({ byteLength, patches }));
+    await journal.commit();
+  } catch (error) {
+    await journal.abort();
+    throw error;
+  }
+  apply(place.file, path, patches);
+  await removeJournal(place.journal);
+}
+
+/** Completes what a crash interrupted; false where there is nothing to do. */
+export async function finishPatch(path: string): Promise<boolean> {
+  const place = await locate(path).catch((error: unknown) => {
+    if (isTareError(error) && error.code === "source/not-found") return undefined;
+    throw error;
+  });
+  const bytes = place === undefined ? undefined : await readJournal(place.journal, path);
+  if (place === undefined || bytes === undefined) return false;
+  const journal = decodeJournal(bytes);
+  if (journal === undefined || !isInterrupted(place.file, path, journal)) throw foreignJournal(path, place.journal);
+  apply(place.file, path, journal.patches);
+  await removeJournal(place.journal);
+  return true;
+}
+
+interface Place {
+  /** The file itself, links followed. */
+  readonly file: string;
+  readonly journal: string;
+}
+
+async function locate(path: string): Promise<Place> {
+  const file = await realpath(path).catch((error: unknown) => {
+    throw fileError(error, `Cannot open "${path}"`, { source: path });
+  });
+  const name = basename(file);
+  const isLong = Buffer.byteLength(name) > MAX_NAME_BYTES;
+  const shown = isLong ? createHash("sha256").update(name).digest("hex") : name;
+  return { file, journal: join(dirname(file), `.${shown}.tare-stamp`) };
+}
+
+async function readJournal(path: string, label: string): Promise<Bytes | undefined> {
+  try {
+    return new Uint8Array(await readFile(path));
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return undefined;
+    throw fileError(error, `Cannot read "${path}"`, { source: label });
+  }
+}
+
+async function removeJournal(path: string): Promise<void> {
+  await unlink(path).catch((error: unknown) => {
+    if (errnoOf(error) !== "ENOENT") throw fileError(error, `Cannot remove "${path}"`, { source: path });
+  });
+  await syncFolder(dirname(path));
+}
+
+/** Without awaiting in between, so that nothing but a crash comes between two writes. */
+function apply(file: string, label: string, patches: readonly FilePatch[]): void {
+  withFile(file, "r+", label, (descriptor) => {
+    for (const { offset, after } of patches) {
+      for (let done = 0; done < after.byteLength; ) {
+        done += writeSync(descriptor, after, done, after.byteLength - done, offset + done);
+      }
+    }
+    fsyncSync(descriptor);
+  });
+}
+
+/** The file's length; throws where it does not have the bytes that are to be replaced. */
+function checkBefore(file: string, label: string, patches: readonly FilePatch[]): number {
+  return withFile(file, "r+", label, (descriptor) => {
+    for (const { offset, before } of patches) {
+      if (!equalBytes(readAt(descriptor, offset, before.byteLength), before)) throw changed(label, offset);
+    }
+    return fstatSync(descriptor).size;
+  });
+}
+
+/** True where every sector is as it was or as it will be: nobody else has written to the file since. */
+function isInterrupted(file: string, label: string, { byteLength, patches }: Journal): boolean {
+  return withFile(file, "r+", label, (descriptor) => {
+    if (fstatSync(descriptor).size !== byteLength) return false;
+    return patches.every(({ offset, before, after }) => {
+      const now = readAt(descriptor, offset, after.byteLength);
+      if (now.byteLength !== after.byteLength) return false;
+      for (let start = 0; start < now.byteLength; ) {
+        const end = Math.min(now.byteLength, start + SECTOR_BYTES - ((offset + start) % SECTOR_BYTES));
+        const sector = now.subarray(start, end);
+        if (!equalBytes(sector, before.subarray(start, end)) && !equalBytes(sector, after.subarray(start, end))) {
+          return false;
+        }
+        start = end;
+      }
+      return true;
+    });
+  });
+}
+
+function withFile<T>(file: string, mode: "r+", label: string, use: (descriptor: number) => T): T {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(file, mode);
+    return use(descriptor);
+  } catch (error) {
+    throw isTareError(error) ? error : fileError(error, `Cannot write "${label}"`, { source: label });
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+/** Shorter than asked for where the file ends. */
+function readAt(descriptor: number, offset: number, byteLength: number): Bytes {
+  const bytes = new Uint8Array(byteLength);
+  let done = 0;
+  while (done < byteLength) {
+    const count = readSync(descriptor, bytes, done, byteLength - done, offset + done);
+    if (count === 0) break;
+    done += count;
+  }
+  return bytes.subarray(0, done);
+}
+
+/** JSON with a digest in front: a journal that was not written to its end is none. */
+function encodeJournal({ byteLength, patches }: Journal): Bytes {
+  const rows = patches.map(({ offset, before, after }) => [offset, base64(before), base64(after)]);
+  const text = JSON.stringify({ tareStamp: 1, byteLength, patches: rows });
+  return new Uint8Array(Buffer.from(`${digestOf(text)}\n${text}`));
+}
+
+function decodeJournal(bytes: Bytes): Journal | undefined {
+  const whole = Buffer.from(bytes).toString();
+  const text = whole.slice(65);
+  if (whole.slice(0, 65) !== `${digestOf(text)}\n`) return undefined;
+  const { byteLength, patches } = JSON.parse(text) as {
+    readonly byteLength: number;
+    readonly patches: readonly (readonly [number, string, string])[];
+  };
+  const decode = (data: string): Bytes => new Uint8Array(Buffer.from(data, "base64"));
+  return {
+    byteLength,
+    patches: patches.map(([offset, before, after]) => ({ offset, before: decode(before), after: decode(after) })),
+  };
+}
+
+function base64(bytes: Bytes): string {
+  return Buffer.from(bytes).toString("base64");
+}
+
+function digestOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function changed(label: string, offset: number): SourceError {
+  const message = `Cannot write "${label}" in place: it was changed by something else meanwhile`;
+  return new SourceError("source/stamp.changed", message, { source: label, offset }, { hint: "Run the command again" });
+}
+
+function foreignJournal(label: string, journal: string): SourceError {
+  const message = `Cannot finish the edit of "${label}" that was interrupted: the file was changed since, or its journal is damaged`;
+  const hint = `Check the file with tare verify; if it is sound, remove "${journal}"`;
+  return new SourceError("source/stamp.journal", message, { source: label }, { hint });
+}
+
+/** Errors of editing files in place. */
+export const PATCH_ERRORS = {
+  "source/stamp.changed": {
+    what: "The file was changed by something else while it was to be edited in place.",
+    why: "Writing over bytes that are not the ones that were read would destroy them.",
+    fix: "Run the command again when nothing else writes to the file.",
+  },
+  "source/stamp.journal": {
+    what: "An edit in place was interrupted, and its journal does not fit the file any more.",
+    why: "Something else has written to the file since, or the journal itself is damaged.",
+    fix: "Check the file with `tare verify`; if it is sound, remove the journal that the hint names.",
+  },
+} as const satisfies ErrorCatalog;

@@ -1,0 +1,43 @@
+import { createHash } from "node:crypto";
+import { appendFile, mkdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push-record.ts";
+import { cacheFolder } from "./disk-cache-folder.ts";
+import { errnoOf, fileError } from "./errors.ts";
+import type { Environment } from "./proxy-environment.ts";
+
+/** Where uploads write down how far they got: beside the cache, which `tare cache clear` leaves alone. */
+export function pushJournalFolder(environment: Environment): string {
+  return join(cacheFolder(environment), "push");
+}
+
+/**
+ * The journal of one object, a file of lines in `folder`, named after what identifies the destination. Lines are only
+ * ever added, so a process that is killed loses at most the one it was writing.
+ */
+export function filePushJournal(folder: string, destination: readonly string[]): PushJournal {
+  const name = createHash("sha256").update(JSON.stringify(destination)).digest("hex").slice(0, 32);
+  const path = join(folder, `${name}.jsonl`);
+  const at = { source: path };
+  return {
+    async read(): Promise<PushRecord> {
+      try {
+        return parsePushRecord(await readFile(path, "utf8"));
+      } catch (error) {
+        if (errnoOf(error) === "ENOENT") return { parts: new Map() };
+        throw fileError(error, `Cannot read the journal "${path}"`, at);
+      }
+    },
+    async add(entry): Promise<void> {
+      try {
+        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await appendFile(path, encodePushEntry(entry), { mode: 0o600 });
+      } catch (error) {
+        throw fileError(error, `Cannot write the journal "${path}"`, at);
+      }
+    },
+    async clear(): Promise<void> {
+      await rm(path, { force: true });
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { httpResolver, openHttp } from "../../bytes/http.ts";
+import { type AllowedOrigins, checkOrigin, parseOrigin } from "../../bytes/http-origin.ts";
+import type { HttpTransport } from "../../bytes/http-transport.ts";
+import { placeOfPin, placeOfUrl, type RangeStore } from "../../bytes/range-store.ts";
+import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
+import { explainSignedUrls } from "../../bytes/s3-presigned.ts";
+import type { Source } from "../../bytes/source.ts";
+import { openingBytesFor } from "../../formats/registry.ts";
+import { nodeTransport } from "./node-transport.ts";
+
+export interface HttpSettings {
+  /** Sent to the server of the target itself, never to another one that its files refer to. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly timeoutMs?: number | undefined;
+  readonly retries?: number | undefined;
+  /** Connections to one server at a time. */
+  readonly connections?: number | undefined;
+  /** Keeps what was read for the next time, such as a DiskCache. */
+  readonly store?: RangeStore | undefined;
+  /** "offline" where only the store may answer. */
+  readonly network?: "offline" | undefined;
+  /** Servers, by URL, that files may refer to beside their own; for a local file, all that it may refer to. */
+  readonly allowOrigins?: readonly string[] | undefined;
+}
+
+export interface RemoteOptions {
+  readonly http: HttpSettings;
+  /** The target where it is a URL: its server gets the headers. */
+  readonly url?: string | undefined;
+  readonly maxMemoryBytes?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onRequest: () => void;
+}
+
+/** The remote files of one target: one transport, one policy, and a memory of what came through the store. */
+export class RemoteFiles {
+  readonly #options: RemoteOptions;
+  readonly #transport: HttpTransport;
+  readonly #origin: string | undefined;
+  readonly #allowed: AllowedOrigins;
+  readonly #places = new Set<string>();
+
+  constructor(options: RemoteOptions) {
+    this.#options = options;
+    const { timeoutMs, connections, allowOrigins = [] } = options.http;
+    const inner = nodeTransport({ timeoutMs, connections });
+    this.#transport = explainSignedUrls({
+      ...inner,
+      request: (request) => {
+        options.onRequest();
+        return inner.request(request);
+      },
+    });
+    this.#origin = options.url === undefined ? undefined : new URL(options.url).origin;
+    this.#allowed = new Set(allowOrigins.map(parseOrigin));
+  }
+
+  /** Opens an address that has been judged already. */
+  readonly open = (url: string, { pinned, signal }: ResolveOptions = {}): Promise<Source> => {
+    const { http, maxMemoryBytes } = this.#options;
+    const { headers, timeoutMs, retries, store, network } = http;
+    this.#places.add(pinned === undefined ? placeOfUrl(url) : placeOfPin(pinned));
+    return openHttp(url, {
+      transport: this.#transport,
+      headBytes: openingBytesFor(new URL(url).pathname),
+      headers: new URL(url).origin === this.#origin ? headers : undefined,
+      timeoutMs,
+      store,
+      network,
+      pinned,
+      maxMemoryBytes,
+      signal: signal ?? this.#options.signal,
+      ...(retries === undefined ? {} : { retry: { retries } }),
+    });
+  };
+
+  /** For the files that a file on a server refers to. */
+  resolver(url: string): Resolver {
+    return httpResolver(url, this.open, { allowedOrigins: this.#allowed });
+  }
+
+  /** For the addresses that a local file refers to. */
+  async openFrom(label: string, url: string, options?: ResolveOptions): Promise<Source> {
+    checkOrigin(url, { label, own: undefined, allowed: this.#allowed });
+    return this.open(url, options);
+  }
+
+  /** Drops what the store has of every file that was opened: its bytes were found to be wrong, wherever they came from. */
+  async distrust(): Promise<void> {
+    for (const place of this.#places) await this.#options.http.store?.forget(place);
+  }
+}
+
+/** Copies of remote bytes on disk, for as long as a container is open. */
+export class SpooledCopies {
+  readonly #folder: string | undefined;
+  readonly #copies = new Set<Source>();
+
+  /** The system's folder for temporary files where absent. */
+  constructor(folder: string | undefined) {
+    this.#folder = folder;
+  }
+
+  readonly spool = async (
+    pieces: AsyncIterable<Bytes>,
+    { label, signal }: { readonly label: string; readonly signal?: AbortSignal | undefined },
+  ): Promise<Source> => {
+    const [{ mkdir }, { spoolPieces }, { spooledSource }] = await Promise.all([
+      import("node:fs/promises"),
+      import("./spool.ts"),
+      import("./file-source.ts"),
+    ]);
+    // The system's own folder is often kept in memory, which is what a copy is to save.
+    const folder = this.#folder;
+    const made =
+      folder === undefined
+        ? undefined
+        : await mkdir(folder, { recursive: true, mode: 0o700 }).then(
+            () => folder,
+            () => undefined,
+          );
+    const copy = await spooledSource(await spoolPieces(pieces, label, { folder: made, signal }), label);
+    this.#copies.add(copy);
+    return copy;
+  };
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#copies].map((copy) => copy.close()));
+    this.#copies.clear();
+  }
+}

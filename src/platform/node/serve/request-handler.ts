@@ -1,0 +1,101 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { versionOf } from "./entity-tag.ts";
+import { sendFileBody } from "./file-body.ts";
+import { fileReply } from "./file-reply.ts";
+import { folderReply } from "./folder-reply.ts";
+import { PIECE_BYTES, PieceBuffers } from "./piece-buffers.ts";
+import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, preflightReply, type Reply, textReply } from "./reply.ts";
+import { parseRequestPath, type RequestPath } from "./request-path.ts";
+import { openServed } from "./served-path.ts";
+import { StatedDigests } from "./stated-digests.ts";
+
+export interface HandlerOptions {
+  /** The served folder, a real path. */
+  readonly root: string;
+  /** The server's address; known only once it listens. */
+  readonly origin: () => string;
+  /** Requests that may have a file open at the same time; others hear 503. */
+  readonly maxTransfers: number;
+}
+
+/** Bytes of buffers from which on transfers read ahead no more. */
+const READ_AHEAD_BYTES = 64 << 20;
+
+const BUSY = textReply(503, "Too many transfers at once", { "retry-after": "1" });
+const NOT_FOUND = textReply(404, "No such file");
+
+type NamedPath = Extract<RequestPath, { readonly kind: "path" }>;
+
+/** Answers requests for the files of one folder; holds what they share. */
+export class RequestHandler {
+  readonly #options: HandlerOptions;
+  readonly #digests = new StatedDigests();
+  readonly #buffers = new PieceBuffers(READ_AHEAD_BYTES / PIECE_BYTES);
+  #transfers = 0;
+
+  constructor(options: HandlerOptions) {
+    this.#options = options;
+  }
+
+  /** Settles when the reply has been handed over. Rejects where it was cut off, by either side. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method, url = "" } = request;
+    if (method === "OPTIONS") {
+      const isAsked = request.headers["access-control-request-private-network"] === "true";
+      return this.#send(request, response, preflightReply(isAsked ? "asked" : "not asked"));
+    }
+    if (method !== "GET" && method !== "HEAD") {
+      // The connection ends here, so that nobody has to wait for a body that is not wanted.
+      const headers = { allow: ALLOWED_METHODS, connection: "close" };
+      return this.#send(request, response, textReply(405, "This server only hands out files", headers));
+    }
+    const path = parseRequestPath(url);
+    if (path.kind === "refused") {
+      return this.#send(request, response, textReply(path.status, `Cannot answer: ${path.reason}`));
+    }
+    if (this.#transfers >= this.#options.maxTransfers) return this.#send(request, response, BUSY);
+    this.#transfers++;
+    try {
+      await this.#answer(request, response, path);
+    } finally {
+      this.#transfers--;
+    }
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse, path: NamedPath): Promise<void> {
+    const { root, origin } = this.#options;
+    const { headers } = request;
+    const served = await openServed(root, path.segments);
+    if (served.kind === "folder") {
+      return this.#send(request, response, await folderReply({ root, path, headers, origin: origin() }));
+    }
+    if (served.kind === "busy") return this.#send(request, response, BUSY);
+    if (served.kind === "forbidden") {
+      return this.#send(request, response, textReply(403, "The server may not read this file"));
+    }
+    if (served.kind === "missing") return this.#send(request, response, NOT_FOUND);
+    try {
+      // A file has no inside.
+      if (path.form === "folder") return await this.#send(request, response, NOT_FOUND);
+      const now = Date.now();
+      const digest = await this.#digests.find(served.path, served.stats, now);
+      const version = versionOf(served.stats, digest, now);
+      const method = request.method === "HEAD" ? "HEAD" : "GET";
+      await this.#send(request, response, fileReply({ ...served, version }, { method, headers, now }));
+    } finally {
+      await served.handle.close();
+    }
+  }
+
+  async #send(request: IncomingMessage, response: ServerResponse, reply: Reply): Promise<void> {
+    const length = contentLength(reply);
+    const counted = length === undefined ? {} : { "content-length": String(length) };
+    response.writeHead(reply.status, { ...COMMON_HEADERS, ...reply.headers, ...counted });
+    const { body } = reply;
+    if (body === undefined || request.method === "HEAD") response.end();
+    else if ("parts" in body) {
+      await sendFileBody(response, body, this.#buffers);
+      response.end();
+    } else response.end(body);
+  }
+}

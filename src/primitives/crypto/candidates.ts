@@ -1,0 +1,51 @@
+import type { Candidate } from "../choice.ts";
+import type { DigestImplementation } from "../digest/implementation.ts";
+import type { Aes } from "./aes.ts";
+import type { Argon2id } from "./argon2.ts";
+import type { Ed25519 } from "./ed25519.ts";
+
+/** In pieces there is only our own: WebCrypto wants the whole message at once. */
+export const SHA512: readonly Candidate<DigestImplementation>[] = [
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./sha512-javascript.ts")).sha512Javascript,
+  },
+];
+
+/** The host's first: it is constant in time, and ours is not. */
+export const AES: readonly Candidate<Aes>[] = [
+  {
+    tier: "native",
+    implementation: "WebCrypto",
+    load: async () => (await import("./aes-webcrypto.ts")).loadAesWebCrypto(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./aes-javascript.ts")).aesJavascript,
+  },
+];
+
+/** As for AES. */
+export const ED25519: readonly Candidate<Ed25519>[] = [
+  {
+    tier: "native",
+    implementation: "WebCrypto",
+    load: async () => (await import("./ed25519-webcrypto.ts")).loadEd25519WebCrypto(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./ed25519-javascript.ts")).ed25519Javascript,
+  },
+];
+
+/** No browser has Argon2. */
+export const ARGON2: readonly Candidate<Argon2id>[] = [
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./argon2-javascript.ts")).argon2Javascript,
+  },
+];

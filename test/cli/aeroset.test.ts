@@ -1,0 +1,93 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { scratch, tare } from "./run-tare.ts";
+import { smallSafetensors } from "./small-models.ts";
+
+/** Two parts: the small model's four tensors in shards of at most 16 bytes, two to a part. */
+const CUT = ["--max-shard-size", "16", "--max-part-shards", "2"];
+
+describe("convert to AEROSET", () => {
+  it("fills a folder, comes back byte for byte, and is refused where a set is", async () => {
+    const file = scratch();
+    const model = file("m.safetensors", smallSafetensors());
+    const made = await tare(["convert", model, `${file("set")}/`, "--to", "aeroset", ...CUT]);
+    expect(made).toMatchObject({ code: 0, out: expect.stringContaining("AEROSET, 4 tensors") });
+    expect(readdirSync(file("set")).sort()).toEqual([
+      "index.aero",
+      "model.aeroset.json",
+      "part-000.aero",
+      "part-001.aero",
+    ]);
+    const back = await tare(["convert", file("set"), file("back.safetensors")]);
+    expect(back.code).toBe(0);
+    expect(readFileSync(file("back.safetensors")).equals(smallSafetensors())).toBe(true);
+    expect(await tare(["verify", file("set"), "--full"])).toMatchObject({ code: 0 });
+    const again = await tare(["convert", model, file("set/model.aeroset.json"), ...CUT]);
+    expect(again).toMatchObject({ code: 2, err: expect.stringContaining("usage/exists") });
+  });
+
+  it("names its files after the JSON, refuses files that are in the way, and replaces them with --force", async () => {
+    const file = scratch();
+    const args = ["convert", file("m.safetensors", smallSafetensors()), file("x.aeroset.json"), ...CUT];
+    file("x-part-001.aero", "somebody else's");
+    const refused = await tare(args);
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('x-part-001.aero": it exists already') });
+    expect(readdirSync(dirname(file("x"))).sort()).toEqual(["m.safetensors", "x-part-001.aero"]);
+    expect((await tare([...args, "--force"])).code).toBe(0);
+    expect(await tare(["verify", file("x.aeroset.json"), "--full"])).toMatchObject({ code: 0 });
+  });
+
+  it("refuses an address that must not be published", async () => {
+    const file = scratch();
+    const args = ["convert", file("m.safetensors", smallSafetensors()), file("x.aeroset.json")];
+    const run = await tare([...args, "--base-url", "https://host/m?token=secret"]);
+    expect(run).toMatchObject({ code: 2, err: expect.stringContaining("usage/aeroset.base-url") });
+    expect(run.err).not.toContain("secret");
+  });
+});
+
+describe("aeroset update", () => {
+  it("replaces one part and leaves the others alone", async () => {
+    const file = scratch();
+    const model = file("m.safetensors", smallSafetensors());
+    await tare(["convert", model, `${file("set")}/`, "--to", "aeroset", ...CUT]);
+    const untouched = statSync(join(file("set"), "part-000.aero"), { bigint: true });
+    await tare(["convert", join(file("set"), "part-001.aero"), file("part.aero"), "--dtype", "f32"]);
+    const dry = await tare(["aeroset", "update", file("set"), file("part.aero"), "--dry-run", "--json"]);
+    const schema: object = JSON.parse(
+      readFileSync(new URL("../../schemas/aeroset.schema.json", import.meta.url), "utf8"),
+    );
+    const validate = new Ajv2020({ allErrors: true }).compile(schema);
+    expect(validate(JSON.parse(dry.out)) ? [] : validate.errors).toEqual([]);
+    expect(JSON.parse(dry.out)).toMatchObject({ dryRun: true, part: 1, replaced: "part-001.aero", removed: [] });
+    expect(readdirSync(file("set"))).toContain("part-001.aero");
+    const run = await tare(["aeroset", "update", file("set"), file("part.aero")]);
+    expect(run).toMatchObject({ code: 0, out: expect.stringContaining("replaced part 1") });
+    const names = readdirSync(file("set")).sort();
+    expect(names).toEqual([
+      expect.stringMatching(/^index\.[0-9a-f]{8}\.aero$/),
+      "model.aeroset.json",
+      "part-000.aero",
+      expect.stringMatching(/^part-001\.[0-9a-f]{8}\.aero$/),
+    ]);
+    const after = statSync(join(file("set"), "part-000.aero"), { bigint: true });
+    expect([after.ino, after.mtimeNs]).toEqual([untouched.ino, untouched.mtimeNs]);
+    expect(await tare(["verify", file("set"), "--full"])).toMatchObject({ code: 0 });
+  });
+
+  it("refuses what is no set, no part, or another verb", async () => {
+    const file = scratch();
+    const model = file("m.safetensors", smallSafetensors());
+    await tare(["convert", model, file("s.aeroset.json")]);
+    const [verb, notASet, part] = await Promise.all([
+      tare(["aeroset", "remove", file("s.aeroset.json"), model]),
+      tare(["aeroset", "update", model, model]),
+      tare(["aeroset", "update", file("s.aeroset.json"), model, "--part", "3"]),
+    ]);
+    expect(verb).toMatchObject({ code: 2, err: expect.stringContaining('must be "aeroset update"') });
+    expect(notASet).toMatchObject({ code: 2, err: expect.stringContaining("usage/aeroset.container") });
+    expect(part).toMatchObject({ code: 2, err: expect.stringContaining("usage/aeroset.no-part") });
+  });
+});

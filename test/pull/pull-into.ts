@@ -1,0 +1,82 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { Bytes } from "../../src/base/bytes.ts";
+import { type PullOptions, type PullResult, pull } from "../../src/operations/pull/pull.ts";
+import { nativeEngine } from "../../src/platform/node/native-engine.ts";
+import { pullConnector } from "../../src/platform/node/pull-connect.ts";
+import { openPullStore } from "../../src/platform/node/pull-store.ts";
+import { type BuiltChunk, buildAero, mjsn, phsh, tidx, wtsh } from "../builders/aero.ts";
+import { type FileServer, startFileServer } from "../support/file-server.ts";
+
+/** A server that is gone after the test. */
+export async function serve(files: Readonly<Record<string, Bytes>>): Promise<FileServer> {
+  const server = await startFileServer(files);
+  onTestFinished(() => server.close());
+  return server;
+}
+
+/** A folder that is gone after the test. */
+export function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "tare-pull-"));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Bytes that differ everywhere, the same for the same seed. */
+export function noise(byteLength: number, seed = 1): Bytes {
+  const words = new Uint32Array(Math.ceil(byteLength / 4));
+  let state = seed;
+  for (let i = 0; i < words.length; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0; // Numerical Recipes
+    words[i] = state;
+  }
+  return new Uint8Array(words.buffer, 0, byteLength).slice();
+}
+
+/** An AERO file of one shard; without `pageBytes` it has chunk digests only. */
+export function aeroFile(content: Bytes, pageBytes?: number): Bytes {
+  const weights: BuiltChunk = wtsh(content);
+  const index = tidx([{ name: "w", shape: [content.byteLength / 4], len: content.byteLength }]);
+  const pages = pageBytes === undefined ? [] : [phsh(weights, pageBytes)];
+  return buildAero({ chunks: [mjsn({ model_name: "m" }), index, ...pages, weights] });
+}
+
+/** Pulls into a folder; waits between tries are short. */
+export async function pullInto(
+  directory: string,
+  options: Pick<PullOptions, "url"> & Partial<PullOptions>,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<PullResult & { readonly requests: number }> {
+  const engine = await nativeEngine({ missing: "use-portable" });
+  const connections = options.concurrency ?? 4;
+  const connector = pullConnector({ engine, connections, environment, headersFor: async () => ({}) });
+  const store = await openPullStore(directory);
+  try {
+    const result = await pull({
+      connect: (url) => connector.connect(url),
+      store,
+      engine,
+      concurrency: connections,
+      retry: { retries: 5, baseDelayMs: 5, maxDelayMs: 50 },
+      ...options,
+    });
+    return { ...result, requests: connector.requests };
+  } finally {
+    await store.close();
+    await connector.close();
+  }
+}
+
+/** The content of a file in the folder; undefined where there is none. */
+export function contentOf(directory: string, name: string): Bytes | undefined {
+  const path = join(directory, name);
+  return existsSync(path) ? new Uint8Array(readFileSync(path)) : undefined;
+}
+
+/** Whether a file has exactly these bytes: matchers take minutes for megabytes. */
+export function holds(directory: string, name: string, bytes: Bytes): boolean {
+  const content = contentOf(directory, name);
+  return content !== undefined && Buffer.compare(content, bytes) === 0;
+}
