@@ -1,14 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { cpus, loadavg, totalmem } from "node:os";
-import type { Job, JobResult, Row } from "./job.ts";
+import type { Row } from "./job.ts";
+import type { Recorded } from "./results.ts";
 
 export const BEGIN = "<!-- figures: written by `npm run bench`, do not edit by hand -->";
 export const END = "<!-- end of figures -->";
-
-export interface Finished {
-  readonly job: Job;
-  readonly result: JobResult;
-}
 
 /** What the figures depend on besides the code. */
 export interface Machine {
@@ -52,22 +48,20 @@ export function renderTable(rows: readonly Row[]): string {
 }
 
 /** The part of docs/performance.md between the two markers. */
-export function renderFigures(
-  finished: readonly Finished[],
-  setting: { readonly machine: Machine; readonly runs: number; readonly folder: string },
-): string {
-  const { machine, runs, folder } = setting;
-  const commands = finished.map(({ job, result }) => {
-    const lines = [`**${job.name}**: ${job.title}`, "", "```sh", ...result.commands, "```"];
-    for (const note of result.notes ?? []) lines.push("", `Note: ${note}.`);
-    return lines.join("\n");
+export function renderFigures(results: readonly Recorded[]): string {
+  const [{ machine }] = results as [Recorded];
+  const commands = results.map(({ name, title, machine: { date, load }, runs, folder, commands: lines, notes }) => {
+    const text = [`**${name}**: ${title}`, "", `${date}, ${runs} runs, load average ${load}, files on ${folder}.`, ""];
+    text.push("```sh", ...lines, "```");
+    for (const note of notes ?? []) text.push("", `Note: ${note}.`);
+    return text.join("\n");
   });
   return [
-    `Measured on ${machine.date}: ${machine.cpu}, ${machine.cores} cores, ${machine.memory}, ${machine.system},`,
-    `Node ${machine.node}, load average ${machine.load} before the first job, files on ${folder}.`,
-    `Median of ${runs} interleaved runs after a warm-up, the fastest and slowest in parentheses.`,
+    `Measured on ${machine.cpu}, ${machine.cores} cores, ${machine.memory}, ${machine.system}, Node ${machine.node}.`,
+    "Median of interleaved runs after a warm-up, the fastest and slowest in parentheses; the date, the number of runs and",
+    "the load of the machine before each stand with the command lines.",
     "",
-    renderTable(finished.flatMap(({ result }) => result.rows)),
+    renderTable(results.flatMap(({ rows }) => rows)),
     "",
     "### Command lines",
     "",

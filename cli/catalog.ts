@@ -9,6 +9,7 @@ import { OPEN_ERRORS } from "../src/open.ts";
 import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
 import { PULL_ERRORS } from "../src/operations/pull/errors.ts";
 import { SIGNATURE_ERRORS } from "../src/operations/signature-errors.ts";
+import { STAMP_ERRORS } from "../src/operations/stamp.ts";
 import { UPGRADE_ERRORS } from "../src/operations/upgrade.ts";
 import { CACHE_ERRORS } from "../src/platform/node/disk-cache.ts";
 import { TARGET_ERRORS } from "../src/platform/node/open-target.ts";
@@ -38,6 +39,7 @@ export function allErrors(): ReadonlyMap<string, ErrorEntry> {
     PULL_ERRORS,
     SIGNATURE_ERRORS,
     UPGRADE_ERRORS,
+    STAMP_ERRORS,
     PATCH_ERRORS,
     TARGET_ERRORS,
     CACHE_ERRORS,

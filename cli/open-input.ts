@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import type { HttpSettings, OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Context } from "./context.ts";
 import { collectHeaders } from "./http-headers.ts";
@@ -6,6 +8,7 @@ import { collectHeaders } from "./http-headers.ts";
 export async function openForCommand(context: Context, target: string): Promise<OpenedTarget> {
   const { flags, signal } = context;
   const isUrl = /^https?:\/\//i.test(target);
+  await finishStamp(context, target);
   // Loading code takes longer than running it: both at once.
   const [engine, { openTarget }, cache] = await Promise.all([
     context.engine(),
@@ -30,4 +33,12 @@ export async function openForCommand(context: Context, target: string): Promise<
     password: async (label) => (await import("./password.ts")).readPassword(context, label, "open"),
     spoolFolder: cache?.folder,
   });
+}
+
+/** A `tare stamp` that a crash interrupted left a journal: no reader may see the file half edited. */
+async function finishStamp(context: Context, target: string): Promise<void> {
+  const journal = join(dirname(target), `.${basename(target)}.tare-stamp`);
+  if (!existsSync(journal)) return;
+  const { finishPatch } = await import("../src/platform/node/patch-file.ts");
+  if (await finishPatch(target)) context.note(`note: "${target}": finished an edit that had been interrupted`);
 }

@@ -63,10 +63,29 @@ export { castTensor } from "./operations/cast.ts";
 export { type Conversion, type ConversionOptions, planConversion, writeConversion } from "./operations/convert.ts";
 export { type DiffOptions, type DiffReport, diff } from "./operations/diff.ts";
 export { type Inspection, inspect, metadataToJson } from "./operations/inspect.ts";
+export {
+  createLoader,
+  type LoaderOptions,
+  type LoadOptions,
+  type SliceOptions,
+  type StreamingLoader,
+  type TensorSlice,
+} from "./operations/loader.ts";
 export { type LayoutRow, mapLayout } from "./operations/map.ts";
 export { encodeNpyHeader } from "./operations/npy.ts";
 export { type PrefetchOptions, prefetch } from "./operations/prefetch.ts";
 export { matchGlob } from "./operations/select.ts";
+export {
+  decodeEntered,
+  type EnteredValue,
+  type MetadataChange,
+  type MetadataEdit,
+  parseEntered,
+  planStamp,
+  type StampContext,
+  type StampPlan,
+  writeStamp,
+} from "./operations/stamp.ts";
 export { type StatisticsOptions, statistics, type TensorStatistics } from "./operations/stats.ts";
 export { type StreamTensorsOptions, streamTensors, type TensorPiece } from "./operations/stream-tensors.ts";
 export { type Report, type TensorDigest, type VerifyOptions, verify } from "./operations/verify.ts";

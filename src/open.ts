@@ -2,6 +2,7 @@ import { type ErrorCatalog, FormatError, UnsupportedError, UsageError } from "./
 import { encodeHex } from "./base/hex.ts";
 import type { LimitOverrides } from "./base/limits.ts";
 import { withHead } from "./bytes/headed.ts";
+import { isMemory } from "./bytes/memory.ts";
 import type { Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import type { Spool } from "./bytes/spool.ts";
@@ -56,7 +57,8 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
     password: options.password,
     signal: options.signal,
   };
-  const container = await format.open(withHead(source, bytes), context);
+  // Bytes in memory cost no second read, and a tensor across the end of the head stays a view.
+  const container = await format.open(isMemory(source) ? source : withHead(source, bytes), context);
   return { container, format, notes: extensionNotes(head, format, source.label) };
 }
 

@@ -44,7 +44,8 @@ export const quantizeCommand = defineCommand({
     if (target === undefined) throw usage(`Cannot tell the output format of "${path}"`);
     await checkAbsent(context, path);
     const opened = await context.open(input);
-    const work = new Quantization({ context, type, keep: flags.keep ?? [] });
+    const errors = flags.report === true ? "measured" : "ignored";
+    const work = new Quantization({ context, type, keep: flags.keep ?? [], errors });
     const transform = await work.transform();
     await runConversion(context, {
       opened,
@@ -66,6 +67,8 @@ interface QuantizationOptions {
   readonly context: Context;
   readonly type: QuantType;
   readonly keep: readonly string[];
+  /** Measuring costs as much as quantising: only for a report. */
+  readonly errors: "measured" | "ignored";
 }
 
 /** Which tensors are quantised, and what became of them. */
@@ -73,19 +76,24 @@ class Quantization {
   readonly #options: QuantizationOptions;
   readonly #kept: { readonly name: string; readonly reason: string }[] = [];
   readonly #errors: (QuantError & { readonly name: string })[] = [];
+  readonly #badBlocks = new Map<string, number>();
 
   constructor(options: QuantizationOptions) {
     this.#options = options;
   }
 
   async transform(): Promise<(tensor: Tensor) => Tensor> {
-    const { context, type, keep } = this.#options;
+    const { context, type, keep, errors } = this.#options;
     const quantizer = await (await context.engine()).quantizer();
-    const onError = ({ name }: Tensor, error: QuantError): void => void this.#errors.push({ name, ...error });
+    const add = ({ name }: Tensor, error: QuantError): void => void this.#errors.push({ name, ...error });
+    const onError = errors === "measured" ? add : undefined;
+    const onBadBlocks = ({ name }: Tensor, count: number): void => {
+      this.#badBlocks.set(name, (this.#badBlocks.get(name) ?? 0) + count);
+    };
     return (tensor) => {
       const asked = keep.length > 0 && matchesAny(keep, tensor.name);
       const reason = asked ? "asked for" : keptReason(tensor);
-      if (reason === undefined) return quantizeTensor(tensor, type, { quantizer, onError });
+      if (reason === undefined) return quantizeTensor(tensor, type, { quantizer, onError, onBadBlocks });
       this.#kept.push({ name: tensor.name, reason });
       return tensor;
     };
@@ -114,8 +122,7 @@ class Quantization {
 
   /** A scale that overflows makes its block useless: nobody should find that out later. */
   warn(): void {
-    const bad = this.#errors.filter(({ badBlocks }) => badBlocks > 0);
-    for (const { name, badBlocks } of bad) {
+    for (const [name, badBlocks] of this.#badBlocks) {
       this.#options.context.warn(
         `tare: warning: "${printable(name)}": ${badBlocks} blocks hold values that no scale fits; they decode to nothing useful`,
       );

@@ -99,6 +99,14 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./upgrade.ts")).upgradeCommand,
   },
   {
+    name: "stamp",
+    aliases: [],
+    group: "move",
+    usage: "stamp TARGET --set K=V",
+    summary: "edit metadata, leave the tensors alone",
+    load: async () => (await import("./stamp.ts")).stampCommand,
+  },
+  {
     name: "shard",
     aliases: [],
     group: "move",

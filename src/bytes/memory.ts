@@ -11,6 +11,11 @@ export function memorySource(bytes: Bytes, label = "memory"): Source {
   return new MemorySource(bytes, label);
 }
 
+/** True where reads without `into` are views of bytes that are in memory anyway. */
+export function isMemory(source: Source): boolean {
+  return source instanceof MemorySource;
+}
+
 class MemorySource implements Source {
   readonly label: string;
   readonly byteLength: number;

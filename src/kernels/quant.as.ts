@@ -25,6 +25,15 @@ export function end(): usize {
 
 // ---- encoding ----
 
+/** Scales and minima that no binary16 holds, since the last look: their blocks decode to nothing useful. */
+let overflows: u32 = 0;
+
+export function takeOverflows(): u32 {
+  const found = overflows;
+  overflows = 0;
+  return found;
+}
+
 export function encodeQ8_0(count: usize): void {
   let from = floats();
   let to = blocks();
@@ -150,9 +159,20 @@ function largest(from: usize): f32 {
 /** The first value of the largest magnitude, with its sign; 0 where there is none above it. */
 @inline
 function extreme(from: usize): f32 {
-  const most = largest(from);
+  let high = f32x4.splat(0);
+  let low = f32x4.splat(0);
+  for (let at: usize = 0; at < FLOAT_BYTES; at += 16) {
+    const four = v128.load(from + at);
+    high = f32x4.pmax(high, four);
+    low = f32x4.pmin(low, four);
+  }
+  const most = acrossMax(f32x4.pmax(high, f32x4.neg(low)));
   if (most == 0) return 0;
-  return firstEqual(from, most, 0x7fffffff);
+  const isHigh = v128.any_true(f32x4.eq(high, f32x4.splat(most)));
+  const isLow = v128.any_true(f32x4.eq(low, f32x4.splat(-most)));
+  // Only where both signs reach the same magnitude does the order matter.
+  if (isHigh && isLow) return firstEqual(from, most, 0x7fffffff);
+  return isHigh ? most : -most;
 }
 
 /** The first of the smallest values. */
@@ -204,8 +224,10 @@ function toHalf(value: f32): u16 {
   const bits = reinterpret<u32>(value);
   const sign = (bits >> 16) & 0x8000;
   const magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return <u16>(sign | 0x7e00);
-  if (magnitude >= 0x47800000) return <u16>(sign | 0x7c00);
+  if (magnitude >= 0x47800000) {
+    overflows++;
+    return <u16>(sign | (magnitude > 0x7f800000 ? 0x7e00 : 0x7c00));
+  }
   if (magnitude < 0x33000000) return <u16>sign;
   const exponent = magnitude >> 23;
   const mantissa = (magnitude & 0x7fffff) | 0x800000;

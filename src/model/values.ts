@@ -24,7 +24,7 @@ interface Converter {
 }
 
 /** True where typed arrays read little-endian, which is everywhere tare is likely to run. */
-const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+export const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 const WIDE: ReadonlySet<DType> = new Set(["F64", "I64", "U64", "I32", "U32"]);
 

@@ -27,6 +27,11 @@ export const OPERATION_ERRORS = {
     why: "The disk, the memory or the network changed bytes on the way. A file is dropped before it gets its name; an upload can only be checked when it is complete, and stays.",
     fix: "Try again, on another disk if it happens twice.",
   },
+  "limit/loader": {
+    what: "The tensor is larger than what the loader may hold in memory.",
+    why: "A loader keeps the bytes of tensors within a budget, 64 MiB unless another was given.",
+    fix: "Read the tensor in parts with streamTensor or tensorSlice, or raise maxBytes.",
+  },
   "limit/prefetch": {
     what: "The tensors to be fetched ahead are larger together than the allowance.",
     why: "Their bytes are kept in memory until the caller lets go of them.",

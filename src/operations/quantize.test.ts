@@ -60,6 +60,20 @@ describe("quantizeTensor()", () => {
   });
 });
 
+describe("onBadBlocks", () => {
+  it("is told of scales that overflow, without a report", async () => {
+    const values = wave(64);
+    values[40] = 1e30;
+    const told: number[] = [];
+    const tensor = float32Tensor("w", values).with({ shape: [2, 32] });
+    const onBadBlocks = (_: unknown, count: number): void => void told.push(count);
+    for (const type of ["Q8_0", "Q4_0", "Q5_1"] as const) {
+      await quantizeTensor(tensor, type, { quantizer: quantizerJavascript, onBadBlocks }).bytes();
+    }
+    expect(told).toEqual([1, 1, 1]);
+  });
+});
+
 describe("keptReason()", () => {
   it.each([
     ["F32", [32], "fewer than two dimensions"],

@@ -1,10 +1,11 @@
 import type { Bytes } from "../base/bytes.ts";
+import type { Location } from "../base/errors.ts";
 import { alignUp } from "../base/integers.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { byteLengthOf, dtypeFacts } from "../model/dtype.ts";
 import { Tensor } from "../model/tensor.ts";
-import { convertToFloat32, hasNumbers, itemOf } from "../model/values.ts";
+import { convertToFloat32, hasNumbers, itemOf, LITTLE_ENDIAN } from "../model/values.ts";
 import { QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "../primitives/quant/quantizer.ts";
 import { ErrorMeter, type QuantError } from "./quantize-error.ts";
 
@@ -32,6 +33,8 @@ export function isBlockType({ dtype }: Tensor): boolean {
 
 export interface QuantizeOptions {
   readonly quantizer: Quantizer;
+  /** Called with blocks whose scale is infinite or no number, as they are encoded: they decode to nothing useful. */
+  readonly onBadBlocks?: ((tensor: Tensor, count: number) => void) | undefined;
   /** Called once, when the last block of the tensor was encoded for the first time. */
   readonly onError?: ((tensor: Tensor, error: QuantError) => void) | undefined;
 }
@@ -54,6 +57,8 @@ class QuantizedSource implements Source {
   readonly #itemBytes: number;
   readonly #options: QuantizeOptions;
   readonly #meter: ErrorMeter | undefined;
+  /** Buffers for the stored bytes, used again: fresh pages cost as much as encoding does. */
+  readonly #free: Bytes[] = [];
 
   constructor(tensor: Tensor, type: QuantType, byteLength: number, options: QuantizeOptions) {
     this.#tensor = tensor;
@@ -105,12 +110,23 @@ class QuantizedSource implements Source {
 
   async #encode(first: number, last: number, into: Bytes, signal: AbortSignal | undefined): Promise<void> {
     const itemBytes = QUANT_ELEMENTS * this.#itemBytes;
-    const bytes = await this.#inner.read(first * itemBytes, (last - first) * itemBytes, { signal });
     const tensor = this.#tensor;
-    const values = convertToFloat32(tensor.dtype, bytes, { source: this.label, path: tensor.name });
-    this.#options.quantizer.encode(this.#type, values, into);
+    const room = this.#free.pop() ?? new Uint8Array((PIECE_ELEMENTS / QUANT_ELEMENTS) * itemBytes);
+    const place = room.subarray(0, (last - first) * itemBytes);
+    const bytes = await this.#inner.read(first * itemBytes, place.byteLength, { into: place, signal });
+    const values = floatsOf(tensor.dtype, bytes, { source: this.label, path: tensor.name });
+    const bad = this.#options.quantizer.encode(this.#type, values, into);
+    if (bad > 0) this.#options.onBadBlocks?.(tensor, bad);
     this.#meter?.add(first, values, into);
     const blockCount = this.byteLength / QUANT_BYTES[this.#type];
     if (this.#meter?.isComplete(blockCount) === true) this.#options.onError?.(tensor, this.#meter.result());
+    this.#free.push(room);
   }
+}
+
+/** Float32 bytes as they lie, where the machine and the address allow it; everything else converted. */
+function floatsOf(dtype: Tensor["dtype"], bytes: Bytes, at: Location): Float32Array<ArrayBuffer> {
+  const isPlain = dtype === "F32" && LITTLE_ENDIAN && bytes.byteOffset % 4 === 0;
+  if (!isPlain) return convertToFloat32(dtype, bytes, at);
+  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 }

@@ -199,6 +199,19 @@ describe("--json of what writes", () => {
     expect(readFileSync(file("merged.safetensors")).equals(smallSafetensors())).toBe(true);
   });
 
+  it("stamp", async () => {
+    const model = scratch()("m.gguf", smallGguf());
+    const run = await tare(["stamp", model, "--set", "n=[1,2]", "--unset", "llama.block_count", "--json"]);
+    expect(expectDocument(run, "stamp")).toMatchObject({
+      dryRun: false,
+      path: model,
+      changes: [
+        { key: "llama.block_count", before: { type: "u32", value: 1 }, after: null },
+        { key: "n", before: null, after: { type: "array of i32", value: [1, 2] } },
+      ],
+    });
+  });
+
   it("keygen and sign", async () => {
     const file = scratch();
     const model = file("m.safetensors", smallSafetensors());

@@ -8,6 +8,7 @@ import { AERO_LIMITS } from "./limits.ts";
 import { openAero } from "./open.ts";
 import { describeAero } from "./origin-facts.ts";
 import { type AeroPlan, planAero } from "./plan.ts";
+import { aeroRestamp } from "./restamp.ts";
 import { aeroSections } from "./sections.ts";
 import { sniffAero } from "./sniff.ts";
 import { verifyAero } from "./verify.ts";
@@ -33,6 +34,7 @@ export const aero: Format = {
   describe: (container) => describeAero(aeroModel(container)),
   decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "uuid", "pageHashes", "tensorHashes", "controlHash"],
+  restamp: aeroRestamp,
   plan: planAero,
   write: (plan, output, context) => writeAero(ownPlan(plan), output, context),
 };

@@ -8,6 +8,7 @@ import { AprModel } from "./apr-model.ts";
 import { APR_ERRORS } from "./errors.ts";
 import { APR_LIMITS } from "./limits.ts";
 import { OPENING_BYTES, openApr, verifyApr } from "./open.ts";
+import { aprRestamp } from "./restamp.ts";
 import { APR_SEAL_ERRORS } from "./seal/errors.ts";
 import { isSealedPlan, planSealed } from "./seal/plan-sealed.ts";
 import { aprSigning } from "./seal/signature.ts";
@@ -39,6 +40,7 @@ export const apr: Format = {
   decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "compress", "layout", "encrypt"],
   signing: aprSigning,
+  restamp: aprRestamp,
   plan: planApr,
   write: writeApr,
 };

@@ -9,6 +9,7 @@ import { GGUF_LIMITS } from "./limits.ts";
 import { openGguf } from "./open.ts";
 import { describeGguf } from "./origin-facts.ts";
 import { type GgufPlan, planGguf, writeGguf } from "./plan.ts";
+import { ggufRestamp } from "./restamp.ts";
 import { ggufSections } from "./sections.ts";
 import { decodeGgufValue } from "./values.ts";
 import { verifyGguf } from "./verify.ts";
@@ -34,6 +35,7 @@ export const gguf: Format = {
   describe: (container) => describeGguf(own(container)),
   decodeValue: decodeGgufValue,
   writeOptions: ["align", "maxShardBytes"],
+  restamp: ggufRestamp,
   plan: planGguf,
   write: (plan, output, context) => writeGguf(ownPlan(plan), output, context),
 };

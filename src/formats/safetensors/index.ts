@@ -4,6 +4,7 @@ import { SAFETENSORS_LIMITS } from "./limits.ts";
 import { openSafetensors } from "./open.ts";
 import { describeSafetensors } from "./origin-facts.ts";
 import { planSafetensors } from "./plan.ts";
+import { safetensorsRestamp } from "./restamp.ts";
 import { safetensorsSections } from "./sections.ts";
 import { sniffSafetensors } from "./sniff.ts";
 import { verifySafetensors } from "./verify.ts";
@@ -23,6 +24,7 @@ export const safetensors: Format = {
   sections: safetensorsSections,
   describe: describeSafetensors,
   writeOptions: ["maxShardBytes"],
+  restamp: safetensorsRestamp,
   plan: planSafetensors,
   write: writeSafetensors,
 };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { buildSafetensors, patternBytes, rawSafetensors } from "../../../test/builders/safetensors.ts";
+import { countingSource } from "../../../test/support/counting-source.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { VerifyLevel } from "../../model/format.ts";
@@ -57,7 +58,7 @@ describe("verifySafetensors()", () => {
   });
 
   test("reports a tensor that cannot be read instead of throwing", async () => {
-    const source = memorySource(BOOLS, "file");
+    const source = countingSource(memorySource(BOOLS, "file"));
     const opened = await openSource(source, { engine });
     await source.close();
     const { ok, findings } = await verify(opened, { level: "full", engine });

@@ -10,6 +10,7 @@ export { openFile } from "./file-source.ts";
 export { nodeTransport } from "./node-transport.ts";
 export { type NodeOpenOptions, open, openModel } from "./open.ts";
 export { type OpenedTarget, type OpenTargetOptions, openTarget } from "./open-target.ts";
+export { type FilePatch, finishPatch, patchFile } from "./patch-file.ts";
 export { type NodeS3Options, nodeS3Client } from "./s3-client.ts";
 export { readS3Settings } from "./s3-settings.ts";
 export { type AccessEntry, type DirectoryServer, type ServeOptions, serveDirectory } from "./serve/serve-directory.ts";

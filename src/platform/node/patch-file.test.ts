@@ -58,6 +58,13 @@ describe("patchFile()", () => {
     expect(readdirSync(folder)).toEqual(["model.bin"]);
   });
 
+  test("leaves the file to another process that is editing it", async () => {
+    writeFileSync(join(folder, ".model.bin.tare-stamp"), journalText());
+    await expect(patchFile(path, PATCHES)).rejects.toMatchObject({ code: "source/stamp.locked" });
+    expect(content()).toEqual(OLD);
+    expect(readFileSync(join(folder, ".model.bin.tare-stamp"), "utf8")).toBe(journalText());
+  });
+
   test("takes names near the limit of the file system", async () => {
     path = join(folder, "n".repeat(250));
     writeFileSync(path, OLD);

@@ -4,6 +4,7 @@ import { readFile, realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
+import type { Sink } from "../../bytes/sink.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { fileSink } from "./file-sink.ts";
 import { syncFolder } from "./partial-files.ts";
@@ -33,14 +34,7 @@ interface Journal {
 export async function patchFile(path: string, patches: readonly FilePatch[]): Promise<void> {
   const place = await locate(path);
   const byteLength = checkBefore(place.file, path, patches);
-  const journal = await fileSink(place.journal, { overwrite: "replace", links: "replace" });
-  try {
-    await journal.append(encodeJournal({ byteLength, patches }));
-    await journal.commit();
-  } catch (error) {
-    await journal.abort();
-    throw error;
-  }
+  await writeJournal(place.journal, { byteLength, patches }, path);
   apply(place.file, path, patches);
   await removeJournal(place.journal);
 }
@@ -74,6 +68,19 @@ async function locate(path: string): Promise<Place> {
   const isLong = Buffer.byteLength(name) > MAX_NAME_BYTES;
   const shown = isLong ? createHash("sha256").update(name).digest("hex") : name;
   return { file, journal: join(dirname(file), `.${shown}.tare-stamp`) };
+}
+
+/** Exclusive: a journal that is there already is that of another process, or of a crash since the last look. */
+async function writeJournal(path: string, journal: Journal, label: string): Promise<void> {
+  let sink: Sink | undefined;
+  try {
+    sink = await fileSink(path, { overwrite: "refuse" });
+    await sink.append(encodeJournal(journal));
+    await sink.commit();
+  } catch (error) {
+    await sink?.abort();
+    throw isTareError(error) && error.code === "usage/exists" ? locked(label, path) : error;
+  }
 }
 
 async function readJournal(path: string, label: string): Promise<Bytes | undefined> {
@@ -193,6 +200,12 @@ function changed(label: string, offset: number): SourceError {
   return new SourceError("source/stamp.changed", message, { source: label, offset }, { hint: "Run the command again" });
 }
 
+function locked(label: string, journal: string): SourceError {
+  const message = `Cannot write "${label}" in place: another process is editing it`;
+  const hint = `Wait until it has ended; if there is none, run the command again, which finishes "${journal}"`;
+  return new SourceError("source/stamp.locked", message, { source: label }, { hint });
+}
+
 function foreignJournal(label: string, journal: string): SourceError {
   const message = `Cannot finish the edit of "${label}" that was interrupted: the file was changed since, or its journal is damaged`;
   const hint = `Check the file with tare verify; if it is sound, remove "${journal}"`;
@@ -205,6 +218,11 @@ export const PATCH_ERRORS = {
     what: "The file was changed by something else while it was to be edited in place.",
     why: "Writing over bytes that are not the ones that were read would destroy them.",
     fix: "Run the command again when nothing else writes to the file.",
+  },
+  "source/stamp.locked": {
+    what: "Another process is editing the file in place.",
+    why: "Its journal stands beside the file; two edits at once would mix their bytes.",
+    fix: "Wait until it has ended, then run the command again.",
   },
   "source/stamp.journal": {
     what: "An edit in place was interrupted, and its journal does not fit the file any more.",

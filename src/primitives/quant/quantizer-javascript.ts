@@ -1,6 +1,6 @@
 import { BLOCK_ENCODERS } from "./encode-blocks.ts";
 import { type BlockDecoder, decodeQ4_0, decodeQ4_1, decodeQ5_0, decodeQ5_1, decodeQ8_0 } from "./legacy-blocks.ts";
-import type { Quantizer, QuantType } from "./quantizer.ts";
+import { countBadBlocks, QUANT_ELEMENTS, type Quantizer, type QuantType } from "./quantizer.ts";
 
 const DECODERS: Readonly<Record<QuantType, BlockDecoder>> = {
   Q8_0: decodeQ8_0,
@@ -12,6 +12,9 @@ const DECODERS: Readonly<Record<QuantType, BlockDecoder>> = {
 
 /** Plain TypeScript, where WebAssembly or its SIMD is missing. */
 export const quantizerJavascript: Quantizer = {
-  encode: (type, values, into) => BLOCK_ENCODERS[type](values, into),
+  encode(type, values, into) {
+    BLOCK_ENCODERS[type](values, into);
+    return countBadBlocks(type, into, values.length / QUANT_ELEMENTS);
+  },
   decode: (type, blocks, into) => DECODERS[type](blocks, into),
 };

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { WASM } from "../../kernels/generated/quant.ts";
 import { type KernelExports, loadKernel } from "../../kernels/load.ts";
-import { QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "./quantizer.ts";
+import { countBadBlocks, QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "./quantizer.ts";
 
 type Work = (count: number) => void;
 
@@ -9,6 +9,7 @@ interface QuantExports extends KernelExports, Record<`encode${QuantType}` | `dec
   maxBlocks(): number;
   floats(): number;
   blocks(): number;
+  takeOverflows(): number;
 }
 
 /** The kernel, fed a few hundred blocks at a time: both buffers stay in the first-level cache's reach. */
@@ -18,7 +19,7 @@ export async function loadQuantizerWasm(): Promise<Quantizer> {
   const floats = new Float32Array(kernel.memory.buffer, kernel.floats(), maxBlocks * QUANT_ELEMENTS);
   const blocks = new Uint8Array(kernel.memory.buffer, kernel.blocks());
   return {
-    encode(type: QuantType, values: Float32Array<ArrayBuffer>, into: Bytes): void {
+    encode(type: QuantType, values: Float32Array<ArrayBuffer>, into: Bytes): number {
       const work = kernel[`encode${type}`];
       const blockBytes = QUANT_BYTES[type];
       const total = values.length / QUANT_ELEMENTS;
@@ -28,6 +29,8 @@ export async function loadQuantizerWasm(): Promise<Quantizer> {
         work(count);
         into.set(blocks.subarray(0, count * blockBytes), done * blockBytes);
       }
+      // Few blocks, or none: only then is it worth looking which.
+      return kernel.takeOverflows() === 0 ? 0 : countBadBlocks(type, into, total);
     },
     decode(type: QuantType, encoded: Bytes, into: Float32Array<ArrayBuffer>): void {
       const work = kernel[`decode${type}`];

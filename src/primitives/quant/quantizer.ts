@@ -18,8 +18,20 @@ export const QUANT_BYTES: Readonly<Record<QuantType, number>> = { Q8_0: 34, Q4_0
  * pieces. Both arrays hold the same number of whole blocks.
  */
 export interface Quantizer {
-  encode(type: QuantType, values: Floats, into: Bytes): void;
+  /** Returns how many blocks got a scale or minimum that is infinite or no number: they decode to nothing useful. */
+  encode(type: QuantType, values: Floats, into: Bytes): number;
   decode(type: QuantType, blocks: Bytes, into: Floats): void;
+}
+
+/** Blocks whose scale, or minimum where the type has one, has all exponent bits set: infinite, or no number. */
+export function countBadBlocks(type: QuantType, blocks: Bytes, count: number): number {
+  const hasMinimum = type === "Q4_1" || type === "Q5_1";
+  const isBad = (at: number): boolean => ((blocks[at] as number) & 0x7c) === 0x7c;
+  let bad = 0;
+  for (let i = 0, at = 1; i < count; i++, at += QUANT_BYTES[type]) {
+    if (isBad(at) || (hasMinimum && isBad(at + 2))) bad++;
+  }
+  return bad;
 }
 
 /** A ramp, a tie and zeros must come out as ggml's functions make them. */

@@ -14,6 +14,8 @@ import { BLOCK_BYTES, BLOCK_HEADER_BYTES, MAX_BLOCK_BYTES, STORED_BLOCK } from "
 const SEARCH_BYTES = 256 << 10;
 /** One read of a long run. */
 const WINDOW_BYTES = 2 << 20;
+/** One read of a stream: two of these stay in a core's cache's reach. */
+const STREAM_BYTES = 512 << 10;
 /** Raw bytes that a stream hands out at once. */
 const PIECE_BYTES = 16 * BLOCK_BYTES;
 
@@ -78,12 +80,12 @@ export class BlockSource implements Source {
     const { table, stored } = this.#facts;
     const start = table.find(offset);
     const end = table.endOf(offset + byteLength) ?? stored.byteLength;
-    const feed = new StreamFeed(stored, {
-      start: start.stored,
-      end,
-      windowBytes: SEARCH_BYTES,
-      signal: options.signal,
-    });
+    const range = { start: start.stored, end, signal: options.signal };
+    // Local bytes are read where they are decoded from; remote ones come in one request, however many blocks.
+    const feed =
+      stored.descriptor === undefined
+        ? new StreamFeed(stored, { ...range, windowBytes: SEARCH_BYTES })
+        : new ReadFeed(stored, { ...range, windowBytes: STREAM_BYTES, ahead: "ahead" });
     try {
       const walk = await BlockWalk.begin(this.#facts, feed, start);
       const buffer = allocateFor(Math.min(PIECE_BYTES, byteLength), this.label);

@@ -1,0 +1,165 @@
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
+import { LimitError, UnsupportedError, UsageError } from "../../base/errors.ts";
+import { alignUp } from "../../base/integers.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import type { Container } from "../../model/container.ts";
+import type { Metadata } from "../../model/metadata.ts";
+import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/restamp.ts";
+import { AprModel } from "./apr-model.ts";
+import { cutFront, cutTail, joinCrc } from "./crc-algebra.ts";
+import { renderMetadata } from "./metadata-render.ts";
+import { aprenderFile, planAprenderPieces } from "./restamp-aprender.ts";
+import { type SpecDetails, specDetails } from "./spec/details.ts";
+import { decodeFooter } from "./spec/footer.ts";
+import { DATA_ALIGNMENT, FILE_FLAGS, type FileHeader, fileFooter, fileHeader } from "./spec/layout.ts";
+import { encodeFooter } from "./spec/render.ts";
+
+/**
+ * Edits the metadata of a file of the specification's layout or of aprender's 64-byte one; the padding before the data, or
+ * before the index, gives and takes the room.
+ */
+export const aprRestamp: FormatRestamp = {
+  values: "json",
+  fixedKeys: ["apr_version"],
+  target(container) {
+    const { source } = hasHeader64(container) ? aprenderFile(container) : ownDetails(container);
+    return { source, metadata: (container as AprModel).metadata };
+  },
+  async plan(container, metadata, context) {
+    if (hasHeader64(container)) return planAprenderPieces(aprenderFile(container), metadata, context);
+    const details = ownDetails(container);
+    if (details.signing === "signed" && context.signature !== "drop") throw signed(details);
+    checkRequired(metadata, details);
+    return planPieces(details, metadata, context);
+  },
+};
+
+function hasHeader64(container: Container): container is AprModel {
+  const isApr = container instanceof AprModel;
+  return isApr && (container.layout === "aprender" || container.layout === "aprender-2025");
+}
+
+function ownDetails(container: Container): SpecDetails {
+  const at = { source: container.parts[0]?.label ?? container.format };
+  if (!(container instanceof AprModel)) {
+    throw new UsageError("usage/apr.container", `Cannot treat a ${container.format} container as APR`, at);
+  }
+  if (container.layout === "manifest") {
+    const hint = "Make one file of it with: tare merge MANIFEST -o OUT.apr";
+    const message = "Cannot edit the metadata of a set of APR shards: must be one file";
+    throw new UnsupportedError("unsupported/stamp.set", message, at, { hint });
+  }
+  if (container.layout !== "spec") {
+    const hint = "Bring it into that layout with: tare upgrade OLD.apr NEW.apr";
+    const message = `Cannot edit the metadata of an APR file of the layout "${container.layout}": must be the specification's or aprender's`;
+    throw new UnsupportedError("unsupported/stamp.layout", message, at, { hint });
+  }
+  const details = specDetails(container);
+  const { flags } = details.header;
+  if (FILE_FLAGS.has(flags, "SHARDED")) {
+    const hint = "Make one file of the set first, with: tare merge MANIFEST -o OUT.apr";
+    const message = "Cannot edit the metadata of an APR shard: its manifest holds the file's length and CRC";
+    throw new UnsupportedError("unsupported/stamp.set", message, at, { hint });
+  }
+  if (FILE_FLAGS.has(flags, "ENCRYPTED")) {
+    const hint = "Convert it to a file that is not encrypted, and encrypt it again afterwards";
+    const message = "Cannot edit the metadata of an encrypted APR file: it is authenticated together with the tensors";
+    throw new UnsupportedError("unsupported/stamp.encrypted", message, at, { hint });
+  }
+  checkOrder(details);
+  return details;
+}
+
+/** Metadata, index and data must follow each other, as every writer puts them. */
+function checkOrder({ header, source }: SpecDetails): void {
+  const { metadataOffset, metadataSize, indexOffset, indexSize, dataOffset } = header;
+  if (metadataOffset + metadataSize <= indexOffset && indexOffset + indexSize <= dataOffset) return;
+  const message = "Cannot edit APR metadata alone: metadata, index and data must follow each other";
+  throw new UnsupportedError(
+    "unsupported/stamp.layout",
+    message,
+    { source: source.label, offset: 12, path: "header" },
+    { hint: "Write the file anew with: tare convert IN.apr OUT.apr" },
+  );
+}
+
+function signed({ source, dataEnd }: SpecDetails): UnsupportedError {
+  const message = "Cannot edit the metadata of a signed APR file: the signature would no longer fit";
+  return new UnsupportedError(
+    "unsupported/stamp.signed",
+    message,
+    { source: source.label, offset: dataEnd, path: "signature" },
+    { hint: "Pass --unsign to leave the signature out, then sign again" },
+  );
+}
+
+/** The keys that the specification demands stay what it demands. */
+function checkRequired(metadata: Metadata, { source }: SpecDetails): void {
+  for (const [key, type, wanted] of [
+    ["model_type", "string", "a string"],
+    ["architecture", "map", "an object"],
+  ] as const) {
+    const found = metadata.get(key)?.type;
+    if (found === type) continue;
+    const message = `Cannot write APR metadata: "${key}" must be ${wanted}, found ${found ?? "none"}`;
+    throw new UsageError("usage/stamp.key", message, { source: source.label, path: `metadata.${key}` });
+  }
+}
+
+async function planPieces(
+  details: SpecDetails,
+  metadata: Metadata,
+  { engine, signal }: RestampContext,
+): Promise<readonly RestampPiece[]> {
+  const { source, header, dataEnd } = details;
+  const before = await source.read(0, header.dataOffset, { signal });
+  const { indexOffset, indexSize } = header;
+  const index = before.subarray(indexOffset, indexOffset + indexSize);
+  const front = encodeFront(details, encodeUtf8(renderMetadata(metadata.entries)), index);
+  // Both sums follow from the old one, so a file that was damaged before is still seen to be.
+  const dataBytes = dataEnd - header.dataOffset;
+  const oldSum = await sumBeforeSignature(details, { engine, signal });
+  const dataSum = cutFront(oldSum, await engine.crc32(before), dataBytes);
+  const sum = joinCrc(await engine.crc32(front), dataSum, dataBytes);
+  const byteLength = front.byteLength + dataBytes + fileFooter.byteLength;
+  return [
+    { kind: "bytes", bytes: front },
+    { kind: "copy", offset: header.dataOffset, byteLength: dataBytes },
+    { kind: "bytes", bytes: encodeFooter(sum, byteLength) },
+  ];
+}
+
+/** The CRC of everything up to the end of the data, as the footer implies it. */
+async function sumBeforeSignature(
+  { source, dataEnd }: SpecDetails,
+  { engine, signal }: Pick<RestampContext, "engine" | "signal">,
+): Promise<number> {
+  const tail = await source.read(dataEnd, source.byteLength - dataEnd, { signal });
+  const end = tail.byteLength - fileFooter.byteLength;
+  const footer = decodeFooter(tail.subarray(end), source.byteLength, source.label);
+  if (footer.problem !== undefined) throw footer.problem;
+  return end === 0 ? footer.crc32 : cutTail(footer.crc32, await engine.crc32(tail.subarray(0, end)), end);
+}
+
+/** Where the data begins changes only where the room does not suffice, and then by what keeps every alignment. */
+function encodeFront({ header, source }: SpecDetails, metadata: Bytes, index: Bytes): Bytes {
+  const metadataOffset = fileHeader.byteLength;
+  const indexOffset = metadataOffset + metadata.byteLength;
+  const missing = Math.max(0, indexOffset + index.byteLength - header.dataOffset);
+  const dataOffset = header.dataOffset + alignUp(missing, DATA_ALIGNMENT);
+  if (dataOffset > 0xffff_ffff) {
+    const message = `Cannot write APR: metadata and index must end below 4 GiB, found ${dataOffset}`;
+    throw new LimitError("limit/apr.front-bytes", message, { source: source.label, path: "data_offset" });
+  }
+  const flags = Number(BigInt(header.flags) & ~FILE_FLAGS.encode(["SIGNED"]));
+  const edited: FileHeader = {
+    ...header,
+    flags,
+    metadataOffset,
+    metadataSize: metadata.byteLength,
+    indexOffset,
+    dataOffset,
+  };
+  const padding = new Uint8Array(dataOffset - indexOffset - index.byteLength);
+  return concatBytes([fileHeader.encode(edited), metadata, index, padding]);
+}

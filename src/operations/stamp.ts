@@ -1,0 +1,216 @@
+import { type ErrorCatalog, IntegrityError, UnsupportedError, UsageError } from "../base/errors.ts";
+import type { LimitOverrides } from "../base/limits.ts";
+import { printable } from "../base/text.ts";
+import type { Sink } from "../bytes/sink.ts";
+import { fingerprint } from "../formats/apr/metadata-render.ts";
+import type { Format, Opened } from "../model/format.ts";
+import type { Metadata, MetadataValue } from "../model/metadata.ts";
+import { type Model, nearNames } from "../model/model.ts";
+import { ORIGIN_KEY } from "../model/origin.ts";
+import { type FormatRestamp, RESTAMP_ERRORS } from "../model/restamp.ts";
+import type { Tensor } from "../model/tensor.ts";
+import type { Engine } from "../primitives/engine.ts";
+import { reviseOrigin } from "./stamp-origin.ts";
+import { type Patch, SplicedSource } from "./stamp-source.ts";
+import { type EnteredValue, fitValue } from "./stamp-values.ts";
+
+export { type Patch, SplicedSource } from "./stamp-source.ts";
+export { decodeEntered, type EnteredValue, parseEntered, typeOf } from "./stamp-values.ts";
+
+/** One edit; later ones win. */
+export type MetadataEdit =
+  | { readonly kind: "set"; readonly key: string; readonly entered: EnteredValue }
+  | { readonly kind: "unset"; readonly key: string };
+
+/** What an edit did to a key. */
+export interface MetadataChange {
+  readonly key: string;
+  readonly before: MetadataValue | undefined;
+  readonly after: MetadataValue | undefined;
+}
+
+export interface StampContext {
+  readonly engine: Engine;
+  readonly limits?: LimitOverrides | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Leaves a signature inside the file out; without this a signed file is refused. */
+  readonly signature?: "drop" | undefined;
+}
+
+/** A file with other metadata, decided and checked; nothing is written yet. */
+export interface StampPlan {
+  /** Of the file that changes: the first one of a split set. */
+  readonly label: string;
+  /** Only keys whose values differ. */
+  readonly changes: readonly MetadataChange[];
+  /** What somebody who made the edits should know. */
+  readonly notes: readonly string[];
+  /** The file as it will be. */
+  readonly result: SplicedSource;
+  /** What to write over the file where the room suffices; undefined where tensors have to move. */
+  readonly patches: readonly Patch[] | undefined;
+}
+
+/**
+ * Plans edits of a model's metadata. The planned file is opened before this returns: its metadata is what was asked for
+ * and every tensor is the same run of the same bytes.
+ */
+export async function planStamp(
+  opened: Opened,
+  edits: readonly MetadataEdit[],
+  context: StampContext,
+): Promise<StampPlan> {
+  const { container, format } = opened;
+  const source = container.parts[0]?.label ?? container.format;
+  if (edits.length === 0) {
+    throw new UsageError("usage/stamp.empty", "Cannot stamp without an edit: must set or unset a key", { source });
+  }
+  const { restamp } = format;
+  if (restamp === undefined || container.kind !== "model") throw noRestamp(opened, source);
+  const target = restamp.target(container);
+  const { metadata, notes } = applyEdits(target.metadata, edits, { restamp, source });
+  const changes = changesBetween(target.metadata, metadata);
+  const { engine, signal, signature } = context;
+  const limits = context.limits ?? {};
+  const unchanged = [{ kind: "copy", offset: 0, byteLength: target.source.byteLength }] as const;
+  const pieces =
+    changes.length === 0 ? unchanged : await restamp.plan(container, metadata, { engine, limits, signal, signature });
+  const result = new SplicedSource(target.source, pieces);
+  if (changes.length > 0) await checkResult(result, { before: container, metadata, format, context });
+  return { label: target.source.label, changes, notes, result, patches: await result.patches(signal) };
+}
+
+/** Writes the whole planned file; the caller commits the sink. */
+export async function writeStamp(
+  { result }: StampPlan,
+  sink: Sink,
+  options: { readonly signal?: AbortSignal | undefined; readonly onProgress?: (byteLength: number) => void } = {},
+): Promise<void> {
+  for await (const piece of result.stream(0, { signal: options.signal })) {
+    await sink.append(piece);
+    options.onProgress?.(piece.byteLength);
+  }
+}
+
+interface EditRules {
+  readonly restamp: FormatRestamp;
+  readonly source: string;
+}
+
+function applyEdits(
+  metadata: Metadata,
+  edits: readonly MetadataEdit[],
+  { restamp, source }: EditRules,
+): { readonly metadata: Metadata; readonly notes: readonly string[] } {
+  const notes: string[] = [];
+  let edited = metadata;
+  for (const edit of edits) {
+    const { key } = edit;
+    if (key === ORIGIN_KEY || restamp.fixedKeys.includes(key)) throw fixedKey(key, source);
+    if (edit.kind === "set") {
+      const value = fitValue(key, edit.entered, metadata.get(key), restamp.values);
+      edited = reviseOrigin(edited, key, "set").with(key, value);
+      continue;
+    }
+    const revised = reviseOrigin(edited, key, "unset");
+    if (revised === edited && edited.get(key) === undefined) notes.push(absentNote(key, edited));
+    edited = revised.without(key);
+  }
+  return { metadata: edited, notes };
+}
+
+function absentNote(key: string, metadata: Metadata): string {
+  const near = nearNames(
+    key,
+    metadata.entries.map((entry) => entry.key),
+  );
+  const hint = near.length === 0 ? "" : `; did you mean ${near.map((name) => `"${printable(name)}"`).join(", ")}?`;
+  return `There is no key "${printable(key)}" to unset${hint}`;
+}
+
+function changesBetween(before: Metadata, after: Metadata): readonly MetadataChange[] {
+  const keys = new Set([...before.entries, ...after.entries].map(({ key }) => key));
+  const changes: MetadataChange[] = [];
+  for (const key of keys) {
+    const [old, now] = [before.get(key), after.get(key)];
+    if (old === now || (old !== undefined && now !== undefined && fingerprint(old) === fingerprint(now))) continue;
+    changes.push({ key, before: old, after: now });
+  }
+  return changes;
+}
+
+interface Expected {
+  readonly before: Model;
+  readonly metadata: Metadata;
+  readonly format: Format;
+  readonly context: StampContext;
+}
+
+/** Opens what would be written, before a byte of it is. */
+async function checkResult(result: SplicedSource, { before, metadata, format, context }: Expected): Promise<void> {
+  const { engine, limits = {}, signal } = context;
+  const after = await format.open(result, { engine, limits, signal });
+  const found = format.restamp?.target(after).metadata;
+  const [change] = found === undefined ? [undefined] : changesBetween(found, metadata);
+  if (change !== undefined) throw unwritten(result.label, `the metadata key "${printable(change.key)}"`);
+  const own = before.tensors.filter(({ file }) => file === undefined || file === result.label);
+  const now = after.kind === "model" ? after.tensors : [];
+  if (own.length !== now.length) throw unwritten(result.label, "the list of tensors");
+  for (const [i, tensor] of own.entries()) {
+    const other = now[i];
+    if (other === undefined || !isSameTensor(tensor, other, result)) {
+      throw unwritten(result.label, `the tensor "${printable(tensor.name)}"`);
+    }
+  }
+}
+
+function isSameTensor(a: Tensor, b: Tensor, result: SplicedSource): boolean {
+  const isSame =
+    a.name === b.name &&
+    a.dtype === b.dtype &&
+    a.byteLength === b.byteLength &&
+    a.storedByteLength === b.storedByteLength &&
+    a.shape.length === b.shape.length &&
+    a.shape.every((dimension, i) => dimension === b.shape[i]);
+  return isSame && (a.storedByteLength === 0 || result.originOf(b.offset, b.storedByteLength) === a.offset);
+}
+
+function noRestamp({ container, format }: Opened, source: string): UnsupportedError {
+  if (container.parts.length > 1 || format.id === "aeroset") {
+    const message = `Cannot edit the metadata of this set (${format.name}): must be one file`;
+    const hint = "Make one file of it with tare merge, stamp that, and cut it again";
+    return new UnsupportedError("unsupported/stamp.set", message, { source }, { hint });
+  }
+  const message = `Cannot edit the metadata of ${format.name}: must be SafeTensors, GGUF, AERO or APR`;
+  return new UnsupportedError("unsupported/stamp.layout", message, { source });
+}
+
+function fixedKey(key: string, source: string): UsageError {
+  const message = `Cannot edit "${printable(key)}": readers find or check the tensors by it`;
+  return new UsageError("usage/stamp.key", message, { source, path: key });
+}
+
+function unwritten(source: string, what: string): IntegrityError {
+  const message = `Cannot stamp: ${what} would not be read back as it should be; nothing was written`;
+  return new IntegrityError("integrity/stamp", message, { source });
+}
+
+/** Errors of editing metadata. */
+export const STAMP_ERRORS = {
+  ...RESTAMP_ERRORS,
+  "integrity/stamp": {
+    what: "The file with the edited metadata would not read back as it should.",
+    why: "What would be written is opened and compared first; this file has something that the edit would not keep.",
+    fix: "Nothing was written. Write the file anew with `tare convert`, then stamp that.",
+  },
+  "unsupported/stamp.value": {
+    what: "The format has no type for the value.",
+    why: "GGUF has no null, no objects and no arrays of several types.",
+    fix: "Give a number, a text, true, false, or an array of one of them.",
+  },
+  "usage/stamp.empty": {
+    what: "There is nothing to edit.",
+    why: "Neither --set, --unset nor --from names a key.",
+    fix: "Name one: tare stamp TARGET --set KEY=VALUE",
+  },
+} as const satisfies ErrorCatalog;
