@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import type { DiskCache } from "../src/platform/node/disk-cache.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
@@ -40,6 +41,8 @@ export interface Context extends ContextOptions {
   readonly width: number | undefined;
   /** The engine, made on first use. */
   engine(): Promise<Engine>;
+  /** Says that a TARGET will be hashed as a whole: where it is a big local file, workers start while it is opened. */
+  expectHashing(target: string): Promise<void>;
   /** What --limits says. */
   limits(): Promise<LimitOverrides>;
   /** The disk cache of remote files, made on first use; undefined where it is turned off. */
@@ -102,7 +105,14 @@ class CommandContext implements Context {
     const { nodeEngine } = await import("../src/platform/node/engine.ts");
     const { engine: tier = "auto", concurrency } = this.flags;
     const workers = concurrency === undefined ? {} : { workers: concurrency };
-    return nodeEngine({ tier, callingThread: "helps", ...workers });
+    // A conversion keeps the calling thread busy with reading and writing; these commands only wait.
+    const callingThread = this.command === "verify" || this.command === "quantize" ? "helps" : "free";
+    return nodeEngine({ tier, callingThread, ...workers });
+  }
+
+  async expectHashing(target: string): Promise<void> {
+    const found = await stat(target).catch(() => undefined); // no path, or none that exists: opening will tell
+    if (found?.isFile() === true) (await this.engine()).expect?.(found.size);
   }
 
   limits(): Promise<LimitOverrides> {

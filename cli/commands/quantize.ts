@@ -84,7 +84,8 @@ class Quantization {
 
   async transform(): Promise<(tensor: Tensor) => Tensor> {
     const { context, type, keep, errors } = this.#options;
-    const quantizer = await (await context.engine()).quantizer();
+    const engine = await context.engine();
+    const quantizer = await engine.quantizer();
     const add = ({ name }: Tensor, error: QuantError): void => void this.#errors.push({ name, ...error });
     const onError = errors === "measured" ? add : undefined;
     const onBadBlocks = ({ name }: Tensor, count: number): void => {
@@ -93,7 +94,7 @@ class Quantization {
     return (tensor) => {
       const asked = keep.length > 0 && matchesAny(keep, tensor.name);
       const reason = asked ? "asked for" : keptReason(tensor);
-      if (reason === undefined) return quantizeTensor(tensor, type, { quantizer, onError, onBadBlocks });
+      if (reason === undefined) return quantizeTensor(tensor, type, { quantizer, engine, onError, onBadBlocks });
       this.#kept.push({ name: tensor.name, reason });
       return tensor;
     };

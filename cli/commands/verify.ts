@@ -50,6 +50,7 @@ export const verifyCommand = defineCommand({
     const reach = flags.remote === true ? "remote" : undefined;
     const expected = flags.digests === undefined ? undefined : await readDigestList(flags.digests);
     const demands = await signatureDemands(flags);
+    if (level === "full") await context.expectHashing(target);
     const opened = await openOrReport(context, target, level);
     if (!("container" in opened)) return opened.exitCode;
     const checked = await runVerify(context, opened, { level, reach, digest: flags.digest, expected });

@@ -52,6 +52,13 @@ export type SourceDescriptor =
     }
   | { readonly kind: "blob"; readonly blob: Blob }
   | {
+      readonly kind: "assembled";
+      readonly files: readonly SourceDescriptor[];
+      /** Three numbers a part: which file, -1 for zeros; where in it; how many bytes. */
+      readonly rows: Float64Array<ArrayBuffer>;
+      readonly byteLength: number;
+    }
+  | {
       readonly kind: "slice";
       readonly of: SourceDescriptor;
       readonly offset: number;

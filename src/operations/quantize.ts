@@ -6,6 +6,7 @@ import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { byteLengthOf, dtypeFacts } from "../model/dtype.ts";
 import { Tensor } from "../model/tensor.ts";
 import { convertToFloat32, hasNumbers, itemOf, LITTLE_ENDIAN } from "../model/values.ts";
+import type { Engine } from "../primitives/engine.ts";
 import { QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "../primitives/quant/quantizer.ts";
 import { ErrorMeter, type QuantError } from "./quantize-error.ts";
 
@@ -33,6 +34,8 @@ export function isBlockType({ dtype }: Tensor): boolean {
 
 export interface QuantizeOptions {
   readonly quantizer: Quantizer;
+  /** Where it has workers, they encode long runs; not while errors are measured. */
+  readonly engine?: Pick<Engine, "quantizeRange"> | undefined;
   /** Called with blocks whose scale is infinite or no number, as they are encoded: they decode to nothing useful. */
   readonly onBadBlocks?: ((tensor: Tensor, count: number) => void) | undefined;
   /** Called once, when the last block of the tensor was encoded for the first time. */
@@ -74,6 +77,11 @@ class QuantizedSource implements Source {
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     checkRange(this.label, this.byteLength, offset, byteLength);
     const result = options.into ?? new Uint8Array(byteLength);
+    const made = await this.#delegate(offset, byteLength, options.signal);
+    if (made !== undefined) {
+      result.set(made);
+      return result;
+    }
     const blockBytes = QUANT_BYTES[this.#type];
     const end = offset + byteLength;
     for (let position = offset; position < end; ) {
@@ -106,6 +114,17 @@ class QuantizedSource implements Source {
 
   close(): Promise<void> {
     return Promise.resolve();
+  }
+
+  /** The run from a worker; undefined where it is made here. */
+  async #delegate(offset: number, byteLength: number, signal: AbortSignal | undefined): Promise<Bytes | undefined> {
+    const { engine, onBadBlocks } = this.#options;
+    if (engine?.quantizeRange === undefined || this.#meter !== undefined) return undefined;
+    const { dtype, shape, byteLength: storedBytes } = this.#tensor;
+    const request = { type: this.#type, dtype, shape, stored: this.#inner, storedBytes, offset, byteLength, signal };
+    const made = await engine.quantizeRange(request);
+    if (made !== undefined && made.badBlocks > 0) onBadBlocks?.(this.#tensor, made.badBlocks);
+    return made?.bytes;
   }
 
   async #encode(first: number, last: number, into: Bytes, signal: AbortSignal | undefined): Promise<void> {

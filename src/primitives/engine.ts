@@ -5,7 +5,7 @@ import type { Lz4Codec } from "./compress/lz4.ts";
 import type { Aes } from "./crypto/aes.ts";
 import type { Argon2Parameters } from "./crypto/argon2.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
-import type { Quantizer } from "./quant/quantizer.ts";
+import type { Quantizer, QuantType } from "./quant/quantizer.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
 
@@ -53,6 +53,27 @@ export interface ExtentsOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called with the bytes read since the last call; a byte that several extents share counts once. */
   readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+/** A run of the blocks that a tensor becomes. */
+export interface QuantizeRequest {
+  readonly type: QuantType;
+  /** What the stored elements are, by the model's names. */
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  /** The stored elements, all of them. */
+  readonly stored: ReadableRange;
+  readonly storedBytes: number;
+  /** In the blocks. */
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface QuantizedRange {
+  readonly bytes: Bytes;
+  /** Blocks whose scale is infinite or no number. */
+  readonly badBlocks: number;
 }
 
 export interface ZstdCompressOptions {
@@ -107,6 +128,8 @@ export interface Engine {
   zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes>;
   /** ggml's quantised blocks, on the calling thread. */
   quantizer(): Promise<Quantizer>;
+  /** Blocks made by a worker that opens the source itself; undefined where none can, or it is not worth it. */
+  quantizeRange?(request: QuantizeRequest): Promise<QuantizedRange | undefined>;
   /** The codec for raw LZ4 blocks, on the calling thread. */
   lz4(): Promise<Lz4Codec>;
   /** AES-256-GCM and AES Key Wrap. */
@@ -114,6 +137,8 @@ export interface Engine {
   ed25519(): Promise<Ed25519>;
   /** A key from a password; takes as much time and memory as the parameters say. */
   argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes>;
+  /** Says that so many bytes are about to be hashed: workers start while the caller still reads headers. */
+  expect?(byteLength: number): void;
   /** Ends workers; harmless where there are none. */
   close(): Promise<void>;
 }

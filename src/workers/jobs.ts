@@ -1,11 +1,18 @@
 import { concatBytes } from "../base/bytes.ts";
+import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
+import { sliceSource } from "../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../bytes/source.ts";
+import { Tensor } from "../model/tensor.ts";
+import { quantizeTensor } from "../operations/quantize.ts";
 import type { Engine, HashExtent } from "../primitives/engine.ts";
 import type { JobKind, JobRequest, JobResult } from "./protocol.ts";
 
-/** A descriptor that is not a slice of another one. */
-export type LeafDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" }>;
+/** A descriptor that is not made of others. */
+export type LeafDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" | "assembled" }>;
+
+/** A descriptor that is no slice. */
+type FlatDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" }>;
 
 /** What a worker has besides the request: the platform's engine and its way to open a source. */
 export interface JobHost {
@@ -24,7 +31,7 @@ type Jobs = { readonly [K in JobKind]: (request: JobRequest<K>, context: JobCont
 export const JOBS: Jobs = {
   async "digest-range"({ algorithm, descriptor, offset, byteLength }, context) {
     const leaf = flattenDescriptor(descriptor, offset, byteLength);
-    const source = await context.openDescriptor(leaf.descriptor);
+    const source = await openFlat(leaf.descriptor, context);
     try {
       const { signal, onProgress } = context;
       return await context.engine.digestRange(algorithm, source, {
@@ -39,7 +46,7 @@ export const JOBS: Jobs = {
   },
   async "digest-extents"({ algorithm, descriptor, extents }, context) {
     const { descriptor: leaf, offset: base } = flattenDescriptor(descriptor, 0, 0);
-    const source = await context.openDescriptor(leaf);
+    const source = await openFlat(leaf, context);
     try {
       const list = unpackExtents(extents, base);
       const { signal, onProgress } = context;
@@ -48,8 +55,45 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
+  async "quantize-range"({ type, dtype, shape, descriptor, storedBytes, offset, byteLength }, context) {
+    const { descriptor: leaf, offset: base } = flattenDescriptor(descriptor, 0, storedBytes);
+    const source = await openFlat(leaf, context);
+    try {
+      const stored = sliceSource(source, base, storedBytes);
+      const facts = { name: source.label, dtype, shape, byteLength: storedBytes, offset: base };
+      let badBlocks = 0;
+      const blocks = quantizeTensor(new Tensor(facts, { source: () => stored }), type, {
+        quantizer: await context.engine.quantizer(),
+        onBadBlocks: (_, count) => {
+          badBlocks += count;
+        },
+      });
+      const bytes = await blocks.source().read(offset, byteLength, { signal: context.signal });
+      return { bytes, badBlocks };
+    } finally {
+      await source.close();
+    }
+  },
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };
+
+/** Opens a descriptor, or all that an assembled one is made of. */
+async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {
+  if (descriptor.kind !== "assembled") return host.openDescriptor(descriptor);
+  const sources: Source[] = [];
+  const rows = descriptor.rows.slice();
+  try {
+    for (const [index, file] of descriptor.files.entries()) {
+      const { descriptor: flat, offset } = flattenDescriptor(file, 0, 0);
+      sources.push(await openFlat(flat, host));
+      for (let i = 0; i < rows.length; i += 3) if (rows[i] === index) rows[i + 1] = (rows[i + 1] as number) + offset;
+    }
+    return assembledFrom(sources, rows, "assembled");
+  } catch (error) {
+    await Promise.allSettled(sources.map((source) => source.close()));
+    throw error;
+  }
+}
 
 /** Extents as one array that is cheap to send. */
 export function packExtents(extents: readonly HashExtent[]): Float64Array<ArrayBuffer> {
@@ -74,7 +118,7 @@ export function flattenDescriptor(
   descriptor: SourceDescriptor,
   offset: number,
   byteLength: number,
-): { readonly descriptor: LeafDescriptor; readonly offset: number } {
+): { readonly descriptor: FlatDescriptor; readonly offset: number } {
   let leaf = descriptor;
   let position = offset;
   while (leaf.kind === "slice") {

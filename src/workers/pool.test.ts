@@ -70,6 +70,17 @@ describe("WorkerPool", () => {
     expect(await Promise.all(jobs)).toEqual([Uint8Array.of(10), Uint8Array.of(20), Uint8Array.of(30)]);
   });
 
+  it("starts every worker at once where it is told that there will be work", async () => {
+    const { pool, workers } = fakePool(3);
+    pool.prepare();
+    expect(workers).toHaveLength(3);
+    const job = pool.run("digest", REQUEST);
+    expect(workers).toHaveLength(3);
+    for (const worker of workers) worker.ready();
+    workers.find(({ posted }) => posted.length > 0)?.finish(1);
+    expect(await job).toEqual(Uint8Array.of(1));
+  });
+
   it("lets the process end while workers are idle", async () => {
     const { pool, workers } = fakePool(1);
     const job = pool.run("digest", REQUEST);

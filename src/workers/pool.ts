@@ -89,6 +89,13 @@ export class WorkerPool {
     });
   }
 
+  /** Starts every worker now, for work that is sure to come. */
+  prepare(): void {
+    let started: Member | undefined;
+    do started = this.#state === "open" ? this.#spawn() : undefined;
+    while (started !== undefined);
+  }
+
   /** Ends every worker; jobs that wait or run reject with `usage/worker.closed`. Closing twice is allowed. */
   async close(): Promise<void> {
     this.#state = "closed";

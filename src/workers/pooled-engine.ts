@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
+import { isDType } from "../model/dtype.ts";
 import type { Lz4Codec } from "../primitives/compress/lz4.ts";
 import type { Aes } from "../primitives/crypto/aes.ts";
 import type { Argon2Parameters } from "../primitives/crypto/argon2.ts";
@@ -12,6 +13,8 @@ import type {
   ExtentsOptions,
   HashExtent,
   Hasher,
+  QuantizedRange,
+  QuantizeRequest,
   RangeOptions,
   ReadableRange,
   ZstdCompressOptions,
@@ -111,6 +114,17 @@ class PooledEngine implements Engine {
     return this.#base.zstdDecompress(bytes, options);
   }
 
+  async quantizeRange(request: QuantizeRequest): Promise<QuantizedRange | undefined> {
+    const { type, dtype, shape, stored, storedBytes, offset, byteLength, signal } = request;
+    const descriptor = descriptorOf(stored);
+    if (descriptor === undefined || !isDType(dtype) || !this.#isWorthWorker(byteLength)) return undefined;
+    const task = { type, dtype, shape, descriptor, storedBytes, offset, byteLength };
+    return this.#orBase<QuantizedRange | undefined>(
+      () => this.#pool.run("quantize-range", task, { signal }),
+      async () => undefined,
+    );
+  }
+
   quantizer(): Promise<Quantizer> {
     return this.#base.quantizer();
   }
@@ -129,6 +143,10 @@ class PooledEngine implements Engine {
 
   argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
     return this.#base.argon2id(password, parameters);
+  }
+
+  expect(byteLength: number): void {
+    if (byteLength >= this.#options.coldBytes) this.#pool.prepare();
   }
 
   async close(): Promise<void> {
@@ -158,6 +176,7 @@ function descriptorOf(range: ReadableRange): SourceDescriptor | undefined {
   switch (descriptor?.kind) {
     case "file":
     case "blob":
+    case "assembled":
     case "slice":
       return descriptor as SourceDescriptor;
     default:

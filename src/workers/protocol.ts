@@ -1,10 +1,12 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { ErrorJson } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
-import type { DigestAlgorithm } from "../primitives/engine.ts";
+import type { DType } from "../model/dtype.ts";
+import type { DigestAlgorithm, QuantizedRange } from "../primitives/engine.ts";
+import type { QuantType } from "../primitives/quant/quantizer.ts";
 
 /** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** What workers can be asked to do. Requests and results are structured-clonable. */
 export interface JobTable {
@@ -27,6 +29,19 @@ export interface JobTable {
       readonly extents: Float64Array<ArrayBuffer>;
     };
     readonly result: Bytes;
+  };
+  /** Blocks of a tensor whose stored elements the worker reads itself. */
+  readonly "quantize-range": {
+    readonly request: {
+      readonly type: QuantType;
+      readonly dtype: DType;
+      readonly shape: readonly number[];
+      readonly descriptor: SourceDescriptor;
+      readonly storedBytes: number;
+      readonly offset: number;
+      readonly byteLength: number;
+    };
+    readonly result: QuantizedRange;
   };
   /** Hashes bytes that were transferred. */
   readonly digest: {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Bytes } from "../base/bytes.ts";
 import { encodeHex } from "../base/hex.ts";
 import { memorySource } from "../bytes/memory.ts";
 import type { Source } from "../bytes/source.ts";
@@ -45,14 +46,14 @@ describe("serveJobs()", () => {
     const [ready, progress, done] = await serve([digestRange(outer, 0, 3)]);
     expect(ready).toEqual({ type: "ready", protocol: PROTOCOL_VERSION });
     expect(progress).toEqual({ type: "progress", id: 4, byteLength: 3 });
-    expect(done?.type === "done" && encodeHex(done.result)).toBe(ABC_SHA256);
+    expect(done?.type === "done" && encodeHex(done.result as Bytes)).toBe(ABC_SHA256);
   });
 
   it("hashes bytes it was sent", async () => {
     const request = { algorithm: "sha256", bytes: new TextEncoder().encode("abc") } as const;
     const said = await serve([{ type: "run", id: 1, kind: "digest", request }]);
     const done = said.at(-1);
-    expect(done?.type === "done" && encodeHex(done.result)).toBe(ABC_SHA256);
+    expect(done?.type === "done" && encodeHex(done.result as Bytes)).toBe(ABC_SHA256);
   });
 
   it("closes the source, also when hashing fails", async () => {
@@ -95,4 +96,24 @@ describe("flattenDescriptor()", () => {
     expect(flattenDescriptor(slice, 5, 15)).toEqual({ descriptor: FILE, offset: 15 });
     expect(() => flattenDescriptor(slice, 5, 16)).toThrow(expect.objectContaining({ code: "source/out-of-range" }));
   });
+});
+
+it("a worker quantises a run of a tensor that it reads itself", async () => {
+  const floats = Float32Array.from({ length: 128 }, (_, i) => Math.sin(i));
+  const stored = new Uint8Array(floats.buffer);
+  const descriptor = { ...FILE, byteLength: stored.byteLength };
+  const request = {
+    type: "Q8_0",
+    dtype: "F32",
+    shape: [2, 64],
+    descriptor,
+    storedBytes: 512,
+    offset: 10,
+    byteLength: 90,
+  } as const;
+  const openDescriptor = async (): Promise<Source> => memorySource(stored);
+  const said = await serve([{ type: "run", id: 1, kind: "quantize-range", request }], { openDescriptor });
+  const whole = new Uint8Array(4 * 34);
+  (await portableEngine({ tier: "javascript" }).quantizer()).encode("Q8_0", floats, whole);
+  expect(said.at(-1)).toMatchObject({ type: "done", result: { bytes: whole.slice(10, 100), badBlocks: 0 } });
 });

@@ -55,44 +55,42 @@ async function writeShard(
 ): Promise<ShardDigests & { readonly tensors: readonly Bytes[] }> {
   const byteLength = image.shards[id]?.byteLength ?? 0;
   const { engine } = context;
+  const pieces = shardPieces(image, rows);
+  const pageRuns = image.pageBytes === undefined ? [] : [...pageExtents(byteLength, image.pageBytes)];
+  const tensorRuns = image.tensorHashes === undefined ? [] : [...tensorExtents(image, rows)];
+  const aside = new AsideHashes(pieces, [...pageRuns, ...tensorRuns], context);
   const whole = new RunDigests(engine, [{ offset: 0, byteLength }]);
-  const pages = new RunDigests(engine, image.pageBytes === undefined ? [] : pageExtents(byteLength, image.pageBytes));
-  const aside = new AsideHashes(image, rows, context);
-  const inline = new RunDigests(engine, aside.inlineExtents());
-  const hashing = new HashingSink(sink, [whole, pages, inline]);
+  const isAside = aside.digests !== undefined;
+  const pages = new RunDigests(engine, isAside ? [] : pageRuns);
+  const tensors = new RunDigests(engine, isAside ? [] : tensorRuns);
+  const hashing = new HashingSink(sink, [whole, pages, tensors]);
   try {
-    await writePieces(shardPieces(image, rows), hashing, context);
+    await writePieces(pieces, hashing, context);
     await hashing.settled();
     const [digest] = await whole.finish();
-    const tensors = (await aside.digests) ?? (await inline.finish());
-    return { whole: digest as Bytes, pages: await pages.finish(), tensors };
+    const made = await aside.digests;
+    return {
+      whole: digest as Bytes,
+      pages: made?.slice(0, pageRuns.length) ?? (await pages.finish()),
+      tensors: made?.slice(pageRuns.length) ?? (await tensors.finish()),
+    };
   } finally {
     aside.stop();
   }
 }
 
-/** Tensor digests that a worker makes beside the copy, where it can. */
+/** Digests of pages and tensors that a worker makes beside the copy, where it can. */
 class AsideHashes {
   /** Undefined where they are made inline, or not wanted. */
   readonly digests: Promise<readonly Bytes[]> | undefined;
-  readonly #image: AeroImage;
-  readonly #rows: ShardRows["rows"];
   readonly #stopping = new AbortController();
 
-  constructor(image: AeroImage, rows: ShardRows["rows"], context: WriteContext) {
-    this.#image = image;
-    this.#rows = rows;
-    const tensors = image.tensors.slice(rows.start, rows.end);
-    if (image.tensorHashes === undefined || !canHashAside(tensors)) return;
+  constructor(pieces: readonly Piece[], runs: readonly Extent[], context: WriteContext) {
+    if (runs.length === 0 || !canHashAside(pieces)) return;
     const signals = context.signal === undefined ? [] : [context.signal];
     const signal = AbortSignal.any([...signals, this.#stopping.signal]);
-    this.digests = hashAside(tensors, { engine: context.engine, signal });
+    this.digests = hashAside(pieces, runs, { engine: context.engine, signal });
     this.digests.catch(() => undefined); // whoever awaits it sees it; a failed copy does not
-  }
-
-  inlineExtents(): Iterable<Extent> {
-    const wanted = this.#image.tensorHashes !== undefined && this.digests === undefined;
-    return wanted ? tensorExtents(this.#image, this.#rows) : [];
   }
 
   /** Harmless when they are done. */

@@ -1,13 +1,14 @@
 import { expect, test } from "vitest";
 import { adjacentTensors, float32Tensor, memoryTensor } from "../../../test/builders/tensors.ts";
 import { countingSource } from "../../../test/support/counting-source.ts";
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { memoryOutput, memorySink } from "../../bytes/memory-sink.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import { Metadata } from "../../model/metadata.ts";
+import type { Piece } from "../../model/pieces.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { pageExtents, RunDigests } from "./hash-plan.ts";
@@ -145,13 +146,28 @@ test("writeAero() reads every byte once and never a whole large tensor at a time
   expect(Math.max(...source.calls.map(({ byteLength }) => byteLength))).toBeLessThanOrEqual(4 << 20);
 });
 
-test("hashAside() gives the digests in the order of the tensors, whatever their sources", async () => {
+test("hashAside() gives the digests of the shard that will be, whatever its tensors' sources", async () => {
   const [first, second] = [memorySource(pattern(1000)), memorySource(pattern(500).reverse())];
   const a = adjacentTensors(first, [100, 0, 300], 7);
   const b = adjacentTensors(second, [200, 50]).map((tensor) => tensor.with({ name: `second ${tensor.name}` }));
   const mixed = [b[1], a[2], a[0], b[0], a[1], memoryTensor("c", "U8", [3], pattern(3))] as Tensor[];
-  const wanted = await Promise.all(mixed.map(async (tensor) => digest(await tensor.bytes())));
-  expect((await hashAside(mixed, { engine })).map(encodeHex)).toEqual(wanted);
+  const pieces: Piece[] = mixed.flatMap((tensor) => [
+    { kind: "tensor", tensor },
+    { kind: "zeros", byteLength: 5 },
+  ]);
+  const shard = concatBytes(
+    await Promise.all(pieces.map((piece) => (piece.kind === "tensor" ? piece.tensor.bytes() : new Uint8Array(5)))),
+  );
+  const runs = [
+    { offset: 0, byteLength: shard.byteLength },
+    { offset: 40, byteLength: 300 },
+    { offset: 55, byteLength: 300 },
+    { offset: 60, byteLength: 0 },
+  ];
+  const wanted = await Promise.all(
+    runs.map(({ offset, byteLength }) => digest(shard.slice(offset, offset + byteLength))),
+  );
+  expect((await hashAside(pieces, runs, { engine })).map(encodeHex)).toEqual(wanted);
 });
 
 test("canHashAside() leaves alone what a worker could not open, and what is not worth one", () => {
@@ -166,7 +182,8 @@ test("canHashAside() leaves alone what a worker could not open, and what is not 
     return new Tensor(facts, { source: () => source });
   };
   const file = large({ kind: "file", path: "x", byteLength: 2 ** 30, identity: "x" });
-  expect(canHashAside([file])).toBe(true);
-  expect(canHashAside([file, large(undefined)])).toBe(false);
+  const piece = (tensor: Tensor): Piece => ({ kind: "tensor", tensor });
+  expect(canHashAside([piece(file), { kind: "zeros", byteLength: 9 }])).toBe(true);
+  expect(canHashAside([piece(file), piece(large(undefined))])).toBe(false);
   expect(canHashAside([])).toBe(false);
 });

@@ -37,7 +37,7 @@ export function identityOf(tensor: Tensor): string | undefined {
 }
 
 function describe(descriptor: SourceDescriptor): string | undefined {
-  if (descriptor.kind === "blob") return undefined;
+  if (descriptor.kind === "blob" || descriptor.kind === "assembled") return undefined;
   if (descriptor.kind === "file") return `${descriptor.path} ${descriptor.identity}`;
   const of = describe(descriptor.of);
   return of === undefined ? undefined : `${of} ${descriptor.offset}+${descriptor.byteLength}`;

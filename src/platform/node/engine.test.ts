@@ -11,6 +11,7 @@ import { patternBytes } from "../../primitives/digest/implementation.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { WorkerPool } from "../../workers/pool.ts";
 import { pooledEngine } from "../../workers/pooled-engine.ts";
+import { PROTOCOL_VERSION } from "../../workers/protocol.ts";
 import { nodeEngine } from "./engine.ts";
 import { openFile } from "./file-source.ts";
 import { nativeEngine } from "./native-engine.ts";
@@ -148,7 +149,7 @@ describe.skipIf(built === undefined)(title, () => {
     const script = `
       import { parentPort } from "node:worker_threads";
       parentPort.on("message", () => process.exit(3));
-      parentPort.postMessage({ type: "ready", protocol: 1 });`;
+      parentPort.postMessage({ type: "ready", protocol: ${PROTOCOL_VERSION} });`;
     const pool = makePool(new URL(`data:text/javascript,${encodeURIComponent(script)}`));
     const run = pool.run("digest", { algorithm: "sha256", bytes: new Uint8Array(1) });
     await expect(run).rejects.toMatchObject({
