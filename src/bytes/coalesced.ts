@@ -86,8 +86,8 @@ class CoalescedSource implements Source {
   }
 
   async *#stream(offset: number, options: StreamOptions): AsyncGenerator<Bytes> {
-    const byteLength = this.#guard.checkStream(offset, options);
-    yield* this.#source.stream(offset, { ...options, byteLength });
+    this.#guard.checkStream(offset, options);
+    yield* this.#source.stream(offset, options);
   }
 
   #readLong(target: Bytes, offset: number, signal: AbortSignal | undefined): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { allocateFor, deliver, ReadGuard } from "./read-guard.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+import { type ReadOptions, restOf, type Source, type SourceDescriptor, type StreamOptions } from "./source.ts";
 
 /**
  * Serves the first bytes of a source from memory, so that sniffing and opening share one read. A read that
@@ -51,7 +51,7 @@ class HeadedSource implements Source {
     options.signal?.throwIfAborted();
     this.#guard.checkOpen();
     const start = Math.max(offset, headLength);
-    yield* this.#source.stream(start, { byteLength: end - start, signal: options.signal });
+    yield* this.#source.stream(start, restOf(options, end - start));
   }
 
   close(): Promise<void> {

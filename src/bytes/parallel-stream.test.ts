@@ -46,14 +46,14 @@ sourceContract("parallel", async (content) => ({
   source: withParallelStreams(jumblingSource(memorySource(content)), { buffers: smallBuffers() }),
 }));
 sourceContract("parallel, without buffers", async (content) => ({
-  source: withParallelStreams(memorySource(content), { buffers: smallBuffers(0) }),
+  source: withParallelStreams(memorySource(content), { openEndedBytes: 0, buffers: smallBuffers(0) }),
 }));
 
 describe("withParallelStreams()", () => {
   test("keeps several requests under way and delivers them in order", async () => {
     const below = jumblingSource(memorySource(bytes));
     const buffers = smallBuffers();
-    const source = withParallelStreams(below, { connections: 4, stepMs: 0.001, buffers });
+    const source = withParallelStreams(below, { openEndedBytes: 0, connections: 4, stepMs: 0.001, buffers });
     expectBytes(await drain(source, 17), bytes.subarray(17));
     expect(below.most).toBe(4);
     expect(buffers.usedBytes).toBe(0);
@@ -61,13 +61,18 @@ describe("withParallelStreams()", () => {
 
   test("keeps to two requests where pieces come fast", async () => {
     const below = jumblingSource(memorySource(bytes));
-    const source = withParallelStreams(below, { connections: 4, stepMs: 60_000, buffers: smallBuffers() });
+    const source = withParallelStreams(below, {
+      openEndedBytes: 0,
+      connections: 4,
+      stepMs: 60_000,
+      buffers: smallBuffers(),
+    });
     expectBytes(await drain(source, 0), bytes);
     expect(below.most).toBe(2);
   });
 
   test("pieces line up with the beginning of the stream, so that pages come whole", async () => {
-    const source = withParallelStreams(memorySource(bytes), { buffers: smallBuffers() });
+    const source = withParallelStreams(memorySource(bytes), { openEndedBytes: 0, buffers: smallBuffers() });
     const lengths: number[] = [];
     for await (const piece of source.stream(40_000, { byteLength: 45_000 })) lengths.push(piece.byteLength);
     expect(lengths).toEqual([10_000, 10_000, 10_000, 10_000, 5000]);
@@ -75,7 +80,7 @@ describe("withParallelStreams()", () => {
 
   test("short streams and reads are one request each", async () => {
     const below = countingSource(memorySource(bytes));
-    const source = withParallelStreams(below, { buffers: smallBuffers() });
+    const source = withParallelStreams(below, { openEndedBytes: 0, buffers: smallBuffers() });
     await drain(source, 5, { byteLength: 2 * PIECE - 1 });
     await source.read(5, 2 * PIECE - 1);
     expect(below.calls).toEqual([
@@ -95,16 +100,27 @@ describe("withParallelStreams()", () => {
       },
     };
     const below = countingSource(small);
-    for await (const piece of withParallelStreams(below).stream(0)) {
+    for await (const piece of withParallelStreams(below).stream(0, { byteLength: 20 * MIB })) {
       expect(piece.byteLength).toBe(64 << 10);
       break;
     }
     expect(below.calls).toEqual([{ kind: "stream", offset: 0, byteLength: 4 * MIB }]);
   });
 
+  test("a reader that does not say how much it needs makes one request for a long while", async () => {
+    const MIB = 1 << 20;
+    const below = countingSource(memorySource(new Uint8Array(20 * MIB)));
+    let total = 0;
+    for await (const piece of withParallelStreams(below, { openEndedBytes: 12 * MIB }).stream(0)) {
+      total += piece.byteLength;
+      if (total >= 11 * MIB) break;
+    }
+    expect(below.calls).toEqual([{ kind: "stream", offset: 0, byteLength: 12 * MIB }]);
+  });
+
   test("splits a long read into ranges that run together", async () => {
     const below = jumblingSource(memorySource(bytes));
-    const source = withParallelStreams(below, { connections: 3, buffers: smallBuffers() });
+    const source = withParallelStreams(below, { openEndedBytes: 0, connections: 3, buffers: smallBuffers() });
     const into = new Uint8Array(500_000);
     expect(await source.read(1, 500_000, { into })).toBe(into);
     expectBytes(into, bytes.subarray(1, 500_001));
@@ -116,7 +132,7 @@ describe("withParallelStreams()", () => {
     const below = jumblingSource(memorySource(bytes));
     let most = 0;
     const run = async (): Promise<void> => {
-      const source = withParallelStreams(below, { connections: 4, stepMs: 0.001, buffers });
+      const source = withParallelStreams(below, { openEndedBytes: 0, connections: 4, stepMs: 0.001, buffers });
       let position = 0;
       for await (const piece of source.stream(0)) {
         most = Math.max(most, buffers.usedBytes);
@@ -148,7 +164,8 @@ describe("withParallelStreams()", () => {
     const totals = await Promise.all(
       Array.from({ length: 4 }, async () => {
         let total = 0;
-        for await (const piece of withParallelStreams(endless, { stepMs: 0.001 }).stream(0)) total += piece.byteLength;
+        for await (const piece of withParallelStreams(endless, { openEndedBytes: 0, stepMs: 0.001 }).stream(0))
+          total += piece.byteLength;
         return total;
       }),
     );
@@ -161,7 +178,8 @@ describe("withParallelStreams()", () => {
     const below = jumblingSource(memorySource(bytes));
     const buffers = smallBuffers();
     let count = 0;
-    for await (const _ of withParallelStreams(below, { connections: 4, buffers }).stream(0)) if (++count === 3) break;
+    for await (const _ of withParallelStreams(below, { openEndedBytes: 0, connections: 4, buffers }).stream(0))
+      if (++count === 3) break;
     expect(below.aborted).toBeGreaterThan(0);
     await settled();
     expect(buffers.usedBytes).toBe(0);
@@ -177,7 +195,8 @@ describe("withParallelStreams()", () => {
     const buffers = smallBuffers();
     let received = 0;
     const consume = async (): Promise<void> => {
-      for await (const piece of withParallelStreams(failing, { buffers }).stream(0)) received += piece.byteLength;
+      for await (const piece of withParallelStreams(failing, { openEndedBytes: 0, buffers }).stream(0))
+        received += piece.byteLength;
     };
     await expect(consume()).rejects.toBe(failure);
     expect(received).toBe(50_000);

@@ -13,6 +13,8 @@ export interface ParallelOptions {
   readonly connections?: number;
   /** For each time that a piece takes so long, one more of them is asked for ahead; 20 ms where absent. */
   readonly stepMs?: number;
+  /** A stream whose reader does not say how much it needs is one request for so many bytes; 32 MiB where absent. */
+  readonly openEndedBytes?: number;
   /** Where pieces wait for their turn; all sources share one allowance of 48 MiB where absent. */
   readonly buffers?: StreamBuffers;
 }
@@ -31,6 +33,8 @@ const PIECE_BYTES = 4 << 20;
 const MAX_BUFFER_BYTES = 48 << 20;
 /** Longer ranges are refused or cut off by some servers and caches. */
 const MAX_REQUEST_BYTES = 64 << 20;
+/** Headers end before, and their readers find out where only by reading. */
+const OPEN_ENDED_BYTES = 32 << 20;
 /** A reader that leaves a stream earlier than this has made one request: most headers end before. */
 const RAMP_BYTES = 256 << 10;
 
@@ -47,6 +51,7 @@ export function withParallelStreams(source: Source, options: ParallelOptions = {
 class ParallelSource extends DelegatingSource {
   readonly #connections: number;
   readonly #stepMs: number;
+  readonly #openEndedBytes: number;
   readonly #buffers: StreamBuffers;
   readonly #guard: ReadGuard;
 
@@ -54,6 +59,7 @@ class ParallelSource extends DelegatingSource {
     super(source);
     this.#connections = options.connections ?? CONNECTIONS;
     this.#stepMs = options.stepMs ?? STEP_MS;
+    this.#openEndedBytes = options.openEndedBytes ?? OPEN_ENDED_BYTES;
     this.#buffers = options.buffers ?? SHARED_BUFFERS;
     this.#guard = new ReadGuard(source.label, source.byteLength);
   }
@@ -71,9 +77,17 @@ class ParallelSource extends DelegatingSource {
 
   override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const { signal } = options;
-    const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
+    const whole = { offset, byteLength: this.#guard.checkStream(offset, options) };
+    let run = whole;
+    const isOpenEnded = options.byteLength === undefined && this.#openEndedBytes > 0;
+    if (isOpenEnded && this.#isLong(whole.byteLength)) {
+      const byteLength = Math.min(this.#openEndedBytes, whole.byteLength);
+      yield* this.inner.stream(offset, { byteLength, signal });
+      run = { offset: offset + byteLength, byteLength: whole.byteLength - byteLength };
+      if (run.byteLength === 0) return;
+    }
     if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, signal);
-    yield* this.inner.stream(offset, { byteLength: run.byteLength, signal });
+    yield* this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
   }
 
   override close(): Promise<void> {

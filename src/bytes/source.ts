@@ -15,6 +15,14 @@ export interface StreamOptions {
 }
 
 /**
+ * The options for the rest of a stream. Whoever did not say how much they need still has not: sources below go on more
+ * carefully then.
+ */
+export function restOf({ byteLength, signal }: StreamOptions, rest: number): StreamOptions {
+  return byteLength === undefined ? { signal } : { byteLength: rest, signal };
+}
+
+/**
  * Immutable bytes with random access: a file, a URL, a Blob, a buffer, or one file inside a vault.
  * Every implementation passes test/contracts/source-contract.ts.
  */

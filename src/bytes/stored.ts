@@ -2,7 +2,7 @@ import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import type { RangeStore, StoredFile } from "./range-store.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+import { type ReadOptions, restOf, type Source, type SourceDescriptor, type StreamOptions } from "./source.ts";
 
 /** Reads and streams of this and beyond are bulk, which nobody looks at twice: they are not kept. */
 const MAX_KEPT_BYTES = 64 << 20;
@@ -78,7 +78,7 @@ class StoredSource implements Source {
       yield piece.subarray(0, held);
     }
     if (position === end) return;
-    const rest = this.#source.stream(position, { byteLength: end - position, signal: options.signal });
+    const rest = this.#source.stream(position, restOf(options, end - position));
     yield* byteLength >= this.#maxKeptBytes ? this.#watch(rest) : this.#keepStream(this.#watch(rest), position);
   }
 
