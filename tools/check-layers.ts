@@ -33,8 +33,6 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
   ["src/platform/", "src/open", "a platform's open() adds paths or files to the portable one"],
   ["src/platform/", "src/index.ts", "a platform's entry re-exports the portable API"],
   ["src/formats/aeroset/", "src/formats/aero/", "the parts and the index of a set are AERO files"],
-  ["src/formats/apr/", "src/formats/aero/json-number.ts", "a JSON number keeps its digits alike in both"],
-  ["src/formats/apr/", "src/formats/aero/failing-source.ts", "listed bytes that cannot be read fail alike in both"],
   ["src/formats/registry.ts", "src/formats/", "the registry is the one list of formats"],
 ];
 

@@ -1,9 +1,9 @@
 import { UsageError } from "../../base/errors.ts";
 import type { Container } from "../../model/container.ts";
 import type { Format, WritePlan } from "../../model/format.ts";
+import { decodeJsonNumber } from "../../model/json-number.ts";
 import { AeroModel } from "./aero-model.ts";
 import { AERO_ERRORS } from "./errors.ts";
-import { decodeJsonNumber } from "./json-number.ts";
 import { AERO_LIMITS } from "./limits.ts";
 import { openAero } from "./open.ts";
 import { describeAero } from "./origin-facts.ts";

@@ -1,9 +1,9 @@
 import { isTareError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { addedEntry, type Holding, packMetadata, retypeLike } from "../../model/carry.ts";
 import type { Metadata, MetadataEntry, MetadataValue } from "../../model/metadata.ts";
 import { stringValue } from "../../model/metadata.ts";
+import { fingerprint } from "../../model/metadata-json.ts";
 import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink } from "../../model/origin.ts";
 import { decodeMjsn } from "./chunks/mjsn.ts";
 import { isWellFormed } from "./plan-tensors.ts";
@@ -118,23 +118,5 @@ function survivesJson(value: MetadataValue): boolean {
   } catch (error) {
     if (isTareError(error)) return false; // NaN, half a surrogate pair, too deep: no JSON, or none that is read
     throw error;
-  }
-}
-
-/** Equal exactly for equal values: type, width and order included. */
-function fingerprint(value: MetadataValue): string {
-  switch (value.type) {
-    case "null":
-      return "null";
-    case "bytes":
-      return `bytes ${encodeHex(value.value)}`;
-    case "string":
-      return value.raw === undefined ? JSON.stringify(value.value) : `raw ${encodeHex(value.raw)}`;
-    case "array":
-      return `${value.elementType} [${value.slice().map(fingerprint).join()}]`;
-    case "map":
-      return `{${value.entries.map((entry) => `${JSON.stringify(entry.key)}:${fingerprint(entry.value)}`).join()}}`;
-    default:
-      return `${value.type} ${Object.is(value.value, -0) ? "-0" : value.value}`;
   }
 }

@@ -1,13 +1,13 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type TareError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { failingSource } from "../../bytes/failing-source.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import { type ChunkContext, checkChunkHash, checkChunkSize, readChunk } from "./chunk.ts";
 import { decodePhsh, type PageHashes } from "./chunks/phsh.ts";
-import { failingSource } from "./failing-source.ts";
 import { FOURCC, pageHashName, shardName } from "./layout.ts";
 import { PageSource } from "./page-source.ts";
 import { type Chunk, chunkAt, chunkTitle, isCompressed } from "./toc.ts";

@@ -1,12 +1,12 @@
 import { FormatError, isTareError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
+import { failingSource } from "../../bytes/failing-source.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
 import { Tensor } from "../../model/tensor.ts";
 import type { AeroModel } from "../aero/aero-model.ts";
-import { failingSource } from "../aero/failing-source.ts";
 import type { ParsedSetFile } from "./index-file.ts";
 import { LazySource } from "./lazy-source.ts";
 import { labelOf } from "./locate.ts";

@@ -1,58 +1,9 @@
-import { encodeHex } from "../../base/hex.ts";
-import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
-import { JSON_NUMBER } from "../aero/json-number.ts";
+import type { MetadataEntry } from "../../model/metadata.ts";
+import { renderMembers } from "../../model/metadata-json.ts";
 
-/**
- * Compact JSON in the order given, text as it is. Strings that are not UTF-8 and byte strings have no JSON form; callers
- * keep them out.
- */
+export { fingerprint } from "../../model/metadata-json.ts";
+
+/** Compact JSON in the order given, text as it is. */
 export function renderMetadata(entries: readonly MetadataEntry[]): string {
-  const members = entries.map(({ key, value }) => `${JSON.stringify(key)}:${renderValue(value)}`);
-  return `{${members.join(",")}}`;
-}
-
-function renderValue(value: MetadataValue): string {
-  if (value.encoded?.encoding === JSON_NUMBER) return new TextDecoder().decode(value.encoded.bytes);
-  switch (value.type) {
-    case "null":
-    case "bytes":
-      return "null";
-    case "bool":
-      return String(value.value);
-    case "string":
-      return JSON.stringify(value.value);
-    case "f32":
-    case "f64":
-      return renderFloat(value.value);
-    case "array":
-      return `[${value.slice().map(renderValue).join(",")}]`;
-    case "map":
-      return renderMetadata(value.entries);
-    default:
-      return String(value.value);
-  }
-}
-
-/** A float stays recognisable as one: 1 becomes 1.0. */
-function renderFloat(value: number): string {
-  const text = Object.is(value, -0) ? "-0" : String(value);
-  return /^-?[0-9]+$/.test(text) ? `${text}.0` : text;
-}
-
-/** Equal exactly for equal values: type, width and order included. */
-export function fingerprint(value: MetadataValue): string {
-  switch (value.type) {
-    case "null":
-      return "null";
-    case "bytes":
-      return `bytes ${encodeHex(value.value)}`;
-    case "string":
-      return value.raw === undefined ? JSON.stringify(value.value) : `raw ${encodeHex(value.raw)}`;
-    case "array":
-      return `${value.elementType} [${value.slice().map(fingerprint).join()}]`;
-    case "map":
-      return `{${value.entries.map((entry) => `${JSON.stringify(entry.key)}:${fingerprint(entry.value)}`).join()}}`;
-    default:
-      return `${value.type} ${Object.is(value.value, -0) ? "-0" : value.value}`;
-  }
+  return renderMembers(entries, JSON.stringify);
 }

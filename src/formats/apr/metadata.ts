@@ -1,9 +1,9 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, LimitError } from "../../base/errors.ts";
+import { parseJsonNumber } from "../../model/json-number.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue } from "../../model/metadata.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
-import { parseJsonNumber } from "../aero/json-number.ts";
 
 /** Where the JSON stands and how much of it may be built. */
 export interface MetadataPlace {

@@ -1,8 +1,8 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
+import { parseJsonNumber } from "../../../model/json-number.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue } from "../../../model/metadata.ts";
 import { decodeJsonText, type JsonNode, parseStrictJson } from "../../../struct/strict-json.ts";
-import { parseJsonNumber } from "../json-number.ts";
 import type { ContentPlace } from "./tidx.ts";
 
 /** The JSON metadata: its entries, in order. */

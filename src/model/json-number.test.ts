@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeUtf8 } from "../base/text.ts";
+import { renderJsonValue } from "../formats/aero/render-mjsn.ts";
 import { decodeJsonNumber, JSON_NUMBER, parseJsonNumber } from "./json-number.ts";
-import { renderJsonValue } from "./render-mjsn.ts";
 
 test.each([
   ["0", "i64", 0],

@@ -1,5 +1,5 @@
-import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
-import type { EncodedValue, MetadataValue } from "../../model/metadata.ts";
+import { decodeUtf8, encodeUtf8 } from "../base/text.ts";
+import type { EncodedValue, MetadataValue } from "./metadata.ts";
 
 /** Says that `encoded.bytes` are the digits of a JSON number that no type here holds exactly. */
 export const JSON_NUMBER = "json-number";
