@@ -3,7 +3,7 @@ import type { ErrorCatalog, ErrorEntry } from "../src/base/errors.ts";
 import { BYTES_ERRORS } from "../src/bytes/errors.ts";
 import { S3_ERRORS } from "../src/bytes/s3-catalog.ts";
 import { FOREIGN_ERRORS } from "../src/formats/foreign.ts";
-import { FORMATS } from "../src/formats/registry.ts";
+import { loadFormats } from "../src/formats/registry.ts";
 import { MODEL_ERRORS } from "../src/model/catalog.ts";
 import { OPEN_ERRORS } from "../src/open.ts";
 import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
@@ -24,7 +24,8 @@ import { WORKER_ERRORS } from "../src/workers/errors.ts";
 import { CLI_ERRORS } from "./cli-errors.ts";
 
 /** Every documented error and finding code, sorted, with its entry. */
-export function allErrors(): ReadonlyMap<string, ErrorEntry> {
+export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
+  const formats = await loadFormats();
   const catalogs: readonly ErrorCatalog[] = [
     BASE_ERRORS,
     BYTES_ERRORS,
@@ -48,7 +49,7 @@ export function allErrors(): ReadonlyMap<string, ErrorEntry> {
     WORKER_ERRORS,
     SERVE_ERRORS,
     CLI_ERRORS,
-    ...FORMATS.map((format) => format.errors),
+    ...(await Promise.all(formats.map((format) => format.errors()))),
   ];
   const entries = catalogs.flatMap((catalog) => Object.entries(catalog));
   return new Map(entries.sort(([a], [b]) => (a < b ? -1 : 1)));

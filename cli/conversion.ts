@@ -4,10 +4,16 @@ import { UsageError } from "../src/base/errors.ts";
 import { printable } from "../src/base/text.ts";
 import { isS3Url } from "../src/bytes/s3-address.ts";
 import type { Output } from "../src/bytes/sink.ts";
-import { FORMATS } from "../src/formats/registry.ts";
-import type { Format, Opened, WriteOptions } from "../src/model/format.ts";
+import { loadFormats } from "../src/formats/registry.ts";
+import type { KnownFormat, Opened, WriteOptions } from "../src/model/format.ts";
 import { checkWritten } from "../src/operations/check-written.ts";
-import { type Conversion, type ConversionOptions, planConversion, writeConversion } from "../src/operations/convert.ts";
+import {
+  type Conversion,
+  type ConversionOptions,
+  originFormats,
+  planConversion,
+  writeConversion,
+} from "../src/operations/convert.ts";
 import type { Context } from "./context.ts";
 import { checkAbsent, openOutputPath, pathIn } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
@@ -15,7 +21,7 @@ import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
 
 export interface ConversionJob {
   readonly opened: Opened;
-  readonly target: Format;
+  readonly target: KnownFormat;
   /** The path the user named, or for sets the one their names derive from; "-" for standard output. */
   readonly path: string;
   readonly options: Omit<ConversionOptions, "formats">;
@@ -31,7 +37,8 @@ export interface ConversionJob {
 export async function runConversion(context: Context, job: ConversionJob): Promise<void> {
   const toPipe = job.path === "-";
   if (toPipe) checkStandardOutput(context);
-  const conversion = planConversion(job.opened, job.target, { ...job.options, formats: FORMATS });
+  const [target, formats] = await Promise.all([job.target.load(), loadFormats(originFormats(job.opened))]);
+  const conversion = planConversion(job.opened, target, { ...job.options, formats });
   const { files, notes, losses } = conversion.plan;
   if (toPipe && files.length > 1) throw setToPipe(files.length);
   const paths = files.map((file) => pathIn(dirname(job.path), file.name));

@@ -6,14 +6,14 @@ import type { Format } from "../src/model/format.ts";
 /** `{ "gguf": { "headerBytes": 1e9 } }`: only limits that exist, only whole numbers. */
 export async function readLimits(path: string | undefined): Promise<LimitOverrides> {
   if (path === undefined) return {};
-  const { FORMATS } = await import("../src/formats/registry.ts");
+  const { loadFormats } = await import("../src/formats/registry.ts");
   let parsed: unknown;
   try {
     parsed = JSON.parse(await readFile(path, "utf8"));
   } catch (cause) {
     throw limitsError(path, cause instanceof SyntaxError ? "it must be JSON" : "it cannot be read", cause);
   }
-  checkLimits(parsed, FORMATS, path);
+  checkLimits(parsed, await loadFormats(), path);
   return parsed;
 }
 

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import type { Output } from "../src/bytes/sink.ts";
-import { FORMATS } from "../src/formats/registry.ts";
-import { planConversion, writeConversion } from "../src/operations/convert.ts";
+import { loadFormats } from "../src/formats/registry.ts";
+import { originFormats, planConversion, writeConversion } from "../src/operations/convert.ts";
 import type { PulledFile } from "../src/operations/pull/file-job.ts";
 import { TokenBucket } from "../src/operations/pull/token-bucket.ts";
 import type { PullReport } from "./commands/pull.ts";
@@ -26,7 +26,8 @@ export async function pullSelection(context: Context, selection: Selection): Pro
   const { url, directory, include, rate } = selection;
   const opened = await context.open(url);
   const name = outputBaseName(opened.label, opened.format);
-  const conversion = planConversion(opened, opened.format, { name, include, formats: FORMATS });
+  const formats = await loadFormats(originFormats(opened));
+  const conversion = planConversion(opened, opened.format, { name, include, formats });
   if (conversion.tensorCount === 0) {
     const message = `Cannot pull: no tensor matches ${include.map((glob) => `"${glob}"`).join(", ")}`;
     throw new UsageError("usage/tensor-not-found", message, { source: opened.label }, { hint: "See: tare ls URL" });

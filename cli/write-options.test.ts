@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { formatById } from "../src/formats/registry.ts";
 import type { Format } from "../src/model/format.ts";
+import { formatById } from "../test/builders/loaded-formats.ts";
 import { parseFlags } from "./flags.ts";
 import { checkOptions, writeExtras } from "./write-options.ts";
 

@@ -1,12 +1,12 @@
 import { mkdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { isTareError } from "../src/base/errors.ts";
-import { FORMATS, formatById } from "../src/formats/registry.ts";
 import type { Format } from "../src/model/format.ts";
 import { planConversion, writeConversion } from "../src/operations/convert.ts";
 import { directoryOutput } from "../src/platform/node/directory-output.ts";
 import { nodeEngine } from "../src/platform/node/engine.ts";
 import { openTarget } from "../src/platform/node/open-target.ts";
+import { FORMATS, formatById } from "../test/builders/loaded-formats.ts";
 
 export interface Written {
   /** The file by which the result is opened. */

@@ -10,7 +10,7 @@ import { recogniseForeign } from "./formats/foreign.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Finding } from "./model/finding.ts";
-import type { Format, Head, OpenContext, Opened, PasswordSource } from "./model/format.ts";
+import type { Format, Head, KnownFormat, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
 import { portableEngine } from "./primitives/portable.ts";
@@ -28,7 +28,7 @@ export interface OpenOptions {
   /** File name without folder; taken from the resolver or the label where absent. */
   readonly name?: string | undefined;
   /** Formats to consider; all of them where absent. */
-  readonly formats?: readonly Format[] | undefined;
+  readonly formats?: readonly KnownFormat[] | undefined;
 }
 
 /** Sniffs the content, picks the format and opens it. Weights are not touched. */
@@ -48,7 +48,7 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
   const byteLength = Math.min(openingBytesFor(name), source.byteLength);
   const bytes = await source.read(0, byteLength, { signal: options.signal });
   const head: Head = { bytes, byteLength: source.byteLength, name };
-  const format = chooseFormat(head, options.formats ?? FORMATS, source.label);
+  const format = await chooseFormat(head, options.formats ?? FORMATS, source.label).load();
   const context: OpenContext = {
     engine: options.engine ?? portableEngine(),
     limits: options.limits ?? {},
@@ -77,7 +77,7 @@ export function requireModel(container: Container): Model {
 }
 
 /** Content decides; the extension only lets a damaged file be refused by the reader it was meant for. */
-function chooseFormat(head: Head, formats: readonly Format[], label: string): Format {
+function chooseFormat(head: Head, formats: readonly KnownFormat[], label: string): KnownFormat {
   const results = formats.map((format) => ({ format, result: format.sniff(head) }));
   const sure = results.find(({ result }) => result === "yes");
   if (sure !== undefined) return sure.format;
@@ -103,13 +103,13 @@ function unknownMessage(head: Head): string {
   return `Cannot recognise the content: ${head.byteLength} bytes that begin with ${shown}`;
 }
 
-function hasExtension(name: string, format: Format): boolean {
+function hasExtension(name: string, format: KnownFormat): boolean {
   const lower = name.toLowerCase();
   return format.extensions.some((extension) => lower.endsWith(extension));
 }
 
 function extensionNotes(head: Head, format: Format, label: string): Finding[] {
-  const claimed = FORMATS.find((other) => other !== format && hasExtension(head.name, other));
+  const claimed = FORMATS.find((other) => other.id !== format.id && hasExtension(head.name, other));
   if (claimed === undefined || hasExtension(head.name, format)) return [];
   const message = `Named like ${claimed.name}, but the content is ${format.name}`;
   return [{ severity: "note", code: "format/extension", message, at: { source: label } }];

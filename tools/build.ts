@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, renameSync, rmSync } from "node:fs";
-import { build } from "esbuild";
 import { buildKernels } from "./build-kernels.ts";
+import { bundleCli } from "./bundle-cli.ts";
 
 /** `npm run build`: kernels, then the library by tsc, then the command line bundled so that it starts fast. */
 
@@ -18,24 +18,7 @@ for (const config of ["tsconfig.core.json", "tsconfig.node.json"]) {
 }
 
 if (existsSync(`${root}cli/main.ts`)) {
-  await build({
-    absWorkingDir: root,
-    entryPoints: { tare: "cli/main.ts", "worker-entry": "src/platform/node/worker-entry.ts" },
-    outdir: `${staging}/bin`,
-    bundle: true,
-    splitting: true,
-    chunkNames: "chunk-[hash]",
-    format: "esm",
-    platform: "node",
-    target: "node20",
-    minify: true,
-    keepNames: true, // stack traces of a bug report stay readable
-    external: ["@napi-rs/blake-hash", "@cloudpss/zstd", "@node-rs/argon2"],
-    banner: {
-      js: "#!/usr/bin/env node\nimport { createRequire as __cr } from 'node:module'; const require = __cr(import.meta.url);",
-    },
-    legalComments: "eof",
-  });
+  await bundleCli(`${staging}/bin`);
   chmodSync(`${staging}/bin/tare.js`, 0o755);
 }
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { allErrors } from "../cli/catalog.ts";
 import { exitCodeOfCode } from "../cli/exit-codes.ts";
-import { FORMATS } from "../src/formats/registry.ts";
+import { loadFormats } from "../src/formats/registry.ts";
 
 /**
  * `docs/errors.md` and `docs/limits.md` are printed from the code. Without arguments this fails when they are out of
@@ -12,9 +12,9 @@ import { FORMATS } from "../src/formats/registry.ts";
 const root = join(new URL(".", import.meta.url).pathname, "..");
 const problems: string[] = [];
 
-checkCodes();
-checkPage("docs/errors.md", renderErrors());
-checkPage("docs/limits.md", renderLimits());
+await checkCodes();
+checkPage("docs/errors.md", await renderErrors());
+checkPage("docs/limits.md", await renderLimits());
 
 if (problems.length > 0) {
   console.error(problems.join("\n"));
@@ -22,8 +22,8 @@ if (problems.length > 0) {
 }
 console.log("generated docs are up to date");
 
-function checkCodes(): void {
-  const documented = allErrors();
+async function checkCodes(): Promise<void> {
+  const documented = await allErrors();
   const used = new Set<string>();
   for (const file of sourceFiles()) {
     const text = readFileSync(join(root, file), "utf8");
@@ -49,8 +49,8 @@ function sourceFiles(): string[] {
   );
 }
 
-function renderErrors(): string {
-  const rows = [...allErrors()].map(([code, { what, why, fix }]) => {
+async function renderErrors(): Promise<string> {
+  const rows = [...(await allErrors())].map(([code, { what, why, fix }]) => {
     return `### \`${code}\`\n\nExit code ${exitCodeOfCode(code)}. ${what} ${why}\n\n**What to do:** ${fix}\n`;
   });
   const intro =
@@ -58,8 +58,8 @@ function renderErrors(): string {
   return `# Errors\n\n${generated()}\n\n${intro}\n\n${rows.join("\n")}`;
 }
 
-function renderLimits(): string {
-  const tables = FORMATS.map((format) => {
+async function renderLimits(): Promise<string> {
+  const tables = (await loadFormats()).map((format) => {
     const rows = Object.entries(format.limits).map(([name, entry]) => {
       return `| \`${format.id}.${name}\` | ${entry.default} ${entry.unit} | ${entry.provenance} | ${entry.reason} |`;
     });

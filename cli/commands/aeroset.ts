@@ -4,9 +4,9 @@ import { printable } from "../../src/base/text.ts";
 import { SetModel } from "../../src/formats/aeroset/set-model.ts";
 import { type UpdateResult, writeUpdate } from "../../src/formats/aeroset/update.ts";
 import { planUpdate, type UpdatePlan } from "../../src/formats/aeroset/update-plan.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
+import { loadFormats } from "../../src/formats/registry.ts";
 import type { ModelContent, Opened } from "../../src/model/format.ts";
-import { contentOf } from "../../src/operations/convert.ts";
+import { contentOf, originFormats } from "../../src/operations/convert.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -40,7 +40,8 @@ export const aerosetCommand = defineCommand({
     const set = localSet(opened, opened.label);
     const other = await context.open(replacement);
     const name = basename(opened.label);
-    const contents = { set, content: wholeContent(opened, name), replacement: wholeContent(other, name) };
+    const [content, others] = await Promise.all([wholeContent(opened, name), wholeContent(other, name)]);
+    const contents = { set, content, replacement: others };
     const plan = planUpdate(contents, { name, part: flags.part });
     for (const note of plan.notes) context.note(`note: ${printable(note)}`);
     const dryRun = context.flags["dry-run"] === true;
@@ -60,8 +61,8 @@ function localSet({ container, format }: Opened, label: string): SetModel {
   throw new UsageError("usage/aeroset.not-local", message, { source: label });
 }
 
-function wholeContent(opened: Opened, name: string): ModelContent {
-  return contentOf(opened, { name, formats: FORMATS });
+async function wholeContent(opened: Opened, name: string): Promise<ModelContent> {
+  return contentOf(opened, { name, formats: await loadFormats(originFormats(opened)) });
 }
 
 async function write(

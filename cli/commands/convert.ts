@@ -3,7 +3,7 @@ import { basename } from "node:path";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { isS3Url } from "../../src/bytes/s3-address.ts";
-import { FORMATS, formatById, formatForName } from "../../src/formats/registry.ts";
+import { formatById, formatForName, loadFormats } from "../../src/formats/registry.ts";
 import type { Format, WriteOptions } from "../../src/model/format.ts";
 import { unreadableError } from "../../src/operations/check-written.ts";
 import { defineCommand } from "../command.ts";
@@ -98,7 +98,7 @@ export const convertCommand = defineCommand({
     }
     if (out === "-" && flags.verify === true) throw unreadableError("standard output");
     const isFolder = out.endsWith("/") || (await isDirectory(out));
-    const target = chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
+    const target = await chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
     if (!isFolder && out !== "-" && flags["max-shard-size"] === undefined) await checkAbsent(context, out);
     const opened = await context.open(input);
     const named = outputBaseName(opened.label, target);
@@ -155,17 +155,17 @@ function encryption(context: Context, flag: true | undefined): Pick<WriteOptions
   };
 }
 
-function chooseFormat(to: string | undefined, path: string | undefined): Format {
-  const known = FORMATS.filter((format) => format.plan !== undefined);
+async function chooseFormat(to: string | undefined, path: string | undefined): Promise<Format> {
   if (to !== undefined) {
     const named = formatById(to.toLowerCase().replace(/^\./, "")) ?? formatForName(`x.${to}`);
-    if (named !== undefined) return named;
-    const message = `Cannot write "${to}": must be one of ${known.map((format) => format.id).join(", ")}`;
+    if (named !== undefined) return named.load();
+    const ids = (await writableFormats()).map((format) => format.id);
+    const message = `Cannot write "${to}": must be one of ${ids.join(", ")}`;
     throw new UsageError("usage/output-format", message, { source: "command line" });
   }
   const format = path === undefined ? undefined : formatForName(path);
-  if (format !== undefined) return format;
-  const extensions = known.map((candidate) => candidate.extensions[0]).join(", ");
+  if (format !== undefined) return format.load();
+  const extensions = (await writableFormats()).map((candidate) => candidate.extensions[0]).join(", ");
   throw new UsageError(
     "usage/output-format",
     path === undefined
@@ -174,6 +174,10 @@ function chooseFormat(to: string | undefined, path: string | undefined): Format 
     { source: "command line" },
     { hint: `Pass --to FORMAT, or use one of the extensions ${extensions}` },
   );
+}
+
+async function writableFormats(): Promise<readonly Format[]> {
+  return (await loadFormats()).filter((format) => format.plan !== undefined);
 }
 
 async function isDirectory(path: string): Promise<boolean> {

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { FORMATS, formatForName } from "../../src/formats/registry.ts";
+import { formatForName, loadFormats } from "../../src/formats/registry.ts";
 import type { Format } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { requireModel } from "../../src/open.ts";
-import { planConversion, writeConversion } from "../../src/operations/convert.ts";
+import { originFormats, planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { diff } from "../../src/operations/diff.ts";
 import { inspect } from "../../src/operations/inspect.ts";
 import { type Report, verify } from "../../src/operations/verify.ts";
@@ -34,18 +34,19 @@ export const demoCommand = defineCommand({
   output: "data",
   async run(context, { positionals }) {
     const [directory = context.flags.output ?? "tare-demo"] = positionals;
-    const names = [...demoFiles().map((file) => file.name), DIGESTS, DAMAGED];
+    const files = await demoFiles();
+    const names = [...files.map((file) => file.name), DIGESTS, DAMAGED];
+    const commands = commandsToTry(directory, files[1]?.name ?? FIRST);
     for (const name of names) await checkAbsent(context, join(directory, name));
     if (context.flags["dry-run"] === true) {
       await context.show({
-        json: () => ({ directory, dryRun: true, files: names, steps: [], commands: commandsToTry(directory) }),
+        json: () => ({ directory, dryRun: true, files: names, steps: [], commands }),
         text: () => names.map((name) => `would write ${join(directory, name)}`).join("\n"),
       });
       return EXIT.success;
     }
     const demo = new Demo(context, directory);
     const steps = await demo.run();
-    const commands = commandsToTry(directory);
     await context.show({
       json: () => ({ directory, dryRun: false, files: names, steps, commands }),
       text: () => [demo.screen, "", renderDemo(steps, commands, context)].join("\n"),
@@ -61,9 +62,9 @@ interface Step {
 }
 
 /** Every format that can be written, the one that the model is made in first. */
-function demoFiles(): readonly { readonly name: string; readonly format: Format }[] {
-  const writable = FORMATS.filter((format) => format.plan !== undefined && format.write !== undefined);
-  const first = formatForName(FIRST);
+async function demoFiles(): Promise<readonly { readonly name: string; readonly format: Format }[]> {
+  const writable = (await loadFormats()).filter((format) => format.plan !== undefined && format.write !== undefined);
+  const first = await formatForName(FIRST)?.load();
   const others = writable.filter((format) => format !== first);
   return [first, ...others].flatMap((format) =>
     format === undefined ? [] : [{ format, name: `demo${format.extensions[0]}` }],
@@ -83,7 +84,7 @@ class Demo {
   }
 
   async run(): Promise<readonly Step[]> {
-    const [first, ...others] = demoFiles();
+    const [first, ...others] = await demoFiles();
     if (first === undefined) return [];
     await this.#make(first.format);
     await this.#inspect(FIRST);
@@ -131,7 +132,8 @@ class Demo {
 
   async #convert(name: string, format: Format): Promise<void> {
     const opened = await this.#context.open(join(this.#directory, FIRST));
-    const conversion = planConversion(opened, format, { name, formats: FORMATS });
+    const formats = await loadFormats(originFormats(opened));
+    const conversion = planConversion(opened, format, { name, formats });
     const output = await openOutputFolder(this.#context, this.#directory, name);
     await writeConversion(conversion, output, { engine: await this.#context.engine(), signal: this.#context.signal });
     this.#add("convert", name, `${opened.format.name} to ${format.name}`);
@@ -186,9 +188,8 @@ function expectOutcome(held: boolean, otherwise: string): void {
   if (!held) throw new Error(`the demo went wrong: ${otherwise}`);
 }
 
-function commandsToTry(directory: string): readonly string[] {
+function commandsToTry(directory: string, other: string): readonly string[] {
   const at = (name: string): string => join(directory, name);
-  const other = demoFiles()[1]?.name ?? FIRST;
   return [
     `tare inspect ${at(other)}`,
     `tare map ${at(FIRST)}`,

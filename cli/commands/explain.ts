@@ -14,7 +14,7 @@ export const explainCommand = defineCommand({
   examples: [{ command: "tare explain unsupported/lossy", says: "what, why, and what to do" }],
   output: "report",
   async run(context, { positionals }) {
-    const errors = allErrors();
+    const errors = await allErrors();
     const [code] = positionals;
     const { colors, width } = context;
     if (code === undefined) {

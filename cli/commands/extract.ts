@@ -93,7 +93,7 @@ async function writeTensor(
 }
 
 async function writeSafetensors(tensor: Tensor, output: Output, writing: WriteContext): Promise<void> {
-  const format = formatById("safetensors");
+  const format = await formatById("safetensors")?.load();
   if (format?.plan === undefined || format.write === undefined) {
     throw new UnsupportedError("unsupported/write", "Cannot write SafeTensors files", { source: output.label });
   }

@@ -23,7 +23,7 @@ export const mergeCommand = defineCommand({
     const opened = await context.open(input);
     const { format } = opened;
     const named = formatForName(basename(path));
-    if (named !== undefined && named !== format) {
+    if (named !== undefined && named.id !== format.id) {
       throw new UsageError(
         "usage/output-format",
         `Cannot merge ${format.name} shards into a ${named.name} file`,

@@ -1,24 +1,24 @@
-import type { Format } from "../model/format.ts";
-import { aero } from "./aero/index.ts";
-import { aeroset } from "./aeroset/index.ts";
-import { apr } from "./apr/index.ts";
-import { gguf } from "./gguf/index.ts";
-import { safetensors } from "./safetensors/index.ts";
+import type { Format, KnownFormat } from "../model/format.ts";
+import { knownAero } from "./aero/known.ts";
+import { knownAeroset } from "./aeroset/known.ts";
+import { knownApr } from "./apr/known.ts";
+import { knownGguf } from "./gguf/known.ts";
+import { knownSafetensors } from "./safetensors/known.ts";
 
 /**
  * The one list of formats. Content decides which one opens a file; order matters only where two are sure: a manifest of
  * APR shards can have the key by which SafeTensors knows its own.
  */
-export const FORMATS: readonly Format[] = [apr, gguf, safetensors, aero, aeroset];
+export const FORMATS: readonly KnownFormat[] = [knownApr, knownGguf, knownSafetensors, knownAero, knownAeroset];
 
-export function formatById(id: string): Format | undefined {
+export function formatById(id: string): KnownFormat | undefined {
   return FORMATS.find((format) => format.id === id);
 }
 
 /** By extension, for outputs whose format the user did not name. The longest extension wins. */
-export function formatForName(fileName: string): Format | undefined {
+export function formatForName(fileName: string): KnownFormat | undefined {
   const lower = fileName.toLowerCase();
-  let best: { readonly format: Format; readonly length: number } | undefined;
+  let best: { readonly format: KnownFormat; readonly length: number } | undefined;
   for (const format of FORMATS) {
     for (const extension of format.extensions) {
       if (lower.endsWith(extension) && extension.length > (best?.length ?? 0))
@@ -26,6 +26,12 @@ export function formatForName(fileName: string): Format | undefined {
     }
   }
   return best?.format;
+}
+
+/** Formats with their readers and writers: those named, or all. Names that are not known are passed over. */
+export function loadFormats(ids?: readonly string[]): Promise<readonly Format[]> {
+  const wanted = ids === undefined ? FORMATS : FORMATS.filter(({ id }) => ids.includes(id));
+  return Promise.all(wanted.map((format) => format.load()));
 }
 
 /** Enough for the whole control region of most files, small enough to cost one round trip. */

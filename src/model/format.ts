@@ -158,8 +158,8 @@ export interface WriteContext {
   readonly check?: ((written: Resolver) => Promise<void>) | undefined;
 }
 
-/** The object a format folder exports. Operations know formats only through it. */
-export interface Format {
+/** What is known of a format before its code is loaded: how its files are named and recognised. */
+export interface KnownFormat {
   readonly id: string;
   /** As people write it: "SafeTensors". */
   readonly name: string;
@@ -170,10 +170,17 @@ export interface Format {
   readonly folderName?: string | undefined;
   /** What the opening read asks for, where that should be less than for most formats. */
   readonly openingBytes?: number;
-  readonly limits: LimitTable;
-  readonly errors: ErrorCatalog;
   /** Never throws, never trusts the name. */
   sniff(head: Head): SniffResult;
+  /** Readers and writers are loaded when a file asks for them, so that others do not wait for their code. */
+  load(): Promise<Format>;
+}
+
+/** The object a format folder exports. Operations know formats only through it. */
+export interface Format extends KnownFormat {
+  readonly limits: LimitTable;
+  /** Every code that reading or writing the format can throw, for documentation and `explain`. */
+  errors(): Promise<ErrorCatalog>;
   open(source: Source, context: OpenContext): Promise<Container>;
   /** What opening did not check. A generator, so that findings are shown as they arise. */
   verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
 import { buildSafetensors } from "../../test/builders/safetensors.ts";
 import type { Bytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { type MemoryOutput, type MemorySink, memoryOutput } from "../bytes/memory-sink.ts";
 import type { Output } from "../bytes/sink.ts";
-import { FORMATS, formatById } from "../formats/registry.ts";
 import type { Format, WriteHashes } from "../model/format.ts";
 import { openSource } from "../open.ts";
 import { portableEngine } from "../primitives/portable.ts";

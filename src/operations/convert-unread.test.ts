@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { buildAero, smallAero } from "../../test/builders/aero.ts";
+import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
 import { encodeUtf8 } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
-import { FORMATS, formatById } from "../formats/registry.ts";
 import type { Format } from "../model/format.ts";
 import { openSource } from "../open.ts";
 import { planConversion } from "./convert.ts";

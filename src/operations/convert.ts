@@ -30,7 +30,7 @@ export interface ConversionOptions extends WriteOptions {
   readonly transform?: ((tensor: Tensor) => Tensor) | undefined;
   /** Laid over the metadata before it is written. */
   readonly overlay?: MetadataOverlay | undefined;
-  /** All formats, so that values carried from any of them can be decoded again. */
+  /** The formats that the content has been in (originFormats), so that values carried from them can be decoded again. */
   readonly formats: readonly Format[];
 }
 
@@ -43,6 +43,12 @@ export interface Conversion {
   readonly dataBytes: number;
   /** Present where the output is encrypted: what reads it back. */
   readonly password?: PasswordSource | undefined;
+}
+
+/** Ids of the formats that a model has been in before, newest first. */
+export function originFormats({ container }: Opened): readonly string[] {
+  if (container.kind !== "model") return [];
+  return (takeOrigin(container.metadata).origin?.chain ?? []).map(({ format }) => format);
 }
 
 /** Every decision of a conversion, made before a byte is written; what would be lost is refused here. */

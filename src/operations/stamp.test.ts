@@ -3,12 +3,12 @@ import { mjsn, ONE_TWO_THREE, smallAero, withControlHash } from "../../test/buil
 import { buildApr } from "../../test/builders/apr.ts";
 import { buildApr1, buildAprender } from "../../test/builders/apr-wild.ts";
 import { buildGguf, byteTensor, u32 } from "../../test/builders/gguf.ts";
+import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes, rawSafetensors } from "../../test/builders/safetensors.ts";
 import type { Bytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { memoryOutput, memorySink } from "../bytes/memory-sink.ts";
 import type { AeroModel } from "../formats/aero/index.ts";
-import { FORMATS, formatById } from "../formats/registry.ts";
 import type { Format, Opened } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import { openSource } from "../open.ts";

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { fileNamesFor } from "../../cli/file-names.ts";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { formatById } from "../../src/formats/registry.ts";
 import type { Format } from "../../src/model/format.ts";
 import { planConversion } from "../../src/operations/convert.ts";
 import { inspect } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { manyGgufTensors, manyTensors, shard, shardIndex, withOrigin } from "../builders/crafted-files.ts";
+import { formatById } from "../builders/loaded-formats.ts";
 import { conversionOptions, openBytes, refusalOf } from "./open-bytes.ts";
 
 /** Long prefixes in common, as real names have: comparing them naively costs their length each time. */

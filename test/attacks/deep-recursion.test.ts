@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { isTareError } from "../../src/base/errors.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { nestedArrays, nestedHeader, withOrigin } from "../builders/crafted-files.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { rawSafetensors } from "../builders/safetensors.ts";
 import { conversionOptions, openBytes, refusalOf } from "./open-bytes.ts";
 

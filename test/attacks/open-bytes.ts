@@ -1,9 +1,9 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError, SourceError, type TareError } from "../../src/base/errors.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import type { Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { type CountingSource, countingSource } from "../support/counting-source.ts";
 
 /** Opens bytes as a file of that name, with others beside it where given. */

@@ -4,12 +4,12 @@ import { resolveLimits } from "../../src/base/limits.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
 import { GGUF_LIMITS } from "../../src/formats/gguf/limits.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { withOrigin } from "../builders/crafted-files.ts";
 import { buildGguf, byteTensor, text } from "../builders/gguf.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { patternBytes, rawSafetensors } from "../builders/safetensors.ts";
 import { conversionOptions, openBytes } from "./open-bytes.ts";
 

@@ -2,7 +2,6 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { FORMATS, formatById } from "../../src/formats/registry.ts";
 import type { Format } from "../../src/model/format.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { directoryOutput } from "../../src/platform/node/directory-output.ts";
@@ -10,6 +9,7 @@ import { nodeEngine } from "../../src/platform/node/engine.ts";
 import { fileSink } from "../../src/platform/node/file-sink.ts";
 import { openTarget } from "../../src/platform/node/open-target.ts";
 import { ggufPart, shard, shardIndex } from "../builders/crafted-files.ts";
+import { FORMATS, formatById } from "../builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes } from "../builders/safetensors.ts";
 import { openBytes } from "./open-bytes.ts";
 

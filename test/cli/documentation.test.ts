@@ -51,8 +51,8 @@ describe("help", () => {
   });
 });
 
-it("every code that the command line throws is explained", () => {
-  const known = allErrors();
+it("every code that the command line throws is explained", async () => {
+  const known = await allErrors();
   const folder = new URL("../../cli/", import.meta.url);
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
     /(?<!\.test)\.ts$/.test(name),

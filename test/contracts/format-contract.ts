@@ -3,13 +3,13 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { TareError } from "../../src/base/errors.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "../fuzz/fuzz-input.ts";
 import { countingSource } from "../support/counting-source.ts";
 

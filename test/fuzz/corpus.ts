@@ -4,11 +4,11 @@ import { isTareError } from "../../src/base/errors.ts";
 import { decodeHex } from "../../src/base/hex.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
 import { smallFiles } from "./small-files.ts";
 

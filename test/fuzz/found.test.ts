@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { conversionOptions, openBytes } from "../attacks/open-bytes.ts";
 import { buildGguf, byteTensor } from "../builders/gguf.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { patternBytes } from "../builders/safetensors.ts";
 import { convertBytes } from "../contracts/format-contract.ts";
 

@@ -64,7 +64,7 @@ export function inputOf(
 
 /** Tries inputs one by one and collects what breaks the promise; stops after ten failures. */
 export async function fuzz(corpus: Corpus, options: FuzzOptions): Promise<FuzzReport> {
-  const codes: ReadonlySet<string> = new Set(allErrors().keys());
+  const codes: ReadonlySet<string> = new Set((await allErrors()).keys());
   const outcomes = new Map<string, number>();
   const failures: Failure[] = [];
   const { first = 0, step = 1 } = options;

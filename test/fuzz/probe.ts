@@ -1,7 +1,6 @@
 import { isTareError, type Location } from "../../src/base/errors.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import type { Opened } from "../../src/model/format.ts";
 import type { MetadataValue } from "../../src/model/metadata.ts";
@@ -12,6 +11,7 @@ import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
+import { FORMATS } from "../builders/loaded-formats.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
 
 const engine = portableEngine();

@@ -1,9 +1,6 @@
 import type { DType } from "../../model/dtype.ts";
 import { ascii, bigU64, bytes, type Decoded, reserved, struct, u16, u32, u64 } from "../../struct/layout.ts";
 
-/** "AERO". */
-export const MAGIC = [0x41, 0x45, 0x52, 0x4f] as const;
-
 /**
  * File header, one line per row of docs/formats/aero.md#file-header. The version is not pinned here: another
  * version is unsupported, not malformed, and `open` says so in better words.

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type BuiltChunk, buildAero, mjsn, mmsg, smallAero } from "../../../test/builders/aero.ts";
+import { FORMATS, formatById } from "../../../test/builders/loaded-formats.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
@@ -9,7 +10,6 @@ import type { Format, ModelContent } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
 import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { FORMATS, formatById } from "../registry.ts";
 import type { AeroModel } from "./aero-model.ts";
 import { aero } from "./index.ts";
 import { openAero } from "./open.ts";

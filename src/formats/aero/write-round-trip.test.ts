@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ggufFixture } from "../../../test/builders/gguf-fixtures.ts";
+import { FORMATS } from "../../../test/builders/loaded-formats.ts";
 import { hexFixture } from "../../../test/builders/safetensors.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
@@ -11,7 +12,6 @@ import type { Format, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "../../model/metadata.ts";
 import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { FORMATS } from "../registry.ts";
 import { aero } from "./index.ts";
 import { planAero } from "./plan.ts";
 import { writeAero } from "./write.ts";

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Folder, folderOutput, folderResolver } from "../../../test/builders/folder-output.ts";
 import { ggufFixture } from "../../../test/builders/gguf-fixtures.ts";
+import { FORMATS } from "../../../test/builders/loaded-formats.ts";
 import { memoryTensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
@@ -15,7 +16,6 @@ import { type AeroModel, aero } from "../aero/index.ts";
 import { planAero } from "../aero/plan.ts";
 import { writeAero } from "../aero/write.ts";
 import { gguf } from "../gguf/index.ts";
-import { FORMATS } from "../registry.ts";
 import { aeroset } from "./index.ts";
 import { encodeSetFile, type SetFile } from "./index-file.ts";
 import { planAeroset } from "./plan.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Folder, folderOutput, folderResolver } from "../../../test/builders/folder-output.ts";
 import { ggufFixture } from "../../../test/builders/gguf-fixtures.ts";
+import { FORMATS } from "../../../test/builders/loaded-formats.ts";
 import { hexFixture } from "../../../test/builders/safetensors.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
@@ -14,7 +15,6 @@ import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { type AeroModel, aero } from "../aero/index.ts";
-import { FORMATS } from "../registry.ts";
 import { aeroset } from "./index.ts";
 import { planAeroset } from "./plan.ts";
 import type { SetModel } from "./set-model.ts";

@@ -5,6 +5,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext, VerifyContext } from "../../model/format.ts";
 import type { AprModel } from "./apr-model.ts";
+import { OPENING_BYTES } from "./known.ts";
 import { isSealed, openSealable } from "./seal/open-sealed.ts";
 import { verifySealed } from "./seal/verify-sealed.ts";
 import { type AprKind, aprKind } from "./sniff.ts";
@@ -12,9 +13,6 @@ import { type ManifestDetails, openManifest } from "./spec/open-manifest.ts";
 import { verifySpec } from "./spec/verify.ts";
 import { verifyManifest } from "./spec/verify-manifest.ts";
 import { openWild, verifyWild } from "./wild/index.ts";
-
-/** The opening read: header, metadata and index of a model without a vocabulary, at a small cost where there is more. */
-export const OPENING_BYTES = 64 << 10;
 
 /** Opens an APR file of any layout, or a set by its manifest. Reads no tensor data. */
 export async function openApr(source: Source, context: OpenContext): Promise<AprModel> {

@@ -3,9 +3,6 @@ import type { DType } from "../../model/dtype.ts";
 import type { ValueType } from "../../model/metadata.ts";
 import { ascii, type Decoded, struct, u32, u64 } from "../../struct/layout.ts";
 
-/** "GGUF"; the same four bytes in both byte orders. */
-export const MAGIC = [0x47, 0x47, 0x55, 0x46] as const;
-
 /**
  * File header, one line per row of docs/formats/gguf.md#file-header. The version is not pinned here: another
  * version is unsupported, not malformed, and `open` says so in better words.

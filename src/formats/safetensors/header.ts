@@ -10,11 +10,10 @@ import { type DTypeRow, dtypeRow } from "./dtypes.ts";
 import { GeneralEntryReader } from "./general-entry.ts";
 import { HeaderErrors } from "./header-errors.ts";
 import type { SAFETENSORS_LIMITS } from "./limits.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 import { type ScannedEntry, StandardEntryScanner, skipSpace } from "./standard-entry.ts";
 import { UniqueNames } from "./unique-names.ts";
 
-/** Bytes of the length field before the header. */
-export const LENGTH_BYTES = 8;
 /** The one key that names no tensor. */
 export const METADATA_KEY = "__metadata__";
 

@@ -16,11 +16,12 @@ import {
 } from "../../model/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
-import { type Header, LENGTH_BYTES, parseHeaderText } from "./header.ts";
+import { type Header, parseHeaderText } from "./header.ts";
 import { checkLayout } from "./layout.ts";
 import { safetensorsLimits } from "./read-header.ts";
 import { compareStandard, type HeaderTensor, type MetadataForm, renderHeader } from "./render.ts";
 import { SafetensorsModel } from "./safetensors-model.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /** Header text beyond this is not carried: the copy would be longer than most models' metadata altogether. */
 const MAX_CARRIED_TEXT = 16 << 20;

@@ -5,11 +5,11 @@ import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.t
 import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { ORIGIN_KEY, type OriginFacts, orderFor } from "../../model/origin.ts";
 import type { Piece, PlannedFile } from "../../model/pieces.ts";
-import { LENGTH_BYTES } from "./header.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
 import { carriedHeader, orderTensors, renderOrigin, takeOwnFacts } from "./origin-facts.ts";
 import { groupShards, renderShardIndex, shardName, shardSetNames } from "./plan-shards.ts";
 import { encodeHeader, type MetadataForm, renderHeader } from "./render.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 import { isWellFormed, type StoredTensor, storeTensors } from "./stored-tensors.ts";
 
 /** A plan whose files are known to the byte. */

@@ -4,9 +4,10 @@ import { checkLimit, type LimitOverrides, resolveLimits } from "../../base/limit
 import { withHead } from "../../bytes/headed.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
-import { type Header, LENGTH_BYTES, parseHeader, type SafetensorsLimits } from "./header.ts";
+import { type Header, parseHeader, type SafetensorsLimits } from "./header.ts";
 import { checkLayout } from "./layout.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /** One read of this length serves nearly every header; sources that were sniffed have it in memory. */
 const OPENING_BYTES = 256 * 1024;

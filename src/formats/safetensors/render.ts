@@ -4,7 +4,8 @@ import { encodeUtf8 } from "../../base/text.ts";
 import type { MetadataEntry } from "../../model/metadata.ts";
 import type { Shape } from "../../model/shape.ts";
 import { dtypeRow, type SafetensorsDType } from "./dtypes.ts";
-import { LENGTH_BYTES, METADATA_KEY } from "./header.ts";
+import { METADATA_KEY } from "./header.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /** What the header says of a tensor, without its place. */
 export interface HeaderTensor {

@@ -5,10 +5,11 @@ import type { Container } from "../../model/container.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import type { FormatRestamp, RestampPiece } from "../../model/restamp.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
-import { type Header, LENGTH_BYTES, METADATA_KEY } from "./header.ts";
+import { type Header, METADATA_KEY } from "./header.ts";
 import { checkPlannedHeader } from "./plan.ts";
 import { encodeHeader, HEADER_ALIGNMENT } from "./render.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /** Edits `__metadata__`; every other character of the header stays, spaces behind it give and take the room. */
 export const safetensorsRestamp: FormatRestamp = {

@@ -3,7 +3,8 @@ import type { Finding } from "../../model/finding.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { type Header, LENGTH_BYTES } from "./header.ts";
+import type { Header } from "./header.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /** One SafeTensors file of a model. */
 export interface SafetensorsFile {

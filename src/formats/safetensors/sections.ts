@@ -1,8 +1,8 @@
 import { encodeUtf8 } from "../../base/text.ts";
 import type { Container } from "../../model/container.ts";
 import type { Section } from "../../model/format.ts";
-import { LENGTH_BYTES } from "./header.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /** Everything of a file or set that is not tensor data. */
 export function safetensorsSections(container: Container): readonly Section[] {

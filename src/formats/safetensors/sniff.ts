@@ -1,7 +1,9 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Head, SniffResult } from "../../model/format.ts";
-import { LENGTH_BYTES } from "./header.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
+
+/** Bytes of the length field before the header. */
+export const LENGTH_BYTES = 8;
 
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;

@@ -3,9 +3,9 @@ import type { Container } from "../../model/container.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { LENGTH_BYTES } from "./header.ts";
 import { HEADER_ALIGNMENT } from "./render.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
+import { LENGTH_BYTES } from "./sniff.ts";
 
 /**
  * Opening has proved the structure, and the format has no checksums. What is left: the padding that writers owe,

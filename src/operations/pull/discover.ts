@@ -86,7 +86,7 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
   if (format?.id !== "gguf") return single;
   // Without a resolver only this one file is opened, and its metadata keeps the keys of the split.
   const { engine, limits } = options;
-  const container = await format.open(source, { engine, limits, signal });
+  const container = await (await format.load()).open(source, { engine, limits, signal });
   const split = container.kind === "model" ? splitFacts(container.metadata) : undefined;
   const names = split?.no === 0 ? siblingNames(name, split.count) : undefined;
   return names === undefined ? single : { ...single, files: names.map((path) => sibling(url, path)) };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { APR_METADATA, buildApr } from "../../../../test/builders/apr.ts";
+import { FORMATS } from "../../../../test/builders/loaded-formats.ts";
 import { loadFixture } from "../../../../test/support/fixtures.ts";
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { memorySource } from "../../../bytes/memory.ts";
@@ -12,7 +13,6 @@ import { planConversion, writeConversion } from "../../../operations/convert.ts"
 import { verify } from "../../../operations/verify.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import { gguf } from "../../gguf/index.ts";
-import { FORMATS } from "../../registry.ts";
 import { safetensors } from "../../safetensors/index.ts";
 import { apr } from "../index.ts";
 
