@@ -16,6 +16,7 @@ import { quantize } from "./jobs/quantize.ts";
 import { scattered } from "./jobs/scattered.ts";
 import { shardMerge } from "./jobs/shard-merge.ts";
 import { streamSet } from "./jobs/stream-set.ts";
+import { streamStore } from "./jobs/stream-store.ts";
 import { throttled } from "./jobs/throttled.ts";
 import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
@@ -39,6 +40,7 @@ const JOBS: readonly Job[] = [
   convertAero,
   openAero,
   streamSet,
+  streamStore,
   pull,
   throttled,
   scattered,

@@ -5,6 +5,7 @@ import { UsageError } from "../../src/base/errors.ts";
 import { isS3Url } from "../../src/bytes/s3-address.ts";
 import { formatById, formatForName, loadFormats } from "../../src/formats/registry.ts";
 import type { Format, WriteOptions } from "../../src/model/format.ts";
+import type { Tensor } from "../../src/model/tensor.ts";
 import { unreadableError } from "../../src/operations/check-written.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -13,6 +14,7 @@ import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
 import { checkAbsent, pathIn } from "../output-target.ts";
 import { readOverlay } from "../overlay-file.ts";
+import { dequantizing, QUANT_CHOICES, Quantization, quantName } from "../quantization.ts";
 import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
 import { checkOptions, writeExtras } from "../write-options.ts";
 
@@ -24,6 +26,9 @@ export const convertCommand = defineCommand({
   flags: {
     to: { kind: "text", value: "FORMAT", summary: "output format, where the extension of OUT does not say it" },
     dtype: { kind: "choice", choices: FLOAT_CHOICES, summary: "round floating-point tensors to this type" },
+    quantize: { kind: "choice", choices: QUANT_CHOICES, summary: "make blocks of this type, as tare quantize" },
+    dequantize: { kind: "choice", choices: FLOAT_CHOICES, summary: "make floats of blocks, as tare dequantize" },
+    keep: { kind: "list", value: "GLOB", summary: "tensors that --quantize and --dequantize leave as they are" },
     include: { kind: "list", value: "GLOB", summary: "only tensors that match; repeatable" },
     exclude: { kind: "list", value: "GLOB", summary: "leave out tensors that match; repeatable" },
     "max-shard-size": { kind: "size", value: "SIZE", summary: "start another file beyond this much data" },
@@ -103,7 +108,9 @@ export const convertCommand = defineCommand({
     const opened = await context.open(input);
     const named = outputBaseName(opened.label, target);
     const path = isFolder ? pathIn(out, target.folderName ?? named) : out;
+    const quantization = quantizationOf(context, flags);
     const options = {
+      transform: await transformOf(quantization, flags),
       name: out === "-" ? named : basename(path),
       include: flags.include,
       exclude: flags.exclude,
@@ -129,9 +136,41 @@ export const convertCommand = defineCommand({
       verify: flags.verify === true ? "verify" : undefined,
       finish: seed === undefined ? undefined : (written) => signWritten(context, written, seed),
     });
+    quantization?.warn();
     return EXIT.success;
   },
 });
+
+interface BlockFlags {
+  readonly quantize?: (typeof QUANT_CHOICES)[number] | undefined;
+  readonly dequantize?: (typeof FLOAT_CHOICES)[number] | undefined;
+  readonly dtype?: (typeof FLOAT_CHOICES)[number] | undefined;
+  readonly keep?: readonly string[] | undefined;
+}
+
+function quantizationOf(context: Context, flags: BlockFlags): Quantization | undefined {
+  const { quantize, dequantize, dtype, keep } = flags;
+  const given = { quantize, dequantize, dtype };
+  const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`]));
+  if (names.length > 1) throw usage(`Cannot use ${names.join(" with ")}: tensors are of one type`);
+  if (keep !== undefined && quantize === undefined && dequantize === undefined) {
+    throw usage("Cannot use --keep without --quantize or --dequantize");
+  }
+  if (quantize === undefined) return undefined;
+  return new Quantization({ context, type: quantName(quantize), keep: keep ?? [], errors: "ignored" });
+}
+
+async function transformOf(
+  quantization: Quantization | undefined,
+  { dequantize, keep }: BlockFlags,
+): Promise<((tensor: Tensor) => Tensor) | undefined> {
+  if (dequantize !== undefined) return dequantizing(floatName(dequantize), keep);
+  return quantization?.transform();
+}
+
+function usage(message: string): UsageError {
+  return new UsageError("usage/arguments", message, { source: "command line" });
+}
 
 /** Read before anything is written, so that a wrong path costs nothing. */
 async function signingKey(keyPath: string | undefined, path: string): Promise<Bytes | undefined> {

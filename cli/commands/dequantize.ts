@@ -1,13 +1,11 @@
 import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { formatForName } from "../../src/formats/registry.ts";
-import { castTensor } from "../../src/operations/cast.ts";
-import { isBlockType } from "../../src/operations/quantize.ts";
-import { matchesAny } from "../../src/operations/select.ts";
 import { defineCommand } from "../command.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkAbsent } from "../output-target.ts";
+import { dequantizing } from "../quantization.ts";
 import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
 
 export const dequantizeCommand = defineCommand({
@@ -32,18 +30,13 @@ export const dequantizeCommand = defineCommand({
     }
     await checkAbsent(context, path);
     const opened = await context.open(input);
-    const to = floatName(flags.type ?? "f32");
-    const keep = flags.keep ?? [];
     await runConversion(context, {
       opened,
       target,
       path,
       options: {
         name: basename(path),
-        transform: (tensor) => {
-          const kept = keep.length > 0 && matchesAny(keep, tensor.name);
-          return kept || !isBlockType(tensor) ? tensor : castTensor(tensor, to);
-        },
+        transform: dequantizing(floatName(flags.type ?? "f32"), flags.keep),
         ...allowLossy(flags["allow-lossy"]),
       },
     });

@@ -1,20 +1,11 @@
 import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
-import { printable } from "../../src/base/text.ts";
 import { formatForName } from "../../src/formats/registry.ts";
-import type { Tensor } from "../../src/model/tensor.ts";
-import { keptReason, quantizeTensor } from "../../src/operations/quantize.ts";
-import type { QuantError } from "../../src/operations/quantize-error.ts";
-import { matchesAny } from "../../src/operations/select.ts";
-import type { QuantType } from "../../src/primitives/quant/quantizer.ts";
 import { defineCommand } from "../command.ts";
-import type { Context } from "../context.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkAbsent } from "../output-target.ts";
-import { renderTable } from "../render/table.ts";
-
-export const QUANT_CHOICES = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1"] as const;
+import { QUANT_CHOICES, Quantization, quantName } from "../quantization.ts";
 
 export const quantizeCommand = defineCommand({
   positionals: { names: ["IN", "OUT"], min: 2, max: 2 },
@@ -38,14 +29,14 @@ export const quantizeCommand = defineCommand({
   output: "data",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
-    const type = flags.type?.toUpperCase() as QuantType | undefined;
-    if (type === undefined) throw usage(`Cannot quantize without -t TYPE: must be one of ${QUANT_CHOICES.join(", ")}`);
+    if (flags.type === undefined)
+      throw usage(`Cannot quantize without -t TYPE: must be one of ${QUANT_CHOICES.join(", ")}`);
     const target = formatForName(basename(path));
     if (target === undefined) throw usage(`Cannot tell the output format of "${path}"`);
     await checkAbsent(context, path);
     const opened = await context.open(input);
     const errors = flags.report === true ? "measured" : "ignored";
-    const work = new Quantization({ context, type, keep: flags.keep ?? [], errors });
+    const work = new Quantization({ context, type: quantName(flags.type), keep: flags.keep ?? [], errors });
     const transform = await work.transform();
     await runConversion(context, {
       opened,
@@ -61,72 +52,4 @@ export const quantizeCommand = defineCommand({
 
 function usage(message: string): UsageError {
   return new UsageError("usage/arguments", message, { source: "command line" });
-}
-
-interface QuantizationOptions {
-  readonly context: Context;
-  readonly type: QuantType;
-  readonly keep: readonly string[];
-  /** Measuring costs as much as quantising: only for a report. */
-  readonly errors: "measured" | "ignored";
-}
-
-/** Which tensors are quantised, and what became of them. */
-class Quantization {
-  readonly #options: QuantizationOptions;
-  readonly #kept: { readonly name: string; readonly reason: string }[] = [];
-  readonly #errors: (QuantError & { readonly name: string })[] = [];
-  readonly #badBlocks = new Map<string, number>();
-
-  constructor(options: QuantizationOptions) {
-    this.#options = options;
-  }
-
-  async transform(): Promise<(tensor: Tensor) => Tensor> {
-    const { context, type, keep, errors } = this.#options;
-    const engine = await context.engine();
-    const quantizer = await engine.quantizer();
-    const add = ({ name }: Tensor, error: QuantError): void => void this.#errors.push({ name, ...error });
-    const onError = errors === "measured" ? add : undefined;
-    const onBadBlocks = ({ name }: Tensor, count: number): void => {
-      this.#badBlocks.set(name, (this.#badBlocks.get(name) ?? 0) + count);
-    };
-    return (tensor) => {
-      const asked = keep.length > 0 && matchesAny(keep, tensor.name);
-      const reason = asked ? "asked for" : keptReason(tensor);
-      if (reason === undefined) return quantizeTensor(tensor, type, { quantizer, engine, onError, onBadBlocks });
-      this.#kept.push({ name: tensor.name, reason });
-      return tensor;
-    };
-  }
-
-  report(): { readonly json: object; readonly text: string } {
-    const rows = this.#errors.map(({ name, rmse, relative, maxAbs }) => [
-      rmse.toPrecision(4),
-      `${(100 * relative).toFixed(2)} %`,
-      maxAbs.toPrecision(4),
-      printable(name),
-    ]);
-    const columns = [
-      { title: "rmse", align: "right" },
-      { title: "of rms", align: "right" },
-      { title: "max", align: "right" },
-      { title: "name", cut: "middle" },
-    ] as const;
-    const kept = this.#kept.map(({ name, reason }) => `kept  ${printable(name)} (${reason})`);
-    const { context, type } = this.#options;
-    return {
-      json: { type, quantized: this.#errors, kept: this.#kept },
-      text: [...(rows.length === 0 ? [] : [renderTable(columns, rows, { width: context.width })]), ...kept].join("\n"),
-    };
-  }
-
-  /** A scale that overflows makes its block useless: nobody should find that out later. */
-  warn(): void {
-    for (const [name, badBlocks] of this.#badBlocks) {
-      this.#options.context.warn(
-        `tare: warning: "${printable(name)}": ${badBlocks} blocks hold values that no scale fits; they decode to nothing useful`,
-      );
-    }
-  }
 }

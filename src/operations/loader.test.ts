@@ -20,10 +20,12 @@ class SlowSource implements Source {
   readonly byteLength = BYTES.byteLength;
   readonly of = memorySource(BYTES);
   failures = 0;
+  reads = 0;
   current = 0;
   most = 0;
 
   async read(offset: number, byteLength: number, { signal }: ReadOptions = {}): Promise<Bytes> {
+    this.reads++;
     this.current += byteLength;
     this.most = Math.max(this.most, this.current);
     await new Promise((resolve) => setTimeout(resolve, 1));
@@ -107,6 +109,14 @@ describe("createLoader()", () => {
     expect(Uint8Array.from(pieces)).toEqual(part(3));
   });
 
+  test("reads a tensor once for all who ask at the same time", async () => {
+    const { loader, source } = slowLoader(5000);
+    const both = await Promise.all([loader.loadTensor("t1"), loader.loadTensor("t1")]);
+    expect(both).toEqual([part(1), part(1)]);
+    expect(source.reads).toBe(1);
+    expect(loader.usedBytes).toBe(0);
+  });
+
   test("stops waiting for room when it is aborted", async () => {
     const { loader } = slowLoader(1000);
     const first = loader.loadTensor("t0");
@@ -145,13 +155,15 @@ describe("prefetch()", () => {
     await expect(loader.loadTensor("t1")).rejects.toMatchObject({ code: "source/io" });
   });
 
-  test("leaves errors to whoever needs the tensor, and refuses unknown names at once", async () => {
+  test("leaves errors to whoever needs the tensor, and of names that do not exist", async () => {
     const { loader, source } = slowLoader(3000);
     source.failures = 1;
     await loader.prefetch(["t0"]);
     expect(loader.usedBytes).toBe(0);
     expect(await loader.loadTensor("t0")).toEqual(part(0));
-    await expect(loader.prefetch(["t0", "none"])).rejects.toMatchObject({ code: "usage/tensor-not-found" });
+    await loader.prefetch(["t1", "none"]);
+    expect(loader.usedBytes).toBe(1000);
+    await expect(loader.loadTensor("none")).rejects.toMatchObject({ code: "usage/tensor-not-found" });
   });
 });
 

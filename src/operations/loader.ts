@@ -1,5 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import { LimitError } from "../base/errors.ts";
+import { isTareError, LimitError } from "../base/errors.ts";
 import { isMemory } from "../bytes/memory.ts";
 import { isSlice } from "../bytes/slice.ts";
 import type { Metadata } from "../model/metadata.ts";
@@ -7,6 +7,7 @@ import type { Model } from "../model/model.ts";
 import type { Tensor, TensorFacts } from "../model/tensor.ts";
 import { type Reservation, TensorBudget } from "./loader-budget.ts";
 import { prefetch } from "./prefetch.ts";
+import { SharedReads } from "./shared-reads.ts";
 
 export interface LoaderOptions {
   /** Most bytes of tensors that the loader holds or is reading at any time; 64 MiB where absent. */
@@ -52,6 +53,8 @@ export class StreamingLoader {
   readonly #budget: TensorBudget;
   /** Prefetches under way, by name; they never reject. */
   readonly #pending = new Map<string, Promise<void>>();
+  /** Loads under way: whoever asks for the same tensor meanwhile gets the same bytes. */
+  readonly #loads = new SharedReads<Bytes>();
   #model: Promise<Model> | undefined;
 
   constructor(open: () => Promise<Model>, { maxBytes = LOADER_BYTES, signal }: LoaderOptions = {}) {
@@ -92,7 +95,9 @@ export class StreamingLoader {
     const tensor = await this.#tensor(name);
     const held = this.#budget.held(name);
     if (held !== undefined) return held.bytes({ signal: options.signal });
-    return this.#within(tensor, tensor.byteLength, options, (signal) => tensor.bytes({ signal }));
+    return this.#loads.run(name, options.signal, (shared) =>
+      this.#within(tensor, tensor.byteLength, { signal: shared }, (signal) => tensor.bytes({ signal })),
+    );
   }
 
   /** One tensor's values as float32; the floats themselves are the caller's and do not count. */
@@ -128,12 +133,13 @@ export class StreamingLoader {
 
   /**
    * Reads tensors that will be asked for soon, neighbours together. A hint: what does not fit into the budget is left to
-   * `loadTensor`, and so is the error of a read that fails. Throws `usage/tensor-not-found` at once. Resolves when the
-   * reads have ended; there is no need to wait for that.
+   * `loadTensor`, and so are the errors of a read that fails and of a name that the model does not have. Resolves when
+   * the reads have ended; there is no need to wait for that.
    */
   async prefetch(names: Iterable<string>, options: LoadOptions = {}): Promise<void> {
     const model = await this.model();
-    const wanted = [...new Set(names)].map((name) => model.tensor(name)).filter(({ name }) => !this.#isHere(name));
+    const found = [...new Set(names)].flatMap((name) => tensorIn(model, name) ?? []);
+    const wanted = found.filter(({ name }) => !this.#isHere(name));
     const reservations = new Map<string, Reservation>();
     for (const { name, byteLength } of wanted) {
       const reservation = this.#budget.tryReserve(byteLength, new Set(wanted.map((tensor) => tensor.name)));
@@ -205,6 +211,15 @@ export class StreamingLoader {
   #joined(signal: AbortSignal | undefined): AbortSignal | undefined {
     if (signal === undefined || this.#signal === undefined) return signal ?? this.#signal;
     return AbortSignal.any([signal, this.#signal]);
+  }
+}
+
+function tensorIn(model: Model, name: string): Tensor | undefined {
+  try {
+    return model.tensor(name);
+  } catch (error) {
+    if (isTareError(error) && error.code === "usage/tensor-not-found") return undefined;
+    throw error;
   }
 }
 

@@ -71,3 +71,18 @@ it("quantize refuses to guess a type or a format", async () => {
   expect((await tare(["quantize", input, file("x.bin"), "-t", "q4_0"])).code).toBe(2);
   expect((await tare(["quantize", input, file("x.gguf"), "-t", "q4_k"])).code).toBe(2);
 });
+
+it("convert --quantize and --dequantize do what the commands do; types are not mixed", async () => {
+  const file = scratch();
+  const input = file("m.safetensors", matrices());
+  const [byConvert, byQuantize] = [file("c.gguf"), file("q.gguf")];
+  expect((await tare(["convert", input, byConvert, "--quantize", "q5_1", "--keep", "b.*"])).code).toBe(0);
+  expect((await tare(["quantize", input, byQuantize, "-t", "q5_1", "--keep", "b.*"])).code).toBe(0);
+  expect(readFileSync(byConvert)).toEqual(readFileSync(byQuantize));
+  const back = file("back.safetensors");
+  expect((await tare(["convert", byConvert, back, "--dequantize", "f16"])).code).toBe(0);
+  const listed = JSON.parse((await tare(["ls", back, "--json"])).out) as { tensors: { name: string; dtype: string }[] };
+  expect(listed.tensors.map(({ name, dtype }) => [name, dtype])).toContainEqual(["a.weight", "F16"]);
+  expect((await tare(["convert", input, file("x.gguf"), "--quantize", "q8_0", "--dtype", "f16"])).code).toBe(2);
+  expect((await tare(["convert", input, file("x.gguf"), "--keep", "b.*"])).code).toBe(2);
+});
