@@ -15,15 +15,16 @@ export interface HttpLayers {
   readonly store?: RangeStore | undefined;
   /** Undefined where no version can be told from another: then nothing is kept. */
   readonly file?: StoredFile | undefined;
+  readonly requestBytes?: number | undefined;
 }
 
 /**
  * The store lies below the merging of reads, so that it keeps few long runs instead of many short ones, and above the
  * cutting of long ones, so that it can tell bulk from what is read again.
  */
-export function composeHttp(raw: Source, { policy, store, file }: HttpLayers): Source {
+export function composeHttp(raw: Source, { policy, store, file, requestBytes }: HttpLayers): Source {
   const steady = withRetries(withHedging(raw, { when: () => whenToHedge(raw) }), policy);
-  const parallel = whenToHedge(raw) === "never" ? steady : withParallelStreams(steady);
+  const parallel = whenToHedge(raw) === "never" ? steady : withParallelStreams(steady, { requestBytes });
   return withCoalescing(store === undefined || file === undefined ? parallel : withStore(parallel, store, file));
 }
 

@@ -47,6 +47,7 @@ export class HttpOpening {
   readonly #options: HttpOptions;
   readonly #expected: HttpFacts | undefined;
   readonly #policy: RetryPolicy;
+  readonly #requestBytes: number | undefined;
   readonly #headBytes: number;
   readonly #maxMemoryBytes: number;
   readonly #store: RangeStore | undefined;
@@ -60,6 +61,7 @@ export class HttpOpening {
     this.#options = options;
     this.#expected = expected;
     this.#policy = retryPolicy(options.retry);
+    this.#requestBytes = options.requestBytes;
     this.#headBytes = options.headBytes ?? HEAD_BYTES;
     this.#maxMemoryBytes = options.maxMemoryBytes ?? MAX_MEMORY_BYTES;
     this.#store = options.store;
@@ -234,7 +236,7 @@ export class HttpOpening {
 
   #compose(raw: Source, validators: Validators): Source {
     const file = this.#fileOf(validators, raw.byteLength);
-    return composeHttp(raw, { policy: this.#policy, store: this.#store, file });
+    return composeHttp(raw, { policy: this.#policy, store: this.#store, file, requestBytes: this.#requestBytes });
   }
 
   #fileOf(validators: Validators, byteLength: number): StoredFile | undefined {

@@ -19,6 +19,8 @@ export interface HttpOptions {
   readonly maxMemoryBytes?: number | undefined;
   /** From a server without ranges, most bytes that one read may receive only to drop them. */
   readonly maxDiscardBytes?: number | undefined;
+  /** What one request of a long stream asks for, where the server's work for each is dear; 4 MiB where absent. */
+  readonly requestBytes?: number | undefined;
   /** Keeps what was read for the next opening. */
   readonly store?: RangeStore | undefined;
   /** What an index says about the file: it is then opened without a request. */

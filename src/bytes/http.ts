@@ -47,7 +47,8 @@ function openPinned(target: HttpTarget, pinned: PinnedFile, options: HttpOptions
   checkPinned(pinned, label);
   const { byteLength, sha256 } = pinned;
   const file: StoredFile = { place: placeOfPin(pinned), label, validator: `sha256:${sha256}`, byteLength };
-  const layers = { policy: retryPolicy(options.retry), store: options.store, file };
+  const { requestBytes } = options;
+  const layers = { policy: retryPolicy(options.retry), store: options.store, file, requestBytes };
   if (options.network === "offline") return composeHttp(offlineSource(label, byteLength), layers);
   const facts: HttpFacts = {
     byteLength,

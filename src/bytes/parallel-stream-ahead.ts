@@ -1,5 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Extent } from "./extents.ts";
+import { FilledInTurn } from "./filled-in-turn.ts";
 import { LinkedAbort } from "./linked-abort.ts";
 import type { StreamBuffers } from "./parallel-stream-buffers.ts";
 import type { Source } from "./source.ts";
@@ -8,6 +9,16 @@ import type { Source } from "./source.ts";
 export interface PieceAhead {
   readonly bytes: Promise<Bytes>;
   readonly buffer: Bytes;
+  /** Resolves when nobody writes to the buffer any more. */
+  readonly settled: Promise<void>;
+}
+
+/** How much is asked for ahead. */
+export interface Window {
+  /** Requests under way at a time. */
+  readonly requests: number;
+  /** Pieces that one request brings, one after the other. */
+  readonly pieces: number;
 }
 
 export interface AheadOptions {
@@ -29,6 +40,7 @@ export class PiecesAhead {
   #current: PieceAhead | undefined;
   #next: number;
   #pieceMs = 0;
+  #requests = 0;
 
   constructor(source: Source, run: Extent, options: AheadOptions) {
     this.#source = source;
@@ -48,24 +60,64 @@ export class PiecesAhead {
     return this.#pieceMs;
   }
 
-  /** Asks for further pieces until `window` are waiting, or there are no more buffers or bytes. */
-  fill(window: number): void {
-    while (this.#queue.length < window && this.#next < this.#end) {
-      const buffer = this.#buffers.tryTake();
-      if (buffer === undefined) return;
-      const { offset, byteLength } = this.skip();
-      const into = buffer.subarray(0, byteLength);
-      const bytes = this.#abort.run((signal) => this.#read(offset, into, signal));
-      bytes.catch(() => undefined); // thrown when its turn comes; until then it must not count as unhandled
-      this.#queue.push({ bytes, buffer });
+  /** Asks for further pieces until the window is full, or there are no more buffers or bytes. */
+  fill({ requests, pieces }: Window): void {
+    while (this.#requests < requests && this.#next < this.#end) {
+      const left = Math.ceil((this.#end - this.#next) / this.#buffers.bufferBytes);
+      const wanted = Math.min(pieces, left);
+      if (this.#queue.length + wanted > requests * pieces) return;
+      const buffers = this.#takeBuffers(wanted);
+      if (buffers.length === 0) return;
+      const offset = this.#next;
+      this.#ask(
+        offset,
+        buffers.map((buffer) => ({ buffer, into: buffer.subarray(0, this.skip().byteLength) })),
+      );
     }
   }
 
-  async #read(offset: number, into: Bytes, signal: AbortSignal): Promise<Bytes> {
+  /** As many as wanted; fewer only where nothing is waiting, since a short request now would make a long one late. */
+  #takeBuffers(wanted: number): readonly Bytes[] {
+    const buffers: Bytes[] = [];
+    while (buffers.length < wanted) {
+      const buffer = this.#buffers.tryTake();
+      if (buffer === undefined) break;
+      buffers.push(buffer);
+    }
+    if (buffers.length === wanted || this.#queue.length === 0) return buffers;
+    for (const buffer of buffers) this.#buffers.giveBack(buffer);
+    return [];
+  }
+
+  #ask(offset: number, run: readonly { readonly buffer: Bytes; readonly into: Bytes }[]): void {
+    const filled = new FilledInTurn(run.map(({ into }) => into));
+    this.#requests++;
+    const read = this.#abort.run((signal) => this.#read(offset, filled, signal));
+    const settled = read.then(
+      () => this.#endRequest(),
+      (error: unknown) => {
+        this.#endRequest();
+        filled.fail(error);
+      },
+    );
+    for (const [i, { buffer }] of run.entries()) this.#queue.push({ bytes: filled.piece(i), buffer, settled });
+  }
+
+  #endRequest(): void {
+    this.#requests--;
+  }
+
+  async #read(offset: number, filled: FilledInTurn, signal: AbortSignal): Promise<void> {
     const began = performance.now();
-    const bytes = await this.#source.read(offset, into.byteLength, { into, signal });
-    this.#pieceMs = performance.now() - began;
-    return bytes;
+    const { byteLength, only } = filled;
+    if (only !== undefined) {
+      await this.#source.read(offset, byteLength, { into: only, signal });
+      filled.complete();
+    } else {
+      for await (const part of this.#source.stream(offset, { byteLength, signal })) filled.add(part);
+      filled.checkFull();
+    }
+    this.#pieceMs = (performance.now() - began) / filled.count;
   }
 
   /** The next piece in order, or undefined where none was asked for. */
@@ -94,9 +146,6 @@ export class PiecesAhead {
     const left = this.#queue.splice(0);
     if (this.#current !== undefined) left.push(this.#current);
     this.#current = undefined;
-    for (const { bytes, buffer } of left) {
-      const giveBack = (): void => this.#buffers.giveBack(buffer);
-      bytes.then(giveBack, giveBack);
-    }
+    for (const { settled, buffer } of left) settled.then(() => this.#buffers.giveBack(buffer));
   }
 }

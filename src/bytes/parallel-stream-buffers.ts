@@ -13,13 +13,13 @@ export interface StreamBufferOptions {
  */
 export class StreamBuffers {
   readonly bufferBytes: number;
-  readonly #maxBytes: number;
+  readonly maxBytes: number;
   readonly #free: Bytes[] = [];
   #usedBytes = 0;
 
   constructor(options: StreamBufferOptions) {
     this.bufferBytes = options.bufferBytes;
-    this.#maxBytes = options.maxBytes;
+    this.maxBytes = options.maxBytes;
   }
 
   /** Bytes of the buffers that streams hold now. */
@@ -29,7 +29,7 @@ export class StreamBuffers {
 
   /** Undefined where the allowance is used up. */
   tryTake(): Bytes | undefined {
-    if (this.#usedBytes + this.bufferBytes > this.#maxBytes) return undefined;
+    if (this.#usedBytes + this.bufferBytes > this.maxBytes) return undefined;
     this.#usedBytes += this.bufferBytes;
     return this.#free.pop() ?? new Uint8Array(this.bufferBytes);
   }

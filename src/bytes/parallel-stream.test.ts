@@ -204,3 +204,34 @@ describe("withParallelStreams()", () => {
     expect(buffers.usedBytes).toBe(0);
   });
 });
+
+test("one request brings several pieces where requests are dear", async () => {
+  const MIB = 1 << 20;
+  const bytes = patternBytes(40 * MIB);
+  const requests: number[] = [];
+  const inner = memorySource(bytes, "memory");
+  const below: Source = {
+    label: inner.label,
+    byteLength: inner.byteLength,
+    read: (offset, byteLength, options) => {
+      requests.push(byteLength);
+      return inner.read(offset, byteLength, options);
+    },
+    stream: (offset, options) => {
+      requests.push(options?.byteLength ?? -1);
+      return inner.stream(offset, options);
+    },
+    close: () => inner.close(),
+  };
+  const buffers = new StreamBuffers({ bufferBytes: MIB, maxBytes: 12 * MIB });
+  const source = withParallelStreams(below, { requestBytes: 6 * MIB, buffers });
+  let at = 0;
+  for await (const piece of source.stream(0, { byteLength: bytes.byteLength })) {
+    expect(Buffer.compare(piece, bytes.subarray(at, at + piece.byteLength))).toBe(0);
+    at += piece.byteLength;
+  }
+  expect(at).toBe(bytes.byteLength);
+  expect(buffers.usedBytes).toBe(0);
+  expect(Math.max(...requests)).toBe(6 * MIB);
+  expect(requests.length).toBeLessThan(14);
+});

@@ -2,7 +2,7 @@ import type { Bytes } from "../base/bytes.ts";
 import { DelegatingSource } from "./delegating.ts";
 import type { Extent } from "./extents.ts";
 import { Limiter } from "./limiter.ts";
-import { PiecesAhead } from "./parallel-stream-ahead.ts";
+import { PiecesAhead, type Window } from "./parallel-stream-ahead.ts";
 import { StreamBuffers } from "./parallel-stream-buffers.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -15,6 +15,8 @@ export interface ParallelOptions {
   readonly stepMs?: number;
   /** A stream whose reader does not say how much it needs is one request for so many bytes; 32 MiB where absent. */
   readonly openEndedBytes?: number;
+  /** What one request asks for, in whole pieces; one of them where absent. */
+  readonly requestBytes?: number | undefined;
   /** Where pieces wait for their turn; all sources share one allowance of 48 MiB where absent. */
   readonly buffers?: StreamBuffers;
 }
@@ -52,6 +54,7 @@ class ParallelSource extends DelegatingSource {
   readonly #connections: number;
   readonly #stepMs: number;
   readonly #openEndedBytes: number;
+  readonly #requestBytes: number;
   readonly #buffers: StreamBuffers;
   readonly #guard: ReadGuard;
 
@@ -61,6 +64,7 @@ class ParallelSource extends DelegatingSource {
     this.#stepMs = options.stepMs ?? STEP_MS;
     this.#openEndedBytes = options.openEndedBytes ?? OPEN_ENDED_BYTES;
     this.#buffers = options.buffers ?? SHARED_BUFFERS;
+    this.#requestBytes = options.requestBytes ?? this.#buffers.bufferBytes;
     this.#guard = new ReadGuard(source.label, source.byteLength);
   }
 
@@ -102,7 +106,7 @@ class ParallelSource extends DelegatingSource {
 
   async *#streamAhead(run: Extent, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
-    let window = 0;
+    let window: Window = { requests: 0, pieces: 0 };
     try {
       while (!ahead.isDone) {
         ahead.fill(window);
@@ -122,10 +126,13 @@ class ParallelSource extends DelegatingSource {
     }
   }
 
-  /** Pieces to have under way, by how long one takes. */
-  #window(pieceMs: number): number {
+  /** Requests to have under way, by how long a piece takes; the fewer they are, the longer each can be. */
+  #window(pieceMs: number): Window {
     const wanted = Math.max(LEAST_CONNECTIONS, Math.ceil(pieceMs / this.#stepMs));
-    return Math.min(wanted, this.#connections);
+    const requests = Math.min(wanted, this.#connections);
+    const { maxBytes, bufferBytes } = this.#buffers;
+    const share = Math.floor(maxBytes / bufferBytes / requests);
+    return { requests, pieces: Math.max(1, Math.min(share, Math.floor(this.#requestBytes / bufferBytes))) };
   }
 
   /** The next piece as it arrives: at the beginning, and where no buffer is to be had. */
@@ -135,7 +142,7 @@ class ParallelSource extends DelegatingSource {
     for await (const part of this.inner.stream(offset, { byteLength, signal })) {
       done += part.byteLength;
       // Two at first: the reader goes on, but nobody knows how far.
-      if (done >= Math.min(RAMP_BYTES, byteLength)) ahead.fill(LEAST_CONNECTIONS);
+      if (done >= Math.min(RAMP_BYTES, byteLength)) ahead.fill({ requests: LEAST_CONNECTIONS, pieces: 1 });
       yield part;
     }
   }

@@ -22,12 +22,18 @@ export type S3OpenOptions = Omit<HttpOptions, "transport" | "headers"> & {
   readonly conditions?: HttpTransport["conditions"] | undefined;
 };
 
+/**
+ * A store puts every range together from several nodes: with MinIO, requests of 24 MiB took half the time of those of
+ * 4 MiB. Two of them fill what streams may hold.
+ */
+const REQUEST_BYTES = 24 << 20;
+
 /** Opens an object: ranges over signed requests, with everything that `openHttp` does for files on web servers. */
 export async function openS3(client: S3Client, address: S3Address, options: S3OpenOptions = {}): Promise<Source> {
   const { conditions = "if-range", ...rest } = options;
   const transport = signedTransport(client.session, conditions, address.label);
   const url = objectUrl(address, client.session.endpoint);
-  return withLabel(await openHttp(url, { ...rest, transport }), address.label);
+  return withLabel(await openHttp(url, { requestBytes: REQUEST_BYTES, ...rest, transport }), address.label);
 }
 
 /** The same bytes under the name that the user knows them by. */
