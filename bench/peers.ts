@@ -1,6 +1,18 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+/** The tokenizer and the pipelines of @huggingface/transformers. */
+export const TRANSFORMERS_PEER = fileURLToPath(
+  new URL("./embedding-peers/node_modules/@huggingface/transformers/dist/transformers.node.mjs", import.meta.url),
+);
+
+export const TRANSFORMERS_MISSING =
+  "@huggingface/transformers is not installed: run `npx tsx bench/install-peers.ts` for its rows";
+
+export function transformersInstalled(): boolean {
+  return existsSync(TRANSFORMERS_PEER);
+}
+
 /** Where the peer's own command line lies once `tsx bench/install-peers.ts` has run. */
 export const GGUF_PEER_CLI = peerPath("node_modules/@huggingface/gguf/dist/cli.js");
 /** Calls the peer's library on a URL and prints what it found. */

@@ -18,6 +18,7 @@ import { shardMerge } from "./jobs/shard-merge.ts";
 import { streamSet } from "./jobs/stream-set.ts";
 import { streamStore } from "./jobs/stream-store.ts";
 import { throttled } from "./jobs/throttled.ts";
+import { tokenizer } from "./jobs/tokenizer.ts";
 import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
 import { describeMachine, renderFigures, renderTable, writeFigures } from "./report.ts";
@@ -48,6 +49,7 @@ const JOBS: readonly Job[] = [
   quantize,
   dequantize,
   inspectAprHttp,
+  tokenizer,
 ];
 const RESULTS = fileURLToPath(new URL("./results.json", import.meta.url));
 const RUNS = 7;

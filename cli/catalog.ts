@@ -2,8 +2,12 @@ import { BASE_ERRORS } from "../src/base/catalog.ts";
 import type { ErrorCatalog, ErrorEntry } from "../src/base/errors.ts";
 import { BYTES_ERRORS } from "../src/bytes/errors.ts";
 import { S3_ERRORS } from "../src/bytes/s3-catalog.ts";
+import { ENCODER_ERRORS } from "../src/embedding/encoder/errors.ts";
+import { SEARCH_ERRORS } from "../src/embedding/search/catalog.ts";
+import { TOKENIZER_ERRORS } from "../src/embedding/tokenizer/catalog.ts";
 import { FOREIGN_ERRORS } from "../src/formats/foreign.ts";
 import { loadFormats } from "../src/formats/registry.ts";
+import { BERT_ERRORS } from "../src/model/bert/errors.ts";
 import { MODEL_ERRORS } from "../src/model/catalog.ts";
 import { OPEN_ERRORS } from "../src/open.ts";
 import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
@@ -34,6 +38,10 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     JSON_ERRORS,
     PRIMITIVE_ERRORS,
     MODEL_ERRORS,
+    BERT_ERRORS,
+    TOKENIZER_ERRORS,
+    ENCODER_ERRORS,
+    SEARCH_ERRORS,
     OPEN_ERRORS,
     FOREIGN_ERRORS,
     OPERATION_ERRORS,

@@ -52,6 +52,11 @@ export const CLI_ERRORS = {
     why: "It must be JSON with formats, their limits and whole numbers; a misspelt limit would silently do nothing.",
     fix: 'Write for example {"gguf": {"headerBytes": 1000000000}}; docs/limits.md lists all limits.',
   },
+  "usage/vocabulary": {
+    what: "The file given to --vocab is a tokenizer of another kind than BERT's.",
+    why: "Only WordPiece vocabularies can be used: a vocab.txt, or a tokenizer.json whose model is WordPiece.",
+    fix: "Give the vocab.txt or tokenizer.json that belongs to the model.",
+  },
   "usage/unknown-code": {
     what: "There is no error of that code.",
     why: "`tare explain` knows every code that tare prints.",
@@ -66,6 +71,16 @@ export const CLI_ERRORS = {
     what: "An option of convert makes no sense for the output format, or its value is not one.",
     why: "Options are never ignored silently: a file without the digests that were asked for would look checked.",
     fix: "Leave the option out, or choose a format that honours it; docs/cli.md lists which do.",
+  },
+  "format/texts.utf8": {
+    what: "A file of texts, or standard input, is not UTF-8.",
+    why: "In another encoding its letters would be taken for others, and the vectors would mean something else.",
+    fix: "Save the file as UTF-8, or convert it: iconv -f latin1 -t utf8.",
+  },
+  "format/texts.json": {
+    what: "A line of a .jsonl file is neither a JSON string nor an object with a text.",
+    why: 'Each line must say one text: "…", or {"text": "…"} with anything else beside it.',
+    fix: "Correct the line that the error names, or give the file another extension to take its lines as they are.",
   },
   "internal/bug": {
     what: "Something went wrong inside tare that it did not foresee.",

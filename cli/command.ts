@@ -2,7 +2,7 @@ import type { Context } from "./context.ts";
 import type { ExitCode } from "./exit-codes.ts";
 import type { FlagTable, FlagValues } from "./flags.ts";
 
-export type CommandGroup = "look" | "trust" | "move" | "help";
+export type CommandGroup = "look" | "trust" | "move" | "embed" | "help";
 
 /** A name that other tools taught people. */
 export interface Alias {

@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import { printable } from "../src/base/text.ts";
+import type { Resolver } from "../src/bytes/resolver.ts";
 import { isS3Url } from "../src/bytes/s3-address.ts";
 import type { Output } from "../src/bytes/sink.ts";
 import { loadFormats } from "../src/formats/registry.ts";
@@ -11,7 +12,7 @@ import {
   type Conversion,
   type ConversionOptions,
   originFormats,
-  planConversion,
+  prepareConversion,
   writeConversion,
 } from "../src/operations/convert.ts";
 import type { Context } from "./context.ts";
@@ -20,7 +21,8 @@ import { formatSize, plural } from "./render/sizes.ts";
 import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
 
 export interface ConversionJob {
-  readonly opened: Opened;
+  /** The model, and what reaches the files beside it. */
+  readonly opened: Opened & { readonly resolver?: Resolver | undefined };
   readonly target: KnownFormat;
   /** The path the user named, or for sets the one their names derive from; "-" for standard output. */
   readonly path: string;
@@ -38,7 +40,12 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
   const toPipe = job.path === "-";
   if (toPipe) checkStandardOutput(context);
   const [target, formats] = await Promise.all([job.target.load(), loadFormats(originFormats(job.opened))]);
-  const conversion = planConversion(job.opened, target, { ...job.options, formats });
+  const conversion = await prepareConversion(job.opened, target, {
+    ...job.options,
+    formats,
+    siblings: job.opened.resolver,
+    signal: context.signal,
+  });
   const { files, notes, losses } = conversion.plan;
   if (toPipe && files.length > 1) throw setToPipe(files.length);
   const paths = files.map((file) => pathIn(dirname(job.path), file.name));

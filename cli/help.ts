@@ -8,7 +8,7 @@ import { padEnd, wrap } from "./render/text-width.ts";
 /** Help is read at 80 columns, on a terminal or in a pager. */
 const WIDTH = 80;
 
-const GROUPS: readonly CommandGroup[] = ["look", "trust", "move", "help"];
+const GROUPS: readonly CommandGroup[] = ["look", "trust", "move", "embed", "help"];
 
 /** `tare --help`: every command on a line or two. */
 export function renderHelp(colors: Colors): string {

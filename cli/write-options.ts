@@ -43,6 +43,8 @@ const FLAG_OF: Readonly<Record<FormatOption, string>> = {
   compress: "--compress",
   layout: "--layout",
   encrypt: "--encrypt",
+  int8: "--dtype i8",
+  vocabulary: "--vocab",
 };
 
 /** An option that the output format has no use for is refused, so that nobody relies on what is not there. */
@@ -59,6 +61,8 @@ export function checkOptions(target: Format, options: WriteOptions): void {
     compress: options.compress,
     layout: options.layout,
     encrypt: options.encrypt,
+    int8: options.int8,
+    vocabulary: options.vocabulary,
   };
   for (const [option, value] of Object.entries(asked) as [FormatOption, unknown][]) {
     if (value === undefined || target.writeOptions?.includes(option) === true) continue;

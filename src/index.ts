@@ -47,8 +47,16 @@ export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./byt
 export type { Output, Sink } from "./bytes/sink.ts";
 export { sliceSource } from "./bytes/slice.ts";
 export type { ReadOptions, Source, StreamOptions } from "./bytes/source.ts";
+export type { EmbedOptions } from "./embedding/encoder/encoder.ts";
+export type { Embedder, EmbedderOptions } from "./embedding/load-embedder.ts";
+export { type Match, rankVectors } from "./embedding/search/rank.ts";
+export { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "./embedding/search/similarity.ts";
+export { VectorTable } from "./embedding/search/vector-table.ts";
+export { createTokenizer, type Tokenizer, type TokenizerOptions } from "./embedding/tokenizer/tokenizer.ts";
 export { FORMATS, formatById, formatForName } from "./formats/registry.ts";
+export { type LoadEmbedderOptions, loadEmbedder } from "./load-embedder.ts";
 export type { Archive, Entry } from "./model/archive.ts";
+export type { SpecialTokens, Vocabulary } from "./model/bert/vocabulary.ts";
 export type { Container } from "./model/container.ts";
 export { bitsPerElement, byteLengthOf, DTYPES, type DType } from "./model/dtype.ts";
 export type { Finding } from "./model/finding.ts";
@@ -60,7 +68,13 @@ export { Tensor } from "./model/tensor.ts";
 export { type OpenOptions, openSource } from "./open.ts";
 export { type Input, type OpenInputOptions, open, openModel } from "./open-input.ts";
 export { castTensor } from "./operations/cast.ts";
-export { type Conversion, type ConversionOptions, planConversion, writeConversion } from "./operations/convert.ts";
+export {
+  type Conversion,
+  type ConversionOptions,
+  planConversion,
+  prepareConversion,
+  writeConversion,
+} from "./operations/convert.ts";
 export { type DiffOptions, type DiffReport, diff } from "./operations/diff.ts";
 export { type Inspection, inspect, metadataToJson } from "./operations/inspect.ts";
 export {

@@ -40,6 +40,7 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
 const COMPOSERS = new Map([
   ["src/open.ts", 4.5],
   ["src/open-input.ts", 4.6],
+  ["src/load-embedder.ts", 4.7],
   ["src/index.ts", 5.5],
 ]);
 

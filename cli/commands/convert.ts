@@ -7,6 +7,7 @@ import { formatById, formatForName, loadFormats } from "../../src/formats/regist
 import type { Format, WriteOptions } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { unreadableError } from "../../src/operations/check-written.ts";
+import type { ConversionOptions } from "../../src/operations/convert.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
@@ -15,7 +16,7 @@ import { outputBaseName } from "../output-name.ts";
 import { checkAbsent, pathIn } from "../output-target.ts";
 import { readOverlay } from "../overlay-file.ts";
 import { dequantizing, QUANT_CHOICES, Quantization, quantName } from "../quantization.ts";
-import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
+import { FLOAT_CHOICES, type FloatChoice, floatName } from "../tensor-selection.ts";
 import { checkOptions, writeExtras } from "../write-options.ts";
 
 /** The page of AIP-0002, where --page-hashes gives none. */
@@ -25,7 +26,16 @@ export const convertCommand = defineCommand({
   positionals: { names: ["IN", "OUT"], min: 1, max: 2 },
   flags: {
     to: { kind: "text", value: "FORMAT", summary: "output format, where the extension of OUT does not say it" },
-    dtype: { kind: "choice", choices: FLOAT_CHOICES, summary: "round floating-point tensors to this type" },
+    dtype: {
+      kind: "choice",
+      choices: [...FLOAT_CHOICES, "i8"],
+      summary: "round floating-point tensors to this type; i8 gives matrices a scale a row (EMBD)",
+    },
+    vocab: {
+      kind: "path",
+      value: "FILE",
+      summary: "the model's tokens: a vocab.txt or tokenizer.json, where none stands beside the model (EMBD)",
+    },
     quantize: { kind: "choice", choices: QUANT_CHOICES, summary: "make blocks of this type, as tare quantize" },
     dequantize: { kind: "choice", choices: FLOAT_CHOICES, summary: "make floats of blocks, as tare dequantize" },
     keep: { kind: "list", value: "GLOB", summary: "tensors that --quantize and --dequantize leave as they are" },
@@ -81,11 +91,13 @@ export const convertCommand = defineCommand({
     "What is written is opened again before it gets its name. --verify also reads the tensors back: digests that the format carries are all compared, and where it carries none (SafeTensors, GGUF) every tensor is compared with its source.",
     "OUT may be - for standard output, or a directory, which needs --to.",
     "OUT may be s3://bucket/key: the object appears when it is complete, and is then opened to be checked.",
+    "A BERT model of any format becomes a .weights file that tare embed reads: tensors get the specification's names, and the vocabulary and configuration are taken from the files beside the model.",
     "A GGUF made from SafeTensors holds tensors and metadata, but no tokenizer and no hyper-parameters: llama.cpp will not run it.",
   ],
   examples: [
     { command: "tare convert model.safetensors model.gguf", says: "the extension names the format" },
     { command: "tare convert model.gguf half.safetensors --dtype f16", says: "with smaller floats" },
+    { command: "tare convert all-MiniLM-L6-v2/ minilm.weights", says: "with the vocabulary in the folder" },
     { command: "tare convert model.gguf out/ --to safetensors --max-shard-size 5GB", says: "in several files" },
   ],
   output: "data",
@@ -114,13 +126,17 @@ export const convertCommand = defineCommand({
       name: out === "-" ? named : basename(path),
       include: flags.include,
       exclude: flags.exclude,
-      dtype: flags.dtype === undefined ? undefined : floatName(flags.dtype),
+      ...valueTypes(flags.dtype),
       maxShardBytes: flags["max-shard-size"],
       maxPartShards: flags["max-part-shards"],
       baseUrl: flags["base-url"],
       align: flags.align,
       compress: flags.compress,
       overlay: flags.metadata === undefined ? undefined : await readOverlay(flags.metadata),
+      vocabulary:
+        flags.vocab === undefined
+          ? undefined
+          : await (await import("../vocabulary-file.ts")).readVocabulary(flags.vocab),
       layout: flags.layout,
       ...writeExtras(flags),
       ...encryption(context, flags.encrypt),
@@ -141,10 +157,16 @@ export const convertCommand = defineCommand({
   },
 });
 
+/** Floats of another width, or 8-bit integers with scales. */
+function valueTypes(choice: FloatChoice | "i8" | undefined): Pick<ConversionOptions, "dtype" | "int8"> {
+  if (choice === undefined) return {};
+  return choice === "i8" ? { int8: "rows" } : { dtype: floatName(choice) };
+}
+
 interface BlockFlags {
   readonly quantize?: (typeof QUANT_CHOICES)[number] | undefined;
   readonly dequantize?: (typeof FLOAT_CHOICES)[number] | undefined;
-  readonly dtype?: (typeof FLOAT_CHOICES)[number] | undefined;
+  readonly dtype?: FloatChoice | "i8" | undefined;
   readonly keep?: readonly string[] | undefined;
 }
 

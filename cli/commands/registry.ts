@@ -179,6 +179,14 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./aeroset.ts")).aerosetCommand,
   },
   {
+    name: "embed",
+    aliases: [],
+    group: "embed",
+    usage: "embed WEIGHTS [TEXT…|-]",
+    summary: "vectors of sentences; search by meaning",
+    load: async () => (await import("./embed.ts")).embedCommand,
+  },
+  {
     name: "demo",
     aliases: [],
     group: "help",

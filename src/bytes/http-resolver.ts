@@ -1,7 +1,7 @@
 import { type AllowedOrigins, checkOrigin } from "./http-origin.ts";
 import { parseHttpUrl } from "./http-url.ts";
 import { checkRelativeName, escapeError } from "./relative-name.ts";
-import type { ResolveOptions, Resolver } from "./resolver.ts";
+import { isFolderOfKind, type ResolveOptions, type Resolver } from "./resolver.ts";
 import type { Source } from "./source.ts";
 
 /** Opens a URL that the resolver has approved, with whatever credentials its own origin is entitled to. */
@@ -24,8 +24,11 @@ export function httpResolver(url: string, open: OpenUrl, options: HttpResolverOp
   const { label } = parseHttpUrl(url);
   const base = new URL(url);
   const folder = base.pathname.slice(0, base.pathname.lastIndexOf("/") + 1);
+  const outer = new URL(base);
+  outer.pathname = folder.slice(0, -1);
   return {
     name: decodeName(base.pathname.slice(folder.length)),
+    above: isFolderOfKind(outer.pathname.split("/").at(-1) ?? "") ? httpResolver(outer.href, open, options) : undefined,
     async resolve(name: string, resolveOptions: ResolveOptions = {}): Promise<Source> {
       const at = { source: label };
       checkRelativeName(name, at);

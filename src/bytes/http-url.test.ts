@@ -55,6 +55,15 @@ describe("httpResolver()", () => {
       "https://example.org/org/model/resolve/main/sub/100%25%20%23%3F.bin?rev=1",
     ]);
   });
+  test("reaches what stands above a folder of exports, and only there", async () => {
+    opened.length = 0;
+    const { above } = httpResolver("https://example.org/m/resolve/main/onnx/model.onnx?rev=1", open);
+    await above?.resolve("config.json");
+    expect(opened).toEqual(["https://example.org/m/resolve/main/config.json?rev=1"]);
+    expect(above?.above).toBeUndefined();
+    expect(resolver.above).toBeUndefined();
+    expect(httpResolver("https://example.org/model.onnx", open).above).toBeUndefined();
+  });
   test.each([
     "https://evil.example/x",
     "//evil.example/x",

@@ -15,6 +15,16 @@ export interface Resolver {
    * origin than the file's own and that was not allowed. Absent where there is no network.
    */
   resolveUrl?(url: string, options?: ResolveOptions): Promise<Source>;
+  /**
+   * Present where the file stands in a folder for files of its kind, "onnx/model.onnx": reaches what stands beside that
+   * folder. Only for names that we choose ourselves, such as "config.json"; never for one that a file gives.
+   */
+  readonly above?: Resolver | undefined;
+}
+
+/** Folders that models keep their weights in, apart from the configuration: Hugging Face's custom for ONNX exports. */
+export function isFolderOfKind(folderName: string): boolean {
+  return folderName === "onnx";
 }
 
 export interface ResolveOptions {

@@ -41,12 +41,6 @@ function opening(head: Head): string {
 /** Pickle protocols 2 to 5 begin with PROTO and the version. */
 const isPickle = (head: Head): boolean => head.bytes[0] === 0x80 && inRange(head.bytes[1], 2, 5);
 
-/** ONNX has no magic: a ModelProto begins with ir_version (field 1, varint), then a string or message field. */
-const isOnnx = (head: Head): boolean =>
-  head.bytes[0] === 0x08 &&
-  inRange(head.bytes[1], 1, 20) &&
-  [0x12, 0x1a, 0x22, 0x32, 0x3a, 0x42].includes(head.bytes[2] ?? 0);
-
 function inRange(value: number | undefined, low: number, high: number): boolean {
   return value !== undefined && value >= low && value <= high;
 }
@@ -87,12 +81,6 @@ const SIGNATURES: readonly Signature[] = [
     what: "an HDF5 file (Keras .h5, NetCDF)",
     hint: "Load it with h5py and save the arrays with save_file() of the safetensors package",
     matches: magic([0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a]),
-  },
-  {
-    code: "unsupported/foreign.onnx",
-    what: "an ONNX graph",
-    hint: "Export the weights of the original model as SafeTensors instead",
-    matches: isOnnx,
   },
   {
     code: "unsupported/foreign.tflite",

@@ -2,14 +2,24 @@ import type { Format, KnownFormat } from "../model/format.ts";
 import { knownAero } from "./aero/known.ts";
 import { knownAeroset } from "./aeroset/known.ts";
 import { knownApr } from "./apr/known.ts";
+import { knownEmbd } from "./embd/known.ts";
 import { knownGguf } from "./gguf/known.ts";
+import { knownOnnx } from "./onnx/known.ts";
 import { knownSafetensors } from "./safetensors/known.ts";
 
 /**
  * The one list of formats. Content decides which one opens a file; order matters only where two are sure: a manifest of
  * APR shards can have the key by which SafeTensors knows its own.
  */
-export const FORMATS: readonly KnownFormat[] = [knownApr, knownGguf, knownSafetensors, knownAero, knownAeroset];
+export const FORMATS: readonly KnownFormat[] = [
+  knownApr,
+  knownGguf,
+  knownSafetensors,
+  knownAero,
+  knownAeroset,
+  knownEmbd,
+  knownOnnx,
+];
 
 export function formatById(id: string): KnownFormat | undefined {
   return FORMATS.find((format) => format.id === id);

@@ -22,6 +22,11 @@ export const MODEL_ERRORS = {
     why: "Rows are counted along the outermost dimension, from 0; the end is exclusive.",
     fix: "Look at the shape with `tare ls` and ask for rows inside it.",
   },
+  "usage/transpose": {
+    what: "A tensor that is no matrix was to be transposed.",
+    why: "Only matrices whose elements are whole bytes have rows and columns that can be exchanged.",
+    fix: "Transpose matrices only; `tare ls` shows the shapes.",
+  },
   "usage/tensor-not-found": {
     what: "The model has no tensor of that name.",
     why: "Names are compared exactly, upper and lower case included.",

@@ -1,5 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import type { ErrorCatalog } from "../base/errors.ts";
+import type { ErrorCatalog, Location } from "../base/errors.ts";
 import type { LimitOverrides, LimitTable } from "../base/limits.ts";
 import type { Extent } from "../bytes/extents.ts";
 import type { Resolver } from "../bytes/resolver.ts";
@@ -7,6 +7,8 @@ import type { Output } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Spool } from "../bytes/spool.ts";
 import type { Engine } from "../primitives/engine.ts";
+import type { Vocabulary } from "./bert/vocabulary.ts";
+import type { FloatTarget } from "./cast.ts";
 import type { Container } from "./container.ts";
 import type { Finding } from "./finding.ts";
 import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
@@ -69,6 +71,8 @@ export interface ModelContent {
   readonly tensors: readonly Tensor[];
   /** Where the content has been, newest first; writers use their own link and keep the others (splitChain). */
   readonly chain: readonly OriginLink[];
+  /** What the user should know about how the content was made; shown with the notes of the plan. */
+  readonly notes?: readonly string[] | undefined;
 }
 
 export interface WriteOptions {
@@ -92,8 +96,26 @@ export interface WriteOptions {
   readonly layout?: string | undefined;
   /** Encrypts tensor data, where the format can. */
   readonly encrypt?: WriteEncryption | undefined;
+  /** Matrices as 8-bit integers with a scale for every row, where the format has a custom for that. */
+  readonly int8?: "rows" | undefined;
+  /** The tokens of the model, where the format has a place for them: used instead of what the source has. */
+  readonly vocabulary?: Vocabulary | undefined;
   /** Base name of the output without folder: "model.gguf". */
   readonly name: string;
+}
+
+/** What `prepare` may use beside the content. */
+export interface PrepareContext {
+  readonly options: WriteOptions;
+  /** Reaches the files beside the source: a tokenizer, a configuration. Absent where nothing stands beside it. */
+  readonly siblings?: Resolver | undefined;
+  /** "some" where the user left tensors out: then it is no fault that they are missing. */
+  readonly selection: "all" | "some";
+  /** What floating-point tensors will be rounded to afterwards. */
+  readonly dtype?: FloatTarget | undefined;
+  /** The source, for errors. */
+  readonly at: Location;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** How a file is to be encrypted. */
@@ -127,7 +149,9 @@ export type FormatOption =
   | "controlHash"
   | "compress"
   | "layout"
-  | "encrypt";
+  | "encrypt"
+  | "int8"
+  | "vocabulary";
 
 /** Something that the target cannot carry. */
 export interface Loss {
@@ -168,6 +192,8 @@ export interface KnownFormat {
   readonly extensions: readonly string[];
   /** What the file is called in a folder of its own, where the format has a custom for that. */
   readonly folderName?: string | undefined;
+  /** "read" where files of the format are never written. */
+  readonly access?: "read";
   /** What the opening read asks for, where that should be less than for most formats. */
   readonly openingBytes?: number;
   /** Never throws, never trusts the name. */
@@ -195,6 +221,11 @@ export interface Format extends KnownFormat {
   readonly signing?: FormatSigning;
   /** Present where metadata can be edited without writing the tensors anew. */
   readonly restamp?: FormatRestamp;
+  /**
+   * Makes foreign content what files of this format hold by custom, before it is planned: renames tensors, and takes in
+   * what stands beside the source. May read; content that needs nothing is given back as it is.
+   */
+  prepare?(content: ModelContent, context: PrepareContext): Promise<ModelContent>;
   plan?(content: ModelContent, options: WriteOptions): WritePlan;
   write?(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
 }

@@ -51,15 +51,53 @@ export function originFormats({ container }: Opened): readonly string[] {
   return (takeOrigin(container.metadata).origin?.chain ?? []).map(({ format }) => format);
 }
 
-/** Every decision of a conversion, made before a byte is written; what would be lost is refused here. */
+/**
+ * Every decision of a conversion, made before a byte is written; what would be lost is refused here. The content goes to
+ * the target as it is: `prepareConversion` lets the target adapt it first.
+ */
 export function planConversion(opened: Opened, target: Format, options: ConversionOptions): Conversion {
-  const content = contentOf(opened, options);
+  return planContent(opened, target, { content: contentOf(opened, options), options });
+}
+
+/** What a conversion may look at beside the file it converts. */
+export interface PreparationContext {
+  /** Reaches the files beside the source. */
+  readonly siblings?: Resolver | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Like `planConversion`, after the target has made of the content what its files hold by custom. May read. */
+export async function prepareConversion(
+  opened: Opened,
+  target: Format,
+  { siblings, signal, ...options }: ConversionOptions & PreparationContext,
+): Promise<Conversion> {
+  if (target.prepare === undefined) return planConversion(opened, target, options);
+  const isSelected = (options.include?.length ?? 0) + (options.exclude?.length ?? 0) > 0;
+  const prepared = await target.prepare(selectedContent(opened, options), {
+    options,
+    siblings,
+    selection: isSelected ? "some" : "all",
+    dtype: options.dtype,
+    at: { source: labelOf(opened) },
+    signal,
+  });
+  return planContent(opened, target, { content: castContent(prepared, options), options });
+}
+
+interface PlannedContent {
+  readonly content: ModelContent;
+  readonly options: ConversionOptions;
+}
+
+function planContent(opened: Opened, target: Format, { content, options }: PlannedContent): Conversion {
   if (target.plan === undefined) {
     throw new UnsupportedError("unsupported/write", `Cannot write ${target.name}: this version only reads it`, {
       source: target.id,
     });
   }
-  const planned = target.plan(content, options);
+  const bare = target.plan(content, options);
+  const planned = content.notes === undefined ? bare : { ...bare, notes: [...content.notes, ...bare.notes] };
   const unread = opened.container.kind === "model" ? (opened.container.unread ?? []) : [];
   const plan = unread.length === 0 ? planned : { ...planned, losses: [...unread, ...planned.losses] };
   if (plan.losses.length > 0 && options.allowLossy === undefined) throw lossError(plan.losses, target, labelOf(opened));
@@ -99,7 +137,17 @@ export async function writeConversion(
 }
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
-export function contentOf({ container, format }: Opened, options: ConversionOptions): ModelContent {
+export function contentOf(opened: Opened, options: ConversionOptions): ModelContent {
+  return castContent(selectedContent(opened, options), options);
+}
+
+function castContent(content: ModelContent, { dtype, transform }: ConversionOptions): ModelContent {
+  const { tensors } = content;
+  const cast = dtype === undefined ? tensors : tensors.map((t) => (isCastable(t, dtype) ? castTensor(t, dtype) : t));
+  return { ...content, tensors: transform === undefined ? cast : cast.map(transform) };
+}
+
+function selectedContent({ container, format }: Opened, options: ConversionOptions): ModelContent {
   if (container.kind !== "model") {
     throw new UsageError("usage/not-a-model", "Cannot convert: this is an archive of files, not a model", {
       source: container.parts[0]?.label ?? format.id,
@@ -114,12 +162,10 @@ export function contentOf({ container, format }: Opened, options: ConversionOpti
     const excluded = options.exclude !== undefined && options.exclude.length > 0 && matchesAny(options.exclude, name);
     return !excluded && matchesAny(options.include ?? [], name);
   });
-  const { dtype, transform } = options;
-  const cast = dtype === undefined ? tensors : tensors.map((t) => (isCastable(t, dtype) ? castTensor(t, dtype) : t));
   const own = origin === undefined ? metadata : restoreMetadata(metadata, origin, decode);
   return {
     metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
-    tensors: transform === undefined ? cast : cast.map(transform),
+    tensors,
     chain,
   };
 }

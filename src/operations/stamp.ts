@@ -181,7 +181,7 @@ function noRestamp({ container, format }: Opened, source: string): UnsupportedEr
     const hint = "Make one file of it with tare merge, stamp that, and cut it again";
     return new UnsupportedError("unsupported/stamp.set", message, { source }, { hint });
   }
-  const message = `Cannot edit the metadata of ${format.name}: must be SafeTensors, GGUF, AERO or APR`;
+  const message = `Cannot edit the metadata of ${format.name}: must be SafeTensors, GGUF, AERO, APR or EMBD`;
   return new UnsupportedError("unsupported/stamp.layout", message, { source });
 }
 

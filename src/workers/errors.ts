@@ -3,7 +3,7 @@ import type { ErrorCatalog } from "../base/errors.ts";
 /** Errors of the worker pool. */
 export const WORKER_ERRORS = {
   "source/worker.failed": {
-    what: "A worker thread ended, or failed in a way that is not an error of the file, while it was hashing.",
+    what: "A worker thread ended, or failed in a way that is not an error of the file, while it was at work.",
     why: "The system may have ended it for lack of memory; otherwise it is a defect of tare.",
     fix: "Run the command again, with --concurrency 1 if it happens again, and report it.",
   },

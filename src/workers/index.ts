@@ -1,3 +1,4 @@
+export { encoderRunner } from "./encoder-runner.ts";
 export { WORKER_ERRORS } from "./errors.ts";
 export type { JobContext, JobHost, LeafDescriptor } from "./jobs.ts";
 export { localPort } from "./local-port.ts";

@@ -74,6 +74,8 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
+  // Loaded only where it is asked for: most workers hash.
+  "embed-group": async (request) => (await import("./embed-group.ts")).embedGroup(request),
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };
 

@@ -1,12 +1,14 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { ErrorJson } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
+import type { SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
+import type { EncoderImage } from "../embedding/encoder/image.ts";
 import type { DType } from "../model/dtype.ts";
 import type { DigestAlgorithm, QuantizedRange } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";
 
 /** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
-export const PROTOCOL_VERSION = 2;
+export const PROTOCOL_VERSION = 3;
 
 /** What workers can be asked to do. Requests and results are structured-clonable. */
 export interface JobTable {
@@ -42,6 +44,17 @@ export interface JobTable {
       readonly byteLength: number;
     };
     readonly result: QuantizedRange;
+  };
+  /** Sentences through an encoder that the worker has under `encoder`, or gets with this request. */
+  readonly "embed-group": {
+    readonly request: {
+      readonly encoder: string;
+      readonly image?: EncoderImage | undefined;
+      readonly slot: number;
+      readonly group: SentenceGroup;
+    };
+    /** Undefined where the worker does not have that encoder: the request must come again with its image. */
+    readonly result: Float32Array<ArrayBuffer> | undefined;
   };
   /** Hashes bytes that were transferred. */
   readonly digest: {

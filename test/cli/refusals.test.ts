@@ -11,7 +11,7 @@ describe("a wrong file is named, with what to do about it", () => {
   it.each([
     ["model.pt", Uint8Array.of(0x50, 0x4b, 3, 4, ...new Array(40).fill(0)), 6, /zip archive.*PyTorch/s],
     ["model.pkl", Uint8Array.of(0x80, 2, 0x7d, 0x71, 0, 0x2e), 6, /pickle.*save_file/s],
-    ["model.onnx", Uint8Array.of(8, 7, 0x12, 4, 0x61, 0x62, 0x63, 0x64), 6, /ONNX.*SafeTensors/s],
+    ["model.onnx", Uint8Array.of(8, 7, 0x12, 4, 0x61, 0x62, 0x63, 0x64), 4, /ONNX.*graph/s],
     ["model.h5", Uint8Array.of(...HDF5, ...new Array(40).fill(0)), 6, /HDF5.*h5py/s],
     ["model.gguf", encode(pointer), 6, /Git LFS pointer.*git lfs pull/s],
     ["page.gguf", encode("<!DOCTYPE html><html><body>Sign in</body></html>"), 6, /HTML page.*token/s],

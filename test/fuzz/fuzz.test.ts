@@ -11,7 +11,7 @@ const SEED = 1;
 let corpus: Corpus;
 beforeAll(async () => {
   corpus = await loadCorpus();
-});
+}, 60_000); // every file as every format: a few seconds on an idle machine
 
 describe("fuzz()", () => {
   test.each(FORMATS.map(({ id }) => id))("%s: damaged files give a model or a located error", async (id) => {

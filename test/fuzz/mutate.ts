@@ -1,12 +1,17 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { BYTE_MUTATIONS } from "./byte-mutations.ts";
+import { mutateEmbd } from "./embd-mutations.ts";
 import { type FuzzInput, primaryBytes } from "./fuzz-input.ts";
 import { mutateGguf } from "./gguf-mutations.ts";
 import { mutateJsonHeader } from "./json-mutations.ts";
 import type { Random } from "./random.ts";
 
 /** Mutations that know a structure; which one applies shows in the bytes, so that new formats need no entry here. */
-const STRUCTURED: readonly ((bytes: Bytes, random: Random) => Bytes | undefined)[] = [mutateGguf, mutateJsonHeader];
+const STRUCTURED: readonly ((bytes: Bytes, random: Random) => Bytes | undefined)[] = [
+  mutateGguf,
+  mutateEmbd,
+  mutateJsonHeader,
+];
 
 /** Files above this are cut: repeated duplication must not let inputs grow. */
 const MOST_BYTES = 1 << 16;

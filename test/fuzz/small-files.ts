@@ -1,4 +1,5 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
+import { buildEmbd, buildStream, f32, SPECIAL_TOKENS } from "../builders/embd.ts";
 import { array, buildGguf, byteTensor, text, u8, u16, u32, u64 } from "../builders/gguf.ts";
 import { buildSafetensors, patternBytes, rawSafetensors } from "../builders/safetensors.ts";
 import type { FuzzInput } from "./fuzz-input.ts";
@@ -14,6 +15,7 @@ function lone(primary: string, bytes: Bytes): FuzzInput {
 }
 
 const GENERATORS: ReadonlyMap<string, () => FuzzInput[]> = new Map([
+  ["embd", embdFiles],
   ["gguf", ggufFiles],
   ["safetensors", safetensorsFiles],
 ]);
@@ -60,6 +62,26 @@ function ggufFiles(): FuzzInput[] {
       buildGguf({ kvs: alignment, tensors: [byteTensor("", 3, 0)], alignment: 1, data: patternBytes(3) }),
     ),
     lone("lone.gguf", buildGguf({ kvs: split, tensors: tensors.slice(0, 1), data: data.slice(0, 32) })),
+  ];
+}
+
+function embdFiles(): FuzzInput[] {
+  const tensors = [
+    { name: "t", dtype: 8, shape: [8], bytes: patternBytes(8) },
+    { name: "u", dtype: 0, shape: [2, 1], bytes: f32(1, 2) },
+    { name: "same", dtype: 8, shape: [8], bytes: new Uint8Array(0), dataOffset: 0 },
+  ];
+  const tokens = [...SPECIAL_TOKENS, "a", Uint8Array.of(0xff), ""];
+  const metadata = [
+    ["a", "text"],
+    ["tare.origin", ORIGIN.slice(0, 200)],
+    ["tare.origin.1", ORIGIN.slice(200)],
+  ] as const;
+  const square = { name: "encoder.layer.0.attention.self.query.weight", shape: [2, 2], values: [1, 2, 3, 4] };
+  return [
+    lone("origin.weights", buildEmbd({ tensors, metadata, tokens })),
+    lone("packed.weights", buildEmbd({ tensors: tensors.slice(0, 2), flags: 0, metadata: [["", ""]] })),
+    lone("square.weights", buildStream([square], ["x"])),
   ];
 }
 

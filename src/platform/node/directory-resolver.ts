@@ -2,7 +2,7 @@ import { realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { SourceError } from "../../base/errors.ts";
 import { checkRelativeName, escapeError } from "../../bytes/relative-name.ts";
-import type { Resolver } from "../../bytes/resolver.ts";
+import { isFolderOfKind, type Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import { isInside } from "./directory-output.ts";
 import { errnoOf, fileError } from "./errors.ts";
@@ -15,6 +15,13 @@ import { openFile } from "./file-source.ts";
  */
 export function directoryResolver(filePath: string): Resolver {
   const folder = dirname(filePath);
+  const whole = resolve(folder);
+  const beside = folderResolver(filePath, folder);
+  return isFolderOfKind(basename(whole)) ? { ...beside, above: folderResolver(filePath, dirname(whole)) } : beside;
+}
+
+/** Reaches what stands in a folder, for the sake of a file in it or below it. */
+function folderResolver(filePath: string, folder: string): Resolver {
   return {
     name: basename(filePath),
     async resolve(name: string, options: { readonly signal?: AbortSignal | undefined } = {}): Promise<Source> {
@@ -22,18 +29,17 @@ export function directoryResolver(filePath: string): Resolver {
       checkRelativeName(name, at);
       const label = join(folder, name);
       const real = await findReal(label);
-      if (!(await isAllowed(filePath, real))) throw escapeError(name, "a link leads out of its folder", at);
+      if (!(await isAllowed(filePath, folder, real))) throw escapeError(name, "a link leads out of its folder", at);
       await checkRegular(real, label);
       return openFile(real, { label, signal: options.signal });
     },
   };
 }
 
-async function isAllowed(filePath: string, real: string): Promise<boolean> {
-  const root = await findReal(dirname(filePath));
-  if (isInside(root, real)) return true;
+async function isAllowed(filePath: string, folder: string, real: string): Promise<boolean> {
+  if (isInside(await findReal(folder), real)) return true;
   const primary = await realpath(filePath).catch(() => undefined);
-  const isLink = primary !== undefined && primary !== resolve(root, basename(filePath));
+  const isLink = primary !== undefined && primary !== resolve(await findReal(dirname(filePath)), basename(filePath));
   return isLink && dirname(primary) === dirname(real);
 }
 

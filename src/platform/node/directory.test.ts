@@ -77,6 +77,31 @@ describe("directoryResolver()", () => {
     expect(await text(primary, "model-1.safetensors")).toBe("shard");
     await expect(directoryResolver(primary).resolve("model-2.safetensors")).rejects.toMatchObject(ESCAPE);
   });
+  test("reaches what stands above a folder of exports, and only there", async () => {
+    const snapshot = join(folder, "snapshots", "f00d");
+    await mkdir(join(snapshot, "onnx"), { recursive: true });
+    await mkdir(join(folder, "blobs"));
+    await writeFile(join(folder, "blobs", "1111"), "model");
+    await writeFile(join(folder, "blobs", "2222"), "config");
+    await writeFile(join(folder, "private"), "no");
+    await writeFile(join(snapshot, "plain.json"), "plain");
+    await symlink("../../../blobs/1111", join(snapshot, "onnx", "model.onnx"));
+    await symlink("../../blobs/2222", join(snapshot, "config.json"));
+    await symlink("../../private", join(snapshot, "escape"));
+    const { above } = directoryResolver(join(snapshot, "onnx", "model.onnx"));
+    for (const [name, content] of [
+      ["plain.json", "plain"],
+      ["config.json", "config"],
+    ] as const) {
+      const source = await above?.resolve(name);
+      expect(new TextDecoder().decode(await source?.read(0, content.length))).toBe(content);
+      await source?.close();
+    }
+    await expect(above?.resolve("escape")).rejects.toMatchObject(ESCAPE);
+    await expect(above?.resolve("../../private")).rejects.toMatchObject(ESCAPE);
+    expect(above?.above).toBeUndefined();
+    expect(directoryResolver(join(snapshot, "model.onnx")).above).toBeUndefined();
+  });
   test.skipIf(process.platform === "win32")("refuses a pipe, which would block", async () => {
     execFileSync("mkfifo", [join(folder, "pipe")]);
     const resolver = directoryResolver(join(folder, "a"));

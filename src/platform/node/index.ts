@@ -7,6 +7,7 @@ export { cacheFolder } from "./disk-cache-folder.ts";
 export { type EngineTier, nodeEngine } from "./engine.ts";
 export { fileSink } from "./file-sink.ts";
 export { openFile } from "./file-source.ts";
+export { loadEmbedder, type NodeEmbedderOptions } from "./load-embedder.ts";
 export { nodeTransport } from "./node-transport.ts";
 export { type NodeOpenOptions, open, openModel } from "./open.ts";
 export { type OpenedTarget, type OpenTargetOptions, openTarget } from "./open-target.ts";

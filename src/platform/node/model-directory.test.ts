@@ -1,5 +1,8 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { chooseCandidates } from "./model-directory.ts";
+import { chooseCandidates, findModelIn } from "./model-directory.ts";
 
 describe("chooseCandidates()", () => {
   test("a set stands for the files beside it, whatever their names", () => {
@@ -22,5 +25,31 @@ describe("chooseCandidates()", () => {
     const names = ["m-00001-of-00002.apr", "m-00002-of-00002.apr", "m.apr"];
     expect(chooseCandidates(names)).toEqual(["m.apr"]);
     expect(chooseCandidates(names.slice(0, 2))).toEqual(["m-00001-of-00002.apr"]);
+  });
+
+  test("an ONNX export is the model only where there is no other", () => {
+    expect(chooseCandidates(["model.onnx", "model.safetensors"])).toEqual(["model.safetensors"]);
+    expect(chooseCandidates(["model.onnx", "config.json"])).toEqual(["model.onnx"]);
+  });
+});
+
+describe("findModelIn()", () => {
+  test("looks into the folder of exports where there is nothing else, and prefers the usual name", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "tare-models-"));
+    try {
+      await mkdir(join(folder, "onnx"));
+      await writeFile(join(folder, "config.json"), "{}");
+      await expect(findModelIn(folder)).rejects.toMatchObject({ code: "source/no-model" });
+      await writeFile(join(folder, "onnx", "model_quantized.onnx"), "");
+      expect(await findModelIn(folder)).toBe(join(folder, "onnx", "model_quantized.onnx"));
+      await writeFile(join(folder, "onnx", "model_fp16.onnx"), "");
+      await expect(findModelIn(folder)).rejects.toMatchObject({ code: "usage/ambiguous-target" });
+      await writeFile(join(folder, "onnx", "model.onnx"), "");
+      expect(await findModelIn(folder)).toBe(join(folder, "onnx", "model.onnx"));
+      await writeFile(join(folder, "m.weights"), "");
+      expect(await findModelIn(folder)).toBe(join(folder, "m.weights"));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });

@@ -10,7 +10,8 @@ const NUMBERED = /^(.*)-(\d{5})-of-(\d{5})(\.[a-z.]+)$/i;
 /** The file to open for a directory: the one model in it. Several are a question, none is an error. */
 export async function findModelIn(directory: string): Promise<string> {
   const names = await listNames(directory);
-  const candidates = chooseCandidates(names);
+  const here = chooseCandidates(names);
+  const candidates = here.length > 0 ? here : await listExports(directory);
   const [only, second] = candidates;
   if (only === undefined) throw nothingFound(directory, names);
   if (second === undefined) return join(directory, only);
@@ -29,7 +30,7 @@ export function chooseCandidates(names: readonly string[]): string[] {
   const sets = names.filter((name) => name.toLowerCase().endsWith(".aeroset.json")).sort();
   // The parts of a set are whole files of their own and have no common stem, so a set stands for all of them.
   if (sets.length > 0) return sets.includes("model.aeroset.json") ? ["model.aeroset.json"] : sets;
-  const known = names.filter((name) => formatForName(name) !== undefined).sort();
+  const known = preferWritable(names.filter((name) => formatForName(name) !== undefined).sort());
   const indexes = known.filter((name) => name.endsWith(".json"));
   // The manifest of an APR set has the extension of its shards.
   const manifests = known.filter((name) => /\.apr$/i.test(name) && !NUMBERED.test(name));
@@ -42,6 +43,20 @@ export function chooseCandidates(names: readonly string[]): string[] {
     if (stems.has(stem)) return false;
     return number === "00001" || !firstParts.has(setOf(name));
   });
+}
+
+/** Beside a model in another format an ONNX export is a copy for running it: only alone it is the model. */
+function preferWritable(names: readonly string[]): readonly string[] {
+  const writable = names.filter((name) => formatForName(name)?.access !== "read");
+  return writable.length > 0 ? writable : names;
+}
+
+/** Exports stand in a folder of their own, below the tokenizer: "onnx/model.onnx", beside copies in smaller types. */
+async function listExports(directory: string): Promise<readonly string[]> {
+  const names = await listNames(join(directory, "onnx")).catch(() => []);
+  const found = chooseCandidates(names).map((name) => join("onnx", name));
+  const usual = join("onnx", "model.onnx");
+  return found.includes(usual) ? [usual] : found;
 }
 
 function setOf(name: string): string {

@@ -119,7 +119,11 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
       const local = directoryResolver(path);
       const resolve: Resolver["resolve"] = async (name, resolveOptions) =>
         withMeter(await local.resolve(name, resolveOptions), cost);
-      return referringPlace({ source, resolver: { name: local.name, resolve }, name: local.name }, options, cost);
+      return referringPlace(
+        { source, resolver: { name: local.name, resolve, above: local.above }, name: local.name },
+        options,
+        cost,
+      );
     }
   }
 }

@@ -1,0 +1,101 @@
+import type { Embedder } from "../../src/embedding/load-embedder.ts";
+import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
+import { requireModel } from "../../src/open.ts";
+import type { NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
+import type { Context } from "../context.ts";
+import { plural } from "../render/sizes.ts";
+
+/** What the flags say about the model and about what it computes. */
+export interface ModelFlags {
+  readonly heads?: number;
+  readonly "max-length"?: number;
+  readonly "no-normalize"?: true;
+  readonly vocab?: string;
+  readonly compat?: "cpp_embedder";
+}
+
+export interface LoadedModel {
+  readonly embedder: TextEmbedder;
+  /** The target as typed, without credentials. */
+  readonly model: string;
+  /** Everything that the flags change about vectors, in words. */
+  readonly settings: string;
+  /** Says how many texts were too long, and ends threads. */
+  finish(): Promise<void>;
+}
+
+/** Opens the weights and makes an embedder of them, as the flags say. */
+export async function loadForCommand(context: Context, target: string, flags: ModelFlags): Promise<LoadedModel> {
+  const { signal } = context;
+  // Loading code takes longer than running it: both at once.
+  const [opened, { loadEmbedder }, vocabulary] = await Promise.all([
+    context.open(target),
+    import("../../src/platform/node/load-embedder.ts"),
+    flags.vocab === undefined ? undefined : readVocabularyFile(flags.vocab),
+  ]);
+  const embedder = await loadEmbedder(requireModel(opened.container), {
+    heads: flags.heads,
+    maxTokens: flags["max-length"],
+    normalize: flags["no-normalize"] === true ? "none" : undefined,
+    compat: flags.compat,
+    threads: context.flags.concurrency,
+    resolver: opened.resolver,
+    vocabulary,
+    signal,
+  });
+  for (const note of [...opened.notes.map(({ message }) => message), ...embedder.notes]) context.note(`note: ${note}`);
+  const { kernel, precision, maxTokens } = embedder;
+  if (context.flags.verbose === true)
+    context.note(`${kernel} kernels, ${precision}, texts of up to ${maxTokens} tokens`);
+  const watched = new WatchedEmbedder(embedder, signal);
+  return {
+    embedder: watched,
+    model: opened.label,
+    settings: [flags.compat ?? "bert", `${maxTokens} tokens`, flags["no-normalize"] ? "pooled" : "normalized"].join(
+      ", ",
+    ),
+    finish: async () => {
+      watched.report(context);
+      await embedder.close();
+    },
+  };
+}
+
+async function readVocabularyFile(path: string): Promise<NodeEmbedderOptions["vocabulary"]> {
+  return (await import("../vocabulary-file.ts")).readVocabulary(path);
+}
+
+/** A character becomes three tokens at most: a Hangul syllable is three jamo. */
+const MOST_TOKENS = 3;
+
+/** Counts the texts that lose their end. */
+class WatchedEmbedder implements TextEmbedder {
+  readonly dimension: number;
+  readonly #embedder: Embedder;
+  readonly #signal: AbortSignal;
+  #texts = 0;
+  #cut = 0;
+
+  constructor(embedder: Embedder, signal: AbortSignal) {
+    this.dimension = embedder.dimension;
+    this.#embedder = embedder;
+    this.#signal = signal;
+  }
+
+  embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
+    const { maxTokens, tokenizer } = this.#embedder;
+    this.#texts += texts.length;
+    for (const text of texts) {
+      const mayBeLong = text.length * MOST_TOKENS > maxTokens - 2;
+      if (mayBeLong && tokenizer.encode(text, maxTokens + 1).length > maxTokens) this.#cut++;
+    }
+    return this.#embedder.embed(texts, { signal: this.#signal });
+  }
+
+  report(context: Context): void {
+    if (this.#cut === 0) return;
+    const { maxTokens } = this.#embedder;
+    const which = `${this.#cut} of ${plural(this.#texts, "text")}`;
+    context.note(`note: ${which} ${this.#cut === 1 ? "has" : "have"} more than ${maxTokens} tokens and lost the end`);
+  }
+}

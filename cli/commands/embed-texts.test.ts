@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { isTareError, type TareError } from "../../src/base/errors.ts";
+import { parseJsonLines, parseTextLines } from "./embed-texts.ts";
+
+function bytes(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+function lines(text: string): string[] {
+  return parseTextLines(bytes(text), "texts").map((line) => line.text);
+}
+
+function caught(action: () => unknown): TareError {
+  try {
+    action();
+  } catch (error) {
+    if (isTareError(error)) return error;
+    throw error;
+  }
+  throw new Error("Cannot go on: the call must throw");
+}
+
+test("parseTextLines() ends texts at LF and CR LF only, and takes empty lines for texts", () => {
+  expect(lines("")).toEqual([]);
+  expect(lines("one")).toEqual(["one"]);
+  expect(lines("one\n")).toEqual(["one"]);
+  expect(lines("one\n\nthree\n\n")).toEqual(["one", "", "three", ""]);
+  expect(lines("one\r\ntwo\r\n\r\n")).toEqual(["one", "two", ""]);
+  expect(lines("a\rb\vc\u2028d\u0085e\nf\r")).toEqual(["a\rb\vc\u2028d\u0085e", "f\r"]);
+});
+
+test("parseTextLines() leaves out a byte order mark before the first line only", () => {
+  expect(lines("\ufeffone\n\ufefftwo")).toEqual(["one", "\ufefftwo"]);
+});
+
+test("parseTextLines() names line and byte of what is no UTF-8", () => {
+  const error = caught(() => parseTextLines(Uint8Array.of(0x61, 0x0a, 0x62, 0xff, 0x0a), "notes.txt"));
+  expect(error.code).toBe("format/texts.utf8");
+  expect(error.at).toEqual({ source: "notes.txt", offset: 3, path: "line 2" });
+});
+
+test("parseTextLines() names the first byte of a character that breaks off", () => {
+  for (const rest of [[], [0x41], [0xac]]) {
+    const error = caught(() => parseTextLines(Uint8Array.of(0x61, 0x0a, 0x62, 0xe2, ...rest, 0x0a, 0x63), "notes.txt"));
+    expect(error.message).toContain("found the byte e2");
+    expect(error.at.offset).toBe(3);
+  }
+});
+
+test("parseJsonLines() takes strings and objects, and keeps the numbers of lines", () => {
+  const text = '"one"\n\n{"id": 7, "text": "two\\nlines"}\r\n  "three"  ';
+  expect(parseJsonLines(bytes(text), "x.jsonl")).toEqual([
+    { text: "one", line: 1 },
+    { text: "two\nlines", line: 3 },
+    { text: "three", line: 4 },
+  ]);
+});
+
+test("parseJsonLines() names the line that is neither", () => {
+  const broken: readonly (readonly [line: string, found: string])[] = [
+    ["{", "no JSON"],
+    ["[1]", "[1]"],
+    ["null", "null"],
+    ['{"txt": "a"}', 'without "text"'],
+    ['{"text": 5}', 'a "text" that is 5'],
+    ['{"__proto__": {"text": "a"}}', 'without "text"'],
+  ];
+  for (const [line, found] of broken) {
+    const error = caught(() => parseJsonLines(bytes(`"fine"\n${line}\n`), "x.jsonl"));
+    expect(error.code).toBe("format/texts.json");
+    expect(error.message).toContain(found);
+    expect(error.at).toEqual({ source: "x.jsonl", offset: 7, path: "line 2" });
+  }
+});

@@ -1,0 +1,130 @@
+import { halfValues } from "../../primitives/quant/half.ts";
+import type { EncoderKernels } from "./kernels.ts";
+import { scalarAttend } from "./kernels-scalar-attention.ts";
+import { scalarGemm, scalarGemmInt8, scalarPackPanel } from "./kernels-scalar-gemm.ts";
+
+/** The kernels of kernels/encoder in TypeScript, on the same layouts: the last resort, and what the others are held to. */
+export function scalarKernels(buffer: ArrayBuffer): EncoderKernels {
+  const floats = new Float32Array(buffer);
+  const bytes = new Int8Array(buffer);
+  const shorts = new Int16Array(buffer);
+  const halves = new Uint16Array(buffer);
+  return {
+    gemm: (a, lda, m, k, b, n, bias, c, ldc, mode) =>
+      scalarGemm(floats, { a: a / 4, lda: lda / 4, m, k, b: b / 4, n, bias: bias / 4, c: c / 4, ldc: ldc / 4, mode }),
+    gemmInt8: (a, scales, m, k, b, n, worth, bias, c, ldc, mode) =>
+      scalarGemmInt8(
+        { floats, shorts },
+        { a: a / 2, lda: k, m, k, b: b / 2, n, bias: bias / 4, c: c / 4, ldc: ldc / 4, mode },
+        { rows: scales / 4, columns: worth / 4 },
+      ),
+    attend: (qkv, ldq, tokens, heads, width, scale, to, ldt) =>
+      scalarAttend(floats, { qkv: qkv / 4, ldq: ldq / 4, tokens, heads, width, scale, to: to / 4, ldt: ldt / 4 }),
+    packPanel: (from, stride, rows, k, depth, n, panel, to) =>
+      scalarPackPanel(floats, { from: from / 4, stride: stride / 4, rows, k, depth, n, panel, to: to / 4 }),
+    packPanelInt8(from, stride, rows, k, depth, panel, to) {
+      const at = to / 2 + panel * 8 * depth;
+      shorts.fill(0, at, at + 8 * depth);
+      for (let row = 0; row < rows; row++) {
+        for (let i = 0; i < k; i++) {
+          shorts[at + (i >> 1) * 16 + 2 * row + (i & 1)] = bytes[from + row * stride + i] as number;
+        }
+      }
+    },
+    quantizeRows: (a, lda, m, k, to, scales, top) =>
+      quantize({ floats, shorts }, { a: a / 4, lda: lda / 4, m, k, to: to / 2, scales: scales / 4, top }),
+    widenHalves(from, count, to) {
+      const table = halfValues();
+      for (let i = 0; i < count; i++) floats[to / 4 + i] = table[halves[from / 2 + i] as number] as number;
+    },
+    widenBrains(from, count, to) {
+      const bits = new Uint32Array(buffer, to, count);
+      for (let i = 0; i < count; i++) bits[i] = (halves[from / 2 + i] as number) << 16;
+    },
+    addRows(x, ldx, rows, width, table) {
+      for (let row = 0; row < rows; row++) {
+        const at = (x + row * ldx) / 4;
+        const from = table / 4 + row * width;
+        for (let i = 0; i < width; i++) floats[at + i] = (floats[at + i] as number) + (floats[from + i] as number);
+      }
+    },
+    normalizeRows(x, ldx, rows, width, _padded, gain, shift, epsilon) {
+      for (let row = 0; row < rows; row++) {
+        normalize(floats, { at: (x + row * ldx) / 4, width, gain: gain / 4, shift: shift / 4, epsilon });
+      }
+    },
+    activate(x, ldx, rows, width, kind) {
+      const apply = ACTIVATIONS[kind] ?? relu;
+      for (let row = 0; row < rows; row++) {
+        const at = (x + row * ldx) / 4;
+        for (let i = at; i < at + width; i++) floats[i] = apply(floats[i] as number);
+      }
+    },
+  };
+}
+
+const ACTIVATIONS: readonly ((x: number) => number)[] = [
+  (x) => (x / 2) * (1 + erf(x / Math.SQRT2)),
+  (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  relu,
+];
+
+function relu(x: number): number {
+  return Math.max(x, 0);
+}
+
+/** Abramowitz and Stegun 7.1.26: within 1.5e-7. */
+function erf(x: number): number {
+  const z = Math.abs(x);
+  const t = 1 / (1 + 0.3275911 * z);
+  const poly = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+  return Math.sign(x) * (1 - poly * Math.exp(-z * z));
+}
+
+interface Row {
+  readonly at: number;
+  readonly width: number;
+  readonly gain: number;
+  readonly shift: number;
+  readonly epsilon: number;
+}
+
+function normalize(floats: Float32Array, { at, width, gain, shift, epsilon }: Row): void {
+  let sum = 0;
+  for (let i = 0; i < width; i++) sum += floats[at + i] as number;
+  const mean = sum / width;
+  let squares = 0;
+  for (let i = 0; i < width; i++) squares += ((floats[at + i] as number) - mean) ** 2;
+  const scale = 1 / Math.sqrt(squares / width + epsilon);
+  for (let i = 0; i < width; i++) {
+    const unit = ((floats[at + i] as number) - mean) * scale;
+    floats[at + i] = unit * (floats[gain + i] as number) + (floats[shift + i] as number);
+  }
+}
+
+/** One memory, as the values it holds. */
+export interface Views {
+  readonly floats: Float32Array;
+  readonly shorts: Int16Array;
+}
+
+interface QuantizeRows {
+  readonly a: number;
+  readonly lda: number;
+  readonly m: number;
+  readonly k: number;
+  readonly to: number;
+  readonly scales: number;
+  readonly top: number;
+}
+
+function quantize({ floats, shorts }: Views, { a, lda, m, k, to, scales, top }: QuantizeRows): void {
+  for (let row = 0; row < m; row++) {
+    const at = a + row * lda;
+    let most = 0;
+    for (let i = 0; i < k; i++) most = Math.max(most, Math.abs(floats[at + i] as number));
+    floats[scales + row] = most / top;
+    const factor = most > 0 ? Math.fround(top / most) : 0;
+    for (let i = 0; i < k; i++) shorts[to + row * k + i] = Math.round((floats[at + i] as number) * factor);
+  }
+}

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import { enableRelaxedSimd } from "../../platform/node/relaxed-simd.ts";
+import type { KernelKind } from "./encoder-shape.ts";
+import { type BoundKernels, bindShared, type EncoderKernels, loadEncoderKernels } from "./kernels.ts";
+
+enableRelaxedSimd();
+
+const BYTES = 1 << 20;
+/** Places in the memory, all apart: inputs, weights, outputs, scratch. */
+const [A, B, BIAS, C, SCRATCH] = [64, 256 << 10, 512 << 10, 576 << 10, 832 << 10];
+
+function fill(buffer: ArrayBuffer | SharedArrayBuffer): void {
+  const floats = new Float32Array(buffer);
+  for (let i = 0; i < floats.length; i++) floats[i] = Math.sin(i * 12.9898) * 2;
+}
+
+const loaded = new Map<KernelKind, Promise<BoundKernels>>();
+
+function kernelsOf(kind: KernelKind): Promise<BoundKernels> {
+  const known = loaded.get(kind) ?? loadEncoderKernels({ kind, byteLength: BYTES, memory: "private" });
+  loaded.set(kind, known);
+  return known;
+}
+
+/** What a call leaves in C, by the kernel under test and by the scalar one. */
+async function both(
+  kind: "relaxed" | "simd",
+  count: number,
+  call: (kernels: EncoderKernels, bound: BoundKernels) => void,
+): Promise<readonly [Float32Array, Float32Array]> {
+  const run = async (own: KernelKind): Promise<Float32Array> => {
+    const bound = await kernelsOf(own);
+    fill(bound.buffer);
+    call(bound.kernels, bound);
+    return new Float32Array(bound.buffer.slice(C, C + 4 * count) as ArrayBuffer);
+  };
+  return [await run(kind), await run("scalar")];
+}
+
+function expectClose([found, expected]: readonly [Float32Array, Float32Array], tolerance: number): void {
+  let most = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const [x, y] = [found[i] as number, expected[i] as number];
+    most = Math.max(most, Math.abs(x - y) / Math.max(1, Math.abs(y)));
+    if (Number.isNaN(x)) most = Number.NaN;
+  }
+  expect(most).toBeLessThan(tolerance);
+}
+
+describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scalar ones:", (kind) => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 11, 13])("gemm() of %d rows, with every start of the sums", async (m) => {
+    for (const mode of [0, 1, 2, 3]) {
+      const call = (kernels: EncoderKernels): void => kernels.gemm(A, 96, m, 24, B, 16, BIAS, C, 80, mode);
+      expectClose(await both(kind, 20 * m, call), 1e-5);
+    }
+  });
+
+  it("gemm() of columns in several blocks", async () => {
+    const call = (kernels: EncoderKernels): void => kernels.gemm(A, 4320, 7, 1080, B, 24, BIAS, C, 96, 3);
+    expectClose(await both(kind, 24 * 7, call), 1e-4);
+  });
+
+  it.each([
+    [8, 24],
+    [5, 22],
+    [8, 1033],
+    [1, 3],
+  ])("packPanel() of %d rows and %d values, with zeros behind them", async (rows, k) => {
+    const depth = Math.ceil(k / 8) * 8;
+    const call = (kernels: EncoderKernels): void => kernels.packPanel(A, 4 * k + 8, rows, k, depth, 16, 1, C);
+    const [found, expected] = await both(kind, 16 * depth, call);
+    expect(found).toEqual(expected);
+  });
+
+  it.each([1, 4, 9])("gemmInt8() of %d rows, exactly but for the last rounding", async (m) => {
+    const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
+      const shorts = new Int16Array(buffer, B, 24 * 16);
+      for (let i = 0; i < shorts.length; i++) shorts[i] = ((i * 89) % 255) - 127;
+      kernels.quantizeRows(A, 96, m, 24, SCRATCH, SCRATCH + 4096, 4095);
+      kernels.gemmInt8(SCRATCH, SCRATCH + 4096, m, 24, B, 16, BIAS, BIAS, C, 80, 3);
+    };
+    expectClose(await both(kind, 20 * m, call), 1e-3);
+  });
+
+  it("packPanelInt8() of five rows of 7 bytes", async () => {
+    const call = (kernels: EncoderKernels): void => kernels.packPanelInt8(A, 9, 5, 7, 8, 1, C);
+    const [found, expected] = await both(kind, 64, call);
+    expect(found).toEqual(expected);
+  });
+
+  it.each([1, 7, 8, 50, 120])("attend() over %d tokens", async (tokens) => {
+    const call = (kernels: EncoderKernels): void => kernels.attend(A, 196, tokens, 2, 8, 0.35, C, 64, SCRATCH);
+    expectClose(await both(kind, 16 * tokens, call), 1e-5);
+  });
+
+  it("attend() where one score leaves nothing for the others", async () => {
+    const call = (kernels: EncoderKernels): void => kernels.attend(A, 96, 3, 1, 8, 4000, C, 32, SCRATCH);
+    expectClose(await both(kind, 24, call), 1e-5);
+  });
+
+  it("normalizeRows() of 20 values in rows of 24", async () => {
+    const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
+      const floats = new Float32Array(buffer);
+      for (let row = 0; row < 3; row++) floats.fill(0, C / 4 + row * 24 + 20, C / 4 + (row + 1) * 24);
+      floats.fill(0, BIAS / 4 + 20, BIAS / 4 + 24);
+      kernels.normalizeRows(C, 96, 3, 20, 24, BIAS, BIAS, 1e-5);
+    };
+    expectClose(await both(kind, 72, call), 1e-5);
+  });
+
+  it.each([0, 1, 2])("activate() of kind %d from -12 to 12", async (activation) => {
+    const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
+      const floats = new Float32Array(buffer, C, 4000);
+      for (let i = 0; i < 4000; i++) floats[i] = (i - 2000) * 0.006;
+      kernels.activate(C, 8000, 2, 2000, activation);
+    };
+    expectClose(await both(kind, 4000, call), 1e-6);
+  });
+
+  it("widenHalves() and widenBrains() of every pattern", async () => {
+    for (const name of ["widenHalves", "widenBrains"] as const) {
+      const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
+        const patterns = new Uint16Array(buffer, A, 65536);
+        for (let i = 0; i < 65536; i++) patterns[i] = i;
+        kernels[name](A, 65536, C);
+      };
+      const [found, expected] = await both(kind, 65536, call);
+      const differs = found.findIndex((value, i) => !Object.is(value, expected[i]));
+      expect(differs).toBe(-1);
+    }
+  });
+
+  it("addRows() of a table", async () => {
+    const call = (kernels: EncoderKernels): void => kernels.addRows(C, 80, 5, 16, B);
+    const [found, expected] = await both(kind, 100, call);
+    expect(found).toEqual(expected);
+  });
+});
+
+describe("loadEncoderKernels()", () => {
+  it("takes the fused kernel where it runs, and zeroed memory of the length asked for", async () => {
+    const { kind, buffer } = await loadEncoderKernels({ kind: "auto", byteLength: 70_000, memory: "private" });
+    expect(kind).toBe("relaxed");
+    expect(buffer.byteLength).toBeGreaterThanOrEqual(70_000);
+    expect(new Uint8Array(buffer).every((byte) => byte === 0)).toBe(true);
+  });
+
+  it("lets another instance compute in shared memory", async () => {
+    const own = await loadEncoderKernels({ kind: "simd", byteLength: BYTES, memory: "shared" });
+    if (own.shared === undefined) throw new Error("memory is not shared");
+    const other = await bindShared("simd", structuredClone(own.shared));
+    fill(own.buffer);
+    other.kernels.addRows(C, 16, 1, 4, A);
+    expect(new Float32Array(own.buffer, C, 1)[0]).toBe(
+      Math.fround(Math.fround(Math.sin((C / 4) * 12.9898) * 2) + Math.fround(Math.sin((A / 4) * 12.9898) * 2)),
+    );
+  });
+});

@@ -1,0 +1,81 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { type Extent, planBatches } from "../../bytes/extents.ts";
+import { isSlice } from "../../bytes/slice.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Tensor } from "../../model/tensor.ts";
+
+/** Tensors that stand together are read together; two such reads are in memory at a time. */
+const BATCH_BYTES = 8 << 20;
+/** Bytes between tensors worth reading to save a request. */
+const GAP_BYTES = 64 << 10;
+
+/** A tensor that was asked for, with its bytes: valid until the next one is taken. */
+export interface ReadTensor<T> {
+  readonly wanted: T;
+  readonly bytes: Bytes;
+}
+
+interface Run<T> extends Extent {
+  readonly wanted: T;
+}
+
+interface Batch<T> {
+  /** Not called before the batch is wanted. */
+  read(signal: AbortSignal | undefined): Promise<Bytes>;
+  readonly members: readonly Run<T>[];
+  readonly start: number;
+}
+
+/**
+ * Reads all tensors, in the order of their files, neighbours together, the next batch while the last one is worked on. In
+ * a remote file a model is a handful of requests. What has no place in a file (compressed, transposed) is read by itself.
+ */
+export async function* readTensors<T extends { readonly tensor: Tensor }>(
+  wanted: readonly T[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ReadTensor<T>> {
+  const batches = planReads(wanted);
+  let ahead = start(batches[0], signal);
+  for (const [i, batch] of batches.entries()) {
+    const bytes = await ahead;
+    ahead = start(batches[i + 1], signal);
+    for (const { wanted: one, offset, byteLength } of batch.members) {
+      const from = offset - batch.start;
+      yield { wanted: one, bytes: (bytes as Bytes).subarray(from, from + byteLength) };
+    }
+  }
+}
+
+function start<T>(batch: Batch<T> | undefined, signal: AbortSignal | undefined): Promise<Bytes | undefined> {
+  const reading = batch === undefined ? Promise.resolve(undefined) : batch.read(signal);
+  // Whoever stops taking tensors early is not interested in how the read ahead ended.
+  reading.catch(() => {});
+  return reading;
+}
+
+function planReads<T extends { readonly tensor: Tensor }>(wanted: readonly T[]): Batch<T>[] {
+  const bySource = new Map<Source, Run<T>[]>();
+  const alone: Batch<T>[] = [];
+  for (const one of wanted) {
+    const source = one.tensor.source();
+    const { byteLength } = one.tensor;
+    if (isSlice(source)) {
+      const runs = bySource.get(source.whole) ?? [];
+      bySource.set(source.whole, runs);
+      runs.push({ wanted: one, offset: source.start, byteLength });
+    } else {
+      const members = [{ wanted: one, offset: 0, byteLength }];
+      alone.push({ read: (signal) => source.read(0, byteLength, { signal }), members, start: 0 });
+    }
+  }
+  return [...[...bySource].flatMap(([source, runs]) => batchesOf(source, runs)), ...alone];
+}
+
+function batchesOf<T>(source: Source, runs: readonly Run<T>[]): Batch<T>[] {
+  const sorted = [...runs].sort((a, b) => a.offset - b.offset);
+  return planBatches(sorted, { maxGap: GAP_BYTES, maxBytes: BATCH_BYTES }).map(({ offset, byteLength, members }) => ({
+    read: (signal) => source.read(offset, byteLength, { signal }),
+    members,
+    start: offset,
+  }));
+}

@@ -1,0 +1,53 @@
+import { vectorNorm } from "./similarity.ts";
+import type { VectorTable } from "./vector-table.ts";
+
+/** One answer of a search. */
+export interface Match {
+  /** Which vector of the table. */
+  readonly index: number;
+  /** Cosine similarity to the query. */
+  readonly score: number;
+}
+
+/**
+ * The `top` vectors nearest to the query by cosine, nearest first; equal ones in the order of the table. A vector of
+ * zeros has the score 0; one that holds NaN is never an answer.
+ */
+export function rankVectors(query: Float32Array, table: VectorTable, top: number): Match[] {
+  const norm = vectorNorm(query);
+  const best: Match[] = [];
+  let worst = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < table.count && top > 0; index++) {
+    const score = scoreAt(table, index, query) / (norm === 0 ? 1 : norm);
+    if (!(score > worst)) continue;
+    insert(best, { index, score: Math.max(-1, Math.min(1, score)) }, top);
+    if (best.length === top) worst = best[top - 1]?.score ?? worst;
+  }
+  return best;
+}
+
+/** Dot product over the row's own length, in one pass over the table's memory. */
+function scoreAt({ values, dimension }: VectorTable, index: number, query: Float32Array): number {
+  const start = index * dimension;
+  let dot = 0;
+  let square = 0;
+  for (let i = 0; i < dimension; i++) {
+    const value = values[start + i] as number;
+    dot += value * (query[i] as number);
+    square += value * value;
+  }
+  return square === 0 ? 0 : dot / Math.sqrt(square);
+}
+
+/** Few are kept, so shifting them is cheaper than a heap. */
+function insert(best: Match[], match: Match, top: number): void {
+  let low = 0;
+  let high = best.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((best[middle] as Match).score >= match.score) low = middle + 1;
+    else high = middle;
+  }
+  best.splice(low, 0, match);
+  if (best.length > top) best.pop();
+}

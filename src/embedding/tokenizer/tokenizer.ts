@@ -1,0 +1,48 @@
+import { FormatError } from "../../base/errors.ts";
+import type { SpecialTokens, Vocabulary } from "../../model/bert/vocabulary.ts";
+import { BertTokenizer } from "./bert-tokenizer.ts";
+import { CppEmbedderTokenizer } from "./cpp-embedder-tokenizer.ts";
+
+/** Text to the ids that a BERT encoder takes, and back. */
+export interface Tokenizer {
+  readonly vocabulary: Vocabulary;
+  /**
+   * The ids of a text between [CLS] and [SEP], at most `maxTokens` of them: what is too long loses its end, never the
+   * [SEP]. Below 2 the answer is still [CLS] [SEP]. Never padded. Any string has ids: half a surrogate pair is ignored.
+   */
+  encode(text: string, maxTokens: number): Int32Array<ArrayBuffer>;
+  /** A text for ids, near the one they come from: words joined by spaces, without [CLS], [SEP] and [PAD]. */
+  decode(ids: Iterable<number>): string;
+}
+
+export interface TokenizerOptions {
+  /** "bert" is the pipeline that the models were trained with; "cpp_embedder" what that library really does. */
+  readonly mode?: "bert" | "cpp_embedder" | undefined;
+  /** Uncased models (the usual ones) have "lower". "cpp_embedder" always lowers A–Z. */
+  readonly lowerCase?: "lower" | "keep" | undefined;
+  /** As the case where absent: uncased models know no accents. */
+  readonly accents?: "strip" | "keep" | undefined;
+  /** Longer words are [UNK]; 100 where absent, as in BERT's tokenizer.json. */
+  readonly maxWordLength?: number | undefined;
+}
+
+/** Throws `format/tokenizer.special` where the ids of [CLS], [SEP] or [UNK] are none of the vocabulary's. */
+export function createTokenizer(vocabulary: Vocabulary, options: TokenizerOptions = {}): Tokenizer {
+  checkSpecial(vocabulary);
+  if (options.mode === "cpp_embedder") return new CppEmbedderTokenizer(vocabulary);
+  const { lowerCase = "lower", maxWordLength = 100 } = options;
+  const accents = options.accents ?? (lowerCase === "lower" ? "strip" : "keep");
+  return new BertTokenizer(vocabulary, { lowerCase, accents, maxWordLength });
+}
+
+function checkSpecial({ tokens, special }: Vocabulary): void {
+  for (const name of ["cls", "sep", "unk"] as const satisfies readonly (keyof SpecialTokens)[]) {
+    const id = special[name];
+    if (Number.isInteger(id) && id >= 0 && id < tokens.length) continue;
+    throw new FormatError(
+      "format/tokenizer.special",
+      `Cannot use the vocabulary: the id of [${name.toUpperCase()}] must be < ${tokens.length}, found ${id}`,
+      { source: "vocabulary", path: `special_tokens.${name}` },
+    );
+  }
+}

@@ -1,0 +1,221 @@
+import type { SpecialTokens } from "../../model/bert/vocabulary.ts";
+import { CONTINUED_HASH, CONTINUED_LENGTH, EMPTY_HASH, HASH_PRIME, NONE, PieceTable } from "./piece-table.ts";
+import { WordCache } from "./word-cache.ts";
+
+export interface WordPieceOptions {
+  readonly tokens: readonly string[];
+  readonly special: SpecialTokens;
+  /** What a word becomes that cannot be cut up: the [UNK] alone, or the pieces so far and [UNK]. */
+  readonly failure: "whole word" | "rest of word";
+  /** Longer words are [UNK]; counted in characters, not in UTF-16 units. */
+  readonly maxWordLength: number;
+}
+
+/** Longer words are rarely met twice. */
+const LONGEST_KEPT = 48;
+
+/**
+ * WordPiece: takes the characters of one word after the other and gathers their ids between [CLS] and [SEP]. Greedy, longest piece first; "##"
+ * marks pieces that continue a word.
+ */
+export class WordPieces {
+  readonly #table: PieceTable;
+  readonly #options: WordPieceOptions;
+  readonly #cache = new WordCache();
+  #word = new Uint16Array(256);
+  #length = 0;
+  #characters = 0;
+  #hash = EMPTY_HASH;
+  /** Hashes of the beginnings of a piece, by their length less one. */
+  readonly #hashes: Int32Array;
+  #ids = new Int32Array(512);
+  /** Ids so far, [CLS] included. */
+  #count = 0;
+  /** Most ids, [SEP] not included. */
+  #room = 0;
+
+  constructor(options: WordPieceOptions) {
+    // A character is at most two units; "##" stands before a continuation.
+    this.#table = new PieceTable(options.tokens, options.maxWordLength * 2 + CONTINUED_LENGTH);
+    this.#hashes = new Int32Array(this.#table.longest);
+    this.#options = options;
+  }
+
+  /** True as soon as there are as many ids as were asked for: nothing that comes later can change them. */
+  get isFull(): boolean {
+    return this.#count >= this.#room;
+  }
+
+  /** UTF-16 units of the word so far. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Begins a new text, of which `maxTokens` ids are wanted, [CLS] and [SEP] included. */
+  start(maxTokens: number): void {
+    this.#room = Math.max(1, Math.floor(maxTokens) - 1);
+    this.#count = 0;
+    this.#clearWord();
+    this.pushId(this.#options.special.cls);
+  }
+
+  /** The ids of the text, as many as there is room for: a new array. */
+  finish(): Int32Array<ArrayBuffer> {
+    this.#count = Math.min(this.#count, this.#room);
+    this.pushId(this.#options.special.sep);
+    return this.#ids.slice(0, this.#count);
+  }
+
+  /** A character of the basic plane goes on the word. */
+  push(unit: number): void {
+    if (++this.#characters > this.#options.maxWordLength) return;
+    if (this.#length === this.#word.length) this.#growWord();
+    this.#word[this.#length++] = unit;
+    this.#hash = Math.imul(this.#hash ^ unit, HASH_PRIME);
+  }
+
+  /**
+   * As many characters as `table` has an entry below 128 for go on the word, as those entries: ASCII, in one go. Gives
+   * the position of the first that is none of them.
+   */
+  pushRun(text: string, start: number, table: Uint16Array): number {
+    const room = this.#roomOfWord(text.length - start);
+    const word = this.#word;
+    let length = this.#length;
+    let hash = this.#hash;
+    let i = start;
+    for (; i < text.length; i++) {
+      const unit = text.charCodeAt(i);
+      const entry = unit < 128 ? (table[unit] as number) : 128;
+      if (entry >= 128) break;
+      if (i - start >= room) continue;
+      word[length++] = entry;
+      hash = Math.imul(hash ^ entry, HASH_PRIME);
+    }
+    this.#characters += i - start;
+    this.#length = length;
+    this.#hash = hash;
+    return i;
+  }
+
+  /** How many of `wanted` characters are still kept. */
+  #roomOfWord(wanted: number): number {
+    const room = Math.min(wanted, this.#options.maxWordLength - this.#characters);
+    while (this.#length + room > this.#word.length) this.#growWord();
+    return room;
+  }
+
+  /** Any character goes on the word. */
+  pushPoint(point: number): void {
+    if (point <= 0xffff) {
+      this.push(point);
+      return;
+    }
+    this.push(0xd800 + ((point - 0x10000) >> 10));
+    // The pair is one character. Too long a word is not kept, so it does not matter that half of one may be.
+    this.#characters--;
+    this.push(0xdc00 + ((point - 0x10000) & 0x3ff));
+  }
+
+  /** Takes the characters from unit `start` on off the word again. */
+  takeFrom(start: number): number[] {
+    const kept = [...String.fromCharCode(...this.#word.subarray(0, start))];
+    const taken = [...String.fromCharCode(...this.#word.subarray(start, this.#length))];
+    this.#clearWord();
+    for (const character of kept) this.pushPoint(character.codePointAt(0) as number);
+    return taken.map((character) => character.codePointAt(0) as number);
+  }
+
+  /** An id that is no word of the text. */
+  pushId(id: number): void {
+    if (this.#count === this.#ids.length) {
+      const longer = new Int32Array(this.#ids.length * 2);
+      longer.set(this.#ids);
+      this.#ids = longer;
+    }
+    this.#ids[this.#count++] = id;
+  }
+
+  /** The word is over; nothing happens where there is none. */
+  end(): void {
+    if (this.#length === 0) return;
+    const tooLong = this.#characters > this.#options.maxWordLength;
+    // Most words of a text are tokens themselves.
+    const whole = tooLong ? this.#options.special.unk : this.#table.find(this.#word, 0, this.#length, this.#hash);
+    if (whole !== NONE) this.pushId(whole);
+    else if (!this.#recall()) this.#cutAndKeep();
+    this.#clearWord();
+  }
+
+  /** The id of a word of one character, which must be in the basic plane. */
+  idOf(unit: number): number {
+    const id = this.#table.find(Uint16Array.of(unit), 0, 1, Math.imul(EMPTY_HASH ^ unit, HASH_PRIME));
+    return id === NONE ? this.#options.special.unk : id;
+  }
+
+  #clearWord(): void {
+    this.#length = 0;
+    this.#characters = 0;
+    this.#hash = EMPTY_HASH;
+  }
+
+  #recall(): boolean {
+    const slot = this.#cache.find(this.#word, this.#length, this.#hash);
+    if (slot < 0) return false;
+    const first = this.#cache.firstId(slot);
+    const end = first + this.#cache.idCount(slot);
+    for (let i = first; i < end; i++) this.pushId(this.#cache.ids[i] as number);
+    return true;
+  }
+
+  #cutAndKeep(): void {
+    const first = this.#count;
+    this.#cut();
+    if (this.#length > LONGEST_KEPT || this.isFull) return;
+    const word = { units: this.#word, length: this.#length, hash: this.#hash };
+    this.#cache.add(word, { ids: this.#ids, start: first, end: this.#count });
+  }
+
+  /** Where the rest of a word is given up alone, its end need not be known once there are enough ids. */
+  #cut(): void {
+    const { failure, special } = this.#options;
+    const first = this.#count;
+    let position = 0;
+    while (position < this.#length) {
+      const matched = this.#longestAt(position);
+      if (matched === 0) {
+        if (failure === "whole word") this.#count = first;
+        this.pushId(special.unk);
+        return;
+      }
+      position += matched;
+      if (failure === "rest of word" && this.isFull) return;
+    }
+  }
+
+  /** Appends the longest piece at a position of the word and gives its length; 0 where there is none. */
+  #longestAt(position: number): number {
+    const word = this.#word;
+    const hashes = this.#hashes;
+    const prefix = position === 0 ? 0 : CONTINUED_LENGTH;
+    const most = Math.min(this.#length - position, this.#table.longest - prefix);
+    let hash = position === 0 ? EMPTY_HASH : CONTINUED_HASH;
+    for (let i = 0; i < most; i++) {
+      hash = Math.imul(hash ^ (word[position + i] as number), HASH_PRIME);
+      hashes[i] = hash;
+    }
+    for (let length = most; length > 0; length--) {
+      const id = this.#table.find(word, position, position + length, hashes[length - 1] as number);
+      if (id === NONE) continue;
+      this.pushId(id);
+      return length;
+    }
+    return 0;
+  }
+
+  #growWord(): void {
+    const longer = new Uint16Array(this.#word.length * 2);
+    longer.set(this.#word);
+    this.#word = longer;
+  }
+}

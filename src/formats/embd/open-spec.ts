@@ -1,0 +1,115 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError, type TareError } from "../../base/errors.ts";
+import { sliceSource } from "../../bytes/slice.ts";
+import type { Source } from "../../bytes/source.ts";
+import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
+import type { OpenContext } from "../../model/format.ts";
+import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
+import type { Model } from "../../model/model.ts";
+import { Tensor } from "../../model/tensor.ts";
+import { EmbdModel } from "./embd-model.ts";
+import { type FooterState, readFooter } from "./footer.ts";
+import { ALIGNMENT, FILE_FLAGS, VERSION } from "./layout.ts";
+import { embdLimits } from "./limits.ts";
+import { joinOrigin } from "./origin-entries.ts";
+import { readFront } from "./read-front.ts";
+import { decodeContent, type SpecContent } from "./spec-content.ts";
+import { decodeHeader, type SpecHeader } from "./spec-header.ts";
+import type { Tolerance } from "./tolerance.ts";
+import { vocabularyMetadata } from "./vocabulary-entries.ts";
+
+/** A file of the specification's layout. */
+export interface SpecDetails extends SpecHeader, SpecContent {
+  readonly layout: "spec";
+  readonly source: Source;
+  /** Where the names end, which follow the descriptors. */
+  readonly namesEnd: number;
+  /** Everything before the tensor data, where opening has read it. */
+  readonly front: Bytes | undefined;
+  readonly footer: FooterState;
+}
+
+/** Opens a file of the specification's layout. Reads no tensor data. */
+export async function openSpec(
+  source: Source,
+  opening: Bytes,
+  context: OpenContext,
+  tolerance: Tolerance,
+): Promise<EmbdModel> {
+  const { label } = source;
+  const limits = embdLimits(context.limits);
+  const spec = decodeHeader(opening, { source: label, byteLength: source.byteLength, limits, tolerance });
+  const { header } = spec;
+  const front = await readFront(source, opening, spec, context.signal);
+  const content = decodeContent(front, spec, { source: label, limits, tolerance });
+  checkBase(spec, label, tolerance);
+  const footer = await readFooter(source, opening, spec, { ...context, tolerance });
+  const namesEnd = front.namesOffset + front.names.byteLength;
+  const details: SpecDetails = {
+    layout: "spec",
+    ...spec,
+    ...content,
+    source,
+    namesEnd,
+    front: front.whole,
+    footer,
+  };
+  const { metadata, unread } = specMetadata(details, tolerance);
+  return new EmbdModel({
+    source,
+    version: `${VERSION.major}.${header.versionMinor}`,
+    metadata,
+    unread,
+    tensors: specTensors(details),
+    warnings: tolerance.warnings,
+    facts: specFacts(details),
+    details,
+  });
+}
+
+/** Where every data_offset is a multiple of 64 but the base is not, no tensor is aligned in the file or in memory. */
+function checkBase({ header }: SpecHeader, source: string, tolerance: Tolerance): void {
+  const { tensorDataOffset, flags } = header;
+  if (!FILE_FLAGS.has(flags, "TENSORS_ALIGNED") || tensorDataOffset % ALIGNMENT === 0) return;
+  const message = `TENSORS_ALIGNED is set, but tensor_data_offset is no multiple of ${ALIGNMENT}: found ${tensorDataOffset}`;
+  const at = { source, offset: 36, path: "header.tensor_data_offset" };
+  tolerance.warn(new FormatError("format/embd.data-alignment", message, at));
+}
+
+function specTensors({ index, header, source }: SpecDetails): Tensor[] {
+  const reader = { source: (tensor: Tensor): Source => sliceSource(source, tensor.offset, tensor.byteLength) };
+  return index.map(({ name, dtype, shape, byteLength, dataOffset }) => {
+    return new Tensor({ name, dtype, shape, byteLength, offset: header.tensorDataOffset + dataOffset }, reader);
+  });
+}
+
+/** The entries of the file and its vocabulary, under the keys that every format uses for one. */
+function specMetadata(
+  { entries, vocabulary, header, source }: SpecDetails,
+  tolerance: Tolerance,
+): { readonly metadata: Metadata; readonly unread: Model["unread"] } {
+  const joined = joinOrigin(entries);
+  const own = vocabulary === undefined ? [] : vocabularyMetadata(vocabulary);
+  const reserved = new Set(own.map(({ key }) => key));
+  const hidden = joined.filter(({ key }) => reserved.has(key));
+  const shown: MetadataEntry[] = [...joined.filter(({ key }) => !reserved.has(key)), ...own];
+  for (const { key } of hidden) {
+    const message = `The metadata has the key "${key}", under which the vocabulary stands: the text is not shown`;
+    const at = { source: source.label, offset: header.metadataOffset, path: `metadata.${key}` };
+    const error: TareError = new FormatError("format/embd.reserved-key", message, at);
+    tolerance.warn(error);
+  }
+  const unread = hidden.map(({ key }) => ({ name: key, reason: "the vocabulary stands under this key" }));
+  return { metadata: new Metadata(shown), unread: unread.length === 0 ? undefined : unread };
+}
+
+/** Keys that the model view takes for the vocabulary. */
+export const VOCABULARY_KEYS: readonly string[] = [TOKENS_KEY, SPECIAL_KEY];
+
+function specFacts({ header, vocabulary }: SpecDetails): Model["facts"] {
+  const names = FILE_FLAGS.decode(header.flags);
+  return [
+    ["flags", names.length === 0 ? "none" : names.join(" ")],
+    ["vocabulary", vocabulary === undefined ? "none" : `${vocabulary.tokens.length} tokens`],
+  ];
+}

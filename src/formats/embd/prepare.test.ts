@@ -1,0 +1,238 @@
+import { describe, expect, test } from "vitest";
+import { TINY, TINY_TOKENS, tinyBert, tinyValues } from "../../../test/builders/bert.ts";
+import { FORMATS } from "../../../test/builders/loaded-formats.ts";
+import { buildOnnx } from "../../../test/builders/onnx.ts";
+import { float32Tensor, memoryModel, memoryTensor } from "../../../test/builders/tensors.ts";
+import { inputResolver } from "../../../test/fuzz/fuzz-input.ts";
+import { loadFixture } from "../../../test/support/fixtures.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { memorySource } from "../../bytes/memory.ts";
+import { memoryOutput } from "../../bytes/memory-sink.ts";
+import type { Resolver } from "../../bytes/resolver.ts";
+import { readBertModel } from "../../model/bert/bert-model.ts";
+import { bertTensorNames, isLinearWeight } from "../../model/bert/names.ts";
+import { parseVocabTxt } from "../../model/bert/vocabulary.ts";
+import type { Opened } from "../../model/format.ts";
+import { Metadata, stringValue } from "../../model/metadata.ts";
+import type { Model } from "../../model/model.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { transposedTensor } from "../../model/transposed-tensor.ts";
+import { openSource, requireModel } from "../../open.ts";
+import {
+  type Conversion,
+  type ConversionOptions,
+  prepareConversion,
+  writeConversion,
+} from "../../operations/convert.ts";
+import { portableEngine } from "../../primitives/portable.ts";
+import { gguf } from "../gguf/index.ts";
+import { safetensors } from "../safetensors/index.ts";
+import { embd } from "./index.ts";
+
+const engine = portableEngine();
+const VOCAB = TINY_TOKENS.join("\n");
+const CONFIG = JSON.stringify({
+  model_type: "bert",
+  hidden_size: 8,
+  num_attention_heads: 2,
+  _name_or_path: "org/tiny",
+});
+
+function beside(files: Readonly<Record<string, string>>): Resolver {
+  const encoded = Object.entries(files).map(([name, text]) => [name, encodeUtf8(text)] as const);
+  return inputResolver({ primary: "model.safetensors", files: new Map(encoded) });
+}
+
+const opened = (tensors: readonly Tensor[], metadata?: Metadata): Opened => ({
+  container: memoryModel(tensors, metadata),
+  format: safetensors,
+  notes: [],
+});
+
+type Options = Partial<ConversionOptions> & { readonly siblings?: Resolver };
+
+const prepare = (source: Opened, options: Options = {}): Promise<Conversion> =>
+  prepareConversion(source, embd, { name: "out.weights", formats: FORMATS, ...options });
+
+async function write(conversion: Conversion): Promise<Bytes> {
+  const output = memoryOutput(conversion.plan.primary);
+  await writeConversion(conversion, output, { engine });
+  return output.files.get(conversion.plan.primary) as Bytes;
+}
+
+async function convert(source: Opened, options: Options = {}): Promise<Model> {
+  return requireModel(
+    (await openSource(memorySource(await write(await prepare(source, options)), "out.weights"))).container,
+  );
+}
+
+const SIBLINGS = beside({ "vocab.txt": VOCAB, "config.json": CONFIG });
+const QUERY = "encoder.layer.0.attention.self.query.weight";
+
+describe("converting a BERT model to .weights", () => {
+  test("canonical names in the table's order, vocabulary and metadata from what stands beside it", async () => {
+    const tensors = tinyBert()
+      .reverse()
+      .map((tensor) => tensor.with({ name: `bert.${tensor.name}` }));
+    const pooler = float32Tensor("bert.pooler.dense.bias", [1, 2, 3, 4, 5, 6, 7, 8]);
+    const model = await convert(opened([pooler, ...tensors]), { siblings: SIBLINGS });
+    expect(model.tensors.map(({ name }) => name)).toEqual([...bertTensorNames(2), "pooler.dense.bias"]);
+    expect(Object.fromEntries(model.metadata.entries.map(({ key }) => [key, model.metadata.text(key)]))).toMatchObject({
+      model_name: "tiny",
+      model_version: "1.0.0",
+      embedding_dim: "8",
+      vocab_size: "10",
+      num_layers: "2",
+      num_attention_heads: "2",
+      hidden_size: "8",
+      intermediate_size: "12",
+      max_position_emb: "6",
+    });
+    const bert = await readBertModel(model);
+    expect(bert.vocabulary?.tokens).toEqual(TINY_TOKENS);
+    expect([...(await bert.tensor(QUERY).toFloat32())]).toEqual(tinyValues(QUERY, 64).map(Math.fround));
+  });
+  test("position ids that count from 0 are no loss; others travel as what they are", async () => {
+    const ids = (...values: readonly number[]): Tensor =>
+      memoryTensor(
+        "embeddings.position_ids",
+        "I64",
+        [1, 6],
+        new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer),
+      );
+    const counted = await prepare(opened([...tinyBert(), ids(0, 1, 2, 3, 4, 5)]), { siblings: SIBLINGS });
+    expect(counted.content.tensors.some(({ name }) => name.includes("position_ids"))).toBe(false);
+    expect(counted.plan.losses).toEqual([]);
+    const shifted = await prepare(opened([...tinyBert(), ids(2, 3, 4, 5, 6, 7)]), {
+      siblings: SIBLINGS,
+      allowLossy: "allow-lossy",
+    });
+    expect(shifted.content.tensors.some(({ name }) => name.includes("position_ids"))).toBe(true);
+  });
+  test("missing tensors are named, unless they were left out on purpose", async () => {
+    const cut = tinyBert().filter(({ name }) => name !== QUERY && !name.endsWith("1.output.dense.bias"));
+    const outcome = prepare(opened(cut), { siblings: SIBLINGS });
+    await expect(outcome).rejects.toMatchObject({ code: "format/bert.missing-tensors" });
+    await expect(outcome).rejects.toThrow(`"${QUERY}", "encoder.layer.1.output.dense.bias"`);
+    const some = await prepare(opened(tinyBert()), { siblings: SIBLINGS, exclude: [QUERY] });
+    expect(some.tensorCount).toBe(36);
+  });
+  test("says what an embedder will miss", async () => {
+    const { plan } = await prepare(opened(tinyBert()));
+    expect(plan.notes.filter((note) => /--vocab|--heads/.test(note))).toHaveLength(2);
+  });
+  test("a vocabulary that was given wins over the one beside the model", async () => {
+    const given = parseVocabTxt("[UNK]\n[CLS]\n[SEP]\nx", { source: "v" });
+    const model = await convert(opened(tinyBert()), { siblings: SIBLINGS, vocabulary: given });
+    expect((await readBertModel(model)).vocabulary).toEqual(given);
+  });
+  test("dtype f16 and i8", async () => {
+    const half = await convert(opened(tinyBert()), { siblings: SIBLINGS, dtype: "F16" });
+    expect(new Set(half.tensors.map(({ dtype }) => dtype))).toEqual(new Set(["F16"]));
+    const small = await convert(opened(tinyBert()), { siblings: SIBLINGS, int8: "rows" });
+    const integers = small.tensors.filter(({ dtype }) => dtype === "I8").map(({ name }) => name);
+    expect(integers).toEqual(bertTensorNames(2).filter((name) => isLinearWeight(name) || name.includes("word_emb")));
+    for (const name of integers) expect(small.tensor(`${name}.scale`).shape).toEqual([small.tensor(name).shape[0]]);
+    expect((await readBertModel(small)).tensor(QUERY).dtype).toBe("I8");
+    const source = { container: small, format: embd, notes: [] };
+    const again = await convert(source, { dtype: "F32" });
+    expect(again.tensors.map(({ name, dtype }) => [name, dtype])).toEqual(
+      bertTensorNames(2).map((name) => [name, "F32"]),
+    );
+    const values = await again.tensor(QUERY).toFloat32();
+    for (const [i, value] of tinyValues(QUERY, 64).entries()) expect(values[i]).toBeCloseTo(value, 1);
+  });
+  test("block-quantised weights become the numbers they stand for", async () => {
+    const wide = { ...TINY, hidden: 32 };
+    const blocks = tinyBert(wide).map((tensor) => {
+      const rows = tensor.shape[0] as number;
+      return tensor.name === QUERY ? memoryTensor(QUERY, "Q8_0", [32, 32], new Uint8Array(34 * rows).fill(1)) : tensor;
+    });
+    const model = await convert(opened(blocks), { siblings: beside({ "vocab.txt": VOCAB }) });
+    expect(model.tensor(QUERY).dtype).toBe("F32");
+    // Scale 0x0101 as a half is 257 * 2^-24.
+    expect((await model.tensor(QUERY).toFloat32())[5]).toBe(257 * 2 ** -24);
+  });
+  test("comes back the same from SafeTensors and GGUF", async () => {
+    const bytes = await write(await prepare(opened(tinyBert()), { siblings: SIBLINGS }));
+    for (const other of [safetensors, gguf]) {
+      const first = await openSource(memorySource(bytes, "out.weights"));
+      const there = await write(await prepareConversion(first, other, { name: "x", formats: FORMATS }));
+      const back = await openSource(memorySource(there, "x"));
+      expect(await write(await prepare(back, { siblings: beside({ "vocab.txt": "other" }) }))).toEqual(bytes);
+    }
+  });
+});
+
+describe("converting what is no BERT model to .weights", () => {
+  test("keeps names, order and everything else", async () => {
+    const tensors = [float32Tensor("b", [1]), float32Tensor("a", [2])];
+    const { content } = await prepare(opened(tensors), { siblings: SIBLINGS });
+    expect(content.tensors.map(({ name }) => name)).toEqual(["b", "a"]);
+    const roberta = beside({ "config.json": JSON.stringify({ model_type: "xlm-roberta" }) });
+    const other = await prepare(opened(tinyBert().reverse(), new Metadata([{ key: "k", value: stringValue("v") }])), {
+      siblings: roberta,
+    });
+    expect(other.content.metadata.text("model_type")).toBe("xlm-roberta");
+    expect(other.content.tensors[0]?.name).toBe("encoder.layer.1.output.LayerNorm.bias");
+  });
+});
+
+describe("converting an ONNX export to .weights", () => {
+  const raw = async (tensor: Tensor): Promise<Bytes> => (await tensor.bytes()).slice();
+
+  async function exported(): Promise<Bytes> {
+    const tensors = [];
+    const nodes = [];
+    for (const [i, tensor] of tinyBert().entries()) {
+      const isLinear = isLinearWeight(tensor.name);
+      const stored = isLinear ? transposedTensor(tensor) : tensor;
+      const name = isLinear ? `onnx::MatMul_${i}` : tensor.name;
+      tensors.push({ name, dims: stored.shape, raw: await raw(stored) });
+      if (!isLinear) continue;
+      const bias = tensor.name.replace(/weight$/, "bias");
+      nodes.push(
+        { op: "MatMul", inputs: ["x", name], outputs: [`m${i}`] },
+        { op: "Add", inputs: [bias, `m${i}`], outputs: [`a${i}`] },
+      );
+    }
+    return buildOnnx({ tensors, nodes });
+  }
+
+  test("names and orientation are recovered from the graph", async () => {
+    const source = await openSource(memorySource(await exported(), "model.onnx"));
+    expect(source.format.id).toBe("onnx");
+    const model = await convert(source, { siblings: SIBLINGS });
+    expect(model.tensors.map(({ name }) => name)).toEqual(bertTensorNames(2));
+    for (const tensor of tinyBert())
+      expect(await model.tensor(tensor.name).bytes(), tensor.name).toEqual(await tensor.bytes());
+    expect(model.metadata.get("onnx.weights")).toBeUndefined();
+  });
+  test("readBertModel() reads the export itself, also after a trip through SafeTensors", async () => {
+    const source = await openSource(memorySource(await exported(), "model.onnx"));
+    const there = await write(await prepareConversion(source, safetensors, { name: "x", formats: FORMATS }));
+    const again = await openSource(memorySource(there, "x"));
+    for (const { container } of [source, again]) {
+      const bert = await readBertModel(requireModel(container), { heads: 2 });
+      expect([...(await bert.tensor(QUERY).toFloat32())]).toEqual(tinyValues(QUERY, 64).map(Math.fround));
+    }
+  });
+  test("a quantised export keeps its integers", async () => {
+    const { container } = await openSource(memorySource(loadFixture("onnx", "quantized"), "q.onnx"));
+    const { restoreOnnxWeights } = await import("../../model/bert/onnx-weights.ts");
+    const model = requireModel(container);
+    const restored = await restoreOnnxWeights(model.tensors, model.metadata);
+    expect(restored.map(({ name, dtype, shape }) => [name, dtype, shape])).toEqual([
+      ["table.weight", "U8", [5, 4]],
+      ["table.weight.scale", "F32", [1]],
+      ["table.weight.zero_point", "U8", [1]],
+      ["layer.weight", "I8", [4, 4]],
+      ["layer.weight.scale", "F32", [4]],
+      ["layer.bias", "F32", [4]],
+    ]);
+    const stored = await model.tensor("onnx::MatMul_9_quantized").bytes();
+    const turned = await restored[3]?.bytes();
+    expect([...(turned ?? [])]).toEqual(Array.from({ length: 16 }, (_, i) => stored[(i % 4) * 4 + (i >> 2)]));
+  });
+});

@@ -1,0 +1,132 @@
+import { findVocabulary, namedBertTensors } from "../../model/bert/bert-model.ts";
+import { checkBertTensors } from "../../model/bert/bert-shapes.ts";
+import { dequantizedTensor } from "../../model/bert/dequantized-tensor.ts";
+import { GGML_VOCABULARY_KEYS } from "../../model/bert/ggml-vocabulary.ts";
+import { inBertOrder, isLinearWeight, namesBert, WORD_TABLE } from "../../model/bert/names.ts";
+import { ONNX_WEIGHTS_KEY } from "../../model/bert/onnx-weights.ts";
+import { isRowScalable, rowScaledTensors } from "../../model/bert/row-scales.ts";
+import { Sidecars } from "../../model/bert/sidecars.ts";
+import { StatedFacts } from "../../model/bert/stated-facts.ts";
+import { type Vocabulary, vocabularyEntries } from "../../model/bert/vocabulary.ts";
+import { castTensor } from "../../model/cast.ts";
+import { dtypeFacts } from "../../model/dtype.ts";
+import type { ModelContent, PrepareContext } from "../../model/format.ts";
+import { Metadata, stringValue } from "../../model/metadata.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { hasNumbers } from "../../model/values.ts";
+import { modelFacts } from "./model-facts.ts";
+
+/**
+ * Makes a BERT model of any format what .weights files hold: canonical names in the order of the specification's table,
+ * linear weights as [out, in], the vocabulary from the file or from what stands beside it, and the metadata that an
+ * embedder needs. Content that came from an EMBD file, or that is no BERT encoder, keeps its names and order.
+ */
+export async function prepareEmbd(content: ModelContent, context: PrepareContext): Promise<ModelContent> {
+  const own = content.chain.some(({ format }) => format === "embd");
+  const prepared = own ? content : await prepareForeign(content, context);
+  const { options, dtype } = context;
+  const floats = dtype === undefined ? prepared.tensors : asNumbers(prepared.tensors);
+  return {
+    ...prepared,
+    metadata: withVocabulary(prepared.metadata, options.vocabulary),
+    tensors: options.int8 === undefined ? floats : withRowScales(floats),
+  };
+}
+
+async function prepareForeign(content: ModelContent, context: PrepareContext): Promise<ModelContent> {
+  const byName = await namedBertTensors(content.tensors, content.metadata, context.signal);
+  if (!namesBert(new Set(byName.keys()))) return content;
+  const { at, siblings, signal, options } = context;
+  const { metadata } = content;
+  const sidecars = new Sidecars(siblings, signal);
+  const hidden = byName.get(WORD_TABLE)?.shape.at(-1) ?? 0;
+  const facts = await StatedFacts.read({ metadata, sidecars, hidden });
+  // Another kind of model keeps its names; what it says of itself travels with it, so that nobody embeds with it.
+  const kind = facts.foreignKind();
+  if (kind !== undefined) return { ...content, metadata: metadata.with("model_type", stringValue(kind)) };
+  // Tensors that the user left out are not missing.
+  const shapes = context.selection === "all" ? checkBertTensors(byName, facts.layers(), at) : undefined;
+  const vocabulary = options.vocabulary ?? (await findVocabulary(metadata, sidecars, at));
+  const tensors = await withoutPositionIds([...byName.values()].map(plainTensor), signal);
+  const stated = await modelFacts({ facts, sidecars, shapes, vocabulary, name: options.name });
+  return {
+    metadata: withVocabulary(withFacts(metadata, stated), vocabulary),
+    tensors: inBertOrder(tensors),
+    // The tensors are others now: what earlier files were like has nothing to say about them.
+    chain: [],
+    notes: [...facts.notes, ...missingNotes(stated, vocabulary)],
+  };
+}
+
+/** What an embedder will ask for. */
+function missingNotes(stated: readonly (readonly [string, string])[], vocabulary: Vocabulary | undefined): string[] {
+  const notes: string[] = [];
+  if (vocabulary === undefined) {
+    notes.push("no vocabulary was found in the model or beside it: give one with --vocab to embed text");
+  }
+  if (!stated.some(([key]) => key === "num_attention_heads")) {
+    notes.push("nothing says how many attention heads the model has: tare embed will need --heads");
+  }
+  return notes;
+}
+
+/** What was stated is kept as it is; what is consumed by the new form goes. */
+function withFacts(metadata: Metadata, facts: readonly (readonly [string, string])[]): Metadata {
+  const gone = new Set([...GGML_VOCABULARY_KEYS, ONNX_WEIGHTS_KEY]);
+  const kept = metadata.entries.filter(({ key }) => !gone.has(key));
+  const said = new Set(facts.map(([key]) => key));
+  const own = facts.map(([key, text]) => ({ key, value: stringValue(metadata.text(key) ?? text) }));
+  return new Metadata([...own, ...kept.filter(({ key }) => !said.has(key))]);
+}
+
+function withVocabulary(metadata: Metadata, vocabulary: Vocabulary | undefined): Metadata {
+  if (vocabulary === undefined) return metadata;
+  return vocabularyEntries(vocabulary).reduce((held, { key, value }) => held.with(key, value), metadata);
+}
+
+/** .weights has no block types: their values as F32 are exactly those that they stand for. */
+function plainTensor(tensor: Tensor): Tensor {
+  const isPlain = dtypeFacts(tensor.dtype).layout === "plain";
+  return isPlain || !hasNumbers(tensor.dtype) ? tensor : castTensor(tensor, "F32");
+}
+
+/** The longest position table whose ids are looked at: they are rebuilt by counting, so nothing is lost without them. */
+const MAX_POSITIONS = 1 << 20;
+
+/** Leaves out `embeddings.position_ids` where it is 0, 1, 2, …: .weights has no 64-bit integers. */
+async function withoutPositionIds(
+  tensors: readonly Tensor[],
+  signal: AbortSignal | undefined,
+): Promise<readonly Tensor[]> {
+  const kept: Tensor[] = [];
+  for (const tensor of tensors) {
+    const isTable = /(^|\.)embeddings\.position_ids$/.test(tensor.name) && /^I(32|64)$/.test(tensor.dtype);
+    if (!isTable || tensor.elementCount > MAX_POSITIONS) kept.push(tensor);
+    else if (!(await tensor.toFloat32({ signal })).every((id, i) => id === i)) kept.push(tensor);
+  }
+  return kept;
+}
+
+/** Matrices as I8 with a scale for every row. Of a BERT encoder those it multiplies with and the word table. */
+function withRowScales(tensors: readonly Tensor[]): readonly Tensor[] {
+  const isBert = namesBert(new Set(tensors.map(({ name }) => name)));
+  return tensors.flatMap((tensor) => {
+    const isMeant = !isBert || isLinearWeight(tensor.name) || tensor.name === WORD_TABLE;
+    return isMeant && isRowScalable(tensor) ? rowScaledTensors(tensor) : [tensor];
+  });
+}
+
+/** Integers with scales as the numbers they stand for: they are to be rounded to another type. */
+function asNumbers(tensors: readonly Tensor[]): readonly Tensor[] {
+  const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const used = new Set<Tensor>();
+  const plain = tensors.map((tensor) => {
+    const scale = byName.get(`${tensor.name}.scale`);
+    if (scale === undefined || !/^[IU]\d/.test(tensor.dtype)) return tensor;
+    const zeroPoint = byName.get(`${tensor.name}.zero_point`);
+    used.add(scale);
+    if (zeroPoint !== undefined) used.add(zeroPoint);
+    return dequantizedTensor(tensor, { scale, zeroPoint, axis: 0 });
+  });
+  return plain.filter((tensor) => !used.has(tensor));
+}

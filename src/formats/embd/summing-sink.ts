@@ -1,0 +1,41 @@
+import type { Bytes } from "../../base/bytes.ts";
+import type { Sink } from "../../bytes/sink.ts";
+import type { Engine } from "../../primitives/engine.ts";
+
+/** Passes appends on to another Sink and takes the CRC-32 of them on the way. */
+export class SummingSink implements Sink {
+  readonly label: string;
+  readonly #sink: Sink;
+  readonly #engine: Engine;
+  #crc: Promise<number> = Promise.resolve(0);
+
+  constructor(sink: Sink, engine: Engine) {
+    this.label = sink.label;
+    this.#sink = sink;
+    this.#engine = engine;
+  }
+
+  get position(): number {
+    return this.#sink.position;
+  }
+
+  /** Settles when the bytes are both written and summed: the caller may use the buffer again then. */
+  async append(bytes: Bytes): Promise<void> {
+    const written = this.#sink.append(bytes);
+    this.#crc = this.#crc.then((crc) => this.#engine.crc32(bytes, crc));
+    await Promise.all([written, this.#crc]);
+  }
+
+  /** Of everything that has been appended. */
+  crc(): Promise<number> {
+    return this.#crc;
+  }
+
+  commit(): Promise<void> {
+    return this.#sink.commit();
+  }
+
+  abort(): Promise<void> {
+    return this.#sink.abort();
+  }
+}

@@ -1,0 +1,47 @@
+import type { DType } from "../../model/dtype.ts";
+import type { TypedField } from "./tensor-proto.ts";
+
+/** What a data_type means: its name here, its width, and the list that holds its values where they are not raw bytes. */
+export interface DataType {
+  readonly dtype: DType;
+  readonly bits: number;
+  readonly typed: TypedField | undefined;
+}
+
+const type = (dtype: DType, bits: number, typed?: TypedField): DataType => ({ dtype, bits, typed });
+
+/** TensorProto.DataType (onnx.proto); 8 is a string, which has no width. Types that only ONNX has keep their number. */
+const DATA_TYPES: ReadonlyMap<number, DataType> = new Map([
+  [1, type("F32", 32, "float_data")],
+  [2, type("U8", 8, "int32_data")],
+  [3, type("I8", 8, "int32_data")],
+  [4, type("U16", 16, "int32_data")],
+  [5, type("I16", 16, "int32_data")],
+  [6, type("I32", 32, "int32_data")],
+  [7, type("I64", 64, "int64_data")],
+  [9, type("BOOL", 8, "int32_data")],
+  [10, type("F16", 16, "int32_data")],
+  [11, type("F64", 64, "double_data")],
+  [12, type("U32", 32, "uint64_data")],
+  [13, type("U64", 64, "uint64_data")],
+  [14, type("C64", 64, "float_data")],
+  [15, type("UNKNOWN_15", 128, "double_data")], // two float64
+  [16, type("BF16", 16, "int32_data")],
+  [17, type("F8_E4M3", 8, "int32_data")],
+  [18, type("F8_E4M3FNUZ", 8, "int32_data")],
+  [19, type("F8_E5M2", 8, "int32_data")],
+  [20, type("F8_E5M2FNUZ", 8, "int32_data")],
+  [21, type("UNKNOWN_21", 4)], // uint4, two in a byte
+  [22, type("UNKNOWN_22", 4)], // int4
+  [23, type("UNKNOWN_23", 4)], // float4e2m1; F4 here must fill whole bytes
+  [24, type("F8_E8M0", 8, "int32_data")],
+  [25, type("UNKNOWN_25", 2)], // uint2
+  [26, type("UNKNOWN_26", 2)], // int2
+]);
+
+export function dataTypeOf(id: number): DataType | undefined {
+  return DATA_TYPES.get(id);
+}
+
+/** The id of strings. */
+export const STRING_TYPE = 8;

@@ -1,0 +1,142 @@
+import { FormatError } from "../../base/errors.ts";
+import type { Finding } from "../../model/finding.ts";
+import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { type Graph, readGraph } from "./graph.ts";
+import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
+import { readStringEntry } from "./tensor-proto.ts";
+
+/** Field numbers of ModelProto and OperatorSetIdProto (onnx.proto). */
+export const MODEL = {
+  irVersion: 1,
+  producerName: 2,
+  producerVersion: 3,
+  domain: 4,
+  modelVersion: 5,
+  docString: 6,
+  graph: 7,
+  opsetImport: 8,
+  metadataProps: 14,
+} as const;
+const OPSET = { domain: 1, version: 2 } as const;
+
+/** What a model says about itself beside its graph. */
+export interface ModelProto {
+  readonly irVersion: number;
+  readonly graph: Graph;
+  /** `onnx.*` for the model's own fields, then metadata_props under their keys. */
+  readonly entries: readonly MetadataEntry[];
+  readonly warnings: readonly Finding[];
+}
+
+const TEXTS: ReadonlyMap<number, string> = new Map([
+  [MODEL.producerName, "producer_name"],
+  [MODEL.producerVersion, "producer_version"],
+  [MODEL.domain, "domain"],
+  [MODEL.docString, "doc_string"],
+]);
+
+/** What is gathered on the way. */
+interface Draft {
+  irVersion: number;
+  graph: Graph | undefined;
+  readonly own: Map<string, MetadataEntry>;
+  readonly props: Map<string, MetadataEntry>;
+  readonly warnings: Finding[];
+  opsets: number;
+}
+
+/** Walks over the whole file. Refuses one without a graph, or with two. */
+export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
+  const draft: Draft = { irVersion: 0, graph: undefined, own: new Map(), props: new Map(), warnings: [], opsets: 0 };
+  await reader.walk(0, reader.byteLength, "model", (field) => takeField(reader, draft, field));
+  const { graph, irVersion, own, props, warnings, opsets } = draft;
+  const at = reader.at(0, "model");
+  if (graph === undefined) {
+    throw new FormatError("format/onnx.no-graph", "Cannot read ONNX model: must have a graph, found none", at, {
+      hint: "The file is cut short before its graph, or damaged; download it again",
+    });
+  }
+  if (opsets === 0) {
+    const message = "The model names no operator set: its weights can be read, but no program will run it";
+    warnings.push({
+      severity: "warning",
+      code: "format/onnx.no-opset",
+      message,
+      at: { ...at, path: "model.opset_import" },
+    });
+  }
+  if (graph.name !== "") put(own, "onnx.graph_name", graph.name);
+  const entries = [...own.values(), ...[...props.values()].map((entry) => rename(entry, own))];
+  return { irVersion, graph, entries, warnings };
+}
+
+/** A model's own key that is one of ours keeps its value under another name. */
+function rename(entry: MetadataEntry, own: ReadonlyMap<string, MetadataEntry>): MetadataEntry {
+  return own.has(entry.key) || entry.key === "onnx.weights"
+    ? { ...entry, key: `onnx.metadata_props.${entry.key}` }
+    : entry;
+}
+
+function put(entries: Map<string, MetadataEntry>, key: string, text: string): void {
+  entries.set(key, { key, value: stringValue(text) });
+}
+
+function takeField(reader: ProtoReader, draft: Draft, field: Field): Promise<void> | undefined {
+  switch (field.number) {
+    case MODEL.irVersion:
+      draft.irVersion = reader.number(field, "model.ir_version");
+      draft.own.set("onnx.ir_version", { key: "onnx.ir_version", value: { type: "u64", value: draft.irVersion } });
+      return undefined;
+    case MODEL.modelVersion:
+      reader.checkWire(field, WIRE.varint, "model.model_version");
+      draft.own.set("onnx.model_version", { key: "onnx.model_version", value: signed(field) });
+      return undefined;
+    case MODEL.graph:
+      if (draft.graph !== undefined) {
+        const message = "Cannot read ONNX model: must have one graph, found a second";
+        throw new FormatError("format/onnx.no-graph", message, reader.at(field.offset, "model.graph"));
+      }
+      return readGraph(reader, field).then((graph) => {
+        draft.graph = graph;
+      });
+    case MODEL.opsetImport:
+      draft.opsets++;
+      return takeOpset(reader, draft, field);
+    case MODEL.metadataProps:
+      return takeProperty(reader, draft, field);
+    default: {
+      const name = TEXTS.get(field.number);
+      if (name === undefined) return undefined;
+      return reader.text(field, `model.${name}`).then((text) => put(draft.own, `onnx.${name}`, text));
+    }
+  }
+}
+
+function signed({ value }: Field): MetadataEntry["value"] {
+  const number = BigInt.asIntN(64, BigInt(value));
+  const isSafe = number >= BigInt(Number.MIN_SAFE_INTEGER) && number <= BigInt(Number.MAX_SAFE_INTEGER);
+  return { type: "i64", value: isSafe ? Number(number) : number };
+}
+
+async function takeOpset(reader: ProtoReader, draft: Draft, field: Field): Promise<void> {
+  let domain = "";
+  let version: MetadataEntry["value"] = { type: "i64", value: 0 };
+  await reader.walkIn(field, "model.opset_import", (inner) => {
+    if (inner.number === OPSET.version && inner.wire === WIRE.varint) version = signed(inner);
+    if (inner.number !== OPSET.domain) return undefined;
+    return reader.text(inner, "model.opset_import.domain").then((text) => {
+      domain = text;
+    });
+  });
+  // The default operators have no name of their own in the file; ai.onnx is what they are called.
+  const key = `onnx.opset.${domain === "" ? "ai.onnx" : domain}`;
+  draft.own.set(key, { key, value: version });
+}
+
+async function takeProperty(reader: ProtoReader, draft: Draft, field: Field): Promise<void> {
+  const [key, value] = await readStringEntry(reader, field, "model.metadata_props");
+  if (!draft.props.has(key)) return put(draft.props, key, value);
+  const message = `The metadata key ${JSON.stringify(key)} should be there once; its first value is used`;
+  const at = reader.at(field.offset, "model.metadata_props");
+  draft.warnings.push({ severity: "warning", code: "format/onnx.duplicate-key", message, at });
+}

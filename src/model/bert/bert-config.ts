@@ -1,0 +1,146 @@
+import { FormatError, type Location, UnsupportedError, UsageError } from "../../base/errors.ts";
+import type { BertShapes } from "./bert-shapes.ts";
+import type { Sidecars } from "./sidecars.ts";
+import type { StatedFacts } from "./stated-facts.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+/** What a BERT encoder must know beside its weights. */
+export interface BertConfig {
+  /** Width of a token's vector, and of the sentence's. */
+  readonly hidden: number;
+  readonly layers: number;
+  readonly heads: number;
+  /** Width of the feed-forward block. */
+  readonly intermediate: number;
+  /** Rows of the position table: no sentence can be longer. */
+  readonly positions: number;
+  /** Rows of the word table. */
+  readonly vocabularySize: number;
+  readonly tokenTypes: number;
+  /** Added to the variance in LayerNorm. */
+  readonly epsilon: number;
+  readonly activation: "gelu" | "gelu_tanh" | "relu";
+  readonly pooling: "mean" | "cls";
+  readonly normalize: "l2" | "none";
+  /** Ids a sentence is cut to, [CLS] and [SEP] included; never above `positions`. */
+  readonly maxTokens: number;
+  readonly lowerCase: "lower" | "keep";
+  /** Present where accents are not treated as BERT does by default: taken away exactly where text is lower-cased. */
+  readonly stripAccents?: "strip" | "keep" | undefined;
+}
+
+/** What decides beside the tensors. */
+export interface ConfigSources {
+  readonly facts: StatedFacts;
+  readonly sidecars: Sidecars;
+  readonly shapes: BertShapes;
+  readonly vocabulary: Vocabulary | undefined;
+  /** What the caller says; it wins. */
+  readonly heads?: number | undefined;
+  readonly at: Location;
+}
+
+/** The configuration, and what had to be assumed for it. */
+export interface DecidedConfig {
+  readonly config: BertConfig;
+  readonly notes: readonly string[];
+}
+
+/** Longest sentence where nobody says: what sentence-transformers uses for the MiniLM models, 256. */
+const USUAL_TOKENS = 256;
+/** BERT's own. */
+const USUAL_EPSILON = 1e-12;
+
+/** Metadata first, then the files beside the model, then what the shapes show; heads are never guessed. */
+export async function decideBertConfig(sources: ConfigSources): Promise<DecidedConfig> {
+  const { facts, shapes, at } = sources;
+  const notes: string[] = [];
+  const heads = decideHeads(facts, sources);
+  const pooling = await decidePooling(facts, sources, notes);
+  const maxTokens = facts.count(["max_seq_length"]) ?? (await sources.sidecars.maxTokens()) ?? USUAL_TOKENS;
+  const text = await decideText(facts, sources, notes);
+  const config: BertConfig = {
+    ...shapes,
+    heads,
+    epsilon: facts.positive(["layer_norm_eps", "attention.layer_norm_epsilon"]) ?? USUAL_EPSILON,
+    activation: decideActivation(facts, at),
+    pooling,
+    normalize: facts.isFalse(["normalize", "normalize_embeddings"]) ? "none" : "l2",
+    maxTokens: Math.min(maxTokens, shapes.positions),
+    ...text,
+  };
+  return { config, notes };
+}
+
+/** The one width and depth whose heads are known without being told: MiniLM-L6. Any other guess gives wrong vectors in silence. */
+function decideHeads(facts: StatedFacts, { shapes, heads: asked, at }: ConfigSources): number {
+  const { hidden, intermediate, layers } = shapes;
+  const isMiniLm = hidden === 384 && intermediate === 1536 && layers === 6;
+  const said = asked ?? facts.heads() ?? (isMiniLm ? 12 : undefined);
+  if (said === undefined) {
+    const message = `Cannot tell how many attention heads the model has: nothing says it, and ${hidden} dimensions in ${layers} layers do not show it`;
+    throw new UsageError("usage/bert.heads", message, at, {
+      hint: "Pass --heads N; config.json of the model has it as num_attention_heads",
+    });
+  }
+  if (Number.isSafeInteger(said) && said > 0 && hidden % said === 0) return said;
+  const message = `Cannot use ${said} attention heads: must divide the ${hidden} dimensions`;
+  if (asked !== undefined) throw new UsageError("usage/bert.heads", message, at);
+  throw new FormatError("format/bert.config", message, { ...at, path: "num_attention_heads" });
+}
+
+const ACTIVATIONS: Readonly<Record<string, BertConfig["activation"]>> = {
+  gelu: "gelu",
+  gelu_python: "gelu",
+  gelu_new: "gelu_tanh",
+  gelu_fast: "gelu_tanh",
+  gelu_pytorch_tanh: "gelu_tanh",
+  gelu_tanh: "gelu_tanh",
+  relu: "relu",
+};
+
+function decideActivation(facts: StatedFacts, at: Location): BertConfig["activation"] {
+  const said = facts.text(["hidden_act"]) ?? "gelu";
+  const activation = Object.hasOwn(ACTIVATIONS, said) ? ACTIVATIONS[said] : undefined;
+  if (activation !== undefined) return activation;
+  const message = `Cannot compute the activation "${said}": must be one of ${Object.keys(ACTIVATIONS).join(", ")}`;
+  throw new UnsupportedError("unsupported/bert.activation", message, { ...at, path: "hidden_act" });
+}
+
+async function decidePooling(facts: StatedFacts, sources: ConfigSources, notes: string[]): Promise<"mean" | "cls"> {
+  const said = facts.pooling() ?? (await sources.sidecars.pooling());
+  if (said === "mean" || said === "cls") return said;
+  if (said === undefined) {
+    notes.push("nothing says how token vectors become one: their mean is taken");
+    return "mean";
+  }
+  const message = `Cannot pool by "${said}": must be mean or cls`;
+  throw new UnsupportedError("unsupported/bert.pooling", message, { ...sources.at, path: "pooling" });
+}
+
+type TextRules = Pick<BertConfig, "lowerCase" | "stripAccents">;
+
+async function decideText(facts: StatedFacts, sources: ConfigSources, notes: string[]): Promise<TextRules> {
+  const { sidecars, vocabulary } = sources;
+  const said = facts.yesOrNo(["do_lower_case"]);
+  const strip = facts.yesOrNo(["strip_accents"]);
+  if (said !== undefined) return { lowerCase: said === "yes" ? "lower" : "keep", ...accents(strip) };
+  const tokenizer = await sidecars.tokenizer();
+  const lowerCase = tokenizer?.lowerCase ?? (await sidecars.lowerCase()) ?? guessCase(vocabulary, notes);
+  const kept = tokenizer?.stripAccents;
+  return {
+    lowerCase,
+    ...(kept === undefined || (kept === "strip") === (lowerCase === "lower") ? accents(strip) : { stripAccents: kept }),
+  };
+}
+
+function accents(strip: "yes" | "no" | undefined): Pick<BertConfig, "stripAccents"> {
+  return strip === undefined ? {} : { stripAccents: strip === "yes" ? "strip" : "keep" };
+}
+
+/** A vocabulary that has capital letters in words was made from text as it was written. */
+function guessCase(vocabulary: Vocabulary | undefined, notes: string[]): "lower" | "keep" {
+  const isCased = vocabulary?.tokens.some((token) => /^(##)?[A-Z][a-z]/.test(token)) ?? false;
+  if (isCased) notes.push("the vocabulary has words in capital letters: text is not lower-cased");
+  return isCased ? "keep" : "lower";
+}

@@ -1,0 +1,151 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import { checkRange } from "../../bytes/extents.ts";
+import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import { formatShape } from "../shape.ts";
+import { Tensor } from "../tensor.ts";
+import { convertToFloat32, itemOf } from "../values.ts";
+
+/** How integers stand for numbers: (q - zeroPoint) * scale, for the whole tensor or for each index along an axis. */
+export interface Quantization {
+  readonly scale: Tensor;
+  /** Zero where absent. */
+  readonly zeroPoint?: Tensor | undefined;
+  /** The dimension that scales of more than one value run along. */
+  readonly axis: number;
+}
+
+/** Elements decoded at once. */
+const PIECE_ELEMENTS = 1 << 18;
+
+/** The numbers that quantised values stand for, as F32; nothing is read yet. Refuses scales that do not fit the shape. */
+export function dequantizedTensor(tensor: Tensor, quantization: Quantization): Tensor {
+  const { name, shape, offset, storedByteLength, file, elementCount } = tensor;
+  const { scale, zeroPoint, axis } = quantization;
+  const along = shape[axis] ?? 1;
+  for (const { elementCount: count, name: which } of [scale, ...(zeroPoint === undefined ? [] : [zeroPoint])]) {
+    if (count === 1 || count === along) continue;
+    const message = `Cannot use "${which}" for "${name}" ${formatShape(shape)}: must have 1 or ${along} values, found ${count}`;
+    throw new FormatError("format/bert.scale", message, { source: file ?? name, path: which });
+  }
+  // Elements that share a scale stand together in runs of this length.
+  const run = scale.elementCount === 1 && (zeroPoint?.elementCount ?? 1) === 1 ? elementCount : runLength(tensor, axis);
+  const facts = { name, dtype: "F32" as const, shape, byteLength: 4 * elementCount, offset, storedByteLength, file };
+  const factors = new Factors(quantization);
+  return new Tensor(facts, { source: () => new DequantizedSource(tensor, { factors, run, along }) });
+}
+
+interface FactorValues {
+  readonly scales: Floats;
+  readonly zeros: Floats;
+}
+
+/** Scales and zero points, read once for all readers of a tensor: rows are often taken one by one. */
+class Factors {
+  readonly #quantization: Quantization;
+  #values: Promise<FactorValues> | undefined;
+
+  constructor(quantization: Quantization) {
+    this.#quantization = quantization;
+  }
+
+  read(signal: AbortSignal | undefined): Promise<FactorValues> {
+    this.#values ??= readFactors(this.#quantization, signal).catch((error: unknown) => {
+      this.#values = undefined; // an aborted or failed read must not fail the next one
+      throw error;
+    });
+    return this.#values;
+  }
+}
+
+function runLength({ shape }: Tensor, axis: number): number {
+  return shape.slice(axis + 1).reduce((product, dimension) => product * dimension, 1);
+}
+
+interface Runs {
+  readonly factors: Factors;
+  readonly run: number;
+  readonly along: number;
+}
+
+type Floats = Float32Array<ArrayBuffer>;
+
+class DequantizedSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #tensor: Tensor;
+  readonly #inner: Source;
+  readonly #runs: Runs;
+
+  constructor(tensor: Tensor, runs: Runs) {
+    this.#tensor = tensor;
+    this.#inner = tensor.source();
+    this.#runs = runs;
+    this.label = this.#inner.label;
+    this.byteLength = 4 * tensor.elementCount;
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const result = options.into ?? new Uint8Array(byteLength);
+    const end = offset + byteLength;
+    for (let position = offset; position < end; ) {
+      const first = Math.floor(position / 4);
+      const last = Math.min(Math.ceil(end / 4), first + PIECE_ELEMENTS);
+      const decoded = await this.#decode(first, last, options.signal);
+      const piece = decoded.subarray(position - 4 * first, Math.min(decoded.byteLength, end - 4 * first));
+      result.set(piece, position - offset);
+      position += piece.byteLength;
+    }
+    return result;
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = options.byteLength ?? this.byteLength - offset;
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const pieceBytes = 4 * PIECE_ELEMENTS;
+    for (let done = 0; done < byteLength; done += pieceBytes) {
+      yield await this.read(offset + done, Math.min(pieceBytes, byteLength - done), { signal: options.signal });
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #decode(first: number, last: number, signal: AbortSignal | undefined): Promise<Bytes> {
+    const { dtype, name } = this.#tensor;
+    const itemBytes = itemOf(dtype)?.byteLength ?? 1;
+    const { scales, zeros } = await this.#runs.factors.read(signal);
+    const bytes = await this.#inner.read(first * itemBytes, (last - first) * itemBytes, { signal });
+    const values = convertToFloat32(dtype, bytes, { source: this.label, path: name });
+    const { run, along } = this.#runs;
+    for (let i = 0; i < values.length; ) {
+      const index = Math.floor((first + i) / run) % along;
+      const end = Math.min(values.length, i + run - ((first + i) % run));
+      const scale = scales[index % scales.length] as number;
+      const zero = zeros[index % zeros.length] as number;
+      for (; i < end; i++) values[i] = ((values[i] as number) - zero) * scale;
+    }
+    return littleEndian(values);
+  }
+}
+
+async function readFactors({ scale, zeroPoint }: Quantization, signal: AbortSignal | undefined): Promise<FactorValues> {
+  const scales = await scale.toFloat32({ signal });
+  return { scales, zeros: zeroPoint === undefined ? new Float32Array(1) : await zeroPoint.toFloat32({ signal }) };
+}
+
+/** True where no value is offset: the integers times the scale are the numbers. */
+export async function isSymmetric({ zeroPoint }: Quantization, signal?: AbortSignal | undefined): Promise<boolean> {
+  if (zeroPoint === undefined) return true;
+  return (await zeroPoint.toFloat32({ signal })).every((value) => value === 0);
+}
+
+function littleEndian(values: Floats): Bytes {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  if (new Uint8Array(new Uint16Array([1]).buffer)[0] === 1) return bytes;
+  const view = new DataView(new ArrayBuffer(values.byteLength));
+  for (let i = 0; i < values.length; i++) view.setFloat32(4 * i, values[i] as number, true);
+  return new Uint8Array(view.buffer);
+}

@@ -1,0 +1,122 @@
+import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { arrayValue, type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
+
+/** Ids of the five tokens that a BERT tokenizer adds by itself. One that the vocabulary lacks has the id of `unk`. */
+export interface SpecialTokens {
+  readonly pad: number;
+  readonly unk: number;
+  readonly cls: number;
+  readonly sep: number;
+  readonly mask: number;
+}
+
+/** The tokens of a WordPiece tokenizer by id. An empty string is a hole that no text matches. */
+export interface Vocabulary {
+  readonly tokens: readonly string[];
+  readonly special: SpecialTokens;
+}
+
+/** Where a model's metadata holds its vocabulary, whatever its format: an array of strings … */
+export const TOKENS_KEY = "vocabulary.tokens";
+/** … and an array of five u32: pad, unk, cls, sep, mask. */
+export const SPECIAL_KEY = "vocabulary.special";
+
+const NAMES: Readonly<Record<keyof SpecialTokens, string>> = {
+  pad: "[PAD]",
+  unk: "[UNK]",
+  cls: "[CLS]",
+  sep: "[SEP]",
+  mask: "[MASK]",
+};
+
+/** The vocabulary as the two entries of a model's metadata. */
+export function vocabularyEntries({ tokens, special }: Vocabulary): readonly MetadataEntry[] {
+  const ids = [special.pad, special.unk, special.cls, special.sep, special.mask];
+  return [
+    { key: TOKENS_KEY, value: arrayValue(tokens.map(stringValue), "string") },
+    { key: SPECIAL_KEY, value: arrayValue(ids.map(u32), "u32") },
+  ];
+}
+
+function u32(value: number): MetadataValue {
+  return { type: "u32", value };
+}
+
+/**
+ * Finds the five tokens by how they are written. Without [UNK], [CLS] and [SEP] nothing can be embedded, so their
+ * absence is refused; [PAD] and [MASK] never stand in a sentence that is run at its own length.
+ */
+export function specialTokensOf(
+  tokens: readonly string[],
+  at: Location,
+  known: Partial<Readonly<Record<keyof SpecialTokens, number>>> = {},
+): SpecialTokens {
+  const ids = new Map<string, number>();
+  // The last of two equal tokens counts, as in the programs that load a vocab.txt into a table.
+  for (const [id, token] of tokens.entries()) ids.set(token, id);
+  const find = (key: keyof SpecialTokens): number | undefined => known[key] ?? ids.get(NAMES[key]);
+  const [unk, cls, sep] = [find("unk"), find("cls"), find("sep")];
+  if (unk === undefined || cls === undefined || sep === undefined) throw noSpecials({ unk, cls, sep }, at);
+  for (const id of [unk, cls, sep]) checkId(id, tokens.length, at);
+  return { pad: find("pad") ?? unk, unk, cls, sep, mask: find("mask") ?? unk };
+}
+
+function noSpecials(found: Readonly<Record<string, number | undefined>>, at: Location): UnsupportedError {
+  const missing = Object.entries(found)
+    .filter(([, id]) => id === undefined)
+    .map(([key]) => NAMES[key as keyof SpecialTokens]);
+  const message = `Cannot use the vocabulary: must have [UNK], [CLS] and [SEP], found no ${missing.join(", ")}`;
+  return new UnsupportedError("unsupported/bert.special-tokens", message, at, {
+    hint: "Only WordPiece vocabularies of BERT models are read; others have tokenizers of another kind",
+  });
+}
+
+function checkId(id: number, count: number, at: Location): void {
+  if (Number.isSafeInteger(id) && id >= 0 && id < count) return;
+  const message = `Cannot use the vocabulary: ids must be < ${count}, found ${id}`;
+  throw new FormatError("format/bert.vocabulary", message, at);
+}
+
+/** A `vocab.txt`: one token a line, the line's number is its id. A last line without end counts, an empty last one does not. */
+export function parseVocabTxt(text: string, at: Location): Vocabulary {
+  const lines = text.replace(/^\ufeff/, "").split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  // Saved on Windows: the carriage return is no part of a token.
+  const tokens = lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
+  return { tokens, special: specialTokensOf(tokens, at) };
+}
+
+/** The vocabulary that a model's metadata holds under our keys; undefined where it has none. */
+export function vocabularyFromMetadata(metadata: Metadata, at: Location): Vocabulary | undefined {
+  const tokens = stringsOf(metadata.get(TOKENS_KEY));
+  if (tokens === undefined) return undefined;
+  const ids = numbersOf(metadata.get(SPECIAL_KEY));
+  const [pad, unk, cls, sep, mask] = ids ?? [];
+  if (pad === undefined || unk === undefined || cls === undefined || sep === undefined || mask === undefined) {
+    return { tokens, special: specialTokensOf(tokens, at) };
+  }
+  for (const id of [unk, cls, sep]) checkId(id, tokens.length, at);
+  return { tokens, special: { pad, unk, cls, sep, mask } };
+}
+
+/** The strings of an array; undefined where it is none, or holds anything else. */
+export function stringsOf(value: MetadataValue | undefined): readonly string[] | undefined {
+  if (value?.type !== "array") return undefined;
+  const strings: string[] = [];
+  for (const item of value.slice()) {
+    if (item.type !== "string") return undefined;
+    strings.push(item.value);
+  }
+  return strings;
+}
+
+/** The numbers of an array; undefined where it is none, or holds anything else. */
+export function numbersOf(value: MetadataValue | undefined): readonly number[] | undefined {
+  if (value?.type !== "array") return undefined;
+  const numbers: number[] = [];
+  for (const item of value.slice()) {
+    if (!("value" in item) || typeof item.value !== "number") return undefined;
+    numbers.push(item.value);
+  }
+  return numbers;
+}

@@ -1,0 +1,48 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { Bytes } from "../../src/base/bytes.ts";
+import { loadFixture } from "../support/fixtures.ts";
+import { scratch, tare } from "./run-tare.ts";
+
+const fixture = (name: string): Bytes => loadFixture("embd", name);
+
+/** 0, 1, 2, 3, 4, 5 as float32. */
+const W = "000000000000803f0000004000004040000080400000a040";
+
+describe("EMBD on the command line", () => {
+  it("knows all three layouts by content, and hands out their tensors", async () => {
+    const file = scratch();
+    for (const name of ["tiny", "stream", "adr"]) {
+      const model = file(`${name}.bin`, fixture(name));
+      expect((await tare(["cat", model, "w", "-o", file(`${name}.w`)])).code).toBe(0);
+      expect(readFileSync(file(`${name}.w`)).toString("hex")).toBe(W);
+    }
+    const inspected = JSON.parse((await tare(["inspect", file("stream.bin"), "--json"])).out) as object;
+    expect(inspected).toMatchObject({ format: "embd", version: "1" });
+    expect((await tare(["map", file("tiny.bin")])).out).toMatch(/451\s+16 B\s+integrity\s+footer/);
+  }, 60_000);
+
+  it("verify ends with 5 for damaged files and 4 for cut ones, and names the checksum", async () => {
+    const file = scratch();
+    const damaged = fixture("tiny").slice();
+    damaged[0x142] = 1;
+    const report = await tare(["verify", file("b.weights", damaged), "--full"]);
+    expect(report.code).toBe(5);
+    expect(report.out + report.err).toContain("integrity/embd.data-checksum");
+    expect(await tare(["verify", file("c.weights", fixture("tiny").slice(0, 466))])).toMatchObject({ code: 4 });
+    expect(await tare(["verify", file("d.weights", fixture("trailing"))])).toMatchObject({ code: 4 });
+  }, 60_000);
+
+  it("convert there and back gives the same bytes, and turns transposed weights", async () => {
+    const file = scratch();
+    const tiny = file("tiny.weights", fixture("tiny"));
+    expect(await tare(["convert", tiny, file("t.safetensors")])).toMatchObject({ code: 0 });
+    expect(await tare(["convert", file("t.safetensors"), file("back.weights")])).toMatchObject({ code: 0 });
+    expect(readFileSync(file("back.weights"))).toEqual(Buffer.from(fixture("tiny")));
+    for (const name of ["stream-bert", "stream-bert-turned"]) {
+      const source = file(`${name}.bin`, fixture(name));
+      expect(await tare(["convert", source, file(`${name}.weights`)])).toMatchObject({ code: 0 });
+    }
+    expect(readFileSync(file("stream-bert.weights"))).toEqual(readFileSync(file("stream-bert-turned.weights")));
+  }, 60_000);
+});
