@@ -19,6 +19,9 @@ import { streamSet } from "./jobs/stream-set.ts";
 import { streamStore } from "./jobs/stream-store.ts";
 import { throttled } from "./jobs/throttled.ts";
 import { tokenizer } from "./jobs/tokenizer.ts";
+import { vaultLarge } from "./jobs/vault-large.ts";
+import { vaultTree } from "./jobs/vault-tree.ts";
+import { vaultWeights } from "./jobs/vault-weights.ts";
 import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
 import { describeMachine, renderFigures, renderTable, writeFigures } from "./report.ts";
@@ -49,6 +52,9 @@ const JOBS: readonly Job[] = [
   quantize,
   dequantize,
   inspectAprHttp,
+  vaultWeights,
+  vaultTree,
+  vaultLarge,
   tokenizer,
 ];
 const RESULTS = fileURLToPath(new URL("./results.json", import.meta.url));

@@ -10,17 +10,23 @@ import { loadFormats } from "../src/formats/registry.ts";
 import { BERT_ERRORS } from "../src/model/bert/errors.ts";
 import { MODEL_ERRORS } from "../src/model/catalog.ts";
 import { OPEN_ERRORS } from "../src/open.ts";
+import { INSIDE_ERRORS } from "../src/open-inside.ts";
 import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
 import { PULL_ERRORS } from "../src/operations/pull/errors.ts";
 import { SIGNATURE_ERRORS } from "../src/operations/signature-errors.ts";
 import { STAMP_ERRORS } from "../src/operations/stamp.ts";
 import { UPGRADE_ERRORS } from "../src/operations/upgrade.ts";
+import { VAULT_ERRORS } from "../src/operations/vault/errors.ts";
 import { CACHE_ERRORS } from "../src/platform/node/disk-cache.ts";
 import { TARGET_ERRORS } from "../src/platform/node/open-target.ts";
 import { PATCH_ERRORS } from "../src/platform/node/patch-file.ts";
 import { PUSH_ERRORS } from "../src/platform/node/push-files.ts";
 import { S3_SETTINGS_ERRORS } from "../src/platform/node/s3-settings.ts";
 import { SERVE_ERRORS } from "../src/platform/node/serve/errors.ts";
+import { VAULT_DRAFT_ERRORS } from "../src/platform/node/vault-draft.ts";
+import { VAULT_EXTRACT_ERRORS } from "../src/platform/node/vault-folders.ts";
+import { VAULT_LOCK_ERRORS } from "../src/platform/node/vault-lock.ts";
+import { VAULT_TREE_ERRORS } from "../src/platform/node/vault-tree.ts";
 import { PRIMITIVE_ERRORS } from "../src/primitives/errors.ts";
 import { STRUCT_ERRORS } from "../src/struct/errors.ts";
 import { JSON_ERRORS } from "../src/struct/json-errors.ts";
@@ -43,6 +49,7 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     ENCODER_ERRORS,
     SEARCH_ERRORS,
     OPEN_ERRORS,
+    INSIDE_ERRORS,
     FOREIGN_ERRORS,
     OPERATION_ERRORS,
     PULL_ERRORS,
@@ -56,6 +63,11 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     S3_SETTINGS_ERRORS,
     WORKER_ERRORS,
     SERVE_ERRORS,
+    VAULT_ERRORS,
+    VAULT_LOCK_ERRORS,
+    VAULT_DRAFT_ERRORS,
+    VAULT_TREE_ERRORS,
+    VAULT_EXTRACT_ERRORS,
     CLI_ERRORS,
     ...(await Promise.all(formats.map((format) => format.errors()))),
   ];

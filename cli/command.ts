@@ -2,7 +2,7 @@ import type { Context } from "./context.ts";
 import type { ExitCode } from "./exit-codes.ts";
 import type { FlagTable, FlagValues } from "./flags.ts";
 
-export type CommandGroup = "look" | "trust" | "move" | "embed" | "help";
+export type CommandGroup = "look" | "trust" | "move" | "vault" | "embed" | "help";
 
 /** A name that other tools taught people. */
 export interface Alias {
@@ -13,6 +13,7 @@ export interface Alias {
 
 /** What help and dispatch know without loading a command's code. */
 export interface CommandEntry {
+  /** One word, or two for a verb of a group: "vault ls". */
   readonly name: string;
   readonly aliases: readonly Alias[];
   readonly group: CommandGroup;

@@ -1,6 +1,6 @@
 import { UsageError } from "../src/base/errors.ts";
 import type { Alias, Command } from "./command.ts";
-import { commandNames, findCommand } from "./commands/registry.ts";
+import { commandNames, findCommand, isGroup } from "./commands/registry.ts";
 import { type Context, type ContextOptions, createContext } from "./context.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./exit-codes.ts";
 import { parseFlags } from "./flags.ts";
@@ -14,8 +14,20 @@ import { readVersion } from "./version.ts";
 /** What a run has to do with outside of its arguments. */
 export type World = Pick<ContextOptions, "env" | "terminal" | "signal" | "onExit">;
 
-/** Splits off the command's name: global flags may stand before it. */
-function splitCommand(argv: readonly string[]): { readonly name: string | undefined; readonly rest: string[] } {
+interface SplitCommand {
+  readonly name: string | undefined;
+  readonly rest: string[];
+}
+
+/** Splits off the command's name, of two words for a verb of a group: global flags may stand before either. */
+function splitCommand(argv: readonly string[]): SplitCommand {
+  const { name, rest } = splitWord(argv);
+  if (name === undefined || !isGroup(name)) return { name, rest };
+  const verb = splitWord(rest);
+  return verb.name === undefined ? { name, rest } : { name: `${name} ${verb.name}`, rest: verb.rest };
+}
+
+function splitWord(argv: readonly string[]): SplitCommand {
   let i = 0;
   while (i < argv.length && (argv[i] as string).startsWith("-")) i += takesNext(argv[i] as string) ? 2 : 1;
   return { name: argv[i], rest: [...argv.slice(0, i), ...argv.slice(i + 1)] };
@@ -32,6 +44,7 @@ function takesNext(argument: string): boolean {
 export async function dispatch(argv: readonly string[], world: World): Promise<ExitCode> {
   const { name, rest } = splitCommand(argv);
   if (name === undefined || name === "help") return showHelp(rest, world);
+  if (isGroup(name)) return showGroup(name, rest, world);
   const found = findCommand(name);
   if (found === undefined) throw unknownCommand(name);
   const command = await found.entry.load();
@@ -106,10 +119,25 @@ async function showHelp(args: readonly string[], world: World): Promise<ExitCode
   const table = { ...GLOBAL_FLAGS, version: { kind: "switch", short: "V", summary: "show the version" } } as const;
   const { flags, positionals } = parseFlags(args, table, "");
   if (flags.version === true) return showVersion(flags.json, world);
-  const [topic] = positionals;
-  if (topic !== undefined) return showCommandHelp(topic, { ...world, color: flags.color });
+  const [topic, verb] = positionals;
+  if (topic !== undefined && isGroup(topic) && verb === undefined) return showGroup(topic, ["--help"], world);
+  const command = verb === undefined ? topic : `${topic} ${verb}`;
+  if (command !== undefined) return showCommandHelp(command, { ...world, color: flags.color });
   const { renderHelp } = await import("./help.ts");
   await world.terminal.writeOut(renderHelp(helpColors({ ...world, color: flags.color })));
+  return EXIT.success;
+}
+
+/** The verbs of a group, where they were asked for; a group alone does nothing. */
+async function showGroup(name: string, args: readonly string[], world: World): Promise<ExitCode> {
+  const { flags } = parseFlags(args, GLOBAL_FLAGS, name);
+  if (flags.help !== true) {
+    const message = `Cannot run "${name}" without a verb`;
+    const hint = `List them with: tare ${name} --help`;
+    throw new UsageError("usage/arguments", message, { source: "command line" }, { hint });
+  }
+  const { renderGroupHelp } = await import("./help.ts");
+  await world.terminal.writeOut(renderGroupHelp(name, helpColors({ ...world, color: flags.color })));
   return EXIT.success;
 }
 

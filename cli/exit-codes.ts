@@ -29,6 +29,7 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   "usage/entry-not-found": EXIT.notFound,
   "source/pull.locked": EXIT.locked,
   "source/stamp.locked": EXIT.locked,
+  "source/vault.locked": EXIT.locked,
   "usage/password.missing": EXIT.password,
   "usage/password.wrong": EXIT.password,
   "integrity/signature.invalid": EXIT.signature,

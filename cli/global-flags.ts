@@ -25,7 +25,11 @@ export const GLOBAL_FLAGS = {
   header: { kind: "list", value: "K:V", summary: "send a header with HTTP requests; repeatable" },
   "header-file": { kind: "path", value: "FILE", summary: "headers from FILE, one a line: the place for secrets" },
   "allow-origin": { kind: "list", value: "URL", summary: "let a set refer to files at another origin; repeatable" },
-  "password-file": { kind: "path", value: "FILE", summary: "the password of encrypted files; else you are asked" },
+  "password-file": {
+    kind: "path",
+    value: "FILE",
+    summary: "the password of encrypted files, - for standard input; else you are asked",
+  },
   help: { kind: "switch", short: "h", summary: "show help" },
 } as const satisfies FlagTable;
 

@@ -8,7 +8,7 @@ import { padEnd, wrap } from "./render/text-width.ts";
 /** Help is read at 80 columns, on a terminal or in a pager. */
 const WIDTH = 80;
 
-const GROUPS: readonly CommandGroup[] = ["look", "trust", "move", "embed", "help"];
+const GROUPS: readonly CommandGroup[] = ["look", "trust", "move", "vault", "embed", "help"];
 
 /** `tare --help`: every command on a line or two. */
 export function renderHelp(colors: Colors): string {
@@ -28,13 +28,23 @@ export function renderHelp(colors: Colors): string {
   lines.push(
     "",
     ...wrap(
-      "TARGET is a path, - for standard input, an http(s) URL, or the directory or index of a model in several files. Content decides the format, never the extension.",
+      "TARGET is a path, - for standard input, an http(s) URL, the directory or index of a model in several files, or any of these and ::PATH for a file inside a vault. Content decides the format, never the extension.",
       WIDTH,
     ),
     "",
     "tare COMMAND --help   flags and examples of one command",
     "tare --version        the version",
   );
+  return `${lines.join("\n")}\n`;
+}
+
+/** `tare GROUP --help`: its verbs. */
+export function renderGroupHelp(name: string, colors: Colors): string {
+  const lines = [colors.bold(`tare ${name} VERB [ARGUMENTS] [FLAGS]`), ""];
+  for (const entry of COMMANDS.filter((command) => command.name.startsWith(`${name} `))) {
+    lines.push(...twoColumns(`  ${entry.usage}`, entry.summary, { label: "  ", usage: entry.usage }));
+  }
+  lines.push("", `tare ${name} VERB --help   flags and examples of one verb`);
   return `${lines.join("\n")}\n`;
 }
 

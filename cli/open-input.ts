@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import type { Archive } from "../src/model/archive.ts";
 import type { HttpSettings, OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Context } from "./context.ts";
 import { collectHeaders } from "./http-headers.ts";
@@ -9,6 +10,7 @@ export async function openForCommand(context: Context, target: string): Promise<
   const { flags, signal } = context;
   const isUrl = /^https?:\/\//i.test(target);
   await finishStamp(context, target);
+  await finishVault(context, target);
   // Loading code takes longer than running it: both at once.
   const [engine, { openTarget }, cache] = await Promise.all([
     context.engine(),
@@ -24,7 +26,7 @@ export async function openForCommand(context: Context, target: string): Promise<
     network: flags.offline === true ? "offline" : undefined,
     allowOrigins: flags["allow-origin"],
   };
-  return openTarget(target, {
+  const opened = await openTarget(target, {
     engine,
     limits: await context.limits(),
     signal,
@@ -33,6 +35,27 @@ export async function openForCommand(context: Context, target: string): Promise<
     password: async (label) => (await import("./password.ts")).readPassword(context, label, "open"),
     spoolFolder: cache?.folder,
   });
+  if (opened.container.kind === "archive") await warnIfOlder(context, opened.container);
+  return opened;
+}
+
+/** A power failure can tear the header of a vault while it is written; what was meant stands beside it. */
+async function finishVault(context: Context, target: string): Promise<void> {
+  if (!existsSync(join(dirname(target), `.${basename(target)}.tare-header`))) return;
+  const { completeTornHeader } = await import("../src/platform/node/vault-writer.ts");
+  const isDone = await completeTornHeader(target, context.signal);
+  if (isDone) context.note(`note: "${target}": completed a change that had been interrupted`);
+}
+
+/** A vault that somebody put back to an earlier state is whole in itself: only memory tells. */
+async function warnIfOlder(context: Context, archive: Archive): Promise<void> {
+  const [{ VaultArchive }, { recallVault }] = await Promise.all([
+    import("../src/formats/aerovault/vault-archive.ts"),
+    import("../src/platform/node/vault-memory.ts"),
+  ]);
+  if (!(archive instanceof VaultArchive)) return;
+  const older = await recallVault(archive.vault, await context.engine(), context.env);
+  if (older !== undefined) context.warn(`warning: the vault is older than the one last seen: ${older}`);
 }
 
 /** A `tare stamp` that a crash interrupted left a journal: no reader may see the file half edited. */

@@ -9,24 +9,33 @@ const MAX_BYTES = 64 << 10;
 /** "new" for a password that will encrypt: at a prompt it is asked for twice. */
 export type PasswordUse = "open" | "new";
 
-/** One answer a run: whoever typed it once is not asked again. */
-const answers = new WeakMap<Context, Promise<Bytes | undefined>>();
+/** One answer a run for each file: whoever typed it once is not asked again. */
+const answers = new WeakMap<Context, Map<string, Promise<Bytes | undefined>>>();
 
 /**
  * The password from --password-file, TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND, TARE_PASSWORD or a prompt, in this order;
- * undefined where there is none of them. The caller may wipe what it gets.
+ * undefined where there is none of them. Only a prompt tells files apart. The caller may wipe what it gets.
  */
 export async function readPassword(context: Context, label: string, use: PasswordUse): Promise<Bytes | undefined> {
-  let answer = answers.get(context);
-  if (answer === undefined) {
-    answer = findPassword(context, label, use);
-    answers.set(context, answer);
-    answer.catch(() => answers.delete(context));
-  }
-  return (await answer)?.slice();
+  const known = answers.get(context) ?? new Map<string, Promise<Bytes | undefined>>();
+  answers.set(context, known);
+  const given = await recall(known, "", () => findPassword(context));
+  return (given ?? (await recall(known, label, () => promptTwice(context, label, use))))?.slice();
 }
 
-async function findPassword(context: Context, label: string, use: PasswordUse): Promise<Bytes | undefined> {
+function recall(
+  known: Map<string, Promise<Bytes | undefined>>,
+  name: string,
+  find: () => Promise<Bytes | undefined>,
+): Promise<Bytes | undefined> {
+  const answer = known.get(name) ?? find();
+  known.set(name, answer);
+  answer.catch(() => known.delete(name));
+  return answer;
+}
+
+/** Without asking anybody. */
+async function findPassword(context: Context): Promise<Bytes | undefined> {
   const { env, flags } = context;
   const path = flags["password-file"] ?? env["TARE_PASSWORD_FILE"];
   const command = env["TARE_PASSWORD_COMMAND"];
@@ -35,8 +44,7 @@ async function findPassword(context: Context, label: string, use: PasswordUse): 
   if (command !== undefined && command !== "") {
     return checkPassword(trimNewline(await runCommand(command, context.signal)), "TARE_PASSWORD_COMMAND");
   }
-  if (direct !== undefined && direct !== "") return encodeUtf8(direct);
-  return promptTwice(context, label, use);
+  return direct === undefined || direct === "" ? undefined : encodeUtf8(direct);
 }
 
 function checkPassword(password: Bytes, origin: string): Bytes {
@@ -56,7 +64,7 @@ function trimNewline(bytes: Bytes): Bytes {
 async function readPasswordFile(path: string): Promise<Bytes> {
   const { open } = await import("node:fs/promises");
   try {
-    const handle = await open(path);
+    const handle = await open(path === "-" ? "/dev/stdin" : path);
     try {
       const buffer = new Uint8Array(MAX_BYTES + 2);
       let length = 0;

@@ -55,12 +55,20 @@ export { VectorTable } from "./embedding/search/vector-table.ts";
 export { createTokenizer, type Tokenizer, type TokenizerOptions } from "./embedding/tokenizer/tokenizer.ts";
 export { FORMATS, formatById, formatForName } from "./formats/registry.ts";
 export { type LoadEmbedderOptions, loadEmbedder } from "./load-embedder.ts";
-export type { Archive, Entry } from "./model/archive.ts";
+export type { Archive, ArchiveStorage, Entry } from "./model/archive.ts";
 export type { SpecialTokens, Vocabulary } from "./model/bert/vocabulary.ts";
 export type { Container } from "./model/container.ts";
 export { bitsPerElement, byteLengthOf, DTYPES, type DType } from "./model/dtype.ts";
 export type { Finding } from "./model/finding.ts";
-export type { Format, Loss, ModelContent, Opened, WriteOptions, WritePlan } from "./model/format.ts";
+export type {
+  Format,
+  Loss,
+  ModelContent,
+  Opened,
+  PasswordSource,
+  WriteOptions,
+  WritePlan,
+} from "./model/format.ts";
 export { Metadata, type MetadataEntry, type MetadataValue } from "./model/metadata.ts";
 export type { Model, Part } from "./model/model.ts";
 export type { Shape } from "./model/shape.ts";
@@ -76,6 +84,7 @@ export {
   writeConversion,
 } from "./operations/convert.ts";
 export { type DiffOptions, type DiffReport, diff } from "./operations/diff.ts";
+export { type ArchiveDiffOptions, type ArchiveDiffReport, diffArchives } from "./operations/diff-archives.ts";
 export { type Inspection, inspect, metadataToJson } from "./operations/inspect.ts";
 export {
   createLoader,

@@ -3,15 +3,17 @@ import { UsageError } from "./base/errors.ts";
 import { blobSource } from "./bytes/blob.ts";
 import { type HttpOptions, httpResolver, openHttp } from "./bytes/http.ts";
 import { parseOrigin } from "./bytes/http-origin.ts";
+import { splitInnerPaths } from "./bytes/inner-path.ts";
 import { memorySource } from "./bytes/memory.ts";
 import type { ResolveOptions, Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import { openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Model } from "./model/model.ts";
-import { type OpenOptions, openSource, requireModel } from "./open.ts";
+import { type OpenOptions, requireModel } from "./open.ts";
+import { openThrough } from "./open-inside.ts";
 
-/** What can be opened everywhere: an http(s) address, a File or Blob, bytes, or any Source. */
+/** What can be opened everywhere: an http(s) address, one of a vault with `::path/inside` behind it, a File or Blob, bytes, or any Source. */
 export type Input = string | URL | Blob | ArrayBuffer | Bytes | Source;
 
 export interface OpenInputOptions extends OpenOptions {
@@ -25,14 +27,9 @@ export interface OpenHttpOptions extends Omit<HttpOptions, "signal" | "pinned"> 
 
 /** Opens a model or an archive; only its control region is read. Close the result when done. */
 export async function open(input: Input, options: OpenInputOptions = {}): Promise<Container> {
-  const { source, resolver } = await sourceOf(input, options);
-  try {
-    const { container } = await openSource(source, { resolver, ...options });
-    return container;
-  } catch (error) {
-    await source.close();
-    throw error;
-  }
+  const { source, resolver, inner = [] } = await sourceOf(input, options);
+  const { container } = await openThrough(source, inner, { resolver, ...options });
+  return container;
 }
 
 /** Like `open`, for callers that want tensors: an archive is refused. */
@@ -43,9 +40,9 @@ export async function openModel(input: Input, options: OpenInputOptions = {}): P
 async function sourceOf(
   input: Input,
   options: OpenInputOptions,
-): Promise<{ readonly source: Source; readonly resolver?: Resolver }> {
+): Promise<{ readonly source: Source; readonly resolver?: Resolver; readonly inner?: readonly string[] }> {
   if (typeof input === "string" || input instanceof URL) {
-    const url = String(input);
+    const [url = "", ...inner] = splitInnerPaths(String(input));
     if (!/^https?:\/\//i.test(url)) {
       throw new UsageError(
         "usage/not-a-url",
@@ -65,7 +62,7 @@ async function sourceOf(
       return openHttp(href, { headBytes, ...http, headers: own, pinned, signal: options.signal });
     };
     const allowedOrigins = new Set(allowOrigins.map(parseOrigin));
-    return { source: await address(url), resolver: httpResolver(url, address, { allowedOrigins }) };
+    return { source: await address(url), resolver: httpResolver(url, address, { allowedOrigins }), inner };
   }
   if (input instanceof Blob) return { source: blobSource(input) };
   if (input instanceof ArrayBuffer) return { source: memorySource(new Uint8Array(input)) };

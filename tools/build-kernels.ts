@@ -25,6 +25,14 @@ const VARIANTS: Readonly<Record<string, readonly (readonly [name: string, flags:
     ["encoder-shared", SHARED],
     ["encoder-relaxed-shared", [...SHARED, ...RELAXED]],
   ],
+  gf256: [
+    ["gf256", []],
+    ["gf256-relaxed", RELAXED],
+  ],
+  polyval: [
+    ["polyval", []],
+    ["polyval-relaxed", RELAXED],
+  ],
 };
 
 export async function buildKernels(): Promise<void> {

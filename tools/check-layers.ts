@@ -39,6 +39,7 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
 /** Files at the root of src compose the layers below them. */
 const COMPOSERS = new Map([
   ["src/open.ts", 4.5],
+  ["src/open-inside.ts", 4.55],
   ["src/open-input.ts", 4.6],
   ["src/load-embedder.ts", 4.7],
   ["src/index.ts", 5.5],

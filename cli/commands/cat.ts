@@ -1,12 +1,13 @@
 import { printable } from "../../src/base/text.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
+import type { Source } from "../../src/bytes/source.ts";
 import type { Entry } from "../../src/model/archive.ts";
 import type { Verification } from "../../src/model/model.ts";
 import { type Piece, writePieces } from "../../src/model/pieces.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { EXIT } from "../exit-codes.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { checkAbsent, openOutputFile } from "../output-target.ts";
 import { formatSize } from "../render/sizes.ts";
 import { checkStandardOutput, stdoutSink } from "../stdout-sink.ts";
@@ -24,7 +25,7 @@ export const catCommand = defineCommand({
     dtype: { kind: "choice", choices: FLOAT_CHOICES, summary: "round the values to this type" },
   },
   details: [
-    "Little-endian, row-major bytes, whatever the file's byte order. Only the bytes that are asked for are read, also over HTTP. fetch-tensor URL NAME OUT is the same with -o OUT.",
+    "Little-endian, row-major bytes, whatever the file's byte order; of a vault, the bytes of one of its files. Only the bytes that are asked for are read, also over HTTP. fetch-tensor URL NAME OUT is the same with -o OUT.",
   ],
   examples: [
     { command: "tare cat model.gguf token_embd.weight > embedding.bin", says: "the stored bytes" },
@@ -40,12 +41,7 @@ export const catCommand = defineCommand({
     if (output === undefined) checkStandardOutput(context);
     if (output !== undefined) await checkAbsent(context, output);
     const { container } = await context.open(target);
-    if (container.kind === "archive") {
-      const entry = container.entry(name);
-      await copy(context, output, { byteLength: entry.size, write: (sink) => copyEntry(entry, sink, context) });
-      await report(context, output, { name: entry.path, byteLength: entry.size });
-      return EXIT.success;
-    }
+    if (container.kind === "archive") return catEntry(container.entry(name), output, context);
     const stored = container.tensor(name);
     const tensor = viewTensor(stored, { rows: flags.rows, dtype: flags.dtype });
     const pieces = tensorPieces(tensor, flags.as ?? "raw");
@@ -60,6 +56,15 @@ export const catCommand = defineCommand({
     return EXIT.success;
   },
 });
+
+/** The bytes of a file in an archive, to a file or to standard output. */
+export async function catEntry(entry: Entry, output: string | undefined, context: Context): Promise<ExitCode> {
+  // What cannot be read is refused before anything is made for it.
+  const source = entry.source();
+  await copy(context, output, { byteLength: entry.size, write: (sink) => copySource(source, sink, context) });
+  await report(context, output, { name: entry.path, byteLength: entry.size });
+  return EXIT.success;
+}
 
 interface Copy {
   readonly byteLength: number;
@@ -89,8 +94,13 @@ async function writeTensor(pieces: readonly Piece[], sink: Sink, context: Contex
   progress.end();
 }
 
-async function copyEntry(entry: Entry, sink: Sink, context: Context): Promise<void> {
-  for await (const piece of entry.source().stream(0, { signal: context.signal })) await sink.append(piece);
+async function copySource(source: Source, sink: Sink, context: Context): Promise<void> {
+  const progress = context.progress({ label: "reading", total: source.byteLength });
+  for await (const piece of source.stream(0, { signal: context.signal })) {
+    await sink.append(piece);
+    progress.add(piece.byteLength);
+  }
+  progress.end();
 }
 
 interface Written {

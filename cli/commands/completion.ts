@@ -30,10 +30,24 @@ async function makeScript(shell: Shell): Promise<string> {
   // The table is loaded here, not above: the table itself loads this command.
   const { loadCommands } = await import("./registry.ts");
   const loaded = await loadCommands();
-  return renderCompletion(
-    shell,
-    loaded.flatMap(({ entry, command }) => complete(entry, command.flags)),
-  );
+  const words = loaded.flatMap(({ entry, command }) => complete(entry, command.flags));
+  return renderCompletion(shell, mergeGroups(words));
+}
+
+/** The verbs of a group become the choices of its first word, with the flags of them all. */
+function mergeGroups(commands: readonly CompletedCommand[]): CompletedCommand[] {
+  const merged = new Map<string, CompletedCommand>();
+  for (const command of commands) {
+    const [group = "", verb] = command.name.split(" ");
+    const known = merged.get(group);
+    if (verb === undefined) merged.set(group, command);
+    else {
+      const flags = { ...known?.flags, ...command.flags };
+      const summary = known === undefined ? `verbs of ${group}` : known.summary;
+      merged.set(group, { name: group, summary, flags, choices: [...(known?.choices ?? []), verb] });
+    }
+  }
+  return [...merged.values()];
 }
 
 /** Aliases complete like the command they stand for. */

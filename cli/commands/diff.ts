@@ -1,4 +1,6 @@
 import { printable } from "../../src/base/text.ts";
+import type { Archive } from "../../src/model/archive.ts";
+import type { Model } from "../../src/model/model.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import { requireModel } from "../../src/open.ts";
 import { type DiffReport, diff, type TensorChange } from "../../src/operations/diff.ts";
@@ -18,7 +20,7 @@ export const diffCommand = defineCommand({
     "exit-code": { kind: "switch", summary: "exit 3 where the two differ" },
   },
   details: [
-    "Tensors are compared by name, bit for bit, whatever format the two files have. Differences of metadata are shown, and count only with --metadata.",
+    "Tensors are compared by name, bit for bit, whatever format the two files have; two vaults by their entries. Differences of metadata are shown, and count only with --metadata.",
   ],
   examples: [
     { command: "tare diff model.safetensors model.gguf --exit-code", says: "is the conversion exact?" },
@@ -27,8 +29,12 @@ export const diffCommand = defineCommand({
   output: "report",
   async run(context, { flags, positionals }) {
     const [first = "", second = ""] = positionals;
-    const a = requireModel((await context.open(first)).container);
-    const b = requireModel((await context.open(second)).container);
+    const opened = [(await context.open(first)).container, (await context.open(second)).container] as const;
+    if (opened.every((container) => container.kind === "archive")) {
+      const { showArchiveDiff } = await import("./archive-diff.ts");
+      return showArchiveDiff(opened as readonly Archive[] as [Archive, Archive], flags["exit-code"], context);
+    }
+    const [a, b] = opened.map(requireModel) as [Model, Model];
     const total = a.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
     const progress = context.progress({ label: "comparing", total });
     const report = await diff(a, b, {

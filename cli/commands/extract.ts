@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { UnsupportedError, UsageError } from "../../src/base/errors.ts";
 import type { Output } from "../../src/bytes/sink.ts";
 import { formatById } from "../../src/formats/registry.ts";
+import type { Archive } from "../../src/model/archive.ts";
 import type { WriteContext } from "../../src/model/format.ts";
 import { Metadata } from "../../src/model/metadata.ts";
 import { writePieces } from "../../src/model/pieces.ts";
@@ -9,7 +10,7 @@ import type { Tensor } from "../../src/model/tensor.ts";
 import { requireModel } from "../../src/open.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { EXIT } from "../exit-codes.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { fileNamesFor } from "../file-names.ts";
 import { checkAbsent, openOutputFolder, requireOutput } from "../output-target.ts";
 import { formatSize, plural } from "../render/sizes.ts";
@@ -30,6 +31,7 @@ export const extractCommand = defineCommand({
     dtype: { kind: "choice", choices: FLOAT_CHOICES, summary: "round the values to this type" },
   },
   details: [
+    "Of a vault, its files; see: tare vault extract.",
     "One file a tensor, named after it; characters that are not safe in file names become underscores, and --json tells which file holds which tensor.",
   ],
   examples: [
@@ -41,6 +43,7 @@ export const extractCommand = defineCommand({
     const directory = requireOutput(context, "a directory");
     const [target = "", ...globs] = positionals;
     const { container, label } = await context.open(target);
+    if (container.kind === "archive") return extractFiles(container, { directory, globs, label, flags }, context);
     const as = flags.as ?? "raw";
     const chosen = selectTensors(requireModel(container).tensors, globs, label);
     const tensors = chosen.map((tensor) => viewTensor(tensor, { dtype: flags.dtype }));
@@ -57,6 +60,28 @@ export const extractCommand = defineCommand({
     return EXIT.success;
   },
 });
+
+interface FileExtraction {
+  readonly directory: string;
+  readonly globs: readonly string[];
+  readonly label: string;
+  readonly flags: { readonly as?: As; readonly dtype?: string };
+}
+
+/** The files of a vault, as `vault extract` writes them. */
+async function extractFiles(archive: Archive, work: FileExtraction, context: Context): Promise<ExitCode> {
+  const { directory, globs, label, flags } = work;
+  if (flags.as !== undefined || flags.dtype !== undefined) {
+    const message = `Cannot use --${flags.as === undefined ? "dtype" : "as"} with a vault: its files are written as they are`;
+    const hint = "Name a model inside it: VAULT::path/to/model";
+    throw new UsageError("usage/arguments", message, { source: "command line" }, { hint });
+  }
+  const [{ extractArchive }, { vaultArchive }] = await Promise.all([
+    import("./vault/extract.ts"),
+    import("../../src/formats/aerovault/index.ts"),
+  ]);
+  return extractArchive(context, vaultArchive(archive), { root: directory, globs, label });
+}
 
 interface Job {
   readonly tensor: Tensor;

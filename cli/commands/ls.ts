@@ -1,10 +1,10 @@
 import { printable } from "../../src/base/text.ts";
-import type { Entry } from "../../src/model/archive.ts";
+import type { Archive, Entry } from "../../src/model/archive.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { EXIT } from "../exit-codes.ts";
+import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { formatInteger, formatSize } from "../render/sizes.ts";
 import { type Column, renderTable } from "../render/table.ts";
 import { selectByName, selectTensors } from "../select-tensors.ts";
@@ -12,7 +12,7 @@ import { selectByName, selectTensors } from "../select-tensors.ts";
 export const lsCommand = defineCommand({
   positionals: { names: ["TARGET", "GLOB"], min: 1, max: 2 },
   flags: {
-    long: { kind: "switch", short: "l", summary: "exact sizes, offsets and files too" },
+    long: { kind: "switch", short: "l", summary: "exact sizes, offsets and files too; permissions of entries" },
   },
   details: ["One line a tensor: type, size, shape, name. In a GLOB, * crosses dots; {q,k} and [0-9] work."],
   examples: [
@@ -24,22 +24,34 @@ export const lsCommand = defineCommand({
   async run(context, { flags, positionals }) {
     const [target = "", ...globs] = positionals;
     const { container, label } = await context.open(target);
-    if (container.kind === "archive") {
-      const entries = selectByName(container.entries, globs, { nameOf: (e) => e.path, what: "entry", label });
-      await context.show({
-        json: () => ({ format: container.format, entries: entries.map(entryJson) }),
-        text: () => renderEntries(entries, context),
-      });
-      return EXIT.success;
-    }
+    const detail = flags.long === true ? "long" : "short";
+    if (container.kind === "archive") return showEntries(container, { globs, label, detail }, context);
     const tensors = selectTensors(container.tensors, globs, label);
     await context.show({
       json: () => ({ format: container.format, tensors: tensors.map(tensorJson) }),
-      text: () => (flags.long === true ? renderLong(tensors, context) : renderShort(tensors, context)),
+      text: () => (detail === "long" ? renderLong(tensors, context) : renderShort(tensors, context)),
     });
     return EXIT.success;
   },
 });
+
+export interface EntrySelection {
+  readonly globs: readonly string[];
+  /** The archive, for errors. */
+  readonly label: string;
+  readonly detail: "short" | "long";
+}
+
+/** Entries of an archive, all of them or those that match. */
+export async function showEntries(archive: Archive, selection: EntrySelection, context: Context): Promise<ExitCode> {
+  const { globs, label, detail } = selection;
+  const entries = selectByName(archive.entries, globs, { nameOf: (entry) => entry.path, what: "entry", label });
+  await context.show({
+    json: () => ({ format: archive.format, entries: entriesJson(entries) }),
+    text: () => renderEntries(entries, detail, context),
+  });
+  return EXIT.success;
+}
 
 function tensorJson(tensor: Tensor): unknown {
   const { name, dtype, shape, byteLength, offset, file, storedByteLength } = tensor;
@@ -47,9 +59,12 @@ function tensorJson(tensor: Tensor): unknown {
   return { name, dtype, shape, byteLength, offset, ...stored, ...(file === undefined ? {} : { file }) };
 }
 
-function entryJson(entry: Entry): unknown {
-  const { path, type, size, modified } = entry;
-  return { path, type, size, ...(modified === undefined ? {} : { modified: new Date(modified).toISOString() }) };
+function entriesJson(entries: readonly Entry[]): unknown[] {
+  const timeOf = timeTexts((text) => text);
+  return entries.map(({ path, type, size, modified, mode }) => {
+    const time = modified === undefined ? {} : { modified: timeOf(modified) };
+    return { path, type, size, ...time, ...(mode === undefined ? {} : { mode }) };
+  });
 }
 
 function renderShort(tensors: readonly Tensor[], context: Context): string {
@@ -86,12 +101,42 @@ function renderLong(tensors: readonly Tensor[], context: Context): string {
   return renderTable(columns, rows, { width: context.width, styleTitle: context.colors.dim });
 }
 
-function renderEntries(entries: readonly Entry[], context: Context): string {
-  const columns: Column[] = [{ align: "right" }, {}, { cut: "middle" }];
-  const rows = entries.map((entry) => [
-    entry.type === "directory" ? "–" : formatSize(entry.size),
-    entry.modified === undefined ? "" : new Date(entry.modified).toISOString().slice(0, 16).replace("T", " "),
-    printable(entry.path) + (entry.type === "directory" ? "/" : ""),
-  ]);
-  return renderTable(columns, rows, { width: context.width });
+function renderEntries(entries: readonly Entry[], detail: "short" | "long", context: Context): string {
+  const rows = entryRows(entries, detail);
+  const columns: Column[] = [...(detail === "long" ? [{}] : []), { align: "right" }, {}, { cut: "middle" }];
+  if (context.width !== undefined) return renderTable(columns, rows, { width: context.width });
+  // Nothing has to fit: vaults have ten thousands of entries, and measuring them all would take longer than reading them.
+  const last = columns.length - 1;
+  const widths = columns.map((_, i) => rows.reduce((most, row) => Math.max(most, row[i]?.length ?? 0), 0));
+  const pad = (cell: string, i: number): string => {
+    const width = widths[i] ?? 0;
+    return columns[i]?.align === "right" ? cell.padStart(width) : i === last ? cell : cell.padEnd(width);
+  };
+  return rows.map((row) => row.map(pad).join("  ")).join("\n");
+}
+
+function entryRows(entries: readonly Entry[], detail: "short" | "long"): string[][] {
+  const isLong = detail === "long";
+  const timeOf = timeTexts((text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
+  return entries.map(({ path, type, size, modified, mode }) => {
+    const name = printable(path) + (type === "directory" ? "/" : "");
+    const sizeText = type === "directory" ? "–" : isLong ? String(size) : formatSize(size);
+    return [...(isLong ? [modeText(mode)] : []), sizeText, modified === undefined ? "" : timeOf(modified), name];
+  });
+}
+
+/** Times as text, from ISO 8601: neighbours often have the same, which is then made once. */
+function timeTexts(shape: (iso: string) => string): (modified: number) => string {
+  let known: number | undefined;
+  let text = "";
+  return (modified) => {
+    if (modified !== known) text = shape(new Date(modified).toISOString());
+    known = modified;
+    return text;
+  };
+}
+
+/** "0644", as chmod takes it. */
+function modeText(mode: number | undefined): string {
+  return mode === undefined ? "" : mode.toString(8).padStart(4, "0");
 }

@@ -1,4 +1,5 @@
 import type { Alias, Command, CommandEntry } from "../command.ts";
+import { VAULT_COMMANDS } from "./vault/registry.ts";
 
 /** The one list of commands, in the order in which help shows them. Code is loaded only for the one that runs. */
 export const COMMANDS: readonly CommandEntry[] = [
@@ -178,6 +179,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "replace one part of a set",
     load: async () => (await import("./aeroset.ts")).aerosetCommand,
   },
+  ...VAULT_COMMANDS,
   {
     name: "embed",
     aliases: [],
@@ -233,6 +235,11 @@ export function findCommand(name: string): FoundCommand | undefined {
     if (alias !== undefined) return { entry, alias };
   }
   return undefined;
+}
+
+/** True for a word that only means something with a verb behind it: "vault". */
+export function isGroup(name: string): boolean {
+  return COMMANDS.some((entry) => entry.name.startsWith(`${name} `));
 }
 
 /** Every name that can be typed. */

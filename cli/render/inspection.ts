@@ -40,11 +40,12 @@ export function renderInspection(inspection: Inspection, details: InspectionDeta
   const width = Math.min(screen.width ?? FREE_WIDTH, 120);
   const inner = width - LABEL_CELLS - 2;
   const blocks: (readonly [label: string, lines: readonly string[]])[] = [
-    ["model", describe(inspection.description, inner)],
+    // An archive is no model: what it lacks is not worth a line.
+    ["model", inspection.entryCount === undefined ? describe(inspection.description, inner) : []],
     ["holds", holdings(inspection)],
     ["types", types(inspection, screen)],
     ["largest", largest(inspection, inner)],
-    ["metadata", metadata(inspection, details, { ...screen, width: inner })],
+    ["metadata", inspection.entryCount === undefined ? metadata(inspection, details, { ...screen, width: inner }) : []],
     ["files", files(inspection, inner)],
     ["format", [...inspection.facts.map(([name, value]) => `${name}: ${printable(value)}`), ...cameFrom(inspection)]],
     ["integrity", [integrity(inspection)]],

@@ -1,6 +1,7 @@
 import type { Format, KnownFormat } from "../model/format.ts";
 import { knownAero } from "./aero/known.ts";
 import { knownAeroset } from "./aeroset/known.ts";
+import { knownAerovault } from "./aerovault/known.ts";
 import { knownApr } from "./apr/known.ts";
 import { knownEmbd } from "./embd/known.ts";
 import { knownGguf } from "./gguf/known.ts";
@@ -8,10 +9,11 @@ import { knownOnnx } from "./onnx/known.ts";
 import { knownSafetensors } from "./safetensors/known.ts";
 
 /**
- * The one list of formats. Content decides which one opens a file; order matters only where two are sure: a manifest of
- * APR shards can have the key by which SafeTensors knows its own.
+ * The one list of formats. Content decides which one opens a file; order matters only where two are sure: a vault begins
+ * with the four letters of AERO, and a manifest of APR shards can have the key by which SafeTensors knows its own.
  */
 export const FORMATS: readonly KnownFormat[] = [
+  knownAerovault,
   knownApr,
   knownGguf,
   knownSafetensors,

@@ -9,6 +9,19 @@ export interface KernelExports {
 
 const PAGE_BYTES = 0x1_0000;
 
+/** The first of several builds of one kernel that this host can compile; tried in turn, each loaded only when it is. */
+export async function loadFirstKernel<E extends KernelExports>(builds: readonly (() => Promise<string>)[]): Promise<E> {
+  let cause: unknown;
+  for (const build of builds) {
+    try {
+      return await loadKernel<E>(await build());
+    } catch (error) {
+      cause = error; // no relaxed SIMD here: the next build asks for less
+    }
+  }
+  throw cause;
+}
+
 /**
  * Compiles a kernel and grows its memory to what it asks for; the memory never grows again, so views of it stay valid.
  * Rejects where WebAssembly or its SIMD is missing, or where a page's policy forbids compiling. Asynchronous, because

@@ -9,8 +9,24 @@ export interface Entry {
   readonly type: "file" | "directory";
   readonly size: number;
   /** Milliseconds since 1970, where the archive keeps it. */
-  readonly modified?: number;
+  readonly modified?: number | undefined;
+  /** Permission bits, where the archive keeps them. */
+  readonly mode?: number | undefined;
+  /** True where it is certain without reading that the other entry has the same bytes; false says nothing. */
+  sharesContent?(other: Entry): boolean;
+  /** Throws `usage/not-a-file` for a directory, and a FormatError where the archive lacks some of the bytes. */
   source(): Source;
+}
+
+/** What an archive takes, where it stores contents once however many files have them. */
+export interface ArchiveStorage {
+  readonly chunkCount: number;
+  /** Bytes of all files together. */
+  readonly logicalBytes: number;
+  /** Bytes that the chunks take, encrypted and compressed. */
+  readonly storedBytes: number;
+  /** Part of `storedBytes` that no file uses any more. */
+  readonly unusedBytes: number;
 }
 
 /** Files, not tensors: a vault. */
@@ -22,7 +38,8 @@ export interface Archive {
   readonly entries: readonly Entry[];
   readonly warnings: readonly Finding[];
   readonly facts: readonly (readonly [string, string])[];
-  /** Throws `usage/entry-not-found`. */
+  readonly storage?: ArchiveStorage | undefined;
+  /** Throws `usage/entry-not-found`, with near names as the hint. */
   entry(path: string): Entry;
   close(): Promise<void>;
 }

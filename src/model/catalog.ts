@@ -37,4 +37,9 @@ export const MODEL_ERRORS = {
     why: "Paths are compared exactly, upper and lower case included.",
     fix: "List the entries with `tare ls TARGET`.",
   },
+  "usage/not-a-file": {
+    what: "The entry of the archive is a directory, and a file is needed.",
+    why: "A directory has no bytes of its own.",
+    fix: "Name a file in it; `tare ls TARGET` lists them.",
+  },
 } as const satisfies ErrorCatalog;

@@ -1,10 +1,13 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Location } from "../base/errors.ts";
 
+import type { GearChunker, GearRule } from "./chunking/gear.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
 import type { Aes } from "./crypto/aes.ts";
 import type { Argon2Parameters } from "./crypto/argon2.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
+import type { GcmSivKey } from "./crypto/gcm-siv.ts";
+import type { ReedSolomon } from "./erasure/reed-solomon.ts";
 import type { Quantizer, QuantType } from "./quant/quantizer.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
@@ -15,6 +18,14 @@ export const DIGEST_ALGORITHMS: readonly DigestAlgorithm[] = ["sha256", "blake3"
 export interface Hasher {
   update(bytes: Bytes): void;
   digest(): Bytes;
+}
+
+/** A digest under one key: any number of messages, on the calling thread. */
+export interface KeyedDigest {
+  /** 32 bytes. */
+  digest(bytes: Bytes): Bytes;
+  /** The same in pieces. */
+  create(): Hasher;
 }
 
 /** The part of a Source that hashing needs: primitives do not know Sources. */
@@ -132,8 +143,19 @@ export interface Engine {
   quantizeRange?(request: QuantizeRequest): Promise<QuantizedRange | undefined>;
   /** The codec for raw LZ4 blocks, on the calling thread. */
   lz4(): Promise<Lz4Codec>;
-  /** AES-256-GCM and AES Key Wrap. */
+  /**
+   * AES-256-GCM, and AES Key Wrap (RFC 3394) as `wrapKey` and `unwrapKey`. HMAC and HKDF are functions over `hasher`: see
+   * crypto/hmac.ts.
+   */
   aes(): Promise<Aes>;
+  /** AES-256-GCM-SIV (RFC 8452) under a key of 32 bytes, which is copied; on the calling thread. */
+  aesGcmSiv(key: Bytes): Promise<GcmSivKey>;
+  /** BLAKE3 in its keyed mode, with a key of 32 bytes, which is copied. */
+  blake3Keyed(key: Bytes): Promise<KeyedDigest>;
+  /** Cuts streams by their content, on the calling thread. UsageError `usage/gear.rule` for a rule that makes no sense. */
+  gear(rule: GearRule): Promise<GearChunker>;
+  /** An erasure code of so many data and parity shards, together at most 256; on the calling thread. */
+  reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon>;
   ed25519(): Promise<Ed25519>;
   /** A key from a password; takes as much time and memory as the parameters say. */
   argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes>;

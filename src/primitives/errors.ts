@@ -102,6 +102,31 @@ export const PRIMITIVE_ERRORS = {
     why: "Memory must be at least 8 KiB a lane and the salt 8 bytes; far more than any machine has is not tried.",
     fix: "Pass parameters that RFC 9106 allows.",
   },
+  "limit/argon2.memory": {
+    what: "There is not enough memory to derive a key from a password.",
+    why: "Argon2id takes as much memory as its parameters say, so that guessing passwords is dear; 128 MiB for a vault.",
+    fix: "Close other programs or pages, or use a machine with more memory.",
+  },
+  "usage/gcm-siv": {
+    what: "AES-256-GCM-SIV was given bytes of another length than it has, or a key that was wiped.",
+    why: "RFC 8452 has keys of 32 bytes and nonces of 12, and a sealed message is 16 bytes longer.",
+    fix: "Pass bytes of those lengths, and make the key ready again after wiping it.",
+  },
+  "usage/blake3.key": {
+    what: "The keyed mode of BLAKE3 was given a key of another length than 32 bytes.",
+    why: "There is only this one length.",
+    fix: "Pass a key of 32 bytes, or derive one.",
+  },
+  "usage/gear.rule": {
+    what: "A rule for cutting streams by their content contradicts itself.",
+    why: "It needs 256 numbers, an average that is a power of two, and a minimum from 64 bytes up to the maximum.",
+    fix: "Pass a rule that keeps to this.",
+  },
+  "usage/reed-solomon": {
+    what: "An erasure code was asked for with impossible counts, or its shards have different lengths.",
+    why: "Every shard needs an element of its own of a field with 256, and shards are combined byte by byte.",
+    fix: "Pass at least one data and one parity shard, at most 256 together, all of one length.",
+  },
   "usage/key.pem": {
     what: "A key file is not PEM, or holds the other half of a pair.",
     why: "A private key signs and a public key verifies; each has a heading of its own.",

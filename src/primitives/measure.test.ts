@@ -14,6 +14,9 @@ describe("measureEngine()", () => {
       "quantizer: javascript",
       "sha512: javascript",
       "aes: javascript",
+      "aes-gcm-siv: javascript",
+      "gear: javascript",
+      "reed-solomon: javascript",
     ]);
     for (const { bytesPerSecond } of rows) expect(bytesPerSecond).toBeGreaterThan(1e5);
   });

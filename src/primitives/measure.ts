@@ -25,6 +25,9 @@ const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes)
   quantizer: probeQuantizer,
   sha512: probeDigest("sha512"),
   aes: probeAes,
+  "aes-gcm-siv": probeGcmSiv,
+  gear: probeGear,
+  "reed-solomon": probeReedSolomon,
 };
 
 /** Runs every primitive for a moment on the calling thread. */
@@ -86,6 +89,33 @@ async function probeAes(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const sealed = await key.seal(nonce, plain, nonce);
   return async (bytes) => {
     for (let at = 0; at < bytes.byteLength; at += plain.byteLength) await key.open(nonce, sealed, nonce);
+  };
+}
+
+/** Opening of one block of a vault. */
+async function probeGcmSiv(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const key = await engine.aesGcmSiv(new Uint8Array(32));
+  const nonce = new Uint8Array(12);
+  const sealed = key.seal(nonce, new Uint8Array(PIECE_BYTES), nonce);
+  return (bytes) => key.open(nonce, sealed, nonce, bytes);
+}
+
+/** The way vaults are cut where they are not asked to cut otherwise. */
+async function probeGear(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const table = BigUint64Array.from({ length: 256 }, (_, i) => BigInt.asUintN(64, BigInt(i + 1) ** 17n));
+  const bounds = { minBytes: 1 << 18, averageBytes: 1 << 20, maxBytes: 1 << 22 };
+  const chunker = await engine.gear({ table, step: "shift", ...bounds });
+  return (bytes) => chunker.push(bytes);
+}
+
+/** Parity of 15 %: two shards for thirteen; its rate counts the data. */
+async function probeReedSolomon(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const code = await engine.reedSolomon(13, 2);
+  const shardBytes = Math.floor(PIECE_BYTES / 13);
+  const parity = [new Uint8Array(shardBytes), new Uint8Array(shardBytes)];
+  return (bytes) => {
+    const shards = Array.from({ length: 13 }, (_, i) => bytes.subarray(i * shardBytes, (i + 1) * shardBytes));
+    code.encode(shards, parity);
   };
 }
 

@@ -11,6 +11,13 @@ describe("portableEngine()", () => {
     vi.unstubAllGlobals();
   });
 
+  const GEAR_RULE = {
+    table: new BigUint64Array(256),
+    step: "shift",
+    minBytes: 64,
+    averageBytes: 64,
+    maxBytes: 64,
+  } as const;
   const EMPTY_BLAKE3 = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
   const implementations = (engine: ReturnType<typeof portableEngine>): string[] =>
     engine.entries.map((entry) => entry.implementation);
@@ -20,7 +27,8 @@ describe("portableEngine()", () => {
     expect(encodeHex(await engine.digest("blake3", new Uint8Array(0)))).toBe(EMPTY_BLAKE3);
     expect(implementations(engine)).toEqual([
       ...["wasm simd", "wasm simd", "wasm", "wasm", "wasm simd", "wasm simd"],
-      ...["javascript", "WebCrypto", "WebCrypto", "javascript"],
+      ...["javascript", "WebCrypto", "WebCrypto", "wasm simd"],
+      ...["wasm simd", "wasm", "wasm simd"],
     ]);
   });
 
@@ -36,7 +44,13 @@ describe("portableEngine()", () => {
     await engine.zstdCompress(new Uint8Array(0));
     await engine.lz4();
     await engine.quantizer();
+    await engine.aesGcmSiv(new Uint8Array(32));
+    await engine.gear(GEAR_RULE);
+    await engine.reedSolomon(4, 2);
+    const parameters = { salt: new Uint8Array(8), memoryKib: 8, passes: 1, lanes: 1, byteLength: 32 };
+    expect(await engine.argon2id(new Uint8Array(0), parameters)).toHaveLength(32);
     expect(implementations(engine).slice(0, 6)).toEqual(Array(6).fill("javascript"));
+    expect(implementations(engine).slice(-4)).toEqual(Array(4).fill("javascript"));
   });
 
   it("does its own cryptography where there is no WebCrypto, as on a page that came over plain http", async () => {
@@ -45,9 +59,7 @@ describe("portableEngine()", () => {
     await engine.hasher("sha512");
     await engine.aes();
     await engine.ed25519();
-    const parameters = { salt: new Uint8Array(8), memoryKib: 8, passes: 1, lanes: 1, byteLength: 32 };
-    expect(await engine.argon2id(new Uint8Array(0), parameters)).toHaveLength(32);
-    expect(implementations(engine).slice(6)).toEqual(Array(4).fill("javascript"));
+    expect(implementations(engine).slice(6, 9)).toEqual(Array(3).fill("javascript"));
   });
 
   it("refuses where only WebAssembly is allowed and there is none", async () => {

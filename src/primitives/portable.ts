@@ -1,20 +1,30 @@
 import { type Candidate, Choice } from "./choice.ts";
+import { type Gear, provesGear } from "./chunking/gear.ts";
 import { type Lz4Codec, provesLz4 } from "./compress/lz4.ts";
 import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
 import { type Aes, provesAes } from "./crypto/aes.ts";
 import { type Argon2id, provesArgon2 } from "./crypto/argon2.ts";
-import { AES, ARGON2, ED25519, SHA512 } from "./crypto/candidates.ts";
+import { AES, ARGON2, ED25519, GCM_SIV, SHA512 } from "./crypto/candidates.ts";
 import { type Ed25519, provesEd25519 } from "./crypto/ed25519.ts";
+import { type GcmSiv, provesGcmSiv } from "./crypto/gcm-siv.ts";
 import { blake3 } from "./digest/blake3.ts";
 import { blake3Javascript } from "./digest/blake3-javascript.ts";
 import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
 import { crc32Javascript } from "./digest/crc32-javascript.ts";
 import { loadCrc32Wasm } from "./digest/crc32-wasm.ts";
-import { type Crc32Function, type DigestImplementation, provesCrc32, provesDigest } from "./digest/implementation.ts";
+import {
+  type Blake3Implementation,
+  type Crc32Function,
+  type DigestImplementation,
+  provesBlake3,
+  provesCrc32,
+  provesDigest,
+} from "./digest/implementation.ts";
 import { sha256 } from "./digest/sha256.ts";
 import { sha256Javascript } from "./digest/sha256-javascript.ts";
 import { loadSha256Wasm } from "./digest/sha256-wasm.ts";
 import type { Engine } from "./engine.ts";
+import { type Combine, provesReedSolomon } from "./erasure/reed-solomon.ts";
 import { provesQuantizer, type Quantizer } from "./quant/quantizer.ts";
 import { type PrimitiveTable, tableEngine } from "./table-engine.ts";
 
@@ -31,7 +41,7 @@ export function portableEngine(options: PortableOptions = {}): Engine {
 /** Implementations that a platform puts ahead of the portable ones, by primitive. */
 export interface Accelerators {
   readonly sha256?: Candidate<DigestImplementation>;
-  readonly blake3?: Candidate<DigestImplementation>;
+  readonly blake3?: Candidate<Blake3Implementation>;
   readonly crc32?: Candidate<Crc32Function>;
   /** Several, best first: which one there is depends on Node's version. */
   readonly zstd?: readonly Candidate<ZstdCodec>[];
@@ -40,6 +50,7 @@ export interface Accelerators {
   readonly ed25519?: Candidate<Ed25519>;
   /** Several, best first, as for zstd. */
   readonly argon2id?: readonly Candidate<Argon2id>[];
+  readonly gcmSiv?: Candidate<GcmSiv>;
 }
 
 /** The table of the portable engine, with `accelerators` as the first choice where given. */
@@ -56,7 +67,7 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
   };
   return {
     sha256: new Choice("sha256", candidates(accelerators.sha256, SHA256), (it) => provesDigest("sha256", it)),
-    blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), (it) => provesDigest("blake3", it)),
+    blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), provesBlake3),
     crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), provesCrc32),
     zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], provesZstd),
     lz4: new Choice("lz4", candidates(undefined, LZ4), provesLz4),
@@ -64,7 +75,14 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     sha512: new Choice("sha512", secrets(accelerators.sha512, SHA512), (it) => provesDigest("sha512", it)),
     aes: new Choice("aes", secrets(accelerators.aes, AES), provesAes),
     ed25519: new Choice("ed25519", secrets(accelerators.ed25519, ED25519), provesEd25519),
-    argon2id: new Choice("argon2id", [...(accelerators.argon2id ?? []), ...ARGON2], provesArgon2),
+    argon2id: new Choice(
+      "argon2id",
+      [...(accelerators.argon2id ?? []), ...candidates(undefined, ARGON2)],
+      provesArgon2,
+    ),
+    gcmSiv: new Choice("aes-gcm-siv", candidates(accelerators.gcmSiv, GCM_SIV), provesGcmSiv),
+    gear: new Choice("gear", candidates(undefined, GEAR), provesGear),
+    erasure: new Choice("reed-solomon", candidates(undefined, ERASURE), provesReedSolomon),
   };
 }
 
@@ -73,7 +91,7 @@ const SHA256: readonly Candidate<DigestImplementation>[] = [
   { tier: "javascript", implementation: "javascript", load: async () => sha256(sha256Javascript) },
 ];
 
-const BLAKE3: readonly Candidate<DigestImplementation>[] = [
+const BLAKE3: readonly Candidate<Blake3Implementation>[] = [
   { tier: "wasm", implementation: "wasm simd", load: async () => blake3(await loadBlake3Wasm()) },
   { tier: "javascript", implementation: "javascript", load: async () => blake3(blake3Javascript) },
 ];
@@ -106,6 +124,32 @@ const QUANTIZER: readonly Candidate<Quantizer>[] = [
     tier: "javascript",
     implementation: "javascript",
     load: async () => (await import("./quant/quantizer-javascript.ts")).quantizerJavascript,
+  },
+];
+
+const GEAR: readonly Candidate<Gear>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm",
+    load: async () => (await import("./chunking/gear-wasm.ts")).loadGearWasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./chunking/gear-javascript.ts")).gearJavascript,
+  },
+];
+
+const ERASURE: readonly Candidate<Combine>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: async () => (await import("./erasure/combine-wasm.ts")).loadCombineWasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./erasure/combine-javascript.ts")).combineJavascript,
   },
 ];
 

@@ -1,11 +1,14 @@
 import type { Bytes } from "../base/bytes.ts";
+import { UsageError } from "../base/errors.ts";
 import type { Choice } from "./choice.ts";
+import type { Gear, GearChunker, GearRule } from "./chunking/gear.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
 import { compressZstd, decompressZstd, type ZstdCodec } from "./compress/zstd.ts";
 import type { Aes } from "./crypto/aes.ts";
 import type { Argon2id, Argon2Parameters } from "./crypto/argon2.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
-import type { Crc32Function, DigestImplementation } from "./digest/implementation.ts";
+import type { GcmSiv, GcmSivKey } from "./crypto/gcm-siv.ts";
+import type { Blake3Implementation, Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type {
   DigestAlgorithm,
   Engine,
@@ -13,19 +16,24 @@ import type {
   ExtentsOptions,
   HashExtent,
   Hasher,
+  KeyedDigest,
   RangeOptions,
   ReadableRange,
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "./engine.ts";
+import { type Combine, type ReedSolomon, reedSolomon } from "./erasure/reed-solomon.ts";
 import { hashExtents } from "./extents.ts";
 import type { Quantizer } from "./quant/quantizer.ts";
 import { RangeHasher } from "./range.ts";
 
+/** BLAKE3 paper §2.3. */
+const BLAKE3_KEY_BYTES = 32;
+
 /** One row for each primitive. A new primitive is a row here, a method of Engine and a row in `measure.ts`. */
 export interface PrimitiveTable {
   readonly sha256: Choice<DigestImplementation>;
-  readonly blake3: Choice<DigestImplementation>;
+  readonly blake3: Choice<Blake3Implementation>;
   readonly crc32: Choice<Crc32Function>;
   readonly zstd: Choice<ZstdCodec>;
   readonly lz4: Choice<Lz4Codec>;
@@ -34,6 +42,9 @@ export interface PrimitiveTable {
   readonly aes: Choice<Aes>;
   readonly ed25519: Choice<Ed25519>;
   readonly argon2id: Choice<Argon2id>;
+  readonly gcmSiv: Choice<GcmSiv>;
+  readonly gear: Choice<Gear>;
+  readonly erasure: Choice<Combine>;
 }
 
 /** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
@@ -112,7 +123,39 @@ class TableEngine implements Engine {
     return (await this.#table.argon2id.get())(password, parameters);
   }
 
+  async aesGcmSiv(key: Bytes): Promise<GcmSivKey> {
+    return (await this.#table.gcmSiv.get())(key);
+  }
+
+  async blake3Keyed(key: Bytes): Promise<KeyedDigest> {
+    checkBlake3Key(key);
+    const implementation = (await this.#table.blake3.get()).keyed(key);
+    const create = (): Hasher => implementation.create();
+    return {
+      create,
+      digest(bytes) {
+        const hasher = create();
+        hasher.update(bytes);
+        return hasher.digest();
+      },
+    };
+  }
+
+  async gear(rule: GearRule): Promise<GearChunker> {
+    return (await this.#table.gear.get())(rule);
+  }
+
+  async reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon> {
+    return reedSolomon(await this.#table.erasure.get(), dataShards, parityShards);
+  }
+
   close(): Promise<void> {
     return Promise.resolve();
   }
+}
+
+function checkBlake3Key(key: Bytes): void {
+  if (key.byteLength === BLAKE3_KEY_BYTES) return;
+  const message = `Cannot key BLAKE3: the key must have ${BLAKE3_KEY_BYTES} bytes, found ${key.byteLength}`;
+  throw new UsageError("usage/blake3.key", message, { source: "engine" });
 }

@@ -1,10 +1,14 @@
-import { concatBytes } from "../base/bytes.ts";
+import { type Bytes, concatBytes } from "../base/bytes.ts";
+import { UsageError } from "../base/errors.ts";
 import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../bytes/source.ts";
+import type { Scratch } from "../formats/aerovault/write/scratch.ts";
+import { runSealJob } from "../formats/aerovault/write/seal-job.ts";
 import { Tensor } from "../model/tensor.ts";
 import { quantizeTensor } from "../operations/quantize.ts";
+import { type ExtractTarget, runExtractJob, type TargetFile } from "../operations/vault/extract-job.ts";
 import type { Engine, HashExtent } from "../primitives/engine.ts";
 import type { JobKind, JobRequest, JobResult } from "./protocol.ts";
 
@@ -18,6 +22,14 @@ type FlatDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" }>;
 export interface JobHost {
   readonly engine: Engine;
   openDescriptor(descriptor: LeafDescriptor): Promise<Source>;
+  /** Reads a whole small file by calls that block; refuses one that is not, or no longer, the one described. */
+  readWhole?: ((descriptor: SourceDescriptor, into: Bytes) => void) | undefined;
+  /** Writes to a file of this process by its number; only where there is a disk. */
+  writeAt?: ((descriptor: number, bytes: Bytes, offset: number) => void) | undefined;
+  /** Memory that stays from job to job. */
+  readonly scratch?: Scratch | undefined;
+  /** Opens a file for writing; only where there is a disk. */
+  openTarget?: ((target: ExtractTarget) => TargetFile) | undefined;
 }
 
 export interface JobContext extends JobHost {
@@ -74,10 +86,47 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
+  "vault-seal": (request, context) => {
+    const open = (descriptor: SourceDescriptor): Promise<Source> => openAny(descriptor, context);
+    return runSealJob(request, { ...context, open });
+  },
+  "vault-extract": (request, context) => {
+    const open = async (descriptor: SourceDescriptor | undefined): Promise<Source> => {
+      if (descriptor === undefined) throw noDisk("the vault must be a file that a worker can open");
+      return openAny(descriptor, context);
+    };
+    const { openTarget } = context;
+    if (openTarget === undefined) throw noDisk("this host has no files to write to");
+    return runExtractJob(request, { ...context, open, openTarget });
+  },
   // Loaded only where it is asked for: most workers hash.
   "embed-group": async (request) => (await import("./embed-group.ts")).embedGroup(request),
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };
+
+/** Opens a descriptor of any kind, as the whole it describes. */
+async function openAny(descriptor: SourceDescriptor, host: JobHost): Promise<Source> {
+  if (descriptor.kind !== "slice") return openFlat(descriptor, host);
+  const leaf = flattenDescriptor(descriptor, 0, descriptor.byteLength);
+  const whole = await openFlat(leaf.descriptor, host);
+  return owningSlice(whole, leaf.offset, descriptor.byteLength);
+}
+
+/** A slice that closes what it was cut from. */
+function owningSlice(whole: Source, offset: number, byteLength: number): Source {
+  const slice = sliceSource(whole, offset, byteLength);
+  return {
+    label: slice.label,
+    byteLength,
+    read: (at, length, options) => slice.read(at, length, options),
+    stream: (at, options) => slice.stream(at, options),
+    close: () => whole.close(),
+  };
+}
+
+function noDisk(problem: string): UsageError {
+  return new UsageError("usage/worker.request", `Cannot extract on a worker: ${problem}`, { source: "worker" });
+}
 
 /** Opens a descriptor, or all that an assembled one is made of. */
 async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {

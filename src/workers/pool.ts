@@ -54,6 +54,11 @@ export class WorkerPool {
     this.#options = options;
   }
 
+  /** Most workers at a time. */
+  get size(): number {
+    return this.#options.size;
+  }
+
   /** Workers alive now. */
   get workerCount(): number {
     return this.#members.size;

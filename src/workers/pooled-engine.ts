@@ -2,10 +2,12 @@ import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
 import { isDType } from "../model/dtype.ts";
+import type { GearChunker, GearRule } from "../primitives/chunking/gear.ts";
 import type { Lz4Codec } from "../primitives/compress/lz4.ts";
 import type { Aes } from "../primitives/crypto/aes.ts";
 import type { Argon2Parameters } from "../primitives/crypto/argon2.ts";
 import type { Ed25519 } from "../primitives/crypto/ed25519.ts";
+import type { GcmSivKey } from "../primitives/crypto/gcm-siv.ts";
 import type {
   DigestAlgorithm,
   Engine,
@@ -13,6 +15,7 @@ import type {
   ExtentsOptions,
   HashExtent,
   Hasher,
+  KeyedDigest,
   QuantizedRange,
   QuantizeRequest,
   RangeOptions,
@@ -20,6 +23,7 @@ import type {
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "../primitives/engine.ts";
+import type { ReedSolomon } from "../primitives/erasure/reed-solomon.ts";
 import type { Quantizer } from "../primitives/quant/quantizer.ts";
 import { packExtents } from "./jobs.ts";
 import type { WorkerPool } from "./pool.ts";
@@ -38,7 +42,16 @@ export interface PooledOptions {
  * at a time on several cores. Everything else, and everything where workers do not start, is done by `base`.
  */
 export function pooledEngine(base: Engine, pool: WorkerPool, options: PooledOptions = {}): Engine {
-  return new PooledEngine(base, pool, options);
+  const engine = new PooledEngine(base, pool, options);
+  pools.set(engine, pool);
+  return engine;
+}
+
+const pools = new WeakMap<Engine, WorkerPool>();
+
+/** The workers behind an engine, for jobs that are no primitives; undefined where it has none. */
+export function workersOf(engine: Engine): WorkerPool | undefined {
+  return pools.get(engine);
 }
 
 class PooledEngine implements Engine {
@@ -143,6 +156,22 @@ class PooledEngine implements Engine {
 
   argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
     return this.#base.argon2id(password, parameters);
+  }
+
+  aesGcmSiv(key: Bytes): Promise<GcmSivKey> {
+    return this.#base.aesGcmSiv(key);
+  }
+
+  blake3Keyed(key: Bytes): Promise<KeyedDigest> {
+    return this.#base.blake3Keyed(key);
+  }
+
+  gear(rule: GearRule): Promise<GearChunker> {
+    return this.#base.gear(rule);
+  }
+
+  reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon> {
+    return this.#base.reedSolomon(dataShards, parityShards);
   }
 
   expect(byteLength: number): void {

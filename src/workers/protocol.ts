@@ -3,7 +3,9 @@ import type { ErrorJson } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
 import type { SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
 import type { EncoderImage } from "../embedding/encoder/image.ts";
+import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
 import type { DType } from "../model/dtype.ts";
+import type { ExtractRequest } from "../operations/vault/extract-job.ts";
 import type { DigestAlgorithm, QuantizedRange } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";
 
@@ -45,6 +47,10 @@ export interface JobTable {
     };
     readonly result: QuantizedRange;
   };
+  /** Cuts, compresses and encrypts files for a vault. */
+  readonly "vault-seal": { readonly request: SealRequest; readonly result: SealResult };
+  /** Decrypts chunks of a vault and writes files; how many. */
+  readonly "vault-extract": { readonly request: ExtractRequest; readonly result: number };
   /** Sentences through an encoder that the worker has under `encoder`, or gets with this request. */
   readonly "embed-group": {
     readonly request: {

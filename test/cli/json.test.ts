@@ -31,7 +31,7 @@ function expectDocument(run: Run, schema: string): Record<string, unknown> {
 
 it("every command has a schema, and every schema a use", () => {
   const names = readdirSync(FOLDER).map((file) => file.replace(".schema.json", ""));
-  expect(names.sort()).toEqual([...COMMANDS.map((entry) => entry.name), "error", "progress"].sort());
+  expect(names.sort()).toEqual([...COMMANDS.map((entry) => entry.name.replace(" ", "-")), "error", "progress"].sort());
 });
 
 describe("--json prints one document of the command's schema", () => {

@@ -16,6 +16,7 @@ import { portableEngine } from "../../src/primitives/portable.ts";
 import { BLAKE3_VECTORS } from "../vectors/blake3.ts";
 import { CRC32_VECTORS } from "../vectors/crc32.ts";
 import { SHA256_VECTORS } from "../vectors/sha256.ts";
+import { vaultPrimitives } from "./vault-primitives-contract.ts";
 import { zstdContract } from "./zstd-contract.ts";
 
 export interface EngineUnderTest {
@@ -42,6 +43,7 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
     knownAnswers(engine);
     agreement(engine);
     ranges(engine, openRange);
+    vaultPrimitives(engine);
     zstdContract(engine);
   });
 }
@@ -82,6 +84,9 @@ function knownAnswers(engine: () => Engine): void {
       "aes",
       "ed25519",
       "argon2id",
+      "aes-gcm-siv",
+      "gear",
+      "reed-solomon",
     ]);
     for (const entry of engine().entries) expect(entry.implementation).toMatch(/\w/);
   });

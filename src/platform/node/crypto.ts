@@ -1,7 +1,7 @@
 import * as nodeCrypto from "node:crypto";
 import type { Bytes } from "../../base/bytes.ts";
 import type { Candidate } from "../../primitives/choice.ts";
-import { type Aes, GCM_TAG_BYTES, type GcmKey } from "../../primitives/crypto/aes.ts";
+import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "../../primitives/crypto/aes.ts";
 import { type Argon2id, checkArgon2 } from "../../primitives/crypto/argon2.ts";
 import { ED25519_PUBLIC_BYTES, type Ed25519 } from "../../primitives/crypto/ed25519.ts";
 import { privateKeyDer, publicKeyDer } from "../../primitives/crypto/ed25519-keys.ts";
@@ -50,6 +50,7 @@ const nodeAes: Aes = {
     return join(cipher.update(key), cipher.final());
   },
   async unwrapKey(wrappingKey, wrapped) {
+    if (!canBeWrapped(wrapped.byteLength)) return undefined;
     try {
       const cipher = nodeCrypto.createDecipheriv("id-aes256-wrap", wrappingKey, WRAP_CHECK);
       return join(cipher.update(wrapped), cipher.final());

@@ -50,7 +50,10 @@ describe("nodeEngine()", () => {
       "javascript",
       "WebCrypto",
       "WebCrypto",
-      "javascript",
+      "wasm simd",
+      "wasm simd",
+      "wasm",
+      "wasm simd",
     ]);
   });
 

@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import { blobSource } from "../../bytes/blob.ts";
+import { Scratch } from "../../formats/aerovault/write/scratch.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import type { JobHost } from "../../workers/jobs.ts";
@@ -7,9 +8,10 @@ import { localPort } from "../../workers/local-port.ts";
 import { WorkerPool } from "../../workers/pool.ts";
 import { pooledEngine } from "../../workers/pooled-engine.ts";
 import type { WorkerPort } from "../../workers/protocol.ts";
-import { openBlockingFile } from "./blocking-file-source.ts";
+import { openBlockingFile, readWholeFile } from "./blocking-file-source.ts";
 import { nativeEngine } from "./native-engine.ts";
 import { findWorkerEntry, spawnNodeWorker } from "./spawn-worker.ts";
+import { openExtractTarget, writeFully } from "./vault-target.ts";
 
 /** "auto" takes native parts where they are, "native" demands them all, "portable" uses none. */
 export type EngineTier = "auto" | "native" | "portable";
@@ -58,6 +60,10 @@ export function nodeJobHost(engine: Engine): JobHost {
     engine,
     openDescriptor: async (descriptor) =>
       descriptor.kind === "blob" ? blobSource(descriptor.blob) : openBlockingFile(descriptor),
+    readWhole: readWholeFile,
+    writeAt: writeFully,
+    scratch: new Scratch(),
+    openTarget: openExtractTarget,
   };
 }
 

@@ -3,11 +3,12 @@ import { crc32 } from "node:zlib";
 import type { Bytes } from "../../base/bytes.ts";
 import { UnsupportedError } from "../../base/errors.ts";
 import type { Choice } from "../../primitives/choice.ts";
-import type { DigestImplementation } from "../../primitives/digest/implementation.ts";
+import type { Blake3Implementation, DigestImplementation } from "../../primitives/digest/implementation.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { type Accelerators, portableTable } from "../../primitives/portable.ts";
 import { tableEngine } from "../../primitives/table-engine.ts";
 import { NODE_AES, NODE_ARGON2, NODE_ED25519, NODE_SHA512 } from "./crypto.ts";
+import { NODE_GCM_SIV } from "./gcm-siv.ts";
 import { NATIVE_ZSTD } from "./native-zstd.ts";
 
 export interface NativeOptions {
@@ -34,6 +35,7 @@ const ACCELERATORS: Accelerators = {
   aes: NODE_AES,
   ed25519: NODE_ED25519,
   argon2id: NODE_ARGON2,
+  gcmSiv: NODE_GCM_SIV,
 };
 
 const nodeSha256: DigestImplementation = {
@@ -48,23 +50,25 @@ const nodeSha256: DigestImplementation = {
   },
 };
 
-async function loadBlake3(): Promise<DigestImplementation> {
+async function loadBlake3(): Promise<Blake3Implementation> {
   const { Blake3Hasher } = await import("@napi-rs/blake-hash");
+  const wrap = (hasher: InstanceType<typeof Blake3Hasher>): Hasher => ({
+    update(bytes: Bytes) {
+      hasher.update(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    },
+    digest: () => new Uint8Array(hasher.digestBuffer()),
+  });
   return {
-    create(): Hasher {
-      const hasher = new Blake3Hasher();
-      return {
-        update(bytes: Bytes) {
-          hasher.update(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-        },
-        digest: () => new Uint8Array(hasher.digestBuffer()),
-      };
+    create: () => wrap(new Blake3Hasher()),
+    keyed(key) {
+      const own = Buffer.from(key);
+      return { create: () => wrap(Blake3Hasher.newKeyed(own)) };
     },
   };
 }
 
 /** Not demanded: our kernels are as fast as what is packaged, or nothing is; and one password is a second at most. */
-const OWN_KERNELS: ReadonlySet<string> = new Set(["lz4", "quantizer", "argon2id"]);
+const OWN_KERNELS: ReadonlySet<string> = new Set(["lz4", "quantizer", "argon2id", "gear", "reed-solomon"]);
 
 async function checkAllNative(rows: readonly Choice<unknown>[]): Promise<void> {
   await Promise.all(rows.map((row) => row.get()));

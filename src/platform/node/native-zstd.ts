@@ -1,7 +1,9 @@
+import { isMainThread } from "node:worker_threads";
 import * as zlib from "node:zlib";
 import type { Bytes } from "../../base/bytes.ts";
 import type { Candidate } from "../../primitives/choice.ts";
 import type { ZstdCodec } from "../../primitives/compress/zstd.ts";
+import { threadCodec } from "./thread-zstd.ts";
 
 /** zstd in machine code, best first: Node's own (22.15 and later), then the optional addon. */
 export const NATIVE_ZSTD: readonly Candidate<ZstdCodec>[] = [
@@ -44,10 +46,15 @@ function settle(start: (done: Callback) => void): Promise<Bytes> {
   });
 }
 
-/** The addon is synchronous. It allocates what the frame declares, or a full block for each block. */
+/**
+ * The addon is synchronous. Its plain functions share one context between all threads of the process, which damages memory
+ * as soon as two use it at once; so only the main thread calls them, and every other thread has contexts of its own.
+ */
 async function loadAddon(): Promise<ZstdCodec> {
-  const { compress, decompress } = await import("@cloudpss/zstd/napi");
+  const { compress, decompress, _NapiBindings: bindings } = await import("@cloudpss/zstd/napi");
+  if (!isMainThread) return threadCodec(bindings);
   return {
+    // It allocates what the frame declares, or a full block for each block.
     compress: (bytes, level) => ownBytes(compress(bytes, level)),
     decompress: (bytes) => ownBytes(decompress(bytes)),
   };

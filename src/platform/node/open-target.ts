@@ -1,13 +1,14 @@
 import { stat } from "node:fs/promises";
-import { type ErrorCatalog, isTareError, UnsupportedError, UsageError } from "../../base/errors.ts";
+import { type ErrorCatalog, isTareError, UnsupportedError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
+import { INNER_MARK } from "../../bytes/inner-path.ts";
 import { type Meter, withMeter } from "../../bytes/metered.ts";
 import { withOwner } from "../../bytes/owning.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Spool } from "../../bytes/spool.ts";
 import type { Opened, PasswordSource } from "../../model/format.ts";
-import { openSource } from "../../open.ts";
+import { openThrough } from "../../open-inside.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { directoryResolver } from "./directory-resolver.ts";
 import { openFile, openStdin } from "./file-source.ts";
@@ -48,7 +49,7 @@ export interface OpenedTarget extends Opened {
 
 /** Opens whatever a TARGET names: a path, `-`, a URL, a directory, a file inside an archive. */
 export async function openTarget(text: string, options: OpenTargetOptions): Promise<OpenedTarget> {
-  const target = (await isFile(text)) ? literalTarget(text) : parseTarget(text);
+  const target = await findTarget(text);
   try {
     return await openOnce(target, options);
   } catch (error) {
@@ -58,29 +59,29 @@ export async function openTarget(text: string, options: OpenTargetOptions): Prom
   }
 }
 
+/** What the text names: a file whose own name has `::` in it wins over a place inside a file of a shorter name. */
+async function findTarget(text: string): Promise<Target> {
+  const target = parseTarget(text);
+  if (target.kind !== "path" && !(await isFile(text))) return target;
+  for (let taken = target.inner.length; taken >= 0; taken--) {
+    const path = [target.outer, ...target.inner.slice(0, taken)].join(INNER_MARK);
+    if (await isFile(path)) return { ...literalTarget(path), inner: target.inner.slice(taken) };
+  }
+  return target;
+}
+
 async function openOnce(target: Target, options: OpenTargetOptions): Promise<OpenedTarget> {
   const cost: Cost = { reads: 0, bytes: 0, requests: 0 };
   const place = await openPlace(target, options, cost);
   const { engine, limits, signal, password } = options;
-  // Whatever is open last owns everything before it: closing it closes the whole chain.
-  let last: { close(): Promise<void> } = place.source;
+  const { source, resolver, name, spool } = place;
   try {
-    const { source: outer, resolver, name, spool } = place;
-    let opened = await openSource(outer, { engine, limits, signal, password, resolver, name, spool });
-    for (const path of target.inner) {
-      const { container } = opened;
-      last = container;
-      if (container.kind !== "archive") throw notAnArchive(path, opened);
-      const source = withOwner(container.entry(path).source(), container);
-      last = source;
-      opened = await openSource(source, { engine, limits, signal, password, name: path });
-    }
-    const { container } = opened;
+    const opened = await openThrough(source, target.inner, { engine, limits, signal, password, resolver, name, spool });
     const distrust = place.distrust ?? (() => Promise.resolve());
-    const beside = target.inner.length === 0 ? place.resolver : undefined;
-    return { ...opened, label: place.source.label, cost, resolver: beside, distrust, close: () => container.close() };
+    const beside = target.inner.length === 0 ? resolver : undefined;
+    const label = [source.label, ...target.inner].join(INNER_MARK);
+    return { ...opened, label, cost, resolver: beside, distrust, close: () => opened.container.close() };
   } catch (error) {
-    await last.close();
     // Bytes that cannot be right may be so only in the cache.
     if (isTareError(error) && /^(format|integrity)\//.test(error.code)) await place.distrust?.();
     throw error;
@@ -190,13 +191,6 @@ async function openObject(address: string, options: OpenTargetOptions, cost: Cos
   return { ...referring, distrust };
 }
 
-function notAnArchive(path: string, current: Opened): UsageError {
-  const message = `Cannot look for "${path}" inside: this is a ${current.format.name} model, not an archive`;
-  return new UsageError("usage/not-an-archive", message, {
-    source: current.container.parts[0]?.label ?? current.format.id,
-  });
-}
-
 async function isFile(path: string): Promise<boolean> {
   return stat(path).then(
     (facts) => !facts.isDirectory(),
@@ -221,11 +215,6 @@ export const TARGET_ERRORS = {
     what: "The directory holds more than one model.",
     why: "Choosing one silently would be a guess.",
     fix: "Name the file; the error lists them.",
-  },
-  "usage/not-an-archive": {
-    what: "A path behind `::` was given, but the file before it is a model, not an archive.",
-    why: "`::` names a file inside a vault.",
-    fix: "Leave out everything from `::` on.",
   },
   "unsupported/scheme": {
     what: "The target's scheme is not one that tare opens.",

@@ -15,9 +15,9 @@ export interface NodeOpenOptions extends OpenInputOptions {
 export async function open(input: Input, options: NodeOpenOptions = {}): Promise<Container> {
   const engine = options.engine ?? (await nodeEngine());
   if (typeof input !== "string" && !(input instanceof URL)) return openPortable(input, { ...options, engine });
-  const { limits, signal, http } = options;
+  const { limits, signal, http, password } = options;
   const text = input instanceof URL && input.protocol === "file:" ? fileURLToPath(input) : String(input);
-  const { container } = await openTarget(text, { engine, limits, signal, http });
+  const { container } = await openTarget(text, { engine, limits, signal, http, password });
   return container;
 }
 

@@ -1,3 +1,5 @@
+import { splitInnerPaths } from "../../bytes/inner-path.ts";
+
 /** What a TARGET on the command line names, before anything is opened. */
 export interface Target {
   /** "-", a path, or a URL. */
@@ -12,7 +14,7 @@ export interface Target {
  * whether a file of the literal name exists, which wins.
  */
 export function parseTarget(text: string): Target {
-  const [outer = "", ...inner] = splitOutsideBrackets(text);
+  const [outer = "", ...inner] = splitInnerPaths(text);
   return { outer, kind: kindOf(outer), inner };
 }
 
@@ -27,21 +29,4 @@ function kindOf(outer: string): Target["kind"] {
   if (/^s3:\/\//i.test(outer)) return "s3";
   // Two letters at least: "c:" is a drive.
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(outer) ? "other-scheme" : "path";
-}
-
-function splitOutsideBrackets(text: string): string[] {
-  const parts: string[] = [];
-  let depth = 0;
-  let start = 0;
-  for (let i = 0; i < text.length; i++) {
-    if (text[i] === "[") depth++;
-    else if (text[i] === "]" && depth > 0) depth--;
-    else if (depth === 0 && text.startsWith("::", i)) {
-      parts.push(text.slice(start, i));
-      start = i + 2;
-      i++;
-    }
-  }
-  parts.push(text.slice(start));
-  return parts;
 }

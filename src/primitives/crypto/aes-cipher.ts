@@ -57,6 +57,11 @@ export class AesCipher {
     this.#schedule = expandKey(key, tables.box);
   }
 
+  /** Overwrites the round keys; nothing can be enciphered afterwards. */
+  wipe(): void {
+    this.#schedule.fill(0);
+  }
+
   /** In place, over four words of the block. Column by column, written out: calls would cost more than the lookups. */
   encrypt(state: Int32Array): void {
     const { box, mixed } = this.#tables;

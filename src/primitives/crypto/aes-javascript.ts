@@ -1,5 +1,5 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { type Aes, GCM_TAG_BYTES, type GcmKey } from "./aes.ts";
+import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "./aes.ts";
 import { AesCipher } from "./aes-cipher.ts";
 import { Ghash } from "./ghash.ts";
 import { equalSecrets } from "./hmac.ts";
@@ -92,6 +92,7 @@ function wrap(cipher: AesCipher, key: Bytes): Bytes {
 
 /** RFC 3394 §2.2.2. */
 function unwrap(cipher: AesCipher, wrapped: Bytes): Bytes | undefined {
+  if (!canBeWrapped(wrapped.byteLength)) return undefined;
   const count = wrapped.byteLength / 8 - 1;
   const result = wrapped.slice();
   const view = new DataView(result.buffer);

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { type Aes, GCM_TAG_BYTES, type GcmKey } from "./aes.ts";
+import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "./aes.ts";
 
 /** AES-256 of the host's WebCrypto. Rejects where there is none: on pages that came over plain http. */
 export async function loadAesWebCrypto(): Promise<Aes> {
@@ -17,6 +17,7 @@ export async function loadAesWebCrypto(): Promise<Aes> {
       return new Uint8Array(await subtle.wrapKey("raw", inner, wrapping, "AES-KW"));
     },
     async unwrapKey(wrappingKey, wrapped) {
+      if (!canBeWrapped(wrapped.byteLength)) return undefined;
       const wrapping = await importKey(wrappingKey, "AES-KW", ["unwrapKey"]);
       const hmac = { name: "HMAC", hash: "SHA-256", length: 8 * (wrapped.byteLength - 8) };
       try {

@@ -10,6 +10,14 @@ export const AES_KEY_BYTES = 32;
 /** RFC 3394 puts a check value in front of what it wraps. */
 export const KEY_WRAP_BYTES = 8;
 
+/**
+ * Whether so many bytes can be a wrapped key: whole words, and two of them beside the check value (RFC 3394 §2). Asked
+ * first, since OpenSSL gives an empty key for no bytes.
+ */
+export function canBeWrapped(byteLength: number): boolean {
+  return byteLength >= 3 * KEY_WRAP_BYTES && byteLength % KEY_WRAP_BYTES === 0;
+}
+
 /** A key, ready for many messages: NIST SP 800-38D with a 96-bit nonce and a 128-bit tag. */
 export interface GcmKey {
   /** Ciphertext and tag. A nonce must never be used twice with one key. */

@@ -3,6 +3,7 @@ import type { DigestImplementation } from "../digest/implementation.ts";
 import type { Aes } from "./aes.ts";
 import type { Argon2id } from "./argon2.ts";
 import type { Ed25519 } from "./ed25519.ts";
+import type { GcmSiv } from "./gcm-siv.ts";
 
 /** In pieces there is only our own: WebCrypto wants the whole message at once. */
 export const SHA512: readonly Candidate<DigestImplementation>[] = [
@@ -41,8 +42,27 @@ export const ED25519: readonly Candidate<Ed25519>[] = [
   },
 ];
 
+/** No browser has it, and WebCrypto's counter mode counts elsewhere in the block. */
+export const GCM_SIV: readonly Candidate<GcmSiv>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: async () => (await import("./gcm-siv-wasm.ts")).loadGcmSivWasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./gcm-siv-javascript.ts")).gcmSivJavascript,
+  },
+];
+
 /** No browser has Argon2. */
 export const ARGON2: readonly Candidate<Argon2id>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: async () => (await import("./argon2-wasm.ts")).loadArgon2Wasm(),
+  },
   {
     tier: "javascript",
     implementation: "javascript",

@@ -10,12 +10,14 @@ import { aesJavascript } from "./aes-javascript.ts";
 import { loadAesWebCrypto } from "./aes-webcrypto.ts";
 import { provesArgon2 } from "./argon2.ts";
 import { argon2Javascript } from "./argon2-javascript.ts";
+import { loadArgon2Wasm } from "./argon2-wasm.ts";
 import { blake2b } from "./blake2b.ts";
 import { provesEd25519 } from "./ed25519.ts";
 import { ed25519Javascript } from "./ed25519-javascript.ts";
 import { encodePrivateKey, encodePublicKey, parsePrivateKey, parsePublicKey } from "./ed25519-keys.ts";
 import { loadEd25519WebCrypto } from "./ed25519-webcrypto.ts";
-import { equalSecrets, hkdfSha256, hmacSha256 } from "./hmac.ts";
+import { equalSecrets, hkdfSha256, hmacSha256, hmacSha512 } from "./hmac.ts";
+import { wipe, withSecret } from "./secrets.ts";
 import { sha512Javascript } from "./sha512-javascript.ts";
 
 const hex = (text: string): Bytes => decodeHex(text.replaceAll(/\s/g, "")) ?? new Uint8Array(0);
@@ -58,6 +60,28 @@ describe("hmacSha256() and hkdfSha256()", () => {
       byteLength: 42,
     });
     expect(encodeHex(okm)).toBe("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865");
+  });
+
+  it("give the answers of RFC 5869 A.2 and RFC 4231 case 6 for SHA-512", async () => {
+    const run = (from: number): Bytes => Uint8Array.from({ length: 80 }, (_, i) => from + i);
+    const okm = await hkdfSha256(engine, run(0), { salt: run(0x60), info: run(0xb0), byteLength: 82 });
+    expect(encodeHex(okm)).toBe(
+      "b11e398dc80327a1c8e7f78c596a49344f012eda2d4efad8a050cc4c19afa97c59045a99cac7827271cb41c65e590e09da3275600c2f09b8367793a9aca3db71cc30c58179ec3e87c14c01d5c1f3434f1d87",
+    );
+    const mac = await hmacSha512(engine, new Uint8Array(131).fill(0xaa), [
+      encodeUtf8("Test Using Larger Than Block-Size Key - Hash Key First"),
+    ]);
+    expect(encodeHex(mac)).toBe(
+      "80b24263c7c1a3ebb71493c1dd7be8b49b46d1f41b4aeec1121b013783f8f3526b56d037e05f2598bd0fd2215d6a1e5295e64f73f63f0aec8b915a985d786598",
+    );
+  });
+
+  it("wipe() and withSecret() leave zeros, also where something fails", async () => {
+    const [a, b, c] = [patternBytes(9), patternBytes(9), patternBytes(9)];
+    wipe(a, undefined, b);
+    const failing = withSecret(c, () => Promise.reject(new Error("no")));
+    await expect(failing).rejects.toThrow("no");
+    expect([a, b, c].flatMap((secret) => [...secret]).every((byte) => byte === 0)).toBe(true);
   });
 
   it("equalSecrets() compares length and every byte", () => {
@@ -190,6 +214,37 @@ describe("Argon2id", () => {
     expect(encodeHex(await argon2Javascript(encodeUtf8("password"), parameters))).toBe(
       "9dfeb910e80bad0311fee20f9c0e2b12c17987b4cac90c2ef54d5b3021c68bfe",
     );
+  });
+
+  it("loadArgon2Wasm() agrees for odd sizes, lanes and passes", async () => {
+    const wasm = await loadArgon2Wasm();
+    expect(await provesArgon2(wasm)).toBe(true);
+    for (const [memoryKib, passes, lanes, byteLength] of [
+      [8, 1, 1, 4],
+      [33, 3, 4, 65],
+      [1100, 2, 1, 32],
+      [600, 4, 3, 100],
+    ] as const) {
+      const parameters = { salt: patternBytes(20), memoryKib, passes, lanes, byteLength };
+      const expected = await argon2Javascript(patternBytes(40), parameters);
+      expect(encodeHex(await wasm(patternBytes(40), parameters)), `${memoryKib}`).toBe(encodeHex(expected));
+    }
+  });
+
+  it("gives the key of the AeroVault reference's own vault: 128 MiB, four passes, four lanes", async () => {
+    const salt = hex("10c901bf6a339b612489e66c7764483835063c3918e061158e1278cf5d3f50de");
+    const parameters = { salt, memoryKib: 131_072, passes: 4, lanes: 4, byteLength: 32 };
+    const password = encodeUtf8("aerovault-fixture-pw");
+    const expected = "8fd1f730a2f7fb1b4777a86a0a0841e92159bfa60dd83b0b21f54a22184af85f";
+    expect(encodeHex(await (await loadArgon2Wasm())(password, parameters))).toBe(expected);
+    const native = await NODE_ARGON2[0]?.load().catch(() => undefined);
+    expect(native === undefined || encodeHex(await native(password, parameters)) === expected).toBe(true);
+  });
+
+  it("says so where the host has not the memory", async () => {
+    const wasm = await loadArgon2Wasm();
+    const parameters = { salt: patternBytes(16), memoryKib: 4 << 20, passes: 1, lanes: 4, byteLength: 32 };
+    await expect(wasm(patternBytes(4), parameters)).rejects.toMatchObject({ code: "limit/argon2.memory" });
   });
 
   it("the native forms that are here agree", async () => {

@@ -17,7 +17,7 @@ export class Ghash {
     const entry = Int32Array.from(subkey);
     for (let i = 8; i > 0; i >>= 1) {
       this.#table.set(entry, 4 * i);
-      shiftRight(entry);
+      timesX(entry);
     }
     for (let i = 2; i < ENTRIES; i <<= 1) {
       for (let j = 1; j < i; j++) {
@@ -87,8 +87,8 @@ export class Ghash {
   }
 }
 
-/** Times x, which shifts to the right in this order of bits. */
-function shiftRight(words: Int32Array): void {
+/** Times x, which shifts to the right in this order of bits. In place. */
+export function timesX(words: Int32Array): void {
   const out = (words[3] as number) & 1;
   for (let i = 3; i > 0; i--) words[i] = ((words[i] as number) >>> 1) | ((words[i - 1] as number) << 31);
   words[0] = ((words[0] as number) >>> 1) ^ (out === 1 ? REDUCTION : 0);
@@ -97,6 +97,6 @@ function shiftRight(words: Int32Array): void {
 /** What four bits that fall out add to the first word. */
 function foldOf(bits: number): number {
   const words = Int32Array.of(0, 0, 0, bits);
-  for (let i = 0; i < 4; i++) shiftRight(words);
+  for (let i = 0; i < 4; i++) timesX(words);
   return words[0] as number;
 }

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Hasher } from "../engine.ts";
-import type { DigestImplementation } from "./implementation.ts";
+import type { Blake3Implementation } from "./implementation.ts";
 
 /** A leaf of the tree; only the last one may be shorter. */
 export const BLAKE3_CHUNK_BYTES = 1024;
@@ -44,11 +44,16 @@ export interface Blake3Core {
 /** Inputs end below 2^53 bytes, so chunks below 2^43: the tree is never deeper than this. */
 const MAX_DEPTH = 44;
 
-/** BLAKE3 on top of any core. With a key of 32 bytes it is the keyed hash (BLAKE3 paper §2.3). */
-export function blake3(core: Blake3Core, key?: Bytes): DigestImplementation {
-  const domain =
-    key === undefined ? { key: encodeIv(), flags: 0 } : { key: key.slice(), flags: BLAKE3_FLAGS.keyedHash };
-  return { create: () => new Blake3Hasher(core, domain) };
+/** BLAKE3 on top of any core, plain and keyed (BLAKE3 paper §2.3). */
+export function blake3(core: Blake3Core): Blake3Implementation {
+  const plain = { key: encodeIv(), flags: 0 };
+  return {
+    create: () => new Blake3Hasher(core, plain),
+    keyed(key) {
+      const domain = { key: key.slice(), flags: BLAKE3_FLAGS.keyedHash };
+      return { create: () => new Blake3Hasher(core, domain) };
+    },
+  };
 }
 
 function encodeIv(): Bytes {

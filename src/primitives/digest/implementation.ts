@@ -7,6 +7,12 @@ export interface DigestImplementation {
   create(): Hasher;
 }
 
+/** BLAKE3 has a keyed mode: the same hashing under 32 bytes that others do not know. */
+export interface Blake3Implementation extends DigestImplementation {
+  /** `key` is copied. */
+  keyed(key: Bytes): DigestImplementation;
+}
+
 /** Continues a CRC-32 over `bytes`; `seed` is the CRC of the bytes before, 0 at the start. */
 export type Crc32Function = (bytes: Bytes, seed: number) => number;
 
@@ -41,6 +47,21 @@ export function provesDigest(algorithm: DigestAlgorithm | "sha512", implementati
     hasher.update(input.subarray(split));
     return expected !== undefined && equalBytes(hasher.digest(), expected);
   });
+}
+
+/** The official BLAKE3 vectors' key, "whats the Elvish word for friend", and their keyed hash of 8193 bytes. */
+const KEYED_ANSWER = {
+  key: "77686174732074686520456c7669736820776f726420666f7220667269656e64",
+  hex: "954a2a75420c8d6547e3ba5b98d963e6fa6491addc8c023189cc519821b4a1f5",
+} as const;
+
+/** As provesDigest, and in the keyed mode as well. */
+export function provesBlake3(implementation: Blake3Implementation): boolean {
+  const [key, expected] = [decodeHex(KEYED_ANSWER.key), decodeHex(KEYED_ANSWER.hex)];
+  if (key === undefined || expected === undefined || !provesDigest("blake3", implementation)) return false;
+  const hasher = implementation.keyed(key).create();
+  hasher.update(patternBytes(KNOWN_ANSWERS.blake3.byteLength));
+  return equalBytes(hasher.digest(), expected);
 }
 
 /** True where CRC-32 of "123456789" is the check value of the catalogue of CRCs, whole and continued. */

@@ -1,0 +1,45 @@
+import { rm, stat, writeFile } from "node:fs/promises";
+import { type CommandLine, commandText, nodeCommand, timeRun } from "../child.ts";
+import { shortNames } from "../expect.ts";
+import { type BenchContext, type Job, type JobResult, milliseconds } from "../job.ts";
+import { makeSmallFiles } from "../make/small-files.ts";
+import { repeat } from "../measure.ts";
+import { peerRows } from "../vault-peers.ts";
+
+const LIST_MS = 500;
+
+/** 50 000 small files into a vault and out of it. */
+export const vaultTree: Job = {
+  name: "vault-tree",
+  title: "vault: 50 000 small files, 139 MB",
+  run: runTree,
+};
+
+async function runTree(context: BenchContext): Promise<JobResult> {
+  const { workspace, runs, tare, root } = context;
+  const input = await workspace.file("small-files", makeSmallFiles);
+  const password = await workspace.file("vault-password", (path) => writeFile(path, "correct horse battery staple"));
+  const vault = workspace.path("tree.aerovault");
+  const out = workspace.path("tree-out");
+  const verb = (name: string, ...args: readonly string[]): CommandLine =>
+    nodeCommand(tare, "vault", name, vault, ...args, "--password-file", password);
+  const add = await repeat(runs, async () => {
+    await rm(vault, { force: true });
+    await timeRun(verb("create", "--profile", "fast"));
+    return timeRun(verb("add", input));
+  });
+  const stored = (await stat(vault)).size;
+  const extract = await repeat(runs, async () => {
+    await rm(out, { recursive: true, force: true });
+    return timeRun(verb("extract", "-o", out));
+  });
+  const list = await repeat(runs, () => timeRun(verb("ls")));
+  const job = vaultTree.name;
+  const rows = [
+    ...(await peerRows(context, { job, input, add, extract, stored })),
+    { job, measure: "list", ours: milliseconds(list), goal: `≤ ${LIST_MS} ms`, met: list.median <= LIST_MS },
+  ];
+  for (const path of [vault, out]) await rm(path, { recursive: true, force: true });
+  const short = shortNames(root, workspace);
+  return { rows, commands: [verb("add", input), verb("extract", "-o", out)].map((one) => commandText(one, short)) };
+}

@@ -1,0 +1,95 @@
+import { UnsupportedError } from "../../../src/base/errors.ts";
+import { printable } from "../../../src/base/text.ts";
+import type { ManifestEntry } from "../../../src/formats/aerovault/manifest.ts";
+import { VaultArchive } from "../../../src/formats/aerovault/vault-archive.ts";
+import { defineCommand } from "../../command.ts";
+import type { Context } from "../../context.ts";
+import { EXIT, type ExitCode } from "../../exit-codes.ts";
+import { overwriteOf, requireOutput } from "../../output-target.ts";
+import { formatSize, plural } from "../../render/sizes.ts";
+import { selectByName } from "../../select-tensors.ts";
+import { openArchive } from "./open-vault.ts";
+
+export const vaultExtractCommand = defineCommand({
+  positionals: { names: ["VAULT", "GLOB"], min: 1, max: Number.MAX_SAFE_INTEGER },
+  flags: {},
+  details: [
+    "Writes entries below -o DIR, which is made where it is missing: all of them, or those that match a GLOB, in which * crosses slashes; a directory that matches comes with all in it. Times and permissions are those that were stored; set-user-id and the like are left out.",
+    "No file is visible before it is complete, and nothing that exists is replaced without --force. Links inside DIR are never followed: one that stands where a folder is needed stops the command, and one in the place of a file is replaced with --force, not written through.",
+  ],
+  examples: [
+    { command: "tare vault extract models.aerovault -o out", says: "everything" },
+    { command: 'tare vault extract models.aerovault "llama/*" -o out', says: "some of it" },
+  ],
+  output: "data",
+  async run(context, { positionals }) {
+    const root = requireOutput(context, "a directory");
+    const [target = "", ...globs] = positionals;
+    // Threads start while the password is being turned into a key.
+    await context.expectHashing(target);
+    const { container, label } = await openArchive(context, target);
+    if (!(container instanceof VaultArchive)) {
+      const message = `Cannot extract "${label}": only AeroVault v3 is written to disk here`;
+      throw new UnsupportedError("unsupported/vault.extract", message, { source: label });
+    }
+    return extractArchive(context, container, { root, globs, label });
+  },
+});
+
+export interface Extraction {
+  readonly root: string;
+  readonly globs: readonly string[];
+  readonly label: string;
+}
+
+/** Writes entries of a vault to disk, and reports it. */
+export async function extractArchive(
+  context: Context,
+  { vault }: VaultArchive,
+  { root, globs, label }: Extraction,
+): Promise<ExitCode> {
+  const [{ extractEntries }, { extractRunner, isWorthWorkers }] = await Promise.all([
+    import("../../../src/platform/node/vault-extract.ts"),
+    import("../../../src/platform/node/vault-runner.ts"),
+  ]);
+  const entries = select(vault.manifest.entries, globs, label);
+  const files = entries.filter((entry) => !entry.isDir);
+  const byteLength = files.reduce((sum, { size }) => sum + size, 0);
+  const dryRun = context.flags["dry-run"] === true;
+  const engine = await context.engine();
+  if (!dryRun) {
+    const progress = context.progress({ label: "extracting", total: byteLength });
+    const onProgress = (done: number): void => progress.add(done);
+    const work = { engine, byteLength, files: files.length, signal: context.signal, onProgress };
+    if (isWorthWorkers(work)) engine.expect?.(Number.MAX_SAFE_INTEGER);
+    const overwrite = overwriteOf(context);
+    await extractEntries(vault, entries, {
+      root,
+      overwrite,
+      engine,
+      signal: context.signal,
+      onProgress,
+      ...extractRunner(work),
+    });
+    progress.end();
+  }
+  const counts = { files: files.length, directories: entries.length - files.length, byteLength };
+  await context.show({
+    json: () => ({ directory: root, dryRun, ...counts }),
+    text: () => {
+      const verb = dryRun ? "would write" : "wrote";
+      return `${verb} ${plural(counts.files, "file")}, ${formatSize(byteLength)}, to ${printable(root)}`;
+    },
+  });
+  return EXIT.success;
+}
+
+/** Entries that match, and all that lies in directories that do. */
+function select(entries: readonly ManifestEntry[], globs: readonly string[], label: string): readonly ManifestEntry[] {
+  if (globs.length === 0) return entries;
+  const named = selectByName(entries, globs, { nameOf: ({ path }) => path, what: "entry", label });
+  const chosen = new Set(named);
+  const folders = named.filter(({ isDir }) => isDir).map(({ path }) => `${path}/`);
+  if (folders.length === 0) return named;
+  return entries.filter((entry) => chosen.has(entry) || folders.some((folder) => entry.path.startsWith(folder)));
+}

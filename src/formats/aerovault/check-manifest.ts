@@ -1,0 +1,138 @@
+import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import { isChunkId } from "./framing.ts";
+import type { Lane } from "./keys.ts";
+import { PREFIX_BYTES } from "./layout.ts";
+import { type ChunkRecord, type Manifest, type ManifestEntry, WRAPPER_NAMES, type WrapperName } from "./manifest.ts";
+import { comparePaths, findPathFault, parentOf } from "./paths.ts";
+
+/** The only algorithms of v3, all of version 1; `crypt` depends on the lane. */
+export const ALGORITHMS: Readonly<Record<Exclude<WrapperName, "crypt">, string>> = {
+  packing: "small-file-batching",
+  chunking: "gear-cdc",
+  chunk_id: "blake3-keyed-128",
+  compression: "zstd",
+  cipher_hash: "blake3-256",
+};
+export const CRYPT_ALGORITHMS: Readonly<Record<Lane, string>> = { encrypted: "aes-256-gcm-siv", plain: "none" };
+export const ALGORITHM_VERSION = 1;
+
+/** Refuses a manifest whose content cannot be handed out safely; `at` is where the manifest stands. */
+export function checkManifest(manifest: Manifest, lane: Lane, at: Location): void {
+  checkWrappers(manifest, lane, at);
+  checkPaths(manifest.entries, at);
+  checkRecords(manifest.chunks, at);
+}
+
+/** Readers dispatch on ids and versions: what is not known is refused, never decoded with defaults. */
+function checkWrappers({ wrappers }: Manifest, lane: Lane, at: Location): void {
+  for (const name of WRAPPER_NAMES) {
+    const { algorithmId, algorithmVersion } = wrappers[name];
+    const known = name === "crypt" ? Object.values(CRYPT_ALGORITHMS) : [ALGORITHMS[name]];
+    if (known.includes(algorithmId) && algorithmVersion === ALGORITHM_VERSION) continue;
+    const found = `"${printable(algorithmId)}" version ${algorithmVersion}`;
+    const message = `Cannot open AeroVault: ${name} must be ${known.map((id) => `"${id}"`).join(" or ")} version ${ALGORITHM_VERSION}, found ${found}`;
+    const where = { ...at, path: `wrappers.${name}` };
+    throw new UnsupportedError("unsupported/aerovault.wrapper", message, where, {
+      hint: "Look for a newer version of tare",
+    });
+  }
+  const { algorithmId } = wrappers.crypt;
+  if (algorithmId === CRYPT_ALGORITHMS[lane]) return;
+  const message = `Cannot open AeroVault: crypt must be "${CRYPT_ALGORITHMS[lane]}" as the header says, found "${algorithmId}"`;
+  throw new FormatError("format/aerovault.lane", message, { ...at, path: "wrappers.crypt.algorithm_id" });
+}
+
+/** One bad path refuses the whole vault: nobody can tell what else its writer did. */
+function checkPaths(entries: readonly ManifestEntry[], at: Location): void {
+  let isSorted = true;
+  for (let i = 0; i < entries.length; i++) {
+    const { path } = entries[i] as ManifestEntry;
+    const fault = findPathFault(path);
+    if (fault !== undefined) {
+      const message = `Cannot accept the path "${printable(path)}" in a vault: ${fault}`;
+      throw new FormatError("format/aerovault.path", message, { ...at, path: `entries[${i}].path` });
+    }
+    if (i > 0 && isSorted) isSorted = comparePaths((entries[i - 1] as ManifestEntry).path, path) < 0;
+  }
+  // Writers sort; a set of all paths would take longer than everything else.
+  const sorted = isSorted ? entries : [...entries].sort((a, b) => comparePaths(a.path, b.path));
+  if (!isSorted) checkUnique(sorted, at);
+  checkFolders(sorted, at);
+}
+
+function checkUnique(sorted: readonly ManifestEntry[], at: Location): void {
+  for (let i = 1; i < sorted.length; i++) {
+    const { path } = sorted[i] as ManifestEntry;
+    if (path !== sorted[i - 1]?.path) continue;
+    const message = `Cannot open AeroVault: paths must be unique, found "${printable(path)}" twice`;
+    throw new FormatError("format/aerovault.duplicate-path", message, { ...at, path: `entries["${printable(path)}"]` });
+  }
+}
+
+/** No path may be a file and the folder of another one. */
+function checkFolders(sorted: readonly ManifestEntry[], at: Location): void {
+  const known = new Set<string>();
+  // Neighbours share their folder, which is looked at once.
+  let last: string | undefined;
+  for (const { path } of sorted) {
+    let folder = parentOf(path);
+    if (folder === last) continue;
+    last = folder;
+    for (; folder !== undefined && !known.has(folder); folder = parentOf(folder)) {
+      known.add(folder);
+      if (findByPath(sorted, folder)?.isDir !== false) continue;
+      const message = `Cannot open AeroVault: "${printable(folder)}" must be a folder as "${printable(path)}" is in it, found a file`;
+      throw new FormatError("format/aerovault.path-conflict", message, {
+        ...at,
+        path: `entries["${printable(path)}"]`,
+      });
+    }
+  }
+}
+
+function findByPath(sorted: readonly ManifestEntry[], path: string): ManifestEntry | undefined {
+  let low = 0;
+  let high = sorted.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const entry = sorted[middle] as ManifestEntry;
+    const order = comparePaths(entry.path, path);
+    if (order === 0) return entry;
+    if (order < 0) low = middle + 1;
+    else high = middle - 1;
+  }
+  return undefined;
+}
+
+/** What the reference never compares: ids with their keys, block numbers and places with each other. */
+function checkRecords(chunks: ReadonlyMap<string, ChunkRecord>, at: Location): void {
+  const indexes = new Set<number>();
+  for (const { id, innerId, blockIndex } of chunks.values()) {
+    if (!isChunkId(id)) throw recordFault(id, "its id must be 32 lower-case hex digits", at);
+    if (innerId !== undefined) {
+      throw recordFault(id, `its id must be the key of the record, found "${printable(innerId)}"`, at);
+    }
+    if (indexes.has(blockIndex)) throw recordFault(id, `block_index must be its own, found ${blockIndex} twice`, at);
+    indexes.add(blockIndex);
+  }
+  checkOverlaps(chunks, at);
+}
+
+function recordFault(id: string, fault: string, at: Location): FormatError {
+  const message = `Cannot accept the record of chunk "${printable(id)}": ${fault}`;
+  return new FormatError("format/aerovault.record", message, { ...at, path: `chunks["${printable(id)}"]` });
+}
+
+/** Overlapping blocks are how a small file claims to hold much. */
+function checkOverlaps(chunks: ReadonlyMap<string, ChunkRecord>, at: Location): void {
+  const sorted = [...chunks.values()].sort((a, b) => a.dataOffset - b.dataOffset);
+  for (let i = 1; i < sorted.length; i++) {
+    const before = sorted[i - 1] as ChunkRecord;
+    const after = sorted[i] as ChunkRecord;
+    // By differences: a sum of two numbers of a file may not be exact.
+    if (after.dataOffset - before.dataOffset >= PREFIX_BYTES + before.blockLen) continue;
+    const message = `Cannot accept overlapping blocks: chunk ${before.id} has ${PREFIX_BYTES + before.blockLen} bytes at ${before.dataOffset}, chunk ${after.id} begins at ${after.dataOffset}`;
+    throw new FormatError("format/aerovault.overlap", message, { ...at, path: `chunks["${after.id}"].data_offset` });
+  }
+}

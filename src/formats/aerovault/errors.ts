@@ -1,0 +1,185 @@
+import type { ErrorCatalog } from "../../base/errors.ts";
+
+const ANOTHER_COPY = "Get another copy of the vault.";
+const NEWER = "Look for a newer version of tare.";
+const REPAIR = "Run `tare vault scrub` to see what is damaged; get another copy of the vault.";
+const CRAFTED = "No known program writes that: the vault is damaged, or was crafted to break readers.";
+
+/** Everything that vaults are refused for, and what scrubbing finds. */
+export const AEROVAULT_ERRORS = {
+  "format/aerovault.header": {
+    what: "The header of the vault is cut short, or a field of it has a value that no vault has.",
+    why: "The file was cut off, or its first kilobyte is damaged.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.section": {
+    what: "The header places data, manifest or extensions where they cannot be.",
+    why: "The file was cut off, its header is damaged, or two sections overlap.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.extension": {
+    what: "The list of extensions is malformed, names one twice, or places one outside of the vault.",
+    why: CRAFTED,
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.manifest": {
+    what: "The manifest lacks a key it needs, or a value in it has the wrong type.",
+    why: "Nothing is guessed: sizes are whole numbers, keys are there once.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.lane": {
+    what: "The header says that the vault is encrypted and the manifest that it is not, or the other way round.",
+    why: CRAFTED,
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.path": {
+    what: "An entry has a path that leads out of the vault or that no vault stores.",
+    why: "Such a path could make extraction write anywhere, so that nothing of the vault is handed out.",
+    fix: "Do not trust the vault.",
+  },
+  "format/aerovault.duplicate-path": {
+    what: "Two entries have the same path.",
+    why: "Readers would disagree on which of the two counts.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.path-conflict": {
+    what: "A path is a file and also the folder of another entry.",
+    why: "No file system can hold both.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.chunk": {
+    what: "An entry needs a chunk that the vault does not have, or more bytes than its chunks hold.",
+    why: "The manifest is damaged or was written badly. Other entries are readable.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.size": {
+    what: "An entry's size is not that of the chunks it consists of.",
+    why: "In a vault without encryption nothing protects the manifest, and a wrong size would cut the file short.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.record": {
+    what: "The record of a chunk contradicts itself or another one.",
+    why: CRAFTED,
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.overlap": {
+    what: "Two chunks claim the same stored bytes.",
+    why: CRAFTED,
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.block": {
+    what: "A chunk is placed outside of the vault's data, or its block is longer than blocks are.",
+    why: "The manifest is damaged or was crafted. Entries without this chunk are readable.",
+    fix: ANOTHER_COPY,
+  },
+  "format/aerovault.trailing": {
+    what: "Bytes follow behind the last section of the vault.",
+    why: "Nothing refers to them, and the next change of the vault drops them.",
+    fix: "Nothing needs to be done.",
+  },
+  "integrity/aerovault.header": {
+    what: "The header is not the one that was written.",
+    why: "Its HMAC does not match, or the key slots are damaged. The password is not the problem.",
+    fix: ANOTHER_COPY,
+  },
+  "integrity/aerovault.manifest": {
+    what: "The manifest is not the one that was written.",
+    why: "The key is right, as the header shows, but the manifest's tag does not match: it is damaged or was changed.",
+    fix: ANOTHER_COPY,
+  },
+  "integrity/aerovault.prefix": {
+    what: "The length in front of a stored block is not the one that the manifest has.",
+    why: "Bytes were damaged on disk or on the way.",
+    fix: REPAIR,
+  },
+  "integrity/aerovault.cipher-hash": {
+    what: "A stored block does not have the hash that the manifest has.",
+    why: "Bytes were damaged on disk or on the way.",
+    fix: REPAIR,
+  },
+  "integrity/aerovault.tag": {
+    what: "A stored block cannot be decrypted: its tag does not match.",
+    why: "It was changed, moved or exchanged for another one by somebody who could not encrypt.",
+    fix: REPAIR,
+  },
+  "integrity/aerovault.frame": {
+    what: "A stored block cannot be decompressed, or does not give as many bytes as the manifest says.",
+    why: "The program that wrote it was wrong, or the block was made to exhaust memory. Nothing of it is handed out.",
+    fix: REPAIR,
+  },
+  "integrity/aerovault.chunk-id": {
+    what: "The bytes of a chunk are not those that its id stands for.",
+    why: "The id is a hash of the content, so the content was exchanged or damaged before it was stored.",
+    fix: REPAIR,
+  },
+  "integrity/aerovault.unproven": {
+    what: "The vault is not encrypted, and nothing proves which bytes of its packs belong to which file.",
+    why: "Chunk ids prove contents, but the names, times and places in the manifest are protected by no key.",
+    fix: "Compare with another copy where it matters, or keep the files in an encrypted vault.",
+  },
+  "integrity/aerovault.unreferenced": {
+    what: "The vault stores chunks that no entry uses.",
+    why: "Replaced and removed files leave them behind until the vault is compacted.",
+    fix: "Run `tare vault compact` to give the space back.",
+  },
+  "unsupported/aerovault.version": {
+    what: "The vault is of another version than 3.",
+    why: "Its layout is not known here.",
+    fix: NEWER,
+  },
+  "unsupported/aerovault.flags": {
+    what: "The header has a flag that version 3 does not define.",
+    why: "Whatever it stands for would be ignored, so the vault is refused before the password is used.",
+    fix: NEWER,
+  },
+  "unsupported/aerovault.reserved": {
+    what: "The header has a value in bytes that are reserved.",
+    why: "A newer version may have given them a meaning, or the header is damaged.",
+    fix: NEWER,
+  },
+  "unsupported/aerovault.extension": {
+    what: "The vault needs an extension that this version does not know.",
+    why: "It is marked critical: reading on without it would break a promise of the vault.",
+    fix: NEWER,
+  },
+  "unsupported/aerovault.manifest": {
+    what: "The manifest is of another version than 3.",
+    why: "Its keys may mean something else.",
+    fix: NEWER,
+  },
+  "unsupported/aerovault.wrapper": {
+    what: "The vault uses an algorithm, or a version of one, that is not known here.",
+    why: "Decoding with another one would give wrong bytes.",
+    fix: NEWER,
+  },
+  "limit/aerovault.manifest-bytes": {
+    what: "The manifest is longer than this reader holds in memory.",
+    why: "The reference refuses it too.",
+    fix: "Raise the limit aerovault.manifestBytes if you trust the vault.",
+  },
+  "limit/aerovault.directory-bytes": {
+    what: "The list of extensions is longer than this reader holds in memory.",
+    why: "The reference refuses it too.",
+    fix: "Raise the limit aerovault.directoryBytes if you trust the vault.",
+  },
+  "limit/aerovault.extensions": {
+    what: "The vault has more extensions than this reader is willing to handle.",
+    why: "A crafted list could exhaust memory; real vaults have two.",
+    fix: "Raise the limit aerovault.extensions if you trust the vault.",
+  },
+  "limit/aerovault.block-bytes": {
+    what: "A stored block is longer than this reader holds in memory.",
+    why: "The reference refuses it too.",
+    fix: "Raise the limit aerovault.blockBytes if you trust the vault.",
+  },
+  "limit/aerovault.chunk-bytes": {
+    what: "A chunk is longer than the vault's own bounds allow.",
+    why: "A crafted length could exhaust memory: nothing is decompressed beyond the bound.",
+    fix: "Do not trust the vault.",
+  },
+  "usage/aerovault.container": {
+    what: "Something was given to the vault's code that is not a vault.",
+    why: "Containers belong to the format that opened them.",
+    fix: "Pass what opening the vault gave.",
+  },
+} as const satisfies ErrorCatalog;

@@ -1,0 +1,1 @@
+export { aerovault, vaultArchive } from "./format.ts";

@@ -1,0 +1,38 @@
+import { defineLimits, type Limits } from "../../base/limits.ts";
+
+/** What opening and reading a vault is willing to believe. */
+export const AEROVAULT_LIMITS = defineLimits({
+  manifestBytes: {
+    default: 128 << 20,
+    unit: "bytes",
+    reason: "The manifest is decrypted and parsed in memory; the reference reads no longer one",
+    provenance: "spec",
+  },
+  directoryBytes: {
+    default: 16 << 20,
+    unit: "bytes",
+    reason: "The extension directory is parsed in memory; the reference reads no longer one",
+    provenance: "spec",
+  },
+  extensions: {
+    default: 4096,
+    unit: "entries",
+    reason: "Known vaults have two; every row costs memory",
+    provenance: "tare",
+  },
+  blockBytes: {
+    default: 64 << 20,
+    unit: "bytes",
+    reason: "A stored block is read and decrypted whole; the reference reads no longer one",
+    provenance: "spec",
+  },
+  chunkBytes: {
+    default: 256 << 20,
+    unit: "bytes",
+    reason: "A chunk is decompressed whole; no chunker may be declared with a higher maximum",
+    provenance: "spec",
+  },
+});
+
+/** The values in force. */
+export type AerovaultLimits = Limits<typeof AEROVAULT_LIMITS>;

@@ -1,0 +1,132 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { IntegrityError, type Location } from "../../base/errors.ts";
+import { resolveLimits } from "../../base/limits.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
+import { checkManifest } from "./check-manifest.ts";
+import { ChunkStore } from "./chunk-store.ts";
+import { decodeManifest } from "./decode-manifest.ts";
+import { decodeDirectory, type ExtensionRow } from "./extensions.ts";
+import { VaultCipher } from "./framing.ts";
+import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./header.ts";
+import { type VaultKeys, wipeKeys } from "./keys.ts";
+import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
+import { type Manifest, maxChunkBytes } from "./manifest.ts";
+import { checkPlainManifest } from "./plain-manifest.ts";
+import { unlock } from "./unlock.ts";
+import type { Vault } from "./vault.ts";
+import { VaultArchive } from "./vault-archive.ts";
+
+/** Directory and manifest are usually neighbours: up to this many bytes between them are read to save a request. */
+const NEAR_BYTES = 64 << 10;
+
+/** Opens a vault as an archive: header, manifest and extension directory are read, nothing else. */
+export async function openAerovault(source: Source, context: OpenContext): Promise<VaultArchive> {
+  return new VaultArchive(await openVault(source, context));
+}
+
+/**
+ * Opens a vault. In this order: what the header alone shows to be wrong, the extension directory, the password, the
+ * header's HMAC, the manifest's tag, what the manifest says. Closing the result closes `source`; a failure does not.
+ */
+export async function openVault(source: Source, context: OpenContext): Promise<Vault> {
+  const at = { source: source.label, offset: 0 };
+  const limits = resolveLimits("aerovault", AEROVAULT_LIMITS, context.limits);
+  const header = await readHeader(source, { signal: context.signal });
+  checkSections(header.values, source.byteLength, limits, at);
+  const control = await readControl(source, header, context.signal);
+  const extensions = readExtensions(control.directory, header, limits, at);
+  const keys = await unlock(header, context, at);
+  try {
+    const cipher = await VaultCipher.create(context.engine, keys);
+    const opened = { source, header, keys, cipher, extensions, limits };
+    return await completeVault(opened, control.manifest, context);
+  } catch (error) {
+    wipeKeys(keys);
+    throw error;
+  }
+}
+
+type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings">;
+
+async function completeVault(opened: UnreadVault, blob: Bytes, context: OpenContext): Promise<Vault> {
+  const { source, header, keys, cipher, limits } = opened;
+  const { engine } = context;
+  const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
+  const bounds = {
+    dataLength: header.values.dataLength,
+    maxBlockBytes: limits.blockBytes,
+    maxChunkBytes: maxChunkBytes(manifest, limits.chunkBytes),
+  };
+  const chunks = new ChunkStore({ source, engine, cipher, bounds });
+  const warnings = findTrailing(header, source);
+  if (keys.lane === "plain") warnings.push(...(await checkPlainManifest(opened, { blob, manifest }, context)));
+  return { ...opened, manifest, chunks, warnings };
+}
+
+interface ControlBytes {
+  readonly manifest: Bytes;
+  readonly directory: Bytes;
+}
+
+async function readControl(
+  source: Source,
+  { values }: StoredHeader,
+  signal: AbortSignal | undefined,
+): Promise<ControlBytes> {
+  const { manifestOffset, manifestLength, extensionDirectoryOffset, extensionDirectoryLength } = values;
+  const gap = extensionDirectoryOffset - (manifestOffset + manifestLength);
+  if (gap < 0 || gap > NEAR_BYTES) {
+    const manifest = await source.read(manifestOffset, manifestLength, { signal });
+    const directory = await source.read(extensionDirectoryOffset, extensionDirectoryLength, { signal });
+    return { manifest, directory };
+  }
+  const bytes = await source.read(manifestOffset, manifestLength + gap + extensionDirectoryLength, { signal });
+  return { manifest: bytes.subarray(0, manifestLength), directory: bytes.subarray(manifestLength + gap) };
+}
+
+function readExtensions(
+  bytes: Bytes,
+  { values }: StoredHeader,
+  limits: AerovaultLimits,
+  at: Location,
+): readonly ExtensionRow[] {
+  const place = { ...at, offset: values.extensionDirectoryOffset };
+  return decodeDirectory(bytes, place, {
+    payloadLength: values.extensionPayloadLength,
+    maxRows: limits.extensions,
+  });
+}
+
+interface ManifestKeys {
+  readonly cipher: VaultCipher;
+  readonly keys: VaultKeys;
+  readonly header: StoredHeader;
+  readonly label: string;
+}
+
+/** Decrypts, parses and judges the manifest. */
+export function openManifest(blob: Bytes, { cipher, keys, header, label }: ManifestKeys): Manifest {
+  const at = { source: label, offset: header.values.manifestOffset };
+  const json = cipher.openManifest(blob);
+  if (json === undefined) {
+    const message = "Cannot trust the manifest of the vault: its tag must match, and does not";
+    const hint = "The header is whole, so the password is right; get another copy of the vault";
+    throw new IntegrityError("integrity/aerovault.manifest", message, at, { hint });
+  }
+  // A byte of the text stands as far behind the nonce in the file as behind the start of the text.
+  const manifest = decodeManifest(json, { ...at, offset: at.offset + cipher.plainOffset });
+  checkManifest(manifest, keys.lane, at);
+  return manifest;
+}
+
+function findTrailing({ values }: StoredHeader, source: Source): Finding[] {
+  const end = sectionsEnd(values);
+  const stray = source.byteLength - end;
+  if (stray === 0) return [];
+  const message = `${stray} bytes follow behind the last section and belong to nothing`;
+  return [
+    { severity: "warning", code: "format/aerovault.trailing", message, at: { source: source.label, offset: end } },
+  ];
+}

@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { comparePaths, findPathFault, normalizePath, parentOf } from "./paths.ts";
+
+describe("findPathFault()", () => {
+  it.each(["a", "a/b.txt", "a..b", "..a", "…", "con", "ab:c", "x/c:d", "a/ b", "\ufeffa", "a\u200b", "a\nb", "é:"])(
+    "accepts %j",
+    (path) => {
+      expect(findPathFault(path)).toBeUndefined();
+    },
+  );
+
+  it.each([
+    ["", /empty/],
+    ["/a", /slash/],
+    ["a/", /empty component/],
+    ["a//b", /empty component/],
+    [".", /"\."/],
+    ["a/./b", /"\."/],
+    ["../a", /"\.\."/],
+    ["a/..", /"\.\."/],
+    ["a\\b", /backslash/],
+    ["c:x", /drive/],
+    ["a\0b", /NUL/],
+    [" a", /white space/],
+    ["a\u0085", /white space/],
+    ["a\u00a0", /white space/],
+    ["a\u3000", /white space/],
+  ])("refuses %j", (path, reason) => {
+    expect(findPathFault(path)).toMatch(reason);
+  });
+});
+
+it("normalizePath() strips outer white space, then slashes, as the reference does", () => {
+  expect(normalizePath("\u0085 /a/b// ")).toBe("a/b");
+  expect(normalizePath("\ufeffa")).toBe("\ufeffa");
+  expect(normalizePath("a/ b")).toBe("a/ b");
+});
+
+it("parentOf() gives the folder of a path", () => {
+  expect([parentOf("a"), parentOf("a/b/c")]).toEqual([undefined, "a/b"]);
+});
+
+it("comparePaths() orders by UTF-8 bytes, not by UTF-16 units", () => {
+  const paths = ["b", "a/b", "a", "\u{1f600}", "\uff5e", "a!", "\ue000", "é", "z", "a\u{10000}"];
+  const byBytes = [...paths].sort((x, y) => Buffer.compare(Buffer.from(x), Buffer.from(y)));
+  expect([...paths].sort(comparePaths)).toEqual(byBytes);
+  expect([...paths].sort()).not.toEqual(byBytes);
+});

@@ -1,0 +1,116 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { IntegrityError, type Location, UsageError } from "../../base/errors.ts";
+import type { PasswordSource } from "../../model/format.ts";
+import { equalSecrets } from "../../primitives/crypto/hmac.ts";
+import { wipe } from "../../primitives/crypto/secrets.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import type { StoredHeader } from "./header.ts";
+import {
+  completeKeys,
+  deriveWrappingKeys,
+  headerMac,
+  plainKeys,
+  type VaultKeys,
+  type WrappingKeys,
+  wipeKeys,
+} from "./keys.ts";
+import { MAC_OFFSET, PLAINTEXT_FLAG } from "./layout.ts";
+
+/** Where the part of the header begins that a password opens. */
+const SALT_OFFSET = 12;
+
+/** Who is asked, and what computes. */
+export interface UnlockContext {
+  readonly engine: Engine;
+  readonly password?: PasswordSource | undefined;
+}
+
+/**
+ * The keys of a vault, and proof that its header is the one that was written. `usage/password.wrong` and
+ * `integrity/aerovault.header` are told apart as far as the two wrapped keys give evidence (docs/formats/aerovault.md#keys).
+ */
+export async function unlock(header: StoredHeader, context: UnlockContext, at: Location): Promise<VaultKeys> {
+  const isPlain = (header.values.flags & PLAINTEXT_FLAG) !== 0;
+  const { salt, wrappedMasterKey, wrappedMacKey } = header.values;
+  const isBlank = [salt, wrappedMasterKey, wrappedMacKey].every((bytes) => bytes.every((byte) => byte === 0));
+  if (isBlank && !isPlain) {
+    // No writer makes such slots for an encrypted vault: the flag of the plaintext lane was lost.
+    throw damagedHeader(
+      "the key slots must hold keys, found zeros where flags say that the vault is encrypted",
+      at,
+      11,
+    );
+  }
+  const keys = isPlain ? plainKeys() : await unlockSlots(header, context, at);
+  try {
+    const mac = await headerMac(context.engine, keys.mac, header.bytes);
+    if (equalSecrets(mac, header.values.mac)) return keys;
+    const problem = isPlain
+      ? "its HMAC must match, and does not"
+      : "its HMAC must match, and does not although the password is right";
+    throw damagedHeader(problem, at, MAC_OFFSET);
+  } catch (error) {
+    wipeKeys(keys);
+    throw error;
+  }
+}
+
+async function unlockSlots(header: StoredHeader, context: UnlockContext, at: Location): Promise<VaultKeys> {
+  const { engine, password } = context;
+  if (password === undefined) throw missingPassword(at);
+  const wrapping = await askAndDerive(engine, password, header.values.salt, at);
+  try {
+    const aes = await engine.aes();
+    const mac = await aes.unwrapKey(wrapping.mac, header.values.wrappedMacKey);
+    const master = await aes.unwrapKey(wrapping.master, header.values.wrappedMasterKey);
+    return await judgeSlots(engine, { mac, master }, at);
+  } finally {
+    wipe(wrapping.master, wrapping.mac);
+  }
+}
+
+async function askAndDerive(
+  engine: Engine,
+  password: PasswordSource,
+  salt: Bytes,
+  at: Location,
+): Promise<WrappingKeys> {
+  const secret = await password(at.source);
+  if (secret === undefined) throw missingPassword(at);
+  try {
+    return await deriveWrappingKeys(engine, secret, salt);
+  } finally {
+    wipe(secret);
+  }
+}
+
+interface OpenedSlots {
+  readonly mac: Bytes | undefined;
+  readonly master: Bytes | undefined;
+}
+
+/** Each wrapped key carries a check of 64 bits: one that opens proves the password, whatever the other says. */
+async function judgeSlots(engine: Engine, { mac, master }: OpenedSlots, at: Location): Promise<VaultKeys> {
+  if (mac !== undefined && master !== undefined) return completeKeys(engine, { lane: "encrypted", master, mac });
+  wipe(mac, master);
+  if (mac !== undefined) throw damagedHeader("the password is right, but the wrapped master key is damaged", at, 44);
+  if (master !== undefined) throw damagedHeader("the password is right, but the wrapped MAC key is damaged", at, 84);
+  throw new UsageError(
+    "usage/password.wrong",
+    `Cannot open "${at.source}": the password is wrong, or the salt or both wrapped keys of its header are damaged`,
+    { ...at, offset: SALT_OFFSET },
+    { hint: "Where the password is certain, get another copy of the vault" },
+  );
+}
+
+function damagedHeader(problem: string, at: Location, offset: number): IntegrityError {
+  const message = `Cannot trust the header of the vault: ${problem}`;
+  const hint = "Get another copy of the vault";
+  return new IntegrityError("integrity/aerovault.header", message, { ...at, offset }, { hint });
+}
+
+function missingPassword(at: Location): UsageError {
+  const hint = "Pass --password-file FILE, or set TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND or TARE_PASSWORD";
+  const place = { ...at, offset: SALT_OFFSET };
+  return new UsageError("usage/password.missing", `Cannot open "${at.source}" without a password`, place, { hint });
+}

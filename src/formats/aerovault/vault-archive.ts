@@ -1,0 +1,140 @@
+import { equalBytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Archive, ArchiveStorage, Entry } from "../../model/archive.ts";
+import type { Finding } from "../../model/finding.ts";
+import { nearNames, type Part } from "../../model/model.ts";
+import { EntrySource, planEntry } from "./entry-source.ts";
+import { FORMAT_MAJOR, PREFIX_BYTES } from "./layout.ts";
+import type { ManifestEntry } from "./manifest.ts";
+import { normalizePath } from "./paths.ts";
+import { closeVault, manifestPlace, type Vault } from "./vault.ts";
+import { vaultFacts } from "./vault-facts.ts";
+
+/** A vault as an archive of files. */
+export class VaultArchive implements Archive {
+  readonly kind = "archive";
+  readonly format = "aerovault";
+  readonly version = String(FORMAT_MAJOR);
+  readonly parts: readonly Part[];
+  readonly entries: readonly VaultEntry[];
+  readonly warnings: readonly Finding[];
+  /** What writers go on from. */
+  readonly vault: Vault;
+  #byPath: ReadonlyMap<string, VaultEntry> | undefined;
+  #storage: ArchiveStorage | undefined;
+
+  constructor(vault: Vault) {
+    const { source, manifest, warnings } = vault;
+    this.vault = vault;
+    this.parts = [{ label: source.label, byteLength: source.byteLength, source }];
+    this.entries = manifest.entries.map((entry) => new VaultEntry(entry, vault));
+    this.warnings = warnings;
+  }
+
+  get facts(): readonly (readonly [string, string])[] {
+    return vaultFacts(this.vault, this.storage);
+  }
+
+  get storage(): ArchiveStorage {
+    this.#storage ??= measureStorage(this.vault);
+    return this.#storage;
+  }
+
+  /** By its path; slashes at the ends do not matter. */
+  entry(path: string): VaultEntry {
+    this.#byPath ??= new Map(this.entries.map((entry) => [entry.path, entry]));
+    const found = this.#byPath.get(path) ?? this.#byPath.get(normalizePath(path));
+    if (found !== undefined) return found;
+    const near = nearNames(path, this.#byPath.keys());
+    const hint =
+      near.length === 0
+        ? "List the entries with: tare ls"
+        : `Did you mean ${near.map((name) => `"${printable(name)}"`).join(", ")}?`;
+    const at = { source: this.vault.source.label };
+    throw new UsageError("usage/entry-not-found", `Cannot find "${printable(path)}" in the vault`, at, { hint });
+  }
+
+  close(): Promise<void> {
+    return closeVault(this.vault);
+  }
+}
+
+/** A file or directory of a vault. */
+export class VaultEntry implements Entry {
+  /** As the manifest has it. */
+  readonly record: ManifestEntry;
+  readonly #vault: Vault;
+
+  constructor(record: ManifestEntry, vault: Vault) {
+    this.record = record;
+    this.#vault = vault;
+  }
+
+  get path(): string {
+    return this.record.path;
+  }
+
+  get type(): Entry["type"] {
+    return this.record.isDir ? "directory" : "file";
+  }
+
+  /** 0 for a directory, whatever the manifest says. */
+  get size(): number {
+    return this.record.isDir ? 0 : this.record.size;
+  }
+
+  /** The file's own time where it was kept, else that of the operation; any text may stand there. */
+  get modified(): number | undefined {
+    const time = Date.parse(this.record.mtime ?? this.record.modified);
+    return Number.isNaN(time) ? undefined : time;
+  }
+
+  get mode(): number | undefined {
+    return this.record.mode;
+  }
+
+  /** Chunk ids name contents, in vaults of one key: copies of a vault, its later states, and all that are not encrypted. */
+  sharesContent(other: Entry): boolean {
+    if (!(other instanceof VaultEntry)) return false;
+    const { size, chunks, packOffset = 0 } = this.record;
+    const { record } = other;
+    return (
+      record.size === size &&
+      (record.packOffset ?? 0) === packOffset &&
+      record.chunks.length === chunks.length &&
+      record.chunks.every((id, i) => id === chunks[i]) &&
+      equalBytes(other.#vault.keys.chunkId, this.#vault.keys.chunkId)
+    );
+  }
+
+  source(): Source {
+    const { record } = this;
+    const { manifest, chunks, keys } = this.#vault;
+    const at = manifestPlace(this.#vault);
+    if (record.isDir) {
+      const message = `Cannot read "${printable(record.path)}": it is a directory of the vault, not a file`;
+      throw new UsageError("usage/not-a-file", message, { source: at.source }, { hint: "List it with: tare ls" });
+    }
+    const plan = planEntry(record, { chunks: manifest.chunks, store: chunks, lane: keys.lane }, at);
+    return new EntrySource(record, plan, chunks);
+  }
+}
+
+function measureStorage({ manifest }: Vault): ArchiveStorage {
+  const used = new Set<string>();
+  let logicalBytes = 0;
+  for (const { isDir, size, chunks } of manifest.entries) {
+    if (isDir) continue;
+    logicalBytes += size;
+    for (const id of chunks) used.add(id);
+  }
+  let storedBytes = 0;
+  let unusedBytes = 0;
+  for (const { id, blockLen } of manifest.chunks.values()) {
+    storedBytes += PREFIX_BYTES + blockLen;
+    if (!used.has(id)) unusedBytes += PREFIX_BYTES + blockLen;
+  }
+  return { chunkCount: manifest.chunks.size, logicalBytes, storedBytes, unusedBytes };
+}

@@ -1,0 +1,36 @@
+import type { ArchiveStorage } from "../../model/archive.ts";
+import { DATA_PARITY } from "./extensions.ts";
+import { KDF_COST } from "./keys.ts";
+import { DEFAULT_BOUNDS, DEFAULT_LEVEL } from "./manifest.ts";
+import type { Vault } from "./vault.ts";
+
+/** What `inspect` and `vault info` say about a vault beyond its entries. */
+export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (readonly [string, string])[] {
+  const { manifest, extensions, keys } = vault;
+  const { compression, chunking } = manifest.wrappers;
+  const { min, avg, max } = chunking.bounds ?? DEFAULT_BOUNDS;
+  const files = manifest.entries.filter(({ isDir }) => !isDir).length;
+  const others = extensions.filter(({ extensionId }) => !extensionId.startsWith("error-correction"));
+  return [
+    ["encryption", keys.lane === "plain" ? "none" : `AES-256-GCM-SIV, Argon2id with ${KDF_COST.memoryKib >> 10} MiB`],
+    ["files", `${files}, and ${manifest.entries.length - files} directories`],
+    [
+      "contents",
+      `${storage.logicalBytes} bytes in ${storage.chunkCount} chunks of ${storage.storedBytes} stored bytes`,
+    ],
+    ["unused", `${storage.unusedBytes} stored bytes`],
+    ["compression", `zstd, level ${compression.level ?? DEFAULT_LEVEL}`],
+    ["chunking", `${chunking.algorithmId}, ${min} to ${max} bytes, ${avg} on average`],
+    ["parity", parityText(vault)],
+    ["created", manifest.created],
+    ["modified", manifest.modified],
+    ...others.map(({ extensionId, length }) => ["extension", `${extensionId}, ${length} bytes`] as const),
+  ];
+}
+
+function parityText({ extensions, manifest }: Vault): string {
+  const row = extensions.find(({ extensionId }) => extensionId === DATA_PARITY);
+  const percent = manifest.errorCorrectionPct;
+  if (row === undefined) return percent === undefined ? "none" : `none embedded (${percent} %)`;
+  return `embedded, ${percent ?? 20} %`;
+}

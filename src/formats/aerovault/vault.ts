@@ -1,0 +1,37 @@
+import type { Location } from "../../base/errors.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { ChunkStore } from "./chunk-store.ts";
+import type { ExtensionRow } from "./extensions.ts";
+import type { VaultCipher } from "./framing.ts";
+import type { StoredHeader } from "./header.ts";
+import { type VaultKeys, wipeKeys } from "./keys.ts";
+import type { AerovaultLimits } from "./limits.ts";
+import type { Manifest } from "./manifest.ts";
+
+/** A vault whose control region was read and proven: what readers and writers work on. */
+export interface Vault {
+  readonly source: Source;
+  readonly header: StoredHeader;
+  readonly keys: VaultKeys;
+  readonly cipher: VaultCipher;
+  readonly manifest: Manifest;
+  /** The extension directory; payloads stay in the file until somebody reads them. */
+  readonly extensions: readonly ExtensionRow[];
+  readonly chunks: ChunkStore;
+  readonly limits: AerovaultLimits;
+  readonly warnings: readonly Finding[];
+}
+
+/** Where the manifest stands, for errors. */
+export function manifestPlace({ source, header }: Pick<Vault, "source" | "header">): Location {
+  return { source: source.label, offset: header.values.manifestOffset };
+}
+
+/** Wipes what opens the vault and closes its file. */
+export async function closeVault(vault: Vault): Promise<void> {
+  vault.chunks.clear();
+  vault.cipher.wipe();
+  wipeKeys(vault.keys);
+  await vault.source.close();
+}

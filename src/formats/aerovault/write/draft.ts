@@ -1,0 +1,23 @@
+import type { Bytes } from "../../../base/bytes.ts";
+
+/**
+ * A vault that is being changed. Until `commit` the vault is the one that was opened, whatever is written here and wherever
+ * the process dies; a platform supplies these.
+ */
+export interface VaultDraft {
+  /** Shown in errors: the path the user named. */
+  readonly label: string;
+  /** By which other threads of this process write to it; only where there is such a number. */
+  readonly descriptor?: number | undefined;
+  /**
+   * Writes at an offset that the present generation does not use. Several may be under way; the caller leaves `bytes` alone
+   * until the promise settles.
+   */
+  write(offset: number, bytes: Bytes): Promise<void>;
+  /** What was written, or what was there before. */
+  read(offset: number, byteLength: number): Promise<Bytes>;
+  /** Makes everything durable, then the new header valid; the file ends at `byteLength`. */
+  commit(header: Bytes, byteLength: number): Promise<void>;
+  /** Drops everything; twice is allowed. */
+  abort(): Promise<void>;
+}

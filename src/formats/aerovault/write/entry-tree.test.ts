@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import { NO_EXTRA_KEYS } from "../field-reader.ts";
+import type { ManifestEntry } from "../manifest.ts";
+import { directoryEntry, EntryTree } from "./entry-tree.ts";
+
+const OLD = "2026-01-01T00:00:00Z";
+const NOW = "2026-06-17T00:00:00Z";
+
+function file(path: string, ids: readonly string[] = []): ManifestEntry {
+  return { path, size: 1, modified: OLD, isDir: false, chunks: ids, extra: NO_EXTRA_KEYS };
+}
+
+function paths(tree: EntryTree): string[] {
+  return tree.sorted().map(({ path, isDir }) => (isDir ? `${path}/` : path));
+}
+
+function tree(...entries: ManifestEntry[]): EntryTree {
+  return new EntryTree(entries, "test.aerovault");
+}
+
+test("makeDirectory() makes what is missing above, once", () => {
+  const made = tree();
+  expect(made.makeDirectory("a/b/c", NOW)).toBe(3);
+  expect(made.makeDirectory("a/b", NOW)).toBe(0);
+  expect(paths(made)).toEqual(["a/", "a/b/", "a/b/c/"]);
+});
+
+test("put() replaces a file, never a directory, and nothing goes below a file", () => {
+  const edited = tree(file("f", ["1"]), file("d/x"));
+  expect(edited.put(file("f", ["2"]))?.chunks).toEqual(["1"]);
+  expect(() => edited.put(file("d"))).toThrow(expect.objectContaining({ code: "usage/vault.exists" }));
+  expect(() => edited.put(file("f/below"))).toThrow(expect.objectContaining({ code: "usage/vault.not-a-directory" }));
+  expect(() => edited.put(directoryEntry("f", NOW))).toThrow(
+    expect.objectContaining({ code: "usage/vault.not-a-directory" }),
+  );
+  expect(paths(edited)).toEqual(["d/x", "f"]);
+});
+
+test.each(["", "/a", "a//b", "a/../b", "./a", "a\\b", "C:x", "a\0", " a", "a "])(
+  "put() refuses the path %j, which no vault can be opened with",
+  (path) => {
+    expect(() => tree().put(file(path))).toThrow(expect.objectContaining({ code: "usage/vault.path" }));
+  },
+);
+
+test.each(["a..b", "..a", "…", "con", "a/ b"])("put() stores %j", (path) => {
+  const edited = tree();
+  edited.put(file(path));
+  expect(edited.get(path)?.path).toBe(path);
+});
+
+test("move() takes everything below along and refreshes the times", () => {
+  const edited = tree(directoryEntry("d", OLD), file("d/a"), file("d/e/b"), file("dd"));
+  edited.move("d", "new/place", NOW);
+  expect(paths(edited)).toEqual(["dd", "new/", "new/place/", "new/place/a", "new/place/e/b"]);
+  expect(edited.get("new/place/a")?.modified).toBe(NOW);
+  expect(edited.get("dd")?.modified).toBe(OLD);
+});
+
+test("move() to the same path changes nothing", () => {
+  const edited = tree(file("a"));
+  edited.move("a", "a", NOW);
+  expect(edited.get("a")?.modified).toBe(OLD);
+});
+
+test("move() and copy() refuse to go into themselves, onto others and from nowhere", () => {
+  const edited = tree(file("d/a"), file("b"));
+  const before = paths(edited);
+  expect(() => edited.move("d", "d/x", NOW)).toThrow(expect.objectContaining({ code: "usage/vault.into-itself" }));
+  expect(() => edited.copy("d", "d", NOW)).toThrow(expect.objectContaining({ code: "usage/vault.into-itself" }));
+  expect(() => edited.move("b", "d", NOW)).toThrow(expect.objectContaining({ code: "usage/vault.exists" }));
+  expect(() => edited.copy("b", "d/a", NOW)).toThrow(expect.objectContaining({ code: "usage/vault.exists" }));
+  expect(() => edited.move("d", "b/x", NOW)).toThrow(expect.objectContaining({ code: "usage/vault.not-a-directory" }));
+  expect(() => edited.move("nothing", "x", NOW)).toThrow(expect.objectContaining({ code: "usage/entry-not-found" }));
+  expect(paths(edited)).toEqual(before);
+});
+
+test("copy() shares chunks", () => {
+  const edited = tree(file("a", ["1", "2"]));
+  expect(edited.copy("a", "x/b", NOW)).toBe(1);
+  expect(edited.get("x/b")?.chunks).toEqual(["1", "2"]);
+  expect([...edited.referenced()]).toEqual(["1", "2"]);
+});
+
+test("remove() takes all or nothing", () => {
+  const edited = tree(directoryEntry("d", OLD), file("d/a"), file("b"), directoryEntry("empty", OLD));
+  expect(() => edited.remove(["b", "d"], "empty")).toThrow(expect.objectContaining({ code: "usage/vault.not-empty" }));
+  expect(() => edited.remove(["b", "no"], "recursive")).toThrow(
+    expect.objectContaining({ code: "usage/entry-not-found" }),
+  );
+  expect(edited.size).toBe(4);
+  expect(edited.remove(["empty", "d", "d/a"], "recursive")).toBe(3);
+  expect(paths(edited)).toEqual(["b"]);
+});
+
+test("kindOf() knows directories that only their contents imply, for as long as there are some", () => {
+  const edited = tree(file("a/b/c"));
+  expect([edited.kindOf("a"), edited.kindOf("a/b"), edited.kindOf("a/b/c")]).toEqual([
+    "directory",
+    "directory",
+    "file",
+  ]);
+  edited.remove(["a/b/c"], "empty");
+  expect(edited.kindOf("a")).toBeUndefined();
+});

@@ -1,0 +1,201 @@
+import { UsageError } from "../../../base/errors.ts";
+import { nearNames } from "../../../model/model.ts";
+import { NO_EXTRA_KEYS } from "../field-reader.ts";
+import type { ManifestEntry } from "../manifest.ts";
+import { comparePaths, findPathFault, parentOf } from "../paths.ts";
+
+/** What a removal takes away with a directory. */
+export type RemoveDepth = "empty" | "recursive";
+
+/**
+ * The entries of a vault while they are edited. A directory exists where it has an entry, or only because something lies
+ * below it. Every method leaves the tree as it was where it throws. Paths are canonical.
+ */
+export class EntryTree {
+  readonly #entries = new Map<string, ManifestEntry>();
+  /** How many entries lie below each path, at any depth. */
+  readonly #below = new Map<string, number>();
+  readonly #label: string;
+
+  constructor(entries: readonly ManifestEntry[], label: string) {
+    this.#label = label;
+    for (const entry of entries) this.#set(entry);
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(path: string): ManifestEntry | undefined {
+    return this.#entries.get(path);
+  }
+
+  /** "directory" also where only something below it says so. */
+  kindOf(path: string): "file" | "directory" | undefined {
+    const entry = this.#entries.get(path);
+    if (entry !== undefined && !entry.isDir) return "file";
+    return entry !== undefined || this.#below.has(path) ? "directory" : undefined;
+  }
+
+  /** In the order in which a manifest is written. */
+  sorted(): ManifestEntry[] {
+    return [...this.#entries.values()].sort((a, b) => comparePaths(a.path, b.path));
+  }
+
+  /** Ids of all chunks that any entry refers to. */
+  referenced(): Set<string> {
+    const ids = new Set<string>();
+    for (const { chunks } of this.#entries.values()) for (const id of chunks) ids.add(id);
+    return ids;
+  }
+
+  /** Makes a directory and its parents; how many there were to make. Refuses a file in the way. */
+  makeDirectory(path: string, now: string): number {
+    this.#checkPath(path);
+    const missing = this.#missingAbove(path);
+    const kind = this.kindOf(path);
+    if (kind === "file") throw this.#inTheWay(path);
+    if (!this.#entries.has(path)) missing.push(path);
+    for (const directory of missing) this.#set(directoryEntry(directory, now));
+    return missing.length;
+  }
+
+  /** Adds or replaces a file or directory, with its parents; what was there before, where that was a file. */
+  put(entry: ManifestEntry): ManifestEntry | undefined {
+    const { path } = entry;
+    this.#checkPath(path);
+    const missing = this.#missingAbove(path);
+    const before = this.#entries.get(path);
+    const kind = this.kindOf(path);
+    if (kind === "directory" && !entry.isDir) {
+      throw new UsageError("usage/vault.exists", `Cannot store "${path}": a directory has this name`, this.#at(path));
+    }
+    if (kind === "file" && entry.isDir) throw this.#inTheWay(path);
+    for (const directory of missing) this.#set(directoryEntry(directory, entry.modified));
+    this.#set(entry);
+    return before?.isDir === false ? before : undefined;
+  }
+
+  /** Gives an entry, with all below it, another path; their times become `now`. The same path changes nothing. */
+  move(from: string, to: string, now: string): void {
+    const moved = this.#subtree(from);
+    if (from === to) return;
+    this.#checkDestination(from, to);
+    for (const { path } of moved) this.#delete(path);
+    this.#place(moved, from, to, now);
+  }
+
+  /** A second entry, with all below it, that shares the chunks of the first. */
+  copy(from: string, to: string, now: string): number {
+    const copied = this.#subtree(from);
+    this.#checkDestination(from, to);
+    this.#place(copied, from, to, now);
+    return copied.length;
+  }
+
+  /** Removes entries; how many are gone. One that is not there, or a directory that is not empty, is refused first. */
+  remove(paths: readonly string[], depth: RemoveDepth): number {
+    const gone = new Set<string>();
+    for (const path of paths) {
+      const subtree = this.#subtree(path);
+      const hasMore = subtree.some((entry) => entry.path !== path);
+      if (hasMore && depth !== "recursive") {
+        throw new UsageError(
+          "usage/vault.not-empty",
+          `Cannot remove "${path}": it is a directory that is not empty`,
+          this.#at(path),
+          { hint: "Pass --recursive to remove what is in it too" },
+        );
+      }
+      for (const entry of subtree) gone.add(entry.path);
+    }
+    for (const path of gone) this.#delete(path);
+    return gone.size;
+  }
+
+  /** The entry and all below it; throws where there is neither. */
+  #subtree(path: string): ManifestEntry[] {
+    if (this.kindOf(path) === undefined) throw this.#notFound(path);
+    const own = this.#entries.get(path);
+    const found = own === undefined ? [] : [own];
+    if (!this.#below.has(path)) return found;
+    const prefix = `${path}/`;
+    for (const entry of this.#entries.values()) if (entry.path.startsWith(prefix)) found.push(entry);
+    return found;
+  }
+
+  #checkDestination(from: string, to: string): void {
+    this.#checkPath(to);
+    if (to === from || to.startsWith(`${from}/`)) {
+      throw new UsageError("usage/vault.into-itself", `Cannot put "${from}" into itself at "${to}"`, this.#at(to));
+    }
+    if (this.kindOf(to) !== undefined) {
+      throw new UsageError("usage/vault.exists", `Cannot write "${to}": it exists in the vault`, this.#at(to), {
+        hint: "Remove it first, or choose another name",
+      });
+    }
+    this.#missingAbove(to);
+  }
+
+  /** Parents are made after what moved has left its place: the destination may lie below a sibling of it. */
+  #place(entries: readonly ManifestEntry[], from: string, to: string, now: string): void {
+    for (const directory of this.#missingAbove(to)) this.#set(directoryEntry(directory, now));
+    for (const entry of entries) this.#set({ ...entry, path: to + entry.path.slice(from.length), modified: now });
+  }
+
+  /** Directories above a path that have no entry, shallow first; throws where a file is among them. */
+  #missingAbove(path: string): string[] {
+    const missing: string[] = [];
+    for (let parent = parentOf(path); parent !== undefined; parent = parentOf(parent)) {
+      const entry = this.#entries.get(parent);
+      if (entry?.isDir === true) break;
+      if (entry !== undefined) throw this.#inTheWay(parent);
+      missing.unshift(parent);
+    }
+    return missing;
+  }
+
+  #checkPath(path: string): void {
+    const fault = findPathFault(path);
+    if (fault === undefined) return;
+    throw new UsageError("usage/vault.path", `Cannot use "${path}" as a path in a vault: ${fault}`, this.#at(path));
+  }
+
+  #set(entry: ManifestEntry): void {
+    const isNew = !this.#entries.has(entry.path);
+    this.#entries.set(entry.path, entry);
+    if (isNew) this.#count(entry.path, 1);
+  }
+
+  #delete(path: string): void {
+    if (this.#entries.delete(path)) this.#count(path, -1);
+  }
+
+  #count(path: string, by: 1 | -1): void {
+    for (let parent = parentOf(path); parent !== undefined; parent = parentOf(parent)) {
+      const count = (this.#below.get(parent) ?? 0) + by;
+      if (count === 0) this.#below.delete(parent);
+      else this.#below.set(parent, count);
+    }
+  }
+
+  #at(path: string): { readonly source: string; readonly path: string } {
+    return { source: this.#label, path };
+  }
+
+  #inTheWay(path: string): UsageError {
+    const message = `Cannot use "${path}" as a directory: a file has this name`;
+    return new UsageError("usage/vault.not-a-directory", message, this.#at(path));
+  }
+
+  #notFound(path: string): UsageError {
+    const near = nearNames(path, this.#entries.keys());
+    const hint = near.length === 0 ? undefined : `Did you mean ${near.map((name) => `"${name}"`).join(", ")}?`;
+    return new UsageError("usage/entry-not-found", `Cannot find "${path}" in the vault`, this.#at(path), { hint });
+  }
+}
+
+/** An empty directory, as the reference writes it (dossier 3.2). */
+export function directoryEntry(path: string, now: string): ManifestEntry {
+  return { path, size: 0, modified: now, isDir: true, chunks: [], extra: NO_EXTRA_KEYS };
+}

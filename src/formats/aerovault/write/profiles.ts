@@ -1,0 +1,53 @@
+import { UsageError } from "../../../base/errors.ts";
+import { isPowerOfTwo } from "../../../base/integers.ts";
+import { type ChunkBounds, DEFAULT_BOUNDS } from "../manifest.ts";
+
+/** A wider window for zstd, coarser deduplication (spec §3). */
+export const ARCHIVE_BOUNDS: ChunkBounds = { min: 1 << 20, avg: 4 << 20, max: 16 << 20 };
+/** Levels from here on take the archive's bounds unless told otherwise (dossier 2.2). */
+const ARCHIVE_LEVEL = 19;
+/** zstd has no level above; the reference records any number and lets zstd cap it. */
+const MAX_LEVEL = 22;
+const LEAST_MIN = 4096;
+/** A block may have 64 MiB; one that is stored raw adds nonce and tag (dossier 7.1: a longer one could never be read back). */
+const MOST_MAX = (64 << 20) - 28;
+
+export const PROFILES = ["fast", "balanced", "archive"] as const;
+export type Profile = (typeof PROFILES)[number];
+
+/** What a vault is created with, and what its manifest records. */
+export interface VaultSettings {
+  readonly level: number;
+  readonly bounds: ChunkBounds;
+}
+
+const LEVELS: Readonly<Record<Profile, number>> = { fast: 3, balanced: 9, archive: ARCHIVE_LEVEL };
+
+/** Level and bounds of a profile (spec §3). */
+export function profileSettings(profile: Profile): VaultSettings {
+  return levelSettings(LEVELS[profile]);
+}
+
+/** A level with the bounds that go with it. */
+export function levelSettings(level: number): VaultSettings {
+  return { level, bounds: level >= ARCHIVE_LEVEL ? ARCHIVE_BOUNDS : DEFAULT_BOUNDS };
+}
+
+/** Refuses bounds that the reference would not chunk with, or whose chunks could not be read back. */
+export function checkBounds(bounds: ChunkBounds, label: string): void {
+  const { min, avg, max } = bounds;
+  const fine = min >= LEAST_MIN && min <= avg && avg <= max && max <= MOST_MAX && isPowerOfTwo(avg);
+  if (fine) return;
+  throw new UsageError(
+    "usage/vault.bounds",
+    `Cannot cut chunks of ${min} to ${max} bytes, ${avg} on average: must be ${LEAST_MIN} <= min <= avg <= max <= ${MOST_MAX} with avg a power of two`,
+    { source: label, path: "wrappers.chunking.bounds" },
+  );
+}
+
+/** The level that zstd really uses for a recorded one: 0 means 3, and 22 is the highest. */
+export function effectiveLevel(recorded: number | undefined): number {
+  if (recorded === undefined) return LEVELS.balanced;
+  if (recorded === 0) return LEVELS.fast;
+  return Math.min(Math.max(recorded, 1), MAX_LEVEL);
+}

@@ -1,0 +1,101 @@
+import { type Extent, findGaps } from "../../../bytes/extents.ts";
+import { blockExtent } from "../block-check.ts";
+import { HEADER_BYTES } from "../layout.ts";
+import type { ChunkRecord } from "../manifest.ts";
+
+/** Gaps that are looked through for every block: more would cost more time than they save room. */
+const MAX_GAPS = 64;
+/** Room too short for any block worth keeping track of. */
+const LEAST_GAP_BYTES = 4096;
+
+/** What must stay as it is until the new header is in place, because the present one refers to it. */
+export interface Generation {
+  readonly records: Iterable<ChunkRecord>;
+  /** Manifest, extension directory and payload, where they lie in the file. */
+  readonly sections: readonly Extent[];
+}
+
+/**
+ * Where new bytes of a vault go so that a crash at any moment leaves the present generation whole: into room that it does
+ * not use, and behind its end. Blocks and the sections behind them never change places: the data section is one run from
+ * the header on, so it takes in whatever garbage lies between blocks, as gaps that a later change can use.
+ */
+export class SpacePlan {
+  /** Free runs between what is in use, by offset. */
+  readonly #gaps: { offset: number; end: number }[];
+  #dataEnd = HEADER_BYTES;
+  /** Behind everything, old and new. Other threads move it too, where memory can be shared. */
+  readonly #end: TailMemory;
+
+  constructor(generation: Generation) {
+    const used: Extent[] = [{ offset: 0, byteLength: HEADER_BYTES }, ...generation.sections];
+    for (const record of generation.records) used.push(blockExtent(record));
+    const end = used.reduce((last, extent) => Math.max(last, extent.offset + extent.byteLength), HEADER_BYTES);
+    this.#end = makeTail(end);
+    this.#gaps = findGaps(used, end)
+      .filter((gap) => gap.byteLength >= LEAST_GAP_BYTES)
+      .sort((a, b) => b.byteLength - a.byteLength)
+      .slice(0, MAX_GAPS)
+      .sort((a, b) => a.offset - b.offset)
+      .map((gap) => ({ offset: gap.offset, end: gap.offset + gap.byteLength }));
+  }
+
+  /** First byte behind everything that is written so far. */
+  get end(): number {
+    return Number(Atomics.load(this.#end, 0));
+  }
+
+  /** By which another thread takes room at the end with `takeTail`; undefined where memory cannot be shared. */
+  get sharedTail(): SharedTail | undefined {
+    return isShared(this.#end) ? this.#end : undefined;
+  }
+
+  /** Room for a block with its prefix: its offset in the file. */
+  placeBlock(byteLength: number): number {
+    const gap = this.#gaps.find((one) => one.end - one.offset >= byteLength);
+    const offset = gap?.offset ?? takeTail(this.#end, byteLength);
+    if (gap !== undefined) gap.offset += byteLength;
+    this.#dataEnd = Math.max(this.#dataEnd, offset + byteLength);
+    return offset;
+  }
+
+  /** Says that a block stays: one of the present generation, or one that another thread placed. */
+  keepBlock(record: ChunkRecord): void {
+    const { offset, byteLength } = blockExtent(record);
+    this.#dataEnd = Math.max(this.#dataEnd, offset + byteLength);
+  }
+
+  /** Where the data section ends, given all blocks that were placed or kept. */
+  get dataEnd(): number {
+    return this.#dataEnd;
+  }
+
+  /** Room for what follows the data section, in one run behind its end. */
+  placeSections(byteLength: number): number {
+    for (const gap of this.#gaps) {
+      const offset = Math.max(gap.offset, this.#dataEnd);
+      if (gap.end - offset >= byteLength) return offset;
+    }
+    return takeTail(this.#end, byteLength);
+  }
+}
+
+/** The end of a draft's file, in memory that threads share. */
+export type SharedTail = BigInt64Array<SharedArrayBuffer>;
+type TailMemory = BigInt64Array<ArrayBuffer> | SharedTail;
+
+/** Takes room at the end of a draft: where it begins. */
+export function takeTail(tail: TailMemory, byteLength: number): number {
+  return Number(Atomics.add(tail, 0, BigInt(byteLength)));
+}
+
+function makeTail(end: number): TailMemory {
+  const tail =
+    typeof SharedArrayBuffer === "undefined" ? new BigInt64Array(1) : new BigInt64Array(new SharedArrayBuffer(8));
+  tail[0] = BigInt(end);
+  return tail;
+}
+
+function isShared(tail: TailMemory): tail is SharedTail {
+  return typeof SharedArrayBuffer !== "undefined" && tail.buffer instanceof SharedArrayBuffer;
+}

@@ -1,0 +1,23 @@
+import { isTareError, SourceError } from "../base/errors.ts";
+import { checkRelativeName } from "../bytes/relative-name.ts";
+import type { Resolver } from "../bytes/resolver.ts";
+import type { Archive } from "./archive.ts";
+
+/** Reaches the entries beside one of an archive: the shards of a model whose index lies in a vault. */
+export function archiveResolver(archive: Archive, path: string): Resolver {
+  const folder = path.slice(0, path.lastIndexOf("/") + 1);
+  const label = archive.parts[0]?.label ?? archive.format;
+  return {
+    name: path.slice(folder.length),
+    async resolve(name) {
+      checkRelativeName(name, { source: `${label}::${path}` });
+      try {
+        return archive.entry(folder + name).source();
+      } catch (error) {
+        if (!isTareError(error) || !error.code.startsWith("usage/")) throw error;
+        const message = `Cannot find "${name}" beside "${path}" in the archive`;
+        throw new SourceError("source/not-found", message, { source: `${label}::${folder}${name}` }, { cause: error });
+      }
+    },
+  };
+}

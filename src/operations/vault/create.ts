@@ -1,0 +1,70 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
+import { DATA_PARITY } from "../../formats/aerovault/extensions.ts";
+import { VaultCipher } from "../../formats/aerovault/framing.ts";
+import {
+  EMPTY_SLOTS,
+  MIN_PASSWORD_BYTES,
+  makeKeys,
+  plainKeys,
+  SALT_BYTES,
+  type VaultKeys,
+  wipeKeys,
+  wrapKeys,
+} from "../../formats/aerovault/keys.ts";
+import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
+import { clampParity } from "../../formats/aerovault/write/parity.ts";
+import { checkBounds, type VaultSettings } from "../../formats/aerovault/write/profiles.ts";
+import { parityRow, type SealedVault } from "../../formats/aerovault/write/seal.ts";
+import { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
+import { type EditHost, emptyManifest, newVaultState } from "../../formats/aerovault/write/vault-state.ts";
+
+export interface CreateOptions {
+  readonly settings: VaultSettings;
+  /** Absent for the plaintext lane. Stays the caller's, who wipes it. */
+  readonly password?: Bytes | undefined;
+  /** Percentage of parity that the vault carries itself; none where absent. */
+  readonly parityPercent?: number | undefined;
+}
+
+/** Seals an empty vault into a draft. `use` may look at the keys before they are wiped. */
+export async function createVault(
+  draft: VaultDraft,
+  { settings, password, parityPercent }: CreateOptions,
+  host: EditHost,
+  use?: (keys: VaultKeys, sealed: SealedVault) => Promise<void>,
+): Promise<SealedVault> {
+  const { engine, random } = host;
+  const { label } = draft;
+  checkBounds(settings.bounds, label);
+  if (password !== undefined) checkNewPassword(password, label);
+  // In the order in which the reference draws them: salt, master key, MAC key (dossier 9).
+  const salt = password === undefined ? undefined : random(SALT_BYTES);
+  const keys = password === undefined ? plainKeys() : await makeKeys(engine, random);
+  const cipher = await VaultCipher.create(engine, keys);
+  try {
+    const slots =
+      password === undefined || salt === undefined ? EMPTY_SLOTS : await wrapKeys(engine, keys, password, salt);
+    const percent = parityPercent === undefined ? undefined : clampParity(parityPercent);
+    const manifest = emptyManifest(keys.lane, settings, { now: host.now(), parityPercent: percent });
+    const extensions = percent === undefined ? [] : [parityRow(DATA_PARITY)];
+    const state = newVaultState(label, { keys, slots, manifest, extensions });
+    const sealed = await new VaultEdit({ state, draft, cipher, host, layout: "rewrite" }).seal();
+    await use?.(keys, sealed);
+    return sealed;
+  } finally {
+    cipher.wipe();
+    wipeKeys(keys);
+  }
+}
+
+/** The format's own rule, counted in bytes and not in characters (dossier 1.1). */
+export function checkNewPassword(password: Bytes, label: string): void {
+  if (password.byteLength >= MIN_PASSWORD_BYTES) return;
+  throw new UsageError(
+    "usage/vault.password",
+    `Cannot use the new password: must have ${MIN_PASSWORD_BYTES} bytes or more`,
+    { source: label },
+    { hint: "A few words are easy to remember and hard to guess" },
+  );
+}

@@ -1,0 +1,60 @@
+import type { ErrorCatalog } from "../../base/errors.ts";
+
+/** Errors of writing to a vault. */
+export const VAULT_ERRORS = {
+  "usage/vault.path": {
+    what: "A path or file name cannot be stored in a vault.",
+    why: "Paths are relative, with forward slashes, UTF-8, without white space at either end, without backslash, NUL, drive letter, or a component that is empty, `.` or `..`. A vault with another path could not be opened again.",
+    fix: "Rename the file, name another entry, or leave the file out with --exclude.",
+  },
+  "usage/vault.merge": {
+    what: "Two of the files that are to be added would get the same path in the vault.",
+    why: "One of them would silently be lost.",
+    fix: "Add them one after the other with different --to, or leave one out.",
+  },
+  "usage/vault.exists": {
+    what: "The vault has something under that path already.",
+    why: "Moving and copying never replace anything, and a file never replaces a directory.",
+    fix: "Remove it first with `tare vault rm`, or choose another path.",
+  },
+  "usage/vault.not-a-directory": {
+    what: "A file of the vault stands where a directory is needed.",
+    why: "Nothing can lie below a file.",
+    fix: "Choose another path, or move the file away with `tare vault mv`.",
+  },
+  "usage/vault.not-empty": {
+    what: "The directory that is to be removed holds other entries.",
+    why: "Everything in it would be lost with it.",
+    fix: "Pass --recursive if that is meant.",
+  },
+  "usage/vault.into-itself": {
+    what: "An entry cannot be moved or copied to itself or into itself.",
+    why: "A directory would have to contain itself.",
+    fix: "Choose another destination.",
+  },
+  "usage/vault.bounds": {
+    what: "The lengths between which chunks are to be cut make no sense.",
+    why: "They are recorded in the vault's manifest; with these, the reference would refuse to add, or chunks could not be read back.",
+    fix: "Use one of the profiles. A vault that has such bounds can be read, and its files added to a new one.",
+  },
+  "usage/vault.password": {
+    what: "The new password is too short.",
+    why: "The format asks for eight bytes of UTF-8.",
+    fix: "Choose a longer one: a few words are easy to remember and hard to guess.",
+  },
+  "source/vault.input-changed": {
+    what: "A file changed while it was being added.",
+    why: "What was read first and what was read later do not belong together. The vault is as it was.",
+    fix: "Run the command again when nothing writes to the file.",
+  },
+  "unsupported/vault.plain": {
+    what: "The vault is not encrypted, so that it has no password to change.",
+    why: "The plaintext lane has no keys of its own.",
+    fix: "Create an encrypted vault and add the contents of this one.",
+  },
+  "unsupported/vault.extract": {
+    what: "Only AeroVault v3 archives are written to disk by this command.",
+    why: "What was opened is an archive of another kind.",
+    fix: "Read its files with `tare cat`.",
+  },
+} as const satisfies ErrorCatalog;

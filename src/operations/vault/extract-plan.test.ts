@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { NO_EXTRA_KEYS } from "../../formats/aerovault/field-reader.ts";
+import type { ChunkRecord } from "../../formats/aerovault/manifest.ts";
+import { type PlannedFile, planExtractJobs } from "./extract-plan.ts";
+
+const MIB = 1 << 20;
+
+function record(id: string, dataOffset: number, plaintextLen: number): ChunkRecord {
+  const own = { id, blockIndex: 0, cipherHash: "", storedRaw: false, extra: NO_EXTRA_KEYS };
+  return { ...own, dataOffset, blockLen: 1, plaintextLen, compressedLen: 1 };
+}
+
+function file(target: string, size: number, plan: PlannedFile<string>["plan"]): PlannedFile<string> {
+  return { target, size, plan };
+}
+
+test("files of one pack share a job, and each chunk is decoded once", () => {
+  const [first, second] = [record("a", 0, 100), record("b", 200, 50)];
+  const jobs = planExtractJobs([
+    file("late", 30, [{ record: second, start: -20 }]),
+    file("across", 40, [
+      { record: first, start: -80 },
+      { record: second, start: 20 },
+    ]),
+    file("early", 80, [{ record: first, start: 0 }]),
+    file("empty", 0, []),
+  ]);
+  expect(jobs).toHaveLength(1);
+  expect(jobs[0]?.records.map(({ id }) => id)).toEqual(["a", "b"]);
+  expect(jobs[0]?.files.map(({ target }) => target)).toEqual(["across", "early", "empty", "late"]);
+  expect(jobs[0]?.pieces).toEqual([
+    { chunk: 0, file: 0, from: 80, byteLength: 20, at: 0 },
+    { chunk: 0, file: 1, from: 0, byteLength: 80, at: 0 },
+    { chunk: 1, file: 0, from: 0, byteLength: 20, at: 20 },
+    { chunk: 1, file: 3, from: 20, byteLength: 30, at: 0 },
+  ]);
+});
+
+test("a long file is cut into parts that together are the file", () => {
+  const records = Array.from({ length: 40 }, (_, i) => record(`c${i}`, i * MIB, MIB));
+  const plan = records.map((one, i) => ({ record: one, start: i * MIB }));
+  const jobs = planExtractJobs([file("long", 40 * MIB - 5, plan)]);
+  expect(jobs).toHaveLength(5);
+  expect(new Set(jobs.map(({ extent }) => extent))).toEqual(new Set(["part"]));
+  let position = 0;
+  for (const piece of jobs.flatMap(({ pieces }) => pieces)) {
+    expect(piece.at).toBe(position);
+    position += piece.byteLength;
+  }
+  expect(position).toBe(40 * MIB - 5);
+});
+
+test("a chunk that a file repeats is decoded once a job, and jobs stay short", () => {
+  const zeros = record("z", 0, 4 * MIB);
+  const plan = Array.from({ length: 100 }, (_, i) => ({ record: zeros, start: i * 4 * MIB }));
+  const jobs = planExtractJobs([file("zeros", 400 * MIB, plan)]);
+  expect(jobs).toHaveLength(50);
+  expect(jobs.every(({ records, pieces }) => records.length === 1 && pieces.length === 2)).toBe(true);
+});
+
+test("many small files are several jobs", () => {
+  const one = record("a", 0, 5000);
+  const files = Array.from({ length: 3000 }, (_, i) => file(`f${i}`, 1, [{ record: one, start: -i }]));
+  expect(planExtractJobs(files).map((job) => job.files.length)).toEqual([1024, 1024, 952]);
+});

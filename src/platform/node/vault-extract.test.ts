@@ -1,0 +1,162 @@
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { fileInput, TestVault } from "../../../test/builders/vault.ts";
+import { makeXorshift } from "../../../test/builders/vault-content.ts";
+import { memorySource } from "../../bytes/memory.ts";
+import { openVault } from "../../formats/aerovault/open.ts";
+import { closeVault } from "../../formats/aerovault/vault.ts";
+import { levelSettings } from "../../formats/aerovault/write/profiles.ts";
+import { nativeEngine } from "./native-engine.ts";
+import { type ExtractReport, extractEntries } from "./vault-extract.ts";
+import { stageExtraction } from "./vault-staging.ts";
+
+const engine = await nativeEngine();
+/** Longer than what one job writes. */
+const LONG = new Uint8Array((16 << 20) + 12_345).map((_, i) => Math.imul(i, 2_654_435_761) >>> 24);
+let folder: string;
+let out: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tare-extract-"));
+  out = join(folder, "out");
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+async function makeVault(): Promise<TestVault> {
+  const vault = new TestVault({ engine });
+  await vault.create(levelSettings(3));
+  await vault.add([
+    fileInput("sub/secret", new Uint8Array([1, 2, 3]), { mode: 0o4755, mtime: "2020-02-02T02:02:02Z" }),
+    fileInput("sub/deep/b", makeXorshift(1n, 300_000)),
+    fileInput("empty", new Uint8Array(0)),
+    { kind: "directory", path: "dir", label: "dir", mode: 0o750, mtime: "2019-01-01T00:00:00Z" },
+  ]);
+  return vault;
+}
+
+async function extract(vault: TestVault, overwrite: "refuse" | "replace" = "refuse"): Promise<ExtractReport> {
+  const opened = await openVault(memorySource(vault.bytes), { engine, limits: {} });
+  try {
+    const run = (): Promise<number> => Promise.reject(new Error("this vault is in memory"));
+    return await extractEntries(opened, opened.manifest.entries, { root: out, overwrite, engine, run, width: 1 });
+  } finally {
+    await closeVault(opened);
+  }
+}
+
+test("everything is written, with times and permissions but without set-user-id", async () => {
+  const report = await extract(await makeVault());
+  expect(report).toEqual({ files: 3, directories: 3, byteLength: 300_003 });
+  expect(readFileSync(join(out, "sub/secret"))).toEqual(Buffer.from([1, 2, 3]));
+  expect(readFileSync(join(out, "sub/deep/b")).equals(makeXorshift(1n, 300_000))).toBe(true);
+  expect(statSync(join(out, "empty")).size).toBe(0);
+  const secret = statSync(join(out, "sub/secret"));
+  expect([secret.mode & 0o7777, secret.mtime.toISOString()]).toEqual([0o755, "2020-02-02T02:02:02.000Z"]);
+  expect(statSync(join(out, "empty")).mode & 0o7777).toBe(0o600);
+  const dir = statSync(join(out, "dir"));
+  expect([dir.mode & 0o7777, dir.mtime.toISOString()]).toEqual([0o750, "2019-01-01T00:00:00.000Z"]);
+});
+
+test("a long file is written in parts and appears when it is complete", async () => {
+  const vault = new TestVault({ engine });
+  await vault.create(levelSettings(3));
+  await vault.add([fileInput("long", LONG)]);
+  await extract(vault);
+  expect(readFileSync(join(out, "long")).equals(LONG)).toBe(true);
+  expect(readdirSync(out)).toEqual(["long"]);
+});
+
+describe("links in the output folder", () => {
+  test("are not followed where a folder is needed, and nothing is written behind them", async () => {
+    const victim = join(folder, "victim");
+    mkdirSync(victim);
+    mkdirSync(out);
+    symlinkSync(victim, join(out, "sub"));
+    await expect(extract(await makeVault(), "replace")).rejects.toMatchObject({ code: "source/vault.link" });
+    expect(readdirSync(victim)).toEqual([]);
+  });
+
+  test("are replaced in the place of a file, never written through", async () => {
+    const victim = join(folder, "victim");
+    writeFileSync(victim, "mine");
+    mkdirSync(join(out, "sub"), { recursive: true });
+    symlinkSync(victim, join(out, "sub/secret"));
+    await expect(extract(await makeVault())).rejects.toMatchObject({ code: "usage/exists" });
+    await extract(await makeVault(), "replace");
+    expect(readFileSync(victim, "utf8")).toBe("mine");
+    expect(lstatSync(join(out, "sub/secret")).isFile()).toBe(true);
+  });
+
+  test("on the way to the folder that the user named are the user's own choice", async () => {
+    mkdirSync(join(folder, "real"));
+    symlinkSync(join(folder, "real"), out);
+    await extract(await makeVault());
+    expect(existsSync(join(folder, "real/sub/secret"))).toBe(true);
+  });
+});
+
+test("nothing is written where a name is taken, and a file in the place of a folder is an error", async () => {
+  mkdirSync(join(out, "sub/deep"), { recursive: true });
+  writeFileSync(join(out, "sub/deep/b"), "mine");
+  await expect(extract(await makeVault())).rejects.toMatchObject({ code: "usage/exists" });
+  expect(existsSync(join(out, "empty"))).toBe(false);
+  rmSync(out, { recursive: true });
+  mkdirSync(out);
+  writeFileSync(join(out, "sub"), "a file");
+  await expect(extract(await makeVault(), "replace")).rejects.toMatchObject({ code: "source/vault.link" });
+});
+
+test("a damaged block leaves no file that needs it, and no temporary one", async () => {
+  const vault = await makeVault();
+  const opened = await vault.open();
+  const owner = opened.manifest.entries.find(({ path }) => path === "sub/deep/b");
+  const record = opened.manifest.chunks.get(owner?.chunks[0] ?? "");
+  await closeVault(opened);
+  const at = 1024 + (record?.dataOffset ?? 0) + 100;
+  vault.bytes[at] = (vault.bytes[at] as number) ^ 1;
+  await expect(extract(vault)).rejects.toMatchObject({ code: "integrity/aerovault.cipher-hash" });
+  expect(readdirSync(join(out, "sub/deep"))).toEqual([]);
+});
+
+describe("where folders cannot be held open", () => {
+  const work = (files: Record<string, string>) => (staged: { readonly root: string }) => {
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(join(staged.root, path, ".."), { recursive: true });
+      writeFileSync(join(staged.root, path), text);
+    }
+    return Promise.resolve(Object.keys(files).length);
+  };
+
+  test("everything is moved from a private folder once it is complete", async () => {
+    mkdirSync(join(out, "a"), { recursive: true });
+    writeFileSync(join(out, "a/kept"), "kept");
+    await stageExtraction({ root: out, overwrite: "refuse" }, work({ "a/new": "1", "b/c": "2" }));
+    expect(readdirSync(out).sort()).toEqual(["a", "b"]);
+    expect(readdirSync(join(out, "a")).sort()).toEqual(["kept", "new"]);
+  });
+
+  test("what exists is kept, links are not entered, and nothing private stays behind", async () => {
+    const victim = join(folder, "victim");
+    mkdirSync(victim);
+    mkdirSync(out);
+    symlinkSync(victim, join(out, "a"));
+    const options = { root: out, overwrite: "replace" as const };
+    await expect(stageExtraction(options, work({ "a/new": "1" }))).rejects.toMatchObject({ code: "usage/exists" });
+    expect(readdirSync(victim)).toEqual([]);
+    expect(readdirSync(out)).toEqual(["a"]);
+  });
+});

@@ -1,0 +1,221 @@
+import { lstatSync } from "node:fs";
+import { join } from "node:path";
+import { sliceSource } from "../../bytes/slice.ts";
+import type { Source } from "../../bytes/source.ts";
+import { planEntry } from "../../formats/aerovault/entry-source.ts";
+import type { ManifestEntry } from "../../formats/aerovault/manifest.ts";
+import { manifestPlace, type Vault } from "../../formats/aerovault/vault.ts";
+import { type ExtractRequest, type ExtractTarget, runExtractJob } from "../../operations/vault/extract-job.ts";
+import { type ExtractJob, type PlannedFile, planExtractJobs } from "../../operations/vault/extract-plan.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import { FolderTree, hasDescriptorPaths, type OpenFolder } from "./vault-folders.ts";
+import { stageExtraction } from "./vault-staging.ts";
+import { CreatedFile, existsError, openExtractTarget } from "./vault-target.ts";
+
+/** Permission bits that extraction gives: never set-user-id and the like. */
+const MODE_BITS = 0o777;
+/** What a file gets whose mode the vault does not know, as the reference does it. */
+const DEFAULT_MODE = 0o600;
+
+export interface ExtractOptions {
+  readonly root: string;
+  /** What errors call the root; its path where absent. */
+  readonly label?: string | undefined;
+  readonly overwrite: "refuse" | "replace";
+  /** Runs one job, on another thread where there is one. */
+  readonly run: (request: ExtractRequest) => Promise<number>;
+  readonly engine: Engine;
+  /** For what `run` does not do: bytes of chunks that were decoded. */
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+  /** Jobs that are under way at once. */
+  readonly width: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What an extraction wrote. */
+export interface ExtractReport {
+  readonly files: number;
+  readonly directories: number;
+  readonly byteLength: number;
+}
+
+/**
+ * Writes entries below a folder: temporary file and rename for each, no link followed inside the folder, nothing that
+ * exists replaced unless asked for. What was complete before a failure stays. Where folders cannot be held open by
+ * descriptors, everything goes to a fresh folder first and is moved when it is complete.
+ */
+export async function extractEntries(
+  vault: Vault,
+  entries: readonly ManifestEntry[],
+  options: ExtractOptions,
+): Promise<ExtractReport> {
+  if (hasDescriptorPaths()) return new Extraction(vault, options).run(entries);
+  return stageExtraction(options, (staged) => new Extraction(vault, staged).run(entries));
+}
+
+interface Place {
+  readonly folder: string;
+  readonly name: string;
+}
+
+class Extraction {
+  readonly #vault: Vault;
+  readonly #options: ExtractOptions;
+  readonly #folders: FolderTree;
+
+  constructor(vault: Vault, options: ExtractOptions) {
+    this.#vault = vault;
+    this.#options = options;
+    this.#folders = new FolderTree(options.root, options.label);
+  }
+
+  async run(entries: readonly ManifestEntry[]): Promise<ExtractReport> {
+    try {
+      const directories = entries.filter((entry) => entry.isDir);
+      const files = entries.filter((entry) => !entry.isDir).map((entry) => this.#plan(entry));
+      for (const { path } of directories) {
+        this.#folders.acquire(path);
+        this.#folders.release(path);
+      }
+      await this.#runAll(planExtractJobs(files));
+      this.#finishFolders(directories);
+      const byteLength = files.reduce((sum, { size }) => sum + size, 0);
+      return { files: files.length, directories: directories.length, byteLength };
+    } finally {
+      this.#folders.close();
+    }
+  }
+
+  /** Everything that the manifest can be wrong about, and every name that is taken, is found before the first write. */
+  #plan(entry: ManifestEntry): PlannedFile<{ readonly entry: ManifestEntry; readonly place: Place }> {
+    const { manifest, chunks, keys } = this.#vault;
+    const context = { chunks: manifest.chunks, store: chunks, lane: keys.lane };
+    const plan = planEntry(entry, context, manifestPlace(this.#vault));
+    const place = placeOf(entry.path);
+    const folder = this.#folders.acquire(place.folder);
+    const taken = !folder.isNew && lstatSync(`${folder.path}/${place.name}`, { throwIfNoEntry: false }) !== undefined;
+    this.#folders.release(place.folder);
+    if (taken && this.#options.overwrite === "refuse")
+      throw existsError(join(this.#options.label ?? this.#options.root, entry.path));
+    return { target: { entry, place }, size: entry.size, plan };
+  }
+
+  /** A few jobs at a time; the first failure stops the rest. */
+  async #runAll(jobs: readonly ExtractJob<{ readonly entry: ManifestEntry; readonly place: Place }>[]): Promise<void> {
+    const parts = new PartFiles(jobs);
+    let next = 0;
+    let failed = false;
+    const work = async (): Promise<void> => {
+      while (!failed && next < jobs.length) {
+        this.#options.signal?.throwIfAborted();
+        const job = jobs[next++] as (typeof jobs)[number];
+        await this.#runJob(job, parts);
+      }
+    };
+    const guarded = async (): Promise<void> => {
+      try {
+        await work();
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    };
+    const results = await Promise.allSettled(Array.from({ length: this.#options.width }, guarded));
+    const failure = results.find((result) => result.status === "rejected");
+    if (failure === undefined) return;
+    parts.abort();
+    throw failure.reason;
+  }
+
+  async #runJob(
+    job: ExtractJob<{ readonly entry: ManifestEntry; readonly place: Place }>,
+    parts: PartFiles,
+  ): Promise<void> {
+    const folders = job.files.map(({ target }) => target.place.folder);
+    const opened = folders.map((path) => this.#folders.acquire(path));
+    try {
+      const files = job.files.map(({ target, size }, i) => {
+        const create = this.#target(target.entry, target.place, opened[i] as OpenFolder);
+        return { target: job.extent === "part" ? parts.open(target.entry.path, create) : create, size };
+      });
+      const { source, keys } = this.#vault;
+      const request = { vault: source.descriptor, label: source.label, keys, job: { ...job, files } };
+      await this.#run(request);
+      if (job.extent === "part") parts.done((job.files[0] as (typeof job.files)[number]).target.entry.path);
+    } finally {
+      for (const path of folders) this.#folders.release(path);
+    }
+  }
+
+  /** A vault behind a URL, or inside another one, is read by this thread. */
+  #run(request: ExtractRequest): Promise<number> {
+    if (request.vault !== undefined) return this.#options.run(request);
+    const { engine, signal, onProgress } = this.#options;
+    const { source } = this.#vault;
+    const open = async (): Promise<Source> => sliceSource(source, 0, source.byteLength);
+    return runExtractJob(request, { engine, signal, onProgress, open, openTarget: openExtractTarget });
+  }
+
+  #target(entry: ManifestEntry, place: Place, { path, isNew }: OpenFolder): Extract<ExtractTarget, { kind: "create" }> {
+    const mode = entry.mode === undefined ? DEFAULT_MODE : entry.mode & MODE_BITS;
+    const label = join(this.#options.label ?? this.#options.root, entry.path);
+    // In a folder that was made here, and that nobody else may enter yet, there is nothing to be replaced.
+    const overwrite = isNew ? "replace" : this.#options.overwrite;
+    return { kind: "create", folder: path, name: place.name, mode, mtime: secondsOf(entry.mtime), overwrite, label };
+  }
+
+  /** Deepest first: writing into a folder changes its time. Folders that were there keep what they have. */
+  #finishFolders(directories: readonly ManifestEntry[]): void {
+    const entries = new Map(directories.map((entry) => [entry.path, entry]));
+    const usual = MODE_BITS & ~process.umask();
+    for (const path of this.#folders.made) {
+      const { mode, mtime } = entries.get(path) ?? {};
+      this.#folders.finish(path, { mode: mode === undefined ? usual : mode & MODE_BITS, mtime: secondsOf(mtime) });
+    }
+    this.#folders.finish("", { mode: undefined, mtime: undefined });
+  }
+}
+
+/** Long files that several jobs write to. */
+class PartFiles {
+  readonly #files = new Map<string, { readonly file: CreatedFile; left: number }>();
+  readonly #counts = new Map<string, number>();
+
+  constructor(jobs: readonly ExtractJob<{ readonly entry: ManifestEntry }>[]) {
+    for (const { extent, files } of jobs) {
+      const path = extent === "part" ? files[0]?.target.entry.path : undefined;
+      if (path !== undefined) this.#counts.set(path, (this.#counts.get(path) ?? 0) + 1);
+    }
+  }
+
+  open(path: string, target: Extract<ExtractTarget, { kind: "create" }>): ExtractTarget {
+    let part = this.#files.get(path);
+    if (part === undefined) {
+      part = { file: new CreatedFile(target), left: this.#counts.get(path) ?? 1 };
+      this.#files.set(path, part);
+    }
+    return { kind: "open", descriptor: part.file.descriptor };
+  }
+
+  done(path: string): void {
+    const part = this.#files.get(path);
+    if (part === undefined || --part.left > 0) return;
+    part.file.finish();
+    this.#files.delete(path);
+  }
+
+  abort(): void {
+    for (const { file } of this.#files.values()) file.abort();
+    this.#files.clear();
+  }
+}
+
+function placeOf(path: string): Place {
+  const slash = path.lastIndexOf("/");
+  return { folder: slash < 0 ? "" : path.slice(0, slash), name: path.slice(slash + 1) };
+}
+
+function secondsOf(mtime: string | undefined): number | undefined {
+  const parsed = mtime === undefined ? Number.NaN : Date.parse(mtime);
+  return Number.isFinite(parsed) ? parsed / 1000 : undefined;
+}

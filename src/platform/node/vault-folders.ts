@@ -1,0 +1,180 @@
+import { randomBytes } from "node:crypto";
+import { closeSync, constants, existsSync, fchmodSync, fsyncSync, futimesSync, mkdirSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { type ErrorCatalog, SourceError } from "../../base/errors.ts";
+import { errnoOf, fileError } from "./errors.ts";
+
+/** What a directory is to have once everything is in it. */
+export interface FolderFacts {
+  readonly mode: number | undefined;
+  /** Seconds since 1970. */
+  readonly mtime: number | undefined;
+}
+
+/** A folder that is held open: no name on the way to it can be exchanged any more. */
+export interface OpenFolder {
+  /** A path that leads to the folder itself, whatever happens to its name. */
+  readonly path: string;
+  /** True where this extraction made it: nothing else can be in it. */
+  readonly isNew: boolean;
+}
+
+const FOLDER_FLAGS = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0);
+/** Folders that stay open without being in use. */
+const MAX_IDLE = 64;
+
+interface Held extends OpenFolder {
+  readonly descriptor: number;
+  users: number;
+}
+
+/** True where open folders have names of their own under /proc, as on Linux. */
+export function hasDescriptorPaths(): boolean {
+  descriptorPaths ??= process.platform === "linux" && existsSync("/proc/self/fd");
+  return descriptorPaths;
+}
+
+let descriptorPaths: boolean | undefined;
+
+/**
+ * Folders below one root, opened step by step through the descriptors of their parents, never through a link. A link that
+ * is in the way is refused with `source/vault.link`, and nothing is written behind it.
+ */
+export class FolderTree {
+  readonly #root: Held;
+  readonly #label: string;
+  readonly #held = new Map<string, Held>();
+  /** Folders that were made here, by path. */
+  readonly #made = new Set<string>();
+
+  /** The root is the user's own choice: links on the way to it are followed. */
+  constructor(root: string, label: string = root) {
+    this.#label = label;
+    this.#root = guarded(label, () => {
+      const made = mkdirSync(root, { recursive: true }) !== undefined;
+      const descriptor = openSync(root, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0));
+      return { descriptor, path: pathOf(descriptor, root), isNew: made, users: 1 };
+    });
+  }
+
+  /** Folders that were made here, the deepest first. */
+  get made(): readonly string[] {
+    return [...this.#made].sort((a, b) => b.length - a.length);
+  }
+
+  /** Opens a folder, making it where it is missing; "" is the root. Whoever acquires it releases it. */
+  acquire(path: string): OpenFolder {
+    const folder = path === "" ? this.#root : this.#find(path);
+    folder.users++;
+    return folder;
+  }
+
+  release(path: string): void {
+    const folder = path === "" ? this.#root : this.#held.get(path);
+    if (folder !== undefined) folder.users--;
+    if (this.#held.size > MAX_IDLE) this.#closeIdle();
+  }
+
+  /** Gives a folder its mode and time, and makes the names in it durable. */
+  finish(path: string, { mode, mtime }: FolderFacts): void {
+    const { descriptor } = path === "" ? this.#root : this.#find(path);
+    guarded(join(this.#label, path), () => {
+      if (mode !== undefined) fchmodSync(descriptor, mode);
+      if (mtime !== undefined) futimesSync(descriptor, mtime, mtime);
+      syncDescriptor(descriptor);
+    });
+    this.#closeIdle();
+  }
+
+  close(): void {
+    for (const { descriptor } of this.#held.values()) closeSync(descriptor);
+    this.#held.clear();
+    closeSync(this.#root.descriptor);
+  }
+
+  #find(path: string): Held {
+    const known = this.#held.get(path);
+    if (known !== undefined) return known;
+    const slash = path.lastIndexOf("/");
+    const parent = slash < 0 ? this.#root : this.#find(path.slice(0, slash));
+    // Opening a child needs the parent only for a moment, but nothing may close it meanwhile.
+    parent.users++;
+    try {
+      const folder = this.#open(`${parent.path}/${path.slice(slash + 1)}`, path);
+      this.#held.set(path, folder);
+      return folder;
+    } finally {
+      parent.users--;
+    }
+  }
+
+  #open(name: string, path: string): Held {
+    return guarded(join(this.#label, path), () => {
+      try {
+        mkdirSync(name, 0o700);
+        this.#made.add(path);
+      } catch (error) {
+        if (errnoOf(error) !== "EEXIST") throw error;
+      }
+      const descriptor = openSync(name, FOLDER_FLAGS);
+      return { descriptor, path: pathOf(descriptor, name), isNew: this.#made.has(path), users: 0 };
+    });
+  }
+
+  #closeIdle(): void {
+    if (this.#held.size <= MAX_IDLE) return;
+    for (const [path, folder] of this.#held) {
+      if (folder.users > 0) continue;
+      closeSync(folder.descriptor);
+      this.#held.delete(path);
+      if (this.#held.size <= MAX_IDLE / 2) return;
+    }
+  }
+}
+
+/** By its descriptor where the system can; by its name only inside a folder that nobody else may enter. */
+function pathOf(descriptor: number, name: string): string {
+  return hasDescriptorPaths() ? `/proc/self/fd/${descriptor}` : name;
+}
+
+/** Some file systems refuse to sync a folder. */
+function syncDescriptor(descriptor: number): void {
+  try {
+    fsyncSync(descriptor);
+  } catch (error) {
+    if (!["EINVAL", "ENOTSUP", "EPERM", "EBADF", "EISDIR"].includes(errnoOf(error) ?? "")) throw error;
+  }
+}
+
+/** A name that nobody else has, for a file on its way. */
+export function temporaryName(): string {
+  return `.tare-partial-${process.pid}-${randomBytes(6).toString("hex")}`;
+}
+
+function guarded<T>(label: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === "ELOOP" || errno === "ENOTDIR") throw linkError(label);
+    throw fileError(error, `Cannot extract to "${label}"`, { source: label });
+  }
+}
+
+function linkError(label: string): SourceError {
+  return new SourceError(
+    "source/vault.link",
+    `Cannot extract to "${label}": it must be a folder, found a link or a file`,
+    { source: label },
+    { hint: "Links inside the output folder are not followed; remove it, or choose another folder" },
+  );
+}
+
+/** Errors of writing entries to disk. */
+export const VAULT_EXTRACT_ERRORS = {
+  "source/vault.link": {
+    what: "A link or a file stands where extraction needs a folder.",
+    why: "Following a link inside the output folder could write anywhere on the disk.",
+    fix: "Remove it, or extract to an empty folder.",
+  },
+} as const satisfies ErrorCatalog;

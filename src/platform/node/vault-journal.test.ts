@@ -1,0 +1,74 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  journalPath,
+  mendedHeader,
+  readHeaderJournal,
+  removeHeaderJournal,
+  writeHeaderJournal,
+} from "./vault-journal.ts";
+import { completeTornHeader } from "./vault-writer.ts";
+
+let folder: string;
+let vault: string;
+const before = new Uint8Array(1024).fill(1);
+const after = new Uint8Array(1024).fill(2);
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tare-journal-"));
+  vault = join(folder, "v.aerovault");
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function torn(first: number, second: number): Uint8Array<ArrayBuffer> {
+  const header = new Uint8Array(1024).fill(first);
+  header.fill(second, 512);
+  return header;
+}
+
+test("a journal that was written whole can be read until it is removed", async () => {
+  expect(await readHeaderJournal(vault)).toBeUndefined();
+  await writeHeaderJournal(vault, { before, after });
+  expect(await readHeaderJournal(vault)).toEqual({ before, after });
+  await removeHeaderJournal(vault);
+  await removeHeaderJournal(vault);
+  expect(await readHeaderJournal(vault)).toBeUndefined();
+});
+
+test("a journal that was cut off or damaged is none: the header was not touched", async () => {
+  await writeHeaderJournal(vault, { before, after });
+  const path = journalPath(vault);
+  const whole = readFileSync(path);
+  truncateSync(path, whole.byteLength - 1);
+  expect(await readHeaderJournal(vault)).toBeUndefined();
+  const damaged = Buffer.from(whole);
+  damaged[900] = 9;
+  writeFileSync(path, damaged);
+  expect(await readHeaderJournal(vault)).toBeUndefined();
+});
+
+test("mendedHeader() completes a header of which each sector is old or new", () => {
+  const journal = { before, after };
+  expect(mendedHeader(torn(1, 2), journal)).toEqual(after);
+  expect(mendedHeader(torn(2, 1), journal)).toEqual(after);
+});
+
+test("mendedHeader() leaves alone a header that is whole, or that something else wrote", () => {
+  const journal = { before, after };
+  expect(mendedHeader(before, journal)).toBeUndefined();
+  expect(mendedHeader(after, journal)).toBeUndefined();
+  expect(mendedHeader(torn(3, 2), journal)).toBeUndefined();
+});
+
+test("completeTornHeader() puts the header right for a reader, and deletes nothing", async () => {
+  const rest = new Uint8Array(100).fill(5);
+  writeFileSync(vault, Buffer.concat([torn(2, 1), rest]));
+  await writeHeaderJournal(vault, { before, after });
+  expect(await completeTornHeader(vault)).toBe(true);
+  expect(readFileSync(vault).equals(Buffer.concat([after, rest]))).toBe(true);
+  expect(readdirSync(folder).sort()).toEqual([".v.aerovault.tare-header", "v.aerovault"]);
+  expect(await completeTornHeader(vault)).toBe(false);
+});

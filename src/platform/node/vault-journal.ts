@@ -1,0 +1,81 @@
+import { createHash } from "node:crypto";
+import { open, readFile, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
+import { errnoOf, fileError } from "./errors.ts";
+import { syncFolder } from "./partial-files.ts";
+
+/** First bytes of a journal; what follows is a digest, the old header and the new one. */
+const MAGIC = encodeUtf8("tare vault header journal 1\n");
+const DIGEST_BYTES = 32;
+/** What disks write in one piece: a crash leaves each of these runs old or new, never mixed. */
+const SECTOR_BYTES = 512;
+
+/** The two headers between which an interrupted change stands. */
+export interface HeaderJournal {
+  readonly before: Bytes;
+  readonly after: Bytes;
+}
+
+/** Beside the vault, whose real path this takes. */
+export function journalPath(vault: string): string {
+  return join(dirname(vault), `.${basename(vault)}.tare-header`);
+}
+
+/** Puts both headers beside the vault and makes that durable: from now on a torn header can be completed. */
+export async function writeHeaderJournal(vault: string, { before, after }: HeaderJournal): Promise<void> {
+  const path = journalPath(vault);
+  const headers = concatBytes([before, after]);
+  const handle = await open(path, "w", 0o600);
+  try {
+    await handle.writeFile(concatBytes([MAGIC, digestOf(headers), headers]));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await syncFolder(dirname(path));
+}
+
+/** Removes the journal, where there is one. */
+export async function removeHeaderJournal(vault: string): Promise<void> {
+  const path = journalPath(vault);
+  await unlink(path).catch((error: unknown) => {
+    if (errnoOf(error) !== "ENOENT") throw fileError(error, `Cannot remove "${path}"`, { source: path });
+  });
+}
+
+/** Undefined where there is none, or one that was not written to its end: the header was not touched then. */
+export async function readHeaderJournal(vault: string): Promise<HeaderJournal | undefined> {
+  const path = journalPath(vault);
+  const bytes = await readFile(path).catch((error: unknown) => {
+    if (errnoOf(error) === "ENOENT") return undefined;
+    throw fileError(error, `Cannot read "${path}"`, { source: path });
+  });
+  if (bytes === undefined || bytes.byteLength !== MAGIC.byteLength + DIGEST_BYTES + 2 * HEADER_BYTES) return undefined;
+  const whole = new Uint8Array(bytes);
+  const headers = whole.subarray(MAGIC.byteLength + DIGEST_BYTES);
+  const digest = whole.subarray(MAGIC.byteLength, MAGIC.byteLength + DIGEST_BYTES);
+  if (!equalBytes(whole.subarray(0, MAGIC.byteLength), MAGIC) || !equalBytes(digest, digestOf(headers)))
+    return undefined;
+  return { before: headers.slice(0, HEADER_BYTES), after: headers.slice(HEADER_BYTES) };
+}
+
+/**
+ * The header that a vault should have where a crash tore it, undefined where it is whole or is not what the journal speaks
+ * of. Everything that the new header refers to was durable before the journal was written.
+ */
+export function mendedHeader(found: Bytes, { before, after }: HeaderJournal): Bytes | undefined {
+  if (equalBytes(found, before) || equalBytes(found, after)) return undefined;
+  for (let start = 0; start < HEADER_BYTES; start += SECTOR_BYTES) {
+    const sector = found.subarray(start, start + SECTOR_BYTES);
+    const isOld = equalBytes(sector, before.subarray(start, start + SECTOR_BYTES));
+    if (!isOld && !equalBytes(sector, after.subarray(start, start + SECTOR_BYTES))) return undefined;
+  }
+  return after;
+}
+
+function digestOf(bytes: Bytes): Bytes {
+  return new Uint8Array(createHash("sha256").update(bytes).digest());
+}

@@ -1,0 +1,29 @@
+import { readdir, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { errnoOf } from "./errors.ts";
+
+/** True where a process of this number runs here; one that may not be asked counts as running. */
+export function isAlive(pid: number): boolean {
+  if (pid === process.pid) return true;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errnoOf(error) !== "ESRCH";
+  }
+}
+
+/**
+ * Removes what killed writers left beside a vault: unfinished copies and locks that were never put in place. The caller
+ * holds the vault's lock. Files of processes that still run are left alone.
+ */
+export async function removeVaultLitter(vault: string): Promise<void> {
+  const folder = dirname(vault);
+  const name = basename(vault);
+  for (const file of await readdir(folder)) {
+    if (!file.startsWith(`.${name}.`)) continue;
+    const pid = /^(?:tare-partial|lock)[-.](\d{1,10})-[0-9a-f]{12}$/.exec(file.slice(name.length + 2))?.[1];
+    if (pid === undefined || isAlive(Number(pid))) continue;
+    await unlink(join(folder, file)).catch(() => undefined); // somebody else was faster, or it is not ours to remove
+  }
+}

@@ -1,0 +1,77 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { levelSettings } from "../../formats/aerovault/write/profiles.ts";
+import { emptyManifest } from "../../formats/aerovault/write/vault-state.ts";
+import { portableEngine } from "../../primitives/portable.ts";
+import { type RememberedVault, recallVault, rememberVault, vaultMemoryFolder } from "./vault-memory.ts";
+
+const engine = portableEngine();
+let folder: string;
+let env: Record<string, string>;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tare-memory-"));
+  env = { XDG_STATE_HOME: folder };
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** A vault of which only the header's MAC, the generation and the time count here. */
+function state(mac: number, generation: number | undefined, modified: string, key = 1): RememberedVault {
+  const lane = key === 0 ? ("plain" as const) : ("encrypted" as const);
+  const bytes = new Uint8Array(32).fill(key);
+  return {
+    keys: { lane, master: bytes, mac: bytes, chunkId: bytes },
+    header: { bytes: new Uint8Array(1024).fill(mac, 960) },
+    manifest: { ...emptyManifest(lane, levelSettings(3), { now: modified }), generation },
+  };
+}
+
+test("a vault that moves on is remembered, and its earlier states are told", async () => {
+  expect(await recallVault(state(1, 1, "2026-01-01"), engine, env)).toBeUndefined();
+  expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
+  expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
+  expect(await recallVault(state(1, 1, "2026-01-01"), engine, env)).toContain("as it was before");
+  expect(await recallVault(state(3, 1, "2026-01-03"), engine, env)).toContain("generation 1, and 2 was seen");
+  expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
+});
+
+test("a state that nobody saw is no rollback where its count is as high", async () => {
+  await rememberVault(state(1, 5, "2026-01-05"), engine, env);
+  expect(await recallVault(state(9, 5, "2026-01-01"), engine, env)).toBeUndefined();
+});
+
+test("without a count, as after a change by the reference, the time decides", async () => {
+  await rememberVault(state(1, undefined, "2026-01-05T00:00:00Z"), engine, env);
+  expect(await recallVault(state(2, undefined, "2026-01-04T00:00:00Z"), engine, env)).toContain("2026-01-05");
+  expect(await recallVault(state(3, undefined, "2026-01-06T00:00:00Z"), engine, env)).toBeUndefined();
+});
+
+test("vaults are told apart by their keys, and their names and keys are not written down", async () => {
+  await rememberVault(state(1, 9, "2026-01-05", 1), engine, env);
+  expect(await recallVault(state(2, 1, "2026-01-01", 2), engine, env)).toBeUndefined();
+  const files = readdirSync(vaultMemoryFolder(env));
+  expect(files).toHaveLength(2);
+  expect(files.every((name) => /^[0-9a-f]{32}\.json$/.test(name))).toBe(true);
+  expect(files.join()).not.toContain("0101010101");
+});
+
+test("a vault without encryption has nothing to be known by", async () => {
+  await rememberVault(state(1, 9, "2026-01-05", 0), engine, env);
+  expect(await recallVault(state(2, 1, "2026-01-01", 0), engine, env)).toBeUndefined();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test("a memory that is damaged or cannot be written is never an error", async () => {
+  await rememberVault(state(1, 9, "2026-01-05"), engine, env);
+  const [name] = readdirSync(vaultMemoryFolder(env));
+  const path = join(vaultMemoryFolder(env), name ?? "");
+  writeFileSync(path, "{");
+  expect(await recallVault(state(2, 1, "2026-01-01"), engine, env)).toBeUndefined();
+  expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ generation: 1 });
+  // A file where a folder would have to be.
+  const nowhere = { XDG_STATE_HOME: path };
+  expect(await recallVault(state(2, 1, "2026-01-01"), engine, nowhere)).toBeUndefined();
+});

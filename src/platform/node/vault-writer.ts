@@ -1,0 +1,232 @@
+import { open, realpath, stat } from "node:fs/promises";
+import type { Bytes } from "../../base/bytes.ts";
+import type { LimitOverrides } from "../../base/limits.ts";
+import { VaultCipher } from "../../formats/aerovault/framing.ts";
+import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
+import { openVault } from "../../formats/aerovault/open.ts";
+import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
+import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
+import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
+import { type EditLayout, VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
+import { currentTime, stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
+import type { PasswordSource } from "../../model/format.ts";
+import { secureRandom } from "../../primitives/crypto/random.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import { fileError } from "./errors.ts";
+import { allocateBytes, readFully } from "./file-reads.ts";
+import { openFile } from "./file-source.ts";
+import { rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
+import { mendedHeader, readHeaderJournal, removeHeaderJournal } from "./vault-journal.ts";
+import { removeVaultLitter } from "./vault-litter.ts";
+import { lockVault } from "./vault-lock.ts";
+import { recallVault, rememberVault, type StateEnvironment } from "./vault-memory.ts";
+
+export interface VaultWriteContext {
+  readonly engine: Engine;
+  readonly limits: LimitOverrides;
+  readonly password?: PasswordSource | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** For what is remembered of vaults between runs. */
+  readonly env: StateEnvironment;
+  readonly onNote: (text: string) => void;
+}
+
+/** How a change is made, and with what. */
+export interface VaultChange<T> {
+  /** "update" costs what the change does; "rewrite" writes every block that is used, and nothing else. */
+  readonly layout: EditLayout;
+  /** "dry" makes the change in memory and forgets it. */
+  readonly run?: "dry" | undefined;
+  /** The vault under other keys, for one that is encrypted anew. */
+  readonly restate?: ((vault: Vault) => Promise<VaultState>) | undefined;
+  /** Undefined where there is nothing to write after all. */
+  apply(edit: VaultEdit, vault: Vault): Promise<Applied<T>>;
+}
+
+export interface Applied<T> {
+  readonly result: T;
+  /** "unchanged" leaves the vault alone. */
+  readonly outcome?: "unchanged" | undefined;
+  /** Key slots for another password. */
+  readonly slots?: VaultState["slots"] | undefined;
+}
+
+/** What a change did. */
+export interface Changed<T> {
+  readonly result: T;
+  /** Absent where nothing was written. */
+  readonly sealed?: SealedVault | undefined;
+}
+
+/**
+ * Changes a vault on disk: lock, open, change, seal, with everything put away again whatever happens. Left-overs of writers
+ * that were killed are removed first.
+ */
+export async function changeVault<T>(
+  path: string,
+  context: VaultWriteContext,
+  change: VaultChange<T>,
+): Promise<Changed<T>> {
+  const real = await realpath(path).catch((error: unknown) => {
+    throw fileError(error, `Cannot open "${path}"`, { source: path });
+  });
+  if (change.run === "dry") return withVault(real, path, context, (vault) => applyDry(vault, context, change));
+  const lock = await lockVault(real, {
+    signal: context.signal,
+    onWait: (holder) => context.onNote(`waiting for ${holder}, which is writing to the vault`),
+  });
+  try {
+    await mendVault(real, context);
+    await removeVaultLitter(real);
+    return await withVault(real, path, context, (vault) => applyChange(vault, { real, label: path }, context, change));
+  } finally {
+    await lock.release();
+  }
+}
+
+async function withVault<T>(
+  real: string,
+  label: string,
+  context: VaultWriteContext,
+  use: (vault: Vault) => Promise<T>,
+): Promise<T> {
+  const { engine, limits, password, signal, env } = context;
+  const source = await openFile(real, { label });
+  let vault: Vault | undefined;
+  try {
+    vault = await openVault(source, { engine, limits, password, signal });
+    const older = await recallVault(vault, engine, env);
+    if (older !== undefined) context.onNote(`warning: "${label}" is older than the one last seen: ${older}`);
+    return await use(vault);
+  } finally {
+    if (vault === undefined) await source.close();
+    else await closeVault(vault);
+  }
+}
+
+interface Place {
+  readonly real: string;
+  readonly label: string;
+}
+
+async function applyChange<T>(
+  vault: Vault,
+  { real, label }: Place,
+  context: VaultWriteContext,
+  change: VaultChange<T>,
+): Promise<Changed<T>> {
+  const { mode } = await stat(real);
+  const { byteLength } = vault.source;
+  const base: VaultBase = { path: real, label, header: vault.header.bytes, byteLength, mode: mode & 0o777 };
+  const draft = change.layout === "update" ? await updateVaultDraft(base) : await rewriteVaultDraft(base, byteLength);
+  try {
+    const { edit, state, cipher } = await beginEdit(vault, draft, context, change);
+    try {
+      const { result, outcome, slots } = await change.apply(edit, vault);
+      if (outcome === "unchanged") {
+        await draft.abort();
+        return { result };
+      }
+      const sealed = await edit.seal(slots);
+      const header = { ...vault.header, bytes: sealed.header };
+      await rememberVault({ keys: state.keys, manifest: sealed.manifest, header }, context.engine, context.env);
+      return { result, sealed };
+    } finally {
+      if (cipher !== vault.cipher) cipher.wipe();
+    }
+  } catch (error) {
+    await draft.abort();
+    throw error;
+  }
+}
+
+interface Begun {
+  readonly edit: VaultEdit;
+  readonly state: VaultState;
+  readonly cipher: VaultCipher;
+}
+
+async function beginEdit<T>(
+  vault: Vault,
+  draft: VaultDraft,
+  { engine, signal }: VaultWriteContext,
+  { layout, restate }: VaultChange<T>,
+): Promise<Begun> {
+  const state = restate === undefined ? stateOf(vault) : await restate(vault);
+  const cipher = restate === undefined ? vault.cipher : await VaultCipher.create(engine, state.keys);
+  const host = { engine, random: secureRandom, now: currentTime, signal };
+  return { edit: new VaultEdit({ state, draft, cipher, host, layout }), state, cipher };
+}
+
+/** Everything but writing. */
+async function applyDry<T>(vault: Vault, context: VaultWriteContext, change: VaultChange<T>): Promise<Changed<T>> {
+  const nowhere: VaultDraft = {
+    label: vault.source.label,
+    write: async () => undefined,
+    read: (offset, byteLength) => vault.source.read(offset, byteLength),
+    commit: async () => undefined,
+    abort: async () => undefined,
+  };
+  const { edit } = await beginEdit(vault, nowhere, context, { ...change, restate: undefined });
+  const { result } = await change.apply(edit, vault);
+  return { result };
+}
+
+/**
+ * For readers: completes a header that a crash tore while it was written, and touches nothing else. A vault that is being
+ * written at this moment is waited for. True where there was something to complete.
+ */
+export async function completeTornHeader(path: string, signal?: AbortSignal): Promise<boolean> {
+  const real = await realpath(path).catch(() => undefined); // opening will tell
+  if (real === undefined || (await findMendedHeader(real)) === undefined) return false;
+  const lock = await lockVault(real, { signal });
+  try {
+    // Whoever was writing has ended by now; what it left is whole, or torn for good.
+    const mended = await findMendedHeader(real);
+    if (mended !== undefined) await writeHeaderBytes(real, mended);
+    return mended !== undefined;
+  } finally {
+    await lock.release();
+  }
+}
+
+/** Completes a header that a crash tore while it was written. The caller holds the lock. */
+async function mendVault(real: string, context: VaultWriteContext): Promise<void> {
+  const mended = await findMendedHeader(real);
+  if (mended !== undefined) {
+    await writeHeaderBytes(real, mended);
+    context.onNote("note: completed a change of the vault that had been interrupted");
+  }
+  await removeHeaderJournal(real);
+}
+
+/** The header that the vault should have; undefined where it has one that is whole. */
+async function findMendedHeader(real: string): Promise<Bytes | undefined> {
+  const journal = await readHeaderJournal(real);
+  const found = journal === undefined ? undefined : await readHeaderBytes(real);
+  return journal === undefined || found === undefined ? undefined : mendedHeader(found, journal);
+}
+
+async function readHeaderBytes(real: string): Promise<Bytes | undefined> {
+  const handle = await open(real, "r");
+  try {
+    if ((await handle.stat()).size < HEADER_BYTES) return undefined;
+    const header = allocateBytes(HEADER_BYTES);
+    await readFully(handle, header, { offset: 0, label: real });
+    return header;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function writeHeaderBytes(real: string, header: Bytes): Promise<void> {
+  const handle = await open(real, "r+");
+  try {
+    for (let done = 0; done < header.byteLength; ) {
+      done += (await handle.write(header, done, header.byteLength - done, done)).bytesWritten;
+    }
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

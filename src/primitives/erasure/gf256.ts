@@ -1,0 +1,43 @@
+import type { Bytes } from "../../base/bytes.ts";
+
+/** x^8 + x^4 + x^3 + x^2 + 1, of which 2 is a generator. */
+const MODULUS = 0x11d;
+
+let powers: Bytes | undefined;
+let logarithms: Bytes | undefined;
+
+/** Powers of 2, twice over so that the sum of two logarithms is an index; and logarithms. */
+function tables(): readonly [powers: Bytes, logarithms: Bytes] {
+  if (powers === undefined || logarithms === undefined) {
+    powers = new Uint8Array(510);
+    logarithms = new Uint8Array(256);
+    for (let i = 0, x = 1; i < 255; i++) {
+      powers[i] = x;
+      powers[i + 255] = x;
+      logarithms[x] = i;
+      x = x & 0x80 ? (x << 1) ^ MODULUS : x << 1;
+    }
+  }
+  return [powers, logarithms];
+}
+
+/** The product in GF(2^8). */
+export function multiplyGf256(a: number, b: number): number {
+  if (a === 0 || b === 0) return 0;
+  const [power, logarithm] = tables();
+  return power[(logarithm[a] as number) + (logarithm[b] as number)] as number;
+}
+
+/** 1/a for a other than 0. */
+export function invertGf256(a: number): number {
+  const [power, logarithm] = tables();
+  return power[255 - (logarithm[a] as number)] as number;
+}
+
+/** a to the n-th; 0 to the 0-th is 1. */
+export function powerGf256(a: number, n: number): number {
+  if (n === 0) return 1;
+  if (a === 0) return 0;
+  const [power, logarithm] = tables();
+  return power[((logarithm[a] as number) * n) % 255] as number;
+}

@@ -1,0 +1,131 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
+import { codingMatrix, decodingRows } from "./coding-matrix.ts";
+
+/**
+ * A Reed-Solomon erasure code over GF(2^8) modulo 0x11D with the systematic Vandermonde matrix (that of Backblaze,
+ * klauspost and reed-solomon-erasure). Synchronous. All shards of a call have one length.
+ */
+export interface ReedSolomon {
+  readonly dataShards: number;
+  readonly parityShards: number;
+  /** Fills `parity`. Data shards that are undefined, or missing at the end of the list, are zeros. */
+  encode(data: readonly (Bytes | undefined)[], parity: readonly Bytes[]): void;
+  /**
+   * Adds what data shard `index` contributes to `parity`, which starts as zeros: the same as `encode` once every shard
+   * came, in any order, with one shard in memory.
+   */
+  accumulate(index: number, shard: Bytes, parity: readonly Bytes[]): void;
+  /**
+   * Computes lost data shards. `shards` are all data shards, then all parity shards, undefined where lost; those that are
+   * zeros and stored nowhere may share one buffer of zeros. `lost` says where each wanted data shard goes, by its index.
+   * False, and nothing written, where fewer than `dataShards` are left.
+   */
+  reconstruct(shards: readonly (Bytes | undefined)[], lost: ReadonlyMap<number, Bytes>): boolean;
+}
+
+/** Sums of products: all that a code computes on shards. */
+export interface CombineRequest {
+  /** For each output the factor of each input. */
+  readonly rows: readonly Bytes[];
+  /** Undefined is zeros. */
+  readonly inputs: readonly (Bytes | undefined)[];
+  readonly outputs: readonly Bytes[];
+  /** What becomes of what the outputs hold. */
+  readonly mode: "replace" | "add";
+}
+
+/** One implementation. Outputs never overlap inputs. */
+export type Combine = (request: CombineRequest) => void;
+
+/** GF(2^8) has so many elements, and each shard needs one of its own. */
+const MAX_SHARDS = 256;
+
+/** The code of so many data and parity shards, on any implementation. */
+export function reedSolomon(combine: Combine, dataShards: number, parityShards: number): ReedSolomon {
+  const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1;
+  if (!isCount(dataShards) || !isCount(parityShards) || dataShards + parityShards > MAX_SHARDS) {
+    throw usage(
+      `data and parity shards must be 1 or more and ${MAX_SHARDS} together, found ${dataShards} and ${parityShards}`,
+    );
+  }
+  return new Code(combine, dataShards, parityShards);
+}
+
+class Code implements ReedSolomon {
+  readonly dataShards: number;
+  readonly parityShards: number;
+  readonly #combine: Combine;
+  readonly #matrix: readonly Bytes[];
+
+  constructor(combine: Combine, dataShards: number, parityShards: number) {
+    this.dataShards = dataShards;
+    this.parityShards = parityShards;
+    this.#combine = combine;
+    this.#matrix = codingMatrix(dataShards, parityShards);
+  }
+
+  encode(data: readonly (Bytes | undefined)[], parity: readonly Bytes[]): void {
+    if (data.length > this.dataShards || parity.length !== this.parityShards) {
+      throw usage(
+        `there must be up to ${this.dataShards} data and ${this.parityShards} parity shards, found ${data.length} and ${parity.length}`,
+      );
+    }
+    checkLengths([...data, ...parity]);
+    this.#combine({ rows: this.#matrix.slice(this.dataShards), inputs: data, outputs: parity, mode: "replace" });
+  }
+
+  accumulate(index: number, shard: Bytes, parity: readonly Bytes[]): void {
+    if (!(index >= 0 && index < this.dataShards) || parity.length !== this.parityShards) {
+      throw usage(
+        `the shard must be one of ${this.dataShards} and the parity ${this.parityShards} shards, found shard ${index} and ${parity.length}`,
+      );
+    }
+    checkLengths([shard, ...parity]);
+    const rows = this.#matrix.slice(this.dataShards).map((row) => row.slice(index, index + 1));
+    this.#combine({ rows, inputs: [shard], outputs: parity, mode: "add" });
+  }
+
+  reconstruct(shards: readonly (Bytes | undefined)[], lost: ReadonlyMap<number, Bytes>): boolean {
+    checkLengths([...shards, ...lost.values()]);
+    const present: number[] = [];
+    for (let i = 0; i < this.#matrix.length && present.length < this.dataShards; i++) {
+      if (shards[i] !== undefined && !lost.has(i)) present.push(i);
+    }
+    if (present.length < this.dataShards) return false;
+    const inverse = decodingRows(this.#matrix, present);
+    const rows = [...lost.keys()].map((index) => inverse[index]);
+    if (rows.some((row) => row === undefined))
+      throw usage(`only data shards, 0 to ${this.dataShards - 1}, can be asked for`);
+    this.#combine({
+      rows: rows as Bytes[],
+      inputs: present.map((i) => shards[i]),
+      outputs: [...lost.values()],
+      mode: "replace",
+    });
+    return true;
+  }
+}
+
+function checkLengths(shards: readonly (Bytes | undefined)[]): void {
+  const lengths = new Set(shards.flatMap((shard) => (shard === undefined ? [] : [shard.byteLength])));
+  if (lengths.size > 1) throw usage(`all shards must have one length, found ${[...lengths].join(" and ")} bytes`);
+}
+
+function usage(rule: string): UsageError {
+  return new UsageError("usage/reed-solomon", `Cannot use a Reed-Solomon code: ${rule}`, { source: "engine" });
+}
+
+/** True where the answer of the reed-solomon-erasure crate's own test comes out, and lost shards come back. */
+export function provesReedSolomon(combine: Combine): boolean {
+  const code = reedSolomon(combine, 5, 5);
+  const data = [0, 4, 2, 6, 8].map((value) => Uint8Array.of(value, value + 1));
+  const parity = data.map(() => new Uint8Array(2));
+  code.encode(data, parity);
+  const expected = [12, 10, 14, 90, 94].map((value) => Uint8Array.of(value, value + 1));
+  const isSame = (a: readonly Bytes[], b: readonly Bytes[]): boolean => `${a}` === `${b}`;
+  if (!isSame(parity, expected)) return false;
+  const lost = new Map([0, 1, 3, 4].map((index) => [index, new Uint8Array(2)]));
+  const left = [...data, ...parity].map((shard, i) => (lost.has(i) || i === 6 ? undefined : shard));
+  return code.reconstruct(left, lost) && [...lost].every(([index, shard]) => isSame([shard], [data[index] as Bytes]));
+}
