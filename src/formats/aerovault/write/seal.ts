@@ -9,6 +9,7 @@ import { headerMac, type KeySlots } from "../keys.ts";
 import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../layout.ts";
 import { AEROVAULT_LIMITS } from "../limits.ts";
 import type { Manifest } from "../manifest.ts";
+import { encodeCheckedManifest } from "../plain-manifest.ts";
 import type { VaultDraft } from "./draft.ts";
 import { DEFAULT_PARITY_PERCENT, encodeParity, parityGrid } from "./parity.ts";
 import { protectedBlocks } from "./protected-blocks.ts";
@@ -37,11 +38,17 @@ export interface SealedVault {
   readonly byteLength: number;
 }
 
+/** Without encryption nothing of the format vouches for the manifest: it carries a hash of itself, which others ignore. */
+async function manifestBytes({ state, host, manifest }: SealParts): Promise<Bytes> {
+  if (state.keys.lane !== "plain" || host.manner === "reference") return encodeManifest(manifest);
+  return encodeCheckedManifest(host.engine, manifest);
+}
+
 /** Writes manifest, extension directory and payloads, then the header: the last step of every change. */
 export async function sealVault(parts: SealParts): Promise<SealedVault> {
   const { cipher, host, draft, space, manifest } = parts;
   const dataParity = await encodeDataParity(parts);
-  const blob = cipher.sealManifest(encodeManifest(manifest), () => host.random(GCM_SIV_NONCE_BYTES));
+  const blob = cipher.sealManifest(await manifestBytes(parts), () => host.random(GCM_SIV_NONCE_BYTES));
   checkManifestLength(blob.byteLength, parts.state.label);
   const { rows, payload } = await arrangeExtensions(parts, dataParity, blob);
   const directory = encodeDirectory(rows);
