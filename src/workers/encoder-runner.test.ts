@@ -48,6 +48,19 @@ describe("encoderRunner()", () => {
     await spread.close();
   });
 
+  it("keeps callers at the same time, and one that gave up, out of each other's way", async () => {
+    const bert = tinyBert({ hidden: 20, heads: 4, intermediate: 36 });
+    const expected = await (await createEncoder(bert)).embed(BATCH);
+    const encoder = await createEncoder(bert, { runner: encoderRunner(cloningPool(2, []), 2) });
+    const giveUp = new AbortController();
+    const abandoned = encoder.embed(BATCH, { signal: giveUp.signal });
+    const both = Promise.all([encoder.embed(BATCH), encoder.embed(BATCH)]);
+    giveUp.abort(new Error("enough"));
+    await expect(abandoned).rejects.toThrow("enough");
+    expect(await both).toEqual([expected, expected]);
+    await encoder.close();
+  });
+
   it("leaves few sentences to the calling thread", async () => {
     const seen: string[] = [];
     const encoder = await createEncoder(tinyBert(), { runner: encoderRunner(cloningPool(2, seen), 2) });

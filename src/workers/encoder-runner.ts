@@ -9,10 +9,10 @@ export function encoderRunner(pool: WorkerPool, lanes: number): GroupRunner {
   const names = new WeakMap<EncoderImage, string>();
   return {
     lanes,
-    async run({ image, slot, group }, signal) {
+    async run({ image, group }, signal) {
       const encoder = names.get(image) ?? `encoder ${++count}`;
       names.set(image, encoder);
-      const request = { encoder, slot, group };
+      const request = { encoder, group };
       try {
         const values = await pool.run("embed-group", request, { signal });
         return values ?? (await pool.run("embed-group", { ...request, image }, { signal }));

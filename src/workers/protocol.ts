@@ -56,7 +56,6 @@ export interface JobTable {
     readonly request: {
       readonly encoder: string;
       readonly image?: EncoderImage | undefined;
-      readonly slot: number;
       readonly group: SentenceGroup;
     };
     /** Undefined where the worker does not have that encoder: the request must come again with its image. */

@@ -147,7 +147,7 @@ class BertEncoder implements Encoder {
     await this.#words.ensure(filled, signal);
     const groups = planGroups(
       filled.map(({ length }) => length),
-      this.#parts.shape.rows,
+      GROUP_ROWS,
     );
     const vectors: Float32Array<ArrayBuffer>[] = new Array(batch.length);
     const tokens = filled.reduce((sum, { length }) => sum + length, 0);
@@ -204,18 +204,16 @@ class BertEncoder implements Encoder {
     const image = this.#image;
     const queue = [...groups];
     const results: GroupResult[] = [];
-    const lane = async (slot: number): Promise<void> => {
+    const lane = async (): Promise<void> => {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
         const { members } = next;
         const group = this.#gather(members, batch);
-        const values = await runner.run({ image, slot, group }, signal);
+        const values = await runner.run({ image, group }, signal);
         // Where no thread starts, the calling one has to do.
         results.push({ members, values: values ?? this.#thread.run(group) });
       }
     };
-    // The first slot is the calling thread's.
-    const lanes = Array.from({ length: runner.lanes }, (_, i) => lane(i + 1));
-    const outcomes = await Promise.allSettled(lanes);
+    const outcomes = await Promise.allSettled(Array.from({ length: runner.lanes }, lane));
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
     yield* results;
   }

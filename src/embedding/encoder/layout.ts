@@ -24,11 +24,13 @@ export interface LayerPlace extends Readonly<Record<MatrixName, MatrixPlace>> {
 
 /** Where everything is in an encoder's memory, by byte offsets: a function of the shape alone, so threads agree. */
 export interface EncoderLayout {
+  /** An i32 for each slot, 1 where a thread has it. */
+  readonly owners: number;
   /** `maxTokens` rows: the position's vector and that of the one token type, added. */
   readonly positions: number;
   readonly embeddingNorm: NormPlace;
   readonly layers: readonly LayerPlace[];
-  /** What stands before is the same for every thread and never written after loading. */
+  /** What stands before is the same for every thread and, the owners apart, never written after loading. */
   readonly weightsEnd: number;
   readonly slots: readonly ScratchPlace[];
   /** Bytes of the first slot that loading may use, twice. */
@@ -89,6 +91,7 @@ class Allocator {
 export function planLayout(shape: EncoderShape): EncoderLayout {
   const space = new Allocator(ALIGNMENT);
   const { hidden } = paddedWidths(shape);
+  const owners = space.take(4 * shape.slots);
   const norm = (): NormPlace => ({ gain: space.floats(hidden), shift: space.floats(hidden) });
   const positions = space.floats(shape.maxTokens * hidden);
   const embeddingNorm = norm();
@@ -104,7 +107,7 @@ export function planLayout(shape: EncoderShape): EncoderLayout {
   const weightsEnd = space.position;
   const slots = Array.from({ length: shape.slots }, () => placeScratch(space, shape));
   const stagingBytes = stagingOf(shape);
-  return { positions, embeddingNorm, layers, weightsEnd, slots, stagingBytes, byteLength: space.position };
+  return { owners, positions, embeddingNorm, layers, weightsEnd, slots, stagingBytes, byteLength: space.position };
 }
 
 function stagingOf(shape: EncoderShape): number {

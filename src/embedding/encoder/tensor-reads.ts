@@ -1,11 +1,12 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type Extent, planBatches } from "../../bytes/extents.ts";
+import { isMemory } from "../../bytes/memory.ts";
 import { isSlice } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Tensor } from "../../model/tensor.ts";
 
 /** Tensors that stand together are read together; two such reads are in memory at a time. */
-const BATCH_BYTES = 8 << 20;
+const BATCH_BYTES = 4 << 20;
 /** Bytes between tensors worth reading to save a request. */
 const GAP_BYTES = 64 << 10;
 
@@ -20,8 +21,8 @@ interface Run<T> extends Extent {
 }
 
 interface Batch<T> {
-  /** Not called before the batch is wanted. */
-  read(signal: AbortSignal | undefined): Promise<Bytes>;
+  /** Not called before the batch is wanted. Uses the room where that helps. */
+  read(signal: AbortSignal | undefined, room: Room): Promise<Bytes>;
   readonly members: readonly Run<T>[];
   readonly start: number;
 }
@@ -35,10 +36,11 @@ export async function* readTensors<T extends { readonly tensor: Tensor }>(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<ReadTensor<T>> {
   const batches = planReads(wanted);
-  let ahead = start(batches[0], signal);
+  const rooms = [new Room(), new Room()] as const;
+  let ahead = start(batches[0], rooms[0], signal);
   for (const [i, batch] of batches.entries()) {
     const bytes = await ahead;
-    ahead = start(batches[i + 1], signal);
+    ahead = start(batches[i + 1], rooms[i % 2 === 0 ? 1 : 0], signal);
     for (const { wanted: one, offset, byteLength } of batch.members) {
       const from = offset - batch.start;
       yield { wanted: one, bytes: (bytes as Bytes).subarray(from, from + byteLength) };
@@ -46,8 +48,24 @@ export async function* readTensors<T extends { readonly tensor: Tensor }>(
   }
 }
 
-function start<T>(batch: Batch<T> | undefined, signal: AbortSignal | undefined): Promise<Bytes | undefined> {
-  const reading = batch === undefined ? Promise.resolve(undefined) : batch.read(signal);
+/** A buffer that is used again and again: fresh pages cost as much as reading does. */
+class Room {
+  #bytes: Bytes | undefined;
+
+  /** So many bytes of it; undefined for what is too long to keep. */
+  take(byteLength: number): Bytes | undefined {
+    if (byteLength > BATCH_BYTES) return undefined;
+    this.#bytes ??= new Uint8Array(BATCH_BYTES);
+    return this.#bytes.subarray(0, byteLength);
+  }
+}
+
+function start<T>(
+  batch: Batch<T> | undefined,
+  room: Room,
+  signal: AbortSignal | undefined,
+): Promise<Bytes | undefined> {
+  const reading = batch === undefined ? Promise.resolve(undefined) : batch.read(signal, room);
   // Whoever stops taking tensors early is not interested in how the read ahead ended.
   reading.catch(() => {});
   return reading;
@@ -74,7 +92,11 @@ function planReads<T extends { readonly tensor: Tensor }>(wanted: readonly T[]):
 function batchesOf<T>(source: Source, runs: readonly Run<T>[]): Batch<T>[] {
   const sorted = [...runs].sort((a, b) => a.offset - b.offset);
   return planBatches(sorted, { maxGap: GAP_BYTES, maxBytes: BATCH_BYTES }).map(({ offset, byteLength, members }) => ({
-    read: (signal) => source.read(offset, byteLength, { signal }),
+    read: (signal, room) => {
+      // What is in memory already is seen where it is.
+      const into = isMemory(source) ? undefined : room.take(byteLength);
+      return source.read(offset, byteLength, into === undefined ? { signal } : { signal, into });
+    },
     members,
     start: offset,
   }));
