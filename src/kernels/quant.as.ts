@@ -1,11 +1,13 @@
 // ggml's blocks of 32 elements, both ways, with the arithmetic of its reference functions: every operation rounds to
 // float32, scales are multiplied by as reciprocals, comparisons are strict so that the first of equals counts.
 //
-// Memory: FLOATS takes MAX_BLOCKS blocks of float32, BLOCKS the same number of encoded ones.
+// Memory: FLOATS takes MAX_BLOCKS blocks of float32, BLOCKS the same number of encoded ones, ROOM a whole piece of
+// float32 that was read right into it, so that it need not be copied.
 
 const MAX_BLOCKS: usize = 512;
 const FLOAT_BYTES: usize = 128; // of one block
 const MOST_BYTES: usize = 34; // of one encoded block, Q8_0
+const ROOM_BYTES: usize = 1 << 20;
 
 export function maxBlocks(): usize {
   return MAX_BLOCKS;
@@ -19,8 +21,16 @@ export function blocks(): usize {
   return floats() + MAX_BLOCKS * FLOAT_BYTES;
 }
 
+export function room(): usize {
+  return (blocks() + MAX_BLOCKS * MOST_BYTES + 64 + 15) & ~15;
+}
+
+export function roomBytes(): usize {
+  return ROOM_BYTES;
+}
+
 export function end(): usize {
-  return blocks() + MAX_BLOCKS * MOST_BYTES + 64;
+  return room() + ROOM_BYTES;
 }
 
 // ---- encoding ----
@@ -34,8 +44,15 @@ export function takeOverflows(): u32 {
   return found;
 }
 
+/** Where encoders find their floats: FLOATS, or a place in ROOM. */
+let input: usize = 0;
+
+export function readFrom(at: usize): void {
+  input = at;
+}
+
 export function encodeQ8_0(count: usize): void {
-  let from = floats();
+  let from = input;
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 34) {
     const d = largest(from) / 127;
@@ -57,7 +74,7 @@ export function encodeQ8_0(count: usize): void {
 }
 
 export function encodeQ4_0(count: usize): void {
-  let from = floats();
+  let from = input;
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 18) {
     const d = extreme(from) / -8;
@@ -70,7 +87,7 @@ export function encodeQ4_0(count: usize): void {
 }
 
 export function encodeQ4_1(count: usize): void {
-  let from = floats();
+  let from = input;
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 20) {
     const low = least(from);
@@ -83,7 +100,7 @@ export function encodeQ4_1(count: usize): void {
 }
 
 export function encodeQ5_0(count: usize): void {
-  let from = floats();
+  let from = input;
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 22) {
     const d = extreme(from) / -16;
@@ -94,7 +111,7 @@ export function encodeQ5_0(count: usize): void {
 }
 
 export function encodeQ5_1(count: usize): void {
-  let from = floats();
+  let from = input;
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 24) {
     const low = least(from);

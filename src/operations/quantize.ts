@@ -130,16 +130,24 @@ class QuantizedSource implements Source {
   async #encode(first: number, last: number, into: Bytes, signal: AbortSignal | undefined): Promise<void> {
     const itemBytes = QUANT_ELEMENTS * this.#itemBytes;
     const tensor = this.#tensor;
-    const room = this.#free.pop() ?? new Uint8Array((PIECE_ELEMENTS / QUANT_ELEMENTS) * itemBytes);
-    const place = room.subarray(0, (last - first) * itemBytes);
-    const bytes = await this.#inner.read(first * itemBytes, place.byteLength, { into: place, signal });
-    const values = floatsOf(tensor.dtype, bytes, { source: this.label, path: tensor.name });
-    const bad = this.#options.quantizer.encode(this.#type, values, into);
-    if (bad > 0) this.#options.onBadBlocks?.(tensor, bad);
-    this.#meter?.add(first, values, into);
+    const byteLength = (last - first) * itemBytes;
+    const { quantizer } = this.#options;
+    // Floats that are stored as they are can be read to where they are encoded.
+    const staged = tensor.dtype === "F32" ? quantizer.takeRoom?.(byteLength) : undefined;
+    const room = staged ?? this.#free.pop() ?? new Uint8Array((PIECE_ELEMENTS / QUANT_ELEMENTS) * itemBytes);
+    try {
+      const place = room.subarray(0, byteLength);
+      const bytes = await this.#inner.read(first * itemBytes, byteLength, { into: place, signal });
+      const values = floatsOf(tensor.dtype, bytes, { source: this.label, path: tensor.name });
+      const bad = quantizer.encode(this.#type, values, into);
+      if (bad > 0) this.#options.onBadBlocks?.(tensor, bad);
+      this.#meter?.add(first, values, into);
+    } finally {
+      if (staged === undefined) this.#free.push(room);
+      else quantizer.giveRoom?.();
+    }
     const blockCount = this.byteLength / QUANT_BYTES[this.#type];
     if (this.#meter?.isComplete(blockCount) === true) this.#options.onError?.(tensor, this.#meter.result());
-    this.#free.push(room);
   }
 }
 

@@ -10,6 +10,9 @@ interface QuantExports extends KernelExports, Record<`encode${QuantType}` | `dec
   floats(): number;
   blocks(): number;
   takeOverflows(): number;
+  room(): number;
+  roomBytes(): number;
+  readFrom(at: number): void;
 }
 
 /** The kernel, fed a few hundred blocks at a time: both buffers stay in the first-level cache's reach. */
@@ -18,14 +21,27 @@ export async function loadQuantizerWasm(): Promise<Quantizer> {
   const maxBlocks = kernel.maxBlocks();
   const floats = new Float32Array(kernel.memory.buffer, kernel.floats(), maxBlocks * QUANT_ELEMENTS);
   const blocks = new Uint8Array(kernel.memory.buffer, kernel.blocks());
+  let room: Bytes | undefined = new Uint8Array(kernel.memory.buffer as ArrayBuffer, kernel.room(), kernel.roomBytes());
   return {
+    takeRoom(byteLength: number): Bytes | undefined {
+      if (room === undefined || byteLength > room.byteLength) return undefined;
+      const taken = room.subarray(0, byteLength);
+      room = undefined;
+      return taken;
+    },
+    giveRoom(): void {
+      room = new Uint8Array(kernel.memory.buffer as ArrayBuffer, kernel.room(), kernel.roomBytes());
+    },
     encode(type: QuantType, values: Float32Array<ArrayBuffer>, into: Bytes): number {
       const work = kernel[`encode${type}`];
       const blockBytes = QUANT_BYTES[type];
       const total = values.length / QUANT_ELEMENTS;
+      const isStaged = values.buffer === kernel.memory.buffer;
+      if (!isStaged) kernel.readFrom(floats.byteOffset);
       for (let done = 0; done < total; done += maxBlocks) {
         const count = Math.min(maxBlocks, total - done);
-        floats.set(values.subarray(done * QUANT_ELEMENTS, (done + count) * QUANT_ELEMENTS));
+        if (isStaged) kernel.readFrom(values.byteOffset + done * QUANT_ELEMENTS * Float32Array.BYTES_PER_ELEMENT);
+        else floats.set(values.subarray(done * QUANT_ELEMENTS, (done + count) * QUANT_ELEMENTS));
         work(count);
         into.set(blocks.subarray(0, count * blockBytes), done * blockBytes);
       }

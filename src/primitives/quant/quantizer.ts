@@ -21,6 +21,9 @@ export interface Quantizer {
   /** Returns how many blocks got a scale or minimum that is infinite or no number: they decode to nothing useful. */
   encode(type: QuantType, values: Floats, into: Bytes): number;
   decode(type: QuantType, blocks: Bytes, into: Floats): void;
+  /** Memory that `encode` reads without copying, for one caller at a time; undefined where it is taken or too small. */
+  takeRoom?(byteLength: number): Bytes | undefined;
+  giveRoom?(): void;
 }
 
 /** Blocks whose scale, or minimum where the type has one, has all exponent bits set: infinite, or no number. */
