@@ -35,7 +35,7 @@ function groupsOf(root: string): { name: string; test: RegExp; priority: number 
   const groups: readonly (readonly [name: string, test: RegExp])[] = [
     [
       "core",
-      /\/src\/((base|struct|model|bytes)\/|primitives\/(compress\/(zstd|zstd-frame|lz4)|quant\/quantizer)\.ts|formats\/(registry|foreign|\w+\/(known|sniff))\.ts)/,
+      /\/src\/((base|struct|bytes)\/|model\/(?!bert\/)|primitives\/(compress\/(zstd|zstd-frame|lz4)|quant\/quantizer)\.ts|formats\/(registry|foreign|\w+\/(known|sniff))\.ts)/,
     ],
     ["crypto", /\/src\/primitives\/crypto\/(?!.*(javascript|webcrypto))/],
     [

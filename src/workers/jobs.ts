@@ -1,14 +1,13 @@
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
+import type { Scratch } from "../base/scratch.ts";
 import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../bytes/source.ts";
-import type { Scratch } from "../formats/aerovault/write/scratch.ts";
-import { runSealJob } from "../formats/aerovault/write/seal-job.ts";
 import { Tensor } from "../model/tensor.ts";
 import { quantizeTensor } from "../operations/quantize.ts";
-import { type ExtractTarget, runExtractJob, type TargetFile } from "../operations/vault/extract-job.ts";
+import type { ExtractTarget, TargetFile } from "../operations/vault/extract-job.ts";
 import type { Engine, HashExtent } from "../primitives/engine.ts";
 import type { JobKind, JobRequest, JobResult } from "./protocol.ts";
 
@@ -86,11 +85,14 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
-  "vault-seal": (request, context) => {
+  // What follows is loaded only where it is asked for: most workers hash.
+  "vault-seal": async (request, context) => {
+    const { runSealJob } = await import("../formats/aerovault/write/seal-job.ts");
     const open = (descriptor: SourceDescriptor): Promise<Source> => openAny(descriptor, context);
     return runSealJob(request, { ...context, open });
   },
-  "vault-extract": (request, context) => {
+  "vault-extract": async (request, context) => {
+    const { runExtractJob } = await import("../operations/vault/extract-job.ts");
     const open = async (descriptor: SourceDescriptor | undefined): Promise<Source> => {
       if (descriptor === undefined) throw noDisk("the vault must be a file that a worker can open");
       return openAny(descriptor, context);
@@ -99,7 +101,6 @@ export const JOBS: Jobs = {
     if (openTarget === undefined) throw noDisk("this host has no files to write to");
     return runExtractJob(request, { ...context, open, openTarget });
   },
-  // Loaded only where it is asked for: most workers hash.
   "embed-group": async (request) => (await import("./embed-group.ts")).embedGroup(request),
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };

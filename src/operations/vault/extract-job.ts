@@ -1,11 +1,11 @@
 import type { Bytes } from "../../base/bytes.ts";
+import { Scratch } from "../../base/scratch.ts";
 import { checkRange } from "../../bytes/extents.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
 import { planBlockBatches } from "../../formats/aerovault/block-batches.ts";
 import { blockExtent, decodeBlock } from "../../formats/aerovault/block-check.ts";
 import { VaultCipher } from "../../formats/aerovault/framing.ts";
 import type { VaultKeys } from "../../formats/aerovault/keys.ts";
-import { Scratch } from "../../formats/aerovault/write/scratch.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { ExtractJob, Piece } from "./extract-plan.ts";
 

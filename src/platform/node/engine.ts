@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
+import { Scratch } from "../../base/scratch.ts";
 import { blobSource } from "../../bytes/blob.ts";
-import { Scratch } from "../../formats/aerovault/write/scratch.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import type { JobHost } from "../../workers/jobs.ts";

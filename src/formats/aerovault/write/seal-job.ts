@@ -1,4 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
+import { Scratch } from "../../../base/scratch.ts";
 import type { Source, SourceDescriptor } from "../../../bytes/source.ts";
 import type { GearRule } from "../../../primitives/chunking/gear.ts";
 import { type RandomBytes, secureRandom } from "../../../primitives/crypto/random.ts";
@@ -9,7 +10,6 @@ import { BlockSealer, maxStoredBytes, type SealedBlock } from "./block-sealer.ts
 import { ChunkCutter } from "./chunk-cutter.ts";
 import { adaptiveCompressor, type Compress, referenceCompressor } from "./compression.ts";
 import { type ClaimMemory, IdClaims } from "./id-claims.ts";
-import { Scratch } from "./scratch.ts";
 import { type SharedTail, takeTail } from "./space.ts";
 
 /** How the chunks of one vault are sealed. Structured-clonable. */

@@ -1,4 +1,4 @@
-import type { Bytes } from "../../../base/bytes.ts";
+import type { Bytes } from "./bytes.ts";
 
 /** Memory that is used again and again by jobs that run one after the other on one thread. */
 export class Scratch {
