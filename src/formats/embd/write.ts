@@ -1,11 +1,11 @@
 import { UsageError } from "../../base/errors.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
+import { CrcSink } from "../../model/crc-sink.ts";
 import type { WriteContext, WritePlan } from "../../model/format.ts";
 import { checkWritten, writePieces } from "../../model/pieces.ts";
 import { crc32Combine } from "../../primitives/digest/crc32-combine.ts";
 import { fileFooter, MAGIC_END } from "./layout.ts";
 import type { EmbdImage, EmbdPlan } from "./plan.ts";
-import { SummingSink } from "./summing-sink.ts";
 
 /** Writes what `planEmbd` decided, from beginning to end; nothing is visible before it is checked. */
 export async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
@@ -25,7 +25,7 @@ export async function writeEmbd(plan: WritePlan, output: Output, context: WriteC
 async function fillSink({ front, data, footer }: EmbdImage, sink: Sink, context: WriteContext): Promise<void> {
   const { engine } = context;
   await sink.append(front.bytes);
-  const summing = new SummingSink(sink, engine);
+  const summing = new CrcSink(sink, engine);
   await writePieces(data, summing, context);
   const gap = new Uint8Array(front.gapBytes);
   if (gap.byteLength > 0) await sink.append(gap);

@@ -2,21 +2,10 @@ import { FormatError } from "../../base/errors.ts";
 import type { Finding } from "../../model/finding.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { type Graph, readGraph } from "./graph.ts";
+import { MODEL } from "./model-fields.ts";
 import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
 import { readStringEntry } from "./tensor-proto.ts";
 
-/** Field numbers of ModelProto and OperatorSetIdProto (onnx.proto). */
-export const MODEL = {
-  irVersion: 1,
-  producerName: 2,
-  producerVersion: 3,
-  domain: 4,
-  modelVersion: 5,
-  docString: 6,
-  graph: 7,
-  opsetImport: 8,
-  metadataProps: 14,
-} as const;
 const OPSET = { domain: 1, version: 2 } as const;
 
 /** What a model says about itself beside its graph. */

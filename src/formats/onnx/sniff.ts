@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { decodeUtf8 } from "../../base/text.ts";
 import type { Head, SniffResult } from "../../model/format.ts";
-import { MODEL } from "./model-proto.ts";
+import { MODEL } from "./model-fields.ts";
 
 /** Versions of the intermediate representation so far go to 13; a file from the future is still recognised. */
 const MAX_IR_VERSION = 127;

@@ -1,11 +1,11 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { alignUp } from "../../../base/integers.ts";
 import type { Output, Sink } from "../../../bytes/sink.ts";
+import { CrcSink } from "../../../model/crc-sink.ts";
 import type { WriteContext } from "../../../model/format.ts";
 import { AES_KEY_BYTES, type Aes, type GcmKey } from "../../../primitives/crypto/aes.ts";
 import { type RandomBytes, secureRandom } from "../../../primitives/crypto/random.ts";
 import { crc32Combine } from "../../../primitives/digest/crc32-combine.ts";
-import { CrcSink } from "../spec/crc-sink.ts";
 import { dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, fileFooter, fileHeader, TENSOR_FLAGS } from "../spec/layout.ts";
 import { type Emit, type Packed, packTensor } from "../spec/pack.ts";
 import type { FileImage } from "../spec/plan.ts";

@@ -1,13 +1,14 @@
-import type { Bytes } from "../../base/bytes.ts";
-import type { Sink } from "../../bytes/sink.ts";
-import type { Engine } from "../../primitives/engine.ts";
+import type { Bytes } from "../base/bytes.ts";
+import type { Sink } from "../bytes/sink.ts";
+import type { Engine } from "../primitives/engine.ts";
 
-/** Passes appends on to another Sink and takes the CRC-32 of them on the way. */
-export class SummingSink implements Sink {
+/** A Sink that takes the CRC-32 of what passes through it on the way to another one. */
+export class CrcSink implements Sink {
   readonly label: string;
   readonly #sink: Sink;
   readonly #engine: Engine;
   #crc: Promise<number> = Promise.resolve(0);
+  #byteLength = 0;
 
   constructor(sink: Sink, engine: Engine) {
     this.label = sink.label;
@@ -19,8 +20,13 @@ export class SummingSink implements Sink {
     return this.#sink.position;
   }
 
-  /** Settles when the bytes are both written and summed: the caller may use the buffer again then. */
+  /** Bytes that have passed. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
   async append(bytes: Bytes): Promise<void> {
+    this.#byteLength += bytes.byteLength;
     const written = this.#sink.append(bytes);
     this.#crc = this.#crc.then((crc) => this.#engine.crc32(bytes, crc));
     await Promise.all([written, this.#crc]);
