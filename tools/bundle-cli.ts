@@ -1,10 +1,10 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { rolldown } from "rolldown";
 
 /**
  * Bundles the command line and its workers so that they start fast. What every command needs is one file, each format
  * is one, and the rest is split by what is loaded together: Node takes about a millisecond for each file, whatever its
- * length.
+ * length. CommonJS, because Node 20 loads it in two thirds of the time that the same modules take as ESM.
  */
 export async function bundleCli(directory: string): Promise<void> {
   const root = new URL("..", import.meta.url).pathname;
@@ -17,7 +17,7 @@ export async function bundleCli(directory: string): Promise<void> {
   });
   await bundle.write({
     dir: directory,
-    format: "esm",
+    format: "cjs",
     minify: true,
     keepNames: true, // stack traces of a bug report stay readable
     comments: { legal: true },
@@ -27,6 +27,7 @@ export async function bundleCli(directory: string): Promise<void> {
     codeSplitting: { groups: groupsOf(root) },
   });
   await bundle.close();
+  writeFileSync(`${directory}/package.json`, '{ "type": "commonjs" }\n');
 }
 
 /** Lower layers come first: a group takes what it imports along, unless an earlier one has it. */
@@ -40,7 +41,7 @@ function groupsOf(root: string): { name: string; test: RegExp; priority: number 
     ["crypto", /\/src\/primitives\/crypto\/(?!.*(javascript|webcrypto))/],
     [
       "engine",
-      /\/src\/(primitives\/(engine|table-engine|portable|range|extents|choice|digest\/(?!.*(wasm|javascript))|encoding\/)|workers\/|platform\/node\/[a-z-]*(engine|worker|file-source|file-reads))/,
+      /\/src\/(primitives\/(engine|table-engine|portable|range|extents|choice|digest\/(?!.*(wasm|javascript))|encoding\/)|workers\/|platform\/node\/[a-z-]*(engine|worker|blake-addon|file-source|file-reads))/,
     ],
     ...formats.map(({ name }) => [`format-${name}`, new RegExp(`/src/formats/${name}/(?!.*errors)`)] as const),
     ["render", /\/cli\/render\//],

@@ -67,13 +67,13 @@ describe("nodeEngine()", () => {
 
   describe("without the optional addon", () => {
     const withoutAddon = async (use: () => Promise<void>): Promise<void> => {
-      vi.doMock("@napi-rs/blake-hash", () => {
-        throw new Error("Cannot find native binding");
-      });
+      vi.doMock("./blake-addon.ts", () => ({
+        loadBlakeAddon: () => Promise.reject(new Error("Cannot find native binding")),
+      }));
       try {
         await use();
       } finally {
-        vi.doUnmock("@napi-rs/blake-hash");
+        vi.doUnmock("./blake-addon.ts");
       }
     };
 

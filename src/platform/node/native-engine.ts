@@ -51,7 +51,8 @@ const nodeSha256: DigestImplementation = {
 };
 
 async function loadBlake3(): Promise<Blake3Implementation> {
-  const { Blake3Hasher } = await import("@napi-rs/blake-hash");
+  const { loadBlakeAddon } = await import("./blake-addon.ts");
+  const { Blake3Hasher } = await loadBlakeAddon();
   const wrap = (hasher: InstanceType<typeof Blake3Hasher>): Hasher => ({
     update(bytes: Bytes) {
       hasher.update(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));

@@ -13,5 +13,5 @@ if (parentPort !== null) {
     listen: (onMessage) => parent.on("message", (message: ToWorker) => onMessage(message)),
   };
   const { tier } = workerData as WorkerSettings;
-  serveJobs(port, nodeJobHost(await nodeEngine({ tier, workers: 0 })));
+  void nodeEngine({ tier, workers: 0 }).then((engine) => serveJobs(port, nodeJobHost(engine)));
 }
