@@ -47,3 +47,15 @@ export async function repeat(runs: number, side: () => Promise<number>): Promise
   for (let run = 0; run < runs; run++) values.push(await side());
   return statisticsOf(values);
 }
+
+/** Any number of sides in turn, each round beginning with the next one, for the same reason as `interleave`. */
+export async function takeTurns(runs: number, sides: readonly (() => Promise<number>)[]): Promise<Statistics[]> {
+  const times = sides.map((): number[] => []);
+  for (let run = 0; run < runs; run++) {
+    for (let turn = 0; turn < sides.length; turn++) {
+      const side = (run + turn) % sides.length;
+      times[side]?.push((await sides[side]?.()) ?? Number.NaN);
+    }
+  }
+  return times.map(statisticsOf);
+}

@@ -50,13 +50,15 @@ export function renderTable(rows: readonly Row[]): string {
 /** The part of docs/performance.md between the two markers. */
 export function renderFigures(results: readonly Recorded[]): string {
   const [{ machine }] = results as [Recorded];
-  const commands = results.map(({ name, title, machine: { date, load, cpu }, runs, folder, commands: lines, notes }) => {
-    const where = `${date}, ${cpu}, ${runs} runs, load average ${load}, files on ${folder}.`;
-    const text = [`**${name}**: ${title}`, "", where, ""];
-    text.push("```sh", ...lines, "```");
-    for (const note of notes ?? []) text.push("", `Note: ${note}.`);
-    return text.join("\n");
-  });
+  const commands = results.map(
+    ({ name, title, machine: { date, load, cpu }, runs, folder, commands: lines, notes }) => {
+      const where = `${date}, ${cpu}, ${runs} runs, load average ${load}, files on ${folder}.`;
+      const text = [`**${name}**: ${title}`, "", where, ""];
+      text.push("```sh", ...lines, "```");
+      for (const note of notes ?? []) text.push("", `Note: ${note}.`);
+      return text.join("\n");
+    },
+  );
   return [
     `Measured on ${machine.cores} cores, ${machine.memory}, ${machine.system}, Node ${machine.node}.`,
     "Median of interleaved runs after a warm-up, the fastest and slowest in parentheses; the date, the processor, the",

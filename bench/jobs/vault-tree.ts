@@ -4,7 +4,8 @@ import { shortNames } from "../expect.ts";
 import { type BenchContext, type Job, type JobResult, milliseconds } from "../job.ts";
 import { makeSmallFiles } from "../make/small-files.ts";
 import { repeat } from "../measure.ts";
-import { peerRows } from "../vault-peers.ts";
+import type { VaultSide } from "../vault-peers.ts";
+import { vaultRows } from "../vault-rows.ts";
 
 const LIST_MS = 500;
 
@@ -23,20 +24,23 @@ async function runTree(context: BenchContext): Promise<JobResult> {
   const out = workspace.path("tree-out");
   const verb = (name: string, ...args: readonly string[]): CommandLine =>
     nodeCommand(tare, "vault", name, vault, ...args, "--password-file", password);
-  const add = await repeat(runs, async () => {
-    await rm(vault, { force: true });
-    await timeRun(verb("create", "--profile", "fast"));
-    return timeRun(verb("add", input));
-  });
-  const stored = (await stat(vault)).size;
-  const extract = await repeat(runs, async () => {
-    await rm(out, { recursive: true, force: true });
-    return timeRun(verb("extract", "-o", out));
-  });
-  const list = await repeat(runs, () => timeRun(verb("ls")));
   const job = vaultTree.name;
+  const ours: VaultSide = {
+    name: "tare",
+    async add() {
+      await rm(vault, { force: true });
+      await timeRun(verb("create", "--profile", "fast"));
+      return timeRun(verb("add", input));
+    },
+    async extract() {
+      await rm(out, { recursive: true, force: true });
+      return timeRun(verb("extract", "-o", out));
+    },
+  };
+  const compared = await vaultRows(context, { job, input, ours, stored: async () => (await stat(vault)).size });
+  const list = await repeat(runs, () => timeRun(verb("ls")));
   const rows = [
-    ...(await peerRows(context, { job, input, add, extract, stored })),
+    ...compared,
     { job, measure: "list", ours: milliseconds(list), goal: `≤ ${LIST_MS} ms`, met: list.median <= LIST_MS },
   ];
   for (const path of [vault, out]) await rm(path, { recursive: true, force: true });

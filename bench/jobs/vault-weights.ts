@@ -3,8 +3,9 @@ import { type CommandLine, commandText, nodeCommand, peakMemory, runCapturing, t
 import { shortNames } from "../expect.ts";
 import { type BenchContext, type Job, type JobResult, memoryRow, milliseconds, type Row } from "../job.ts";
 import { makeWeights } from "../make/weights.ts";
-import { repeat } from "../measure.ts";
-import { peerRows } from "../vault-peers.ts";
+import { interleave } from "../measure.ts";
+import type { VaultSide } from "../vault-peers.ts";
+import { vaultRows } from "../vault-rows.ts";
 
 const PEAK_LIMIT = 428e6; // 300 MB beyond the 128 MiB of Argon2id, rounded down
 const MORE_TIME = 1.3;
@@ -33,15 +34,18 @@ async function runWeights(context: BenchContext): Promise<JobResult> {
     await rm(out, { recursive: true, force: true });
     return timeRun(verb("extract", "-o", out));
   };
-  const balanced = await repeat(runs, () => fresh("balanced"));
-  const fast = await repeat(runs, () => fresh("fast"));
-  const stored = (await stat(vault)).size;
-  const extracted = await repeat(runs, extract);
-  await expectSame(input, `${out}/weights.safetensors`);
   const job = vaultWeights.name;
+  const ours: VaultSide = { name: "tare", add: () => fresh("fast"), extract };
+  const compared = await vaultRows(context, { job, input, ours, stored: async () => (await stat(vault)).size });
+  await expectSame(input, `${out}/weights.safetensors`);
+  const { ours: balanced, theirs: fast } = await interleave(
+    runs,
+    () => fresh("balanced"),
+    () => fresh("fast"),
+  );
   const more = balanced.median / fast.median;
   const rows: Row[] = [
-    ...(await peerRows(context, { job, input, add: fast, extract: extracted, stored })),
+    ...compared,
     {
       job,
       measure: "add, profile balanced, against fast",
