@@ -102,27 +102,46 @@ function renderLong(tensors: readonly Tensor[], context: Context): string {
 }
 
 function renderEntries(entries: readonly Entry[], detail: "short" | "long", context: Context): string {
-  const rows = entryRows(entries, detail);
-  const columns: Column[] = [...(detail === "long" ? [{}] : []), { align: "right" }, {}, { cut: "middle" }];
-  if (context.width !== undefined) return renderTable(columns, rows, { width: context.width });
-  // Nothing has to fit: vaults have ten thousands of entries, and measuring them all would take longer than reading them.
-  const last = columns.length - 1;
-  const widths = columns.map((_, i) => rows.reduce((most, row) => Math.max(most, row[i]?.length ?? 0), 0));
-  const pad = (cell: string, i: number): string => {
-    const width = widths[i] ?? 0;
-    return columns[i]?.align === "right" ? cell.padStart(width) : i === last ? cell : cell.padEnd(width);
-  };
-  return rows.map((row) => row.map(pad).join("  ")).join("\n");
-}
-
-function entryRows(entries: readonly Entry[], detail: "short" | "long"): string[][] {
   const isLong = detail === "long";
   const timeOf = timeTexts((text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
-  return entries.map(({ path, type, size, modified, mode }) => {
-    const name = printable(path) + (type === "directory" ? "/" : "");
-    const sizeText = type === "directory" ? "–" : isLong ? String(size) : formatSize(size);
-    return [...(isLong ? [modeText(mode)] : []), sizeText, modified === undefined ? "" : timeOf(modified), name];
-  });
+  const cells: EntryCells = {
+    mode: (entry) => modeText(entry.mode),
+    size: ({ type, size }) => (type === "directory" ? "–" : isLong ? String(size) : formatSize(size)),
+    time: ({ modified }) => (modified === undefined ? "" : timeOf(modified)),
+    name: ({ path, type }) => printable(path) + (type === "directory" ? "/" : ""),
+  };
+  if (context.width === undefined) return renderUnbounded(entries, detail, cells);
+  const columns: Column[] = [...(isLong ? [{}] : []), { align: "right" }, {}, { cut: "middle" }];
+  const rows = entries.map((entry) => [
+    ...(isLong ? [cells.mode(entry)] : []),
+    cells.size(entry),
+    cells.time(entry),
+    cells.name(entry),
+  ]);
+  return renderTable(columns, rows, { width: context.width });
+}
+
+type EntryCells = Readonly<Record<"mode" | "size" | "time" | "name", (entry: Entry) => string>>;
+
+/** Nothing has to fit: vaults have ten thousands of entries, and measuring them all would take longer than reading them. */
+function renderUnbounded(entries: readonly Entry[], detail: "short" | "long", cells: EntryCells): string {
+  const sizes = entries.map(cells.size);
+  const times = entries.map(cells.time);
+  const sizeWidth = longest(sizes);
+  const timeWidth = longest(times);
+  const modes = detail === "long" ? entries.map(cells.mode) : undefined;
+  const modeWidth = longest(modes ?? []);
+  let text = "";
+  for (const [i, entry] of entries.entries()) {
+    if (i > 0) text += "\n";
+    if (modes !== undefined) text += `${modes[i]?.padEnd(modeWidth)}  `;
+    text += `${sizes[i]?.padStart(sizeWidth)}  ${times[i]?.padEnd(timeWidth)}  ${cells.name(entry)}`;
+  }
+  return text;
+}
+
+function longest(texts: readonly string[]): number {
+  return texts.reduce((most, { length }) => Math.max(most, length), 0);
 }
 
 /** Times as text, from ISO 8601: neighbours often have the same, which is then made once. */
