@@ -41,6 +41,11 @@ export const convertCommand = defineCommand({
     keep: { kind: "list", value: "GLOB", summary: "tensors that --quantize and --dequantize leave as they are" },
     include: { kind: "list", value: "GLOB", summary: "only tensors that match; repeatable" },
     exclude: { kind: "list", value: "GLOB", summary: "leave out tensors that match; repeatable" },
+    rename: {
+      kind: "choice",
+      choices: ["none", "hf"],
+      summary: "hf: names of Hugging Face's checkpoints for those of llama.cpp (none)",
+    },
     "max-shard-size": { kind: "size", value: "SIZE", summary: "start another file beyond this much data" },
     "max-part-shards": {
       kind: "integer",
@@ -92,6 +97,7 @@ export const convertCommand = defineCommand({
     "OUT may be - for standard output, or a directory, which needs --to.",
     "OUT may be s3://bucket/key: the object appears when it is complete, and is then opened to be checked.",
     "A BERT model of any format becomes a .weights file that tare embed reads: tensors get the specification's names, and the vocabulary and configuration are taken from the files beside the model.",
+    "--rename hf changes names and nothing else: for models of the architecture llama, llama.cpp keeps the rows of attn_q and attn_k in an order of its own, which stays. Include and exclude take the names that IN has.",
     "A GGUF made from SafeTensors holds tensors and metadata, but no tokenizer and no hyper-parameters: llama.cpp will not run it.",
   ],
   examples: [
@@ -126,6 +132,8 @@ export const convertCommand = defineCommand({
       name: out === "-" ? named : basename(path),
       include: flags.include,
       exclude: flags.exclude,
+      rename:
+        flags.rename === "hf" ? (await import("../../src/model/hugging-face-names.ts")).huggingFaceNames : undefined,
       ...valueTypes(flags.dtype),
       maxShardBytes: flags["max-shard-size"],
       maxPartShards: flags["max-part-shards"],

@@ -26,6 +26,8 @@ export interface ConversionOptions extends WriteOptions {
   readonly exclude?: readonly string[] | undefined;
   /** Rounds every floating-point tensor to this type. */
   readonly dtype?: FloatTarget | undefined;
+  /** Other names for the tensors that are taken. */
+  readonly rename?: ((tensors: readonly Tensor[]) => readonly Tensor[]) | undefined;
   /** What happens to each tensor that is taken: quantising, for one. */
   readonly transform?: ((tensor: Tensor) => Tensor) | undefined;
   /** Laid over the metadata before it is written. */
@@ -165,7 +167,7 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
   const own = origin === undefined ? metadata : restoreMetadata(metadata, origin, decode);
   return {
     metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
-    tensors,
+    tensors: options.rename?.(tensors) ?? tensors,
     chain,
   };
 }

@@ -1,3 +1,4 @@
+import { renamedTensors } from "../renamed-tensors.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** The tables before the first layer, in the order of the EMBD specification ("Required Tensors"). */
@@ -129,18 +130,9 @@ export function namesBert(names: ReadonlySet<string>): boolean {
   return names.has(WORD_TABLE) && layersNamed(names) > 0;
 }
 
-/**
- * The tensors under their canonical names; what is no part of a BERT encoder keeps the name it has. Where two tensors
- * could have one name, the one that has it already keeps it.
- */
+/** The tensors under their canonical names; what is no part of a BERT encoder keeps the name it has. */
 export function canonicalBertNames(tensors: readonly Tensor[]): readonly Tensor[] {
-  const taken = new Set(tensors.map(({ name }) => name));
-  return tensors.map((tensor) => {
-    const name = canonicalBertName(tensor.name);
-    if (name === undefined || taken.has(name)) return tensor;
-    taken.add(name);
-    return tensor.with({ name });
-  });
+  return renamedTensors(tensors, canonicalBertName);
 }
 
 /** The tensors in the order of the specification's table; what it does not list comes behind, in the order it had. */
