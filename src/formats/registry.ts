@@ -2,6 +2,7 @@ import type { Format, KnownFormat } from "../model/format.ts";
 import { knownAero } from "./aero/known.ts";
 import { knownAeroset } from "./aeroset/known.ts";
 import { knownAerovault } from "./aerovault/known.ts";
+import { knownAerovault2 } from "./aerovault2/known.ts";
 import { knownApr } from "./apr/known.ts";
 import { knownEmbd } from "./embd/known.ts";
 import { knownGguf } from "./gguf/known.ts";
@@ -14,6 +15,7 @@ import { knownSafetensors } from "./safetensors/known.ts";
  */
 export const FORMATS: readonly KnownFormat[] = [
   knownAerovault,
+  knownAerovault2,
   knownApr,
   knownGguf,
   knownSafetensors,
