@@ -71,7 +71,7 @@ export async function unlockSlots(
   labels: WrappingLabels = V3_LABELS,
 ): Promise<WrappingKeys> {
   const { engine } = context;
-  const secret = await askPassword(context.password, at);
+  const secret = await askPassword(at, context.password);
   try {
     const wrapping = await deriveWrappingKeys(engine, secret, slots.salt, labels);
     try {
@@ -87,12 +87,13 @@ export async function unlockSlots(
 }
 
 /** What opens the file; the caller wipes it. `usage/password.missing` where there is none to give. */
-export async function askPassword(password: PasswordSource | undefined, at: Location): Promise<Bytes> {
-  if (password === undefined) throw missingPassword(at);
+export async function askPassword(at: Location, password: PasswordSource = noPassword): Promise<Bytes> {
   const secret = await password(at.source);
   if (secret !== undefined) return secret;
   throw missingPassword(at);
 }
+
+const noPassword: PasswordSource = async () => undefined;
 
 interface OpenedSlots {
   readonly mac: Bytes | undefined;
