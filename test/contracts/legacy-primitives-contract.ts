@@ -52,6 +52,8 @@ export function legacyPrimitives(engine: () => Engine): void {
     const counters = hex(`ff${"00".repeat(15)}0001${"00".repeat(14)}0101${"00".repeat(14)}`);
     expect(stream).toEqual(blocks.encrypt(counters));
     blocks.wipe();
+    expect(() => blocks.encrypt(counters)).toThrow(expect.objectContaining({ code: "usage/aes.blocks" }));
+    expect(() => blocks.chain(counters)).toThrow(expect.objectContaining({ code: "usage/aes.blocks" }));
     await expect(engine().aesBlocks(new Uint8Array(16))).rejects.toMatchObject({ code: "usage/aes.blocks" });
     const odd = await engine().aesBlocks(key);
     expect(() => odd.encrypt(new Uint8Array(17))).toThrow(expect.objectContaining({ code: "usage/aes.blocks" }));
@@ -90,8 +92,10 @@ export function legacyPrimitives(engine: () => Engine): void {
       await expect(engine().chacha20Poly1305(new Uint8Array(31))).rejects.toMatchObject({
         code: "usage/chacha20-poly1305",
       });
-      const seal = (): Bytes => ready.seal(new Uint8Array(8), EMPTY_BYTES, EMPTY_BYTES);
-      expect(seal).toThrow(expect.objectContaining({ code: "usage/chacha20-poly1305" }));
+      const seal = (nonce: Bytes) => (): Bytes => ready.seal(nonce, EMPTY_BYTES, EMPTY_BYTES);
+      expect(seal(new Uint8Array(8))).toThrow(expect.objectContaining({ code: "usage/chacha20-poly1305" }));
+      ready.wipe();
+      expect(seal(new Uint8Array(12))).toThrow(expect.objectContaining({ code: "usage/chacha20-poly1305" }));
     });
   });
 

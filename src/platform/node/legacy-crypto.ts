@@ -11,12 +11,14 @@ import {
   checkAesKey,
   checkBlocks,
   type MakeAesBlocks,
+  wipedBlocks,
 } from "../../primitives/crypto/aes-blocks.ts";
 import {
   CHACHA_TAG_BYTES,
   type ChachaKey,
   type ChachaPoly,
   checkChacha,
+  wipedChacha,
 } from "../../primitives/crypto/chacha20-poly1305.ts";
 import type { Pbkdf2Sha1 } from "../../primitives/crypto/pbkdf2.ts";
 import type { DigestImplementation } from "../../primitives/digest/implementation.ts";
@@ -68,18 +70,19 @@ export const NODE_INFLATE: Candidate<Inflate> = {
 
 class NodeBlocks implements AesBlocks {
   readonly #key: Bytes;
+  #isWiped = false;
 
   constructor(key: Bytes) {
     this.#key = key;
   }
 
   encrypt(blocks: Bytes): Bytes {
-    checkBlocks(blocks);
+    this.#check(blocks);
     return new Uint8Array(createCipheriv("aes-256-ecb", this.#key, null).setAutoPadding(false).update(blocks));
   }
 
   chain(blocks: Bytes): Bytes {
-    checkBlocks(blocks);
+    this.#check(blocks);
     if (blocks.byteLength === 0) return new Uint8Array(AES_BLOCK_BYTES);
     const cipher = createCipheriv("aes-256-cbc", this.#key, new Uint8Array(AES_BLOCK_BYTES)).setAutoPadding(false);
     return new Uint8Array(cipher.update(blocks).subarray(-AES_BLOCK_BYTES));
@@ -87,18 +90,25 @@ class NodeBlocks implements AesBlocks {
 
   wipe(): void {
     this.#key.fill(0);
+    this.#isWiped = true;
+  }
+
+  #check(blocks: Bytes): void {
+    checkBlocks(blocks);
+    if (this.#isWiped) throw wipedBlocks();
   }
 }
 
 class NodeChacha implements ChachaKey {
   readonly #key: Bytes;
+  #isWiped = false;
 
   constructor(key: Bytes) {
     this.#key = key;
   }
 
   seal(nonce: Bytes, plain: Bytes, associated: Bytes): Bytes {
-    checkChacha("nonce", nonce);
+    this.#check(nonce);
     const options = { authTagLength: CHACHA_TAG_BYTES };
     const cipher = createCipheriv("chacha20-poly1305", this.#key, nonce, options);
     cipher.setAAD(associated, { plaintextLength: plain.byteLength });
@@ -108,7 +118,7 @@ class NodeChacha implements ChachaKey {
   }
 
   open(nonce: Bytes, sealed: Bytes, associated: Bytes): Bytes | undefined {
-    checkChacha("nonce", nonce);
+    this.#check(nonce);
     const end = sealed.byteLength - CHACHA_TAG_BYTES;
     if (end < 0) return undefined;
     const options = { authTagLength: CHACHA_TAG_BYTES };
@@ -127,6 +137,12 @@ class NodeChacha implements ChachaKey {
 
   wipe(): void {
     this.#key.fill(0);
+    this.#isWiped = true;
+  }
+
+  #check(nonce: Bytes): void {
+    checkChacha("nonce", nonce);
+    if (this.#isWiped) throw wipedChacha();
   }
 }
 

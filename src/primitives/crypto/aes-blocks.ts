@@ -14,6 +14,7 @@ export interface AesBlocks {
   encrypt(blocks: Bytes): Bytes;
   /** The last block of cipher block chaining from zeros: each block is added to the one before it, then enciphered. */
   chain(blocks: Bytes): Bytes;
+  /** Overwrites the key. Harmless twice; whoever uses the key afterwards gets a UsageError `usage/aes.blocks`. */
   wipe(): void;
 }
 
@@ -25,6 +26,12 @@ export function checkAesKey(key: Bytes): void {
   if (key.byteLength === AES_KEY_BYTES) return;
   const message = `Cannot use AES-256: the key must have ${AES_KEY_BYTES} bytes, found ${key.byteLength}`;
   throw new UsageError("usage/aes.blocks", message, { source: "engine" });
+}
+
+/** A key that was wiped would encipher with zeros, and nobody would notice. */
+export function wipedBlocks(): UsageError {
+  const message = "Cannot encipher blocks: the key must not have been wiped, and it was";
+  return new UsageError("usage/aes.blocks", message, { source: "engine" });
 }
 
 /** Refuses what is not whole blocks. */

@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { addChacha20, chachaState } from "./chacha20.ts";
-import { CHACHA_TAG_BYTES, type ChachaKey, type ChachaPoly, checkChacha } from "./chacha20-poly1305.ts";
+import { CHACHA_TAG_BYTES, type ChachaKey, type ChachaPoly, checkChacha, wipedChacha } from "./chacha20-poly1305.ts";
 import { equalSecrets } from "./hmac.ts";
 import { Poly1305 } from "./poly1305.ts";
 
@@ -12,20 +12,21 @@ export const chachaJavascript: ChachaPoly = (key) => {
 
 class JavascriptChacha implements ChachaKey {
   readonly #key: Bytes;
+  #isWiped = false;
 
   constructor(key: Bytes) {
     this.#key = key;
   }
 
   seal(nonce: Bytes, plain: Bytes, associated: Bytes): Bytes {
-    checkChacha("nonce", nonce);
+    this.#check(nonce);
     const state = chachaState(this.#key, nonce);
     const text = addChacha20(state, 1, plain);
     return concatBytes([text, tagOf(state, text, associated)]);
   }
 
   open(nonce: Bytes, sealed: Bytes, associated: Bytes): Bytes | undefined {
-    checkChacha("nonce", nonce);
+    this.#check(nonce);
     const end = sealed.byteLength - CHACHA_TAG_BYTES;
     if (end < 0) return undefined;
     const state = chachaState(this.#key, nonce);
@@ -36,6 +37,12 @@ class JavascriptChacha implements ChachaKey {
 
   wipe(): void {
     this.#key.fill(0);
+    this.#isWiped = true;
+  }
+
+  #check(nonce: Bytes): void {
+    checkChacha("nonce", nonce);
+    if (this.#isWiped) throw wipedChacha();
   }
 }
 

@@ -13,7 +13,7 @@ export interface ChachaKey {
   seal(nonce: Bytes, plain: Bytes, associated: Bytes): Bytes;
   /** The plain bytes; undefined where the tag does not match, and then nothing of them is given out. */
   open(nonce: Bytes, sealed: Bytes, associated: Bytes): Bytes | undefined;
-  /** Overwrites the key. */
+  /** Overwrites the key. Harmless twice; whoever uses it afterwards gets a UsageError `usage/chacha20-poly1305`. */
   wipe(): void;
 }
 
@@ -26,6 +26,12 @@ export function checkChacha(what: "key" | "nonce", bytes: Bytes): void {
   if (bytes.byteLength === wanted) return;
   const message = `Cannot use ChaCha20-Poly1305: the ${what} must have ${wanted} bytes, found ${bytes.byteLength}`;
   throw new UsageError("usage/chacha20-poly1305", message, { source: "engine" });
+}
+
+/** A key that was wiped would seal under zeros, which nobody should find out later. */
+export function wipedChacha(): UsageError {
+  const message = "Cannot use ChaCha20-Poly1305: the key must not have been wiped, and it was";
+  return new UsageError("usage/chacha20-poly1305", message, { source: "engine" });
 }
 
 /** RFC 8439 §2.8.2. */

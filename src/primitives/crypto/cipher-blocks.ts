@@ -1,11 +1,18 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { AES_BLOCK_BYTES, type AesBlocks, checkAesKey, checkBlocks, type MakeAesBlocks } from "./aes-blocks.ts";
+import {
+  AES_BLOCK_BYTES,
+  type AesBlocks,
+  checkAesKey,
+  checkBlocks,
+  type MakeAesBlocks,
+  wipedBlocks,
+} from "./aes-blocks.ts";
 import { AesCipher } from "./aes-cipher.ts";
 import type { BlockCipher } from "./gcm-siv-kernel.ts";
 
 /** AES-256 on blocks over a cipher that takes so many bytes at a time. */
 export class CipherBlocks implements AesBlocks {
-  readonly #cipher: BlockCipher;
+  #cipher: BlockCipher | undefined;
   readonly #windowBytes: number;
 
   constructor(cipher: BlockCipher, windowBytes: number) {
@@ -14,26 +21,33 @@ export class CipherBlocks implements AesBlocks {
   }
 
   encrypt(blocks: Bytes): Bytes {
-    checkBlocks(blocks);
+    const cipher = this.#ready(blocks);
     const result = new Uint8Array(blocks.byteLength);
     for (let at = 0; at < blocks.byteLength; at += this.#windowBytes) {
-      result.set(this.#cipher.encrypt(blocks.subarray(at, at + this.#windowBytes)), at);
+      result.set(cipher.encrypt(blocks.subarray(at, at + this.#windowBytes)), at);
     }
     return result;
   }
 
   chain(blocks: Bytes): Bytes {
-    checkBlocks(blocks);
+    const cipher = this.#ready(blocks);
     const state = new Uint8Array(AES_BLOCK_BYTES);
     for (let at = 0; at < blocks.byteLength; at += AES_BLOCK_BYTES) {
       for (let i = 0; i < AES_BLOCK_BYTES; i++) state[i] = (state[i] as number) ^ (blocks[at + i] as number);
-      state.set(this.#cipher.encrypt(state));
+      state.set(cipher.encrypt(state));
     }
     return state;
   }
 
   wipe(): void {
-    this.#cipher.wipe();
+    this.#cipher?.wipe();
+    this.#cipher = undefined;
+  }
+
+  #ready(blocks: Bytes): BlockCipher {
+    checkBlocks(blocks);
+    if (this.#cipher === undefined) throw wipedBlocks();
+    return this.#cipher;
   }
 }
 
