@@ -1,16 +1,16 @@
 import { type Candidate, Choice } from "./choice.ts";
 import { type Gear, provesGear } from "./chunking/gear.ts";
-import { type Inflate, provesInflate } from "./compress/inflate.ts";
+import type { Inflate } from "./compress/inflate.ts";
 import { type Lz4Codec, provesLz4 } from "./compress/lz4.ts";
 import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
 import { type Aes, provesAes } from "./crypto/aes.ts";
-import { type MakeAesBlocks, provesAesBlocks } from "./crypto/aes-blocks.ts";
+import type { MakeAesBlocks } from "./crypto/aes-blocks.ts";
 import { type Argon2id, provesArgon2 } from "./crypto/argon2.ts";
 import { AES, AES_BLOCKS, ARGON2, CHACHA, ED25519, GCM_SIV, PBKDF2, SHA1, SHA512 } from "./crypto/candidates.ts";
-import { type ChachaPoly, provesChacha } from "./crypto/chacha20-poly1305.ts";
+import type { ChachaPoly } from "./crypto/chacha20-poly1305.ts";
 import { type Ed25519, provesEd25519 } from "./crypto/ed25519.ts";
 import { type GcmSiv, provesGcmSiv } from "./crypto/gcm-siv.ts";
-import { type Pbkdf2Sha1, provesPbkdf2 } from "./crypto/pbkdf2.ts";
+import type { Pbkdf2Sha1 } from "./crypto/pbkdf2.ts";
 import { blake3 } from "./digest/blake3.ts";
 import { blake3Javascript } from "./digest/blake3-javascript.ts";
 import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
@@ -93,10 +93,19 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     gear: new Choice("gear", candidates(undefined, GEAR), provesGear),
     erasure: new Choice("reed-solomon", candidates(undefined, ERASURE), provesReedSolomon),
     sha1: new Choice("sha1", secrets(accelerators.sha1, SHA1), (it) => provesDigest("sha1", it)),
-    aesBlocks: new Choice("aes-blocks", candidates(accelerators.aesBlocks, AES_BLOCKS), provesAesBlocks),
-    chacha: new Choice("chacha20-poly1305", secrets(accelerators.chacha, CHACHA), provesChacha),
-    pbkdf2: new Choice("pbkdf2-sha1", secrets(accelerators.pbkdf2, PBKDF2), provesPbkdf2),
-    inflate: new Choice("inflate", secrets(accelerators.inflate, INFLATE), provesInflate),
+    // What only older vaults need is proven by code that only they load.
+    aesBlocks: new Choice("aes-blocks", candidates(accelerators.aesBlocks, AES_BLOCKS), async (it) =>
+      (await import("./crypto/aes-blocks.ts")).provesAesBlocks(it),
+    ),
+    chacha: new Choice("chacha20-poly1305", secrets(accelerators.chacha, CHACHA), async (it) =>
+      (await import("./crypto/chacha20-poly1305.ts")).provesChacha(it),
+    ),
+    pbkdf2: new Choice("pbkdf2-sha1", secrets(accelerators.pbkdf2, PBKDF2), async (it) =>
+      (await import("./crypto/pbkdf2.ts")).provesPbkdf2(it),
+    ),
+    inflate: new Choice("inflate", secrets(accelerators.inflate, INFLATE), async (it) =>
+      (await import("./compress/inflate.ts")).provesInflate(it),
+    ),
   };
 }
 

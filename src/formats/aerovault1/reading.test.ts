@@ -17,7 +17,7 @@ import { openAerovault1 } from "./open.ts";
 import type { Vault1Archive } from "./vault1-archive.ts";
 
 const engine = portableEngine();
-const SHAPED = loadFixture("aerovault1", "shaped");
+const SHAPED = loadFixture("aerovault1-sealed", "shaped");
 const PASSWORD = "v1-shared-pass";
 
 function open(bytes: Bytes, password: string | undefined = VAULT_PASSWORD): Promise<Vault1Archive> {

@@ -6,7 +6,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
 import { findPathFault } from "../aerovault/paths.ts";
-import { checkStoredPaths } from "../legacy-vaults.ts";
+import { checkStoredPaths } from "../legacy-paths.ts";
 import { readHeader2 } from "./header.ts";
 import { unlock2, type Vault2Keys, wipeKeys2 } from "./keys.ts";
 import { HEADER_BYTES } from "./layout.ts";

@@ -17,7 +17,7 @@ import { openAerovault2 } from "./open.ts";
 import type { Vault2Archive } from "./vault2-archive.ts";
 
 const engine = quickEngine();
-const REFERENCE = loadFixture("aerovault2", "reference");
+const REFERENCE = loadFixture("aerovault2-sealed", "reference");
 const REFERENCE_KEY = {
   password: "v2-crafted-shared",
   key: "a438e19c10b8033dc95078b6fb6ffade9b44dfd5e482ac34160136fe8fc6e2bd",
