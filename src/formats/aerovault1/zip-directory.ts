@@ -29,6 +29,8 @@ export interface ZipRow {
   readonly size: number;
   readonly compressedSize: number;
   readonly localOffset: number;
+  /** Of the extra fields here; those of the local header are usually as long. */
+  readonly extraBytes: number;
   /** Absent for directories. */
   readonly aes: AesField | undefined;
   /** Milliseconds since 1970, where one is known. */
@@ -82,7 +84,19 @@ function readRow(row: CentralRow, { name, extra }: RowTail, at: Location): ZipRo
   const { flags, method, crc } = row;
   const path = type === "directory" ? text.slice(0, -1) : text;
   const modified = fields.mtime === undefined ? dosTime(row.date, row.time) : 1000 * fields.mtime;
-  const read = { path, type, name, flags, method, crc, ...sizesOf(long), aes: fields.aes, modified, at } as const;
+  const read = {
+    path,
+    type,
+    name,
+    flags,
+    method,
+    crc,
+    ...sizesOf(long),
+    extraBytes: extra.byteLength,
+    aes: fields.aes,
+    modified,
+    at,
+  } as const;
   if (type === "file") checkFile(read);
   else if (read.size !== 0) throw directoryFault(`the directory "${printable(path)}" must have no bytes`, at);
   return read;
