@@ -41,7 +41,7 @@ const patched = (at: number, value: number, size: 2 | 4): Craft1Options => ({
   },
 });
 
-describe("paths that lead elsewhere", () => {
+describe("row 36: paths that lead elsewhere", () => {
   it.each(["../x", "/etc/passwd", "a/../../x", "a//b", "./x", "", "a\0b", "..", "x/..", "../"])("%j", async (path) => {
     expect(await outcome([{ path, bytes }])).toBe("format/aerovault1.path");
   });
@@ -98,7 +98,7 @@ describe("bytes that count twice", () => {
   });
 });
 
-describe("bombs and wrong sizes", () => {
+describe("audit 5: bombs and wrong sizes", () => {
   const bomb = new Uint8Array(deflateRawSync(new Uint8Array(30_000_000), { level: 9 }));
 
   it("gives no more than the directory says, however much the stream would", async () => {

@@ -53,7 +53,7 @@ async function answer(file: Place, args: readonly string[]): Promise<Record<stri
 }
 
 describe("older vaults on the command line", () => {
-  it("version 2: ls, info, cat, a model inside, verify, extract into directories with times", async () => {
+  it("row 35: version 2: ls, info, cat, a model inside, verify, extract into directories with times", async () => {
     const file = scratch();
     const vault = file("v.aerovault", await version2({ layers: "two" }));
     expect(await answer(file, ["vault", "ls", vault])).toMatchObject({ format: "aerovault2" });
@@ -92,7 +92,7 @@ describe("older vaults on the command line", () => {
     expect((await tare(["inspect", vault])).out).toMatch(/AeroVault v1, /);
   });
 
-  it("every command that would change one is refused, with the way to upgrade, and changes nothing", async () => {
+  it("row 36: every command that would change one is refused, with the way to upgrade, and changes nothing", async () => {
     const file = scratch();
     for (const bytes of [await version1(), await version2()]) {
       const vault = file("v.aerovault", bytes);
@@ -113,7 +113,7 @@ describe("older vaults on the command line", () => {
     }
   });
 
-  it("a file that cannot be trusted leaves nothing, and no link inside the output is followed", async () => {
+  it("audit 2 and 12: a file that cannot be trusted leaves nothing, and no link inside the output is followed", async () => {
     const file = scratch();
     const damage = (data: Bytes): Bytes => data.map((byte, i) => (i === data.byteLength - 40 ? byte ^ 1 : byte));
     const vault = file("v.aerovault", await version2({ data: damage }));

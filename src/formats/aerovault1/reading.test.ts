@@ -46,7 +46,7 @@ const FILES: readonly Crafted1File[] = [
 ];
 
 describe("a ZIP in the shape of version 1, by the crate that wrote them", () => {
-  it("is recognised, listed without a password and without the meta entry", async () => {
+  it("row 36: is recognised, listed without a password and without the meta entry", async () => {
     const { container, format } = await openSource(memorySource(SHAPED, "x"), { engine });
     expect(format.id).toBe("aerovault1");
     if (container.kind !== "archive") return expect.fail("is an archive");
@@ -60,7 +60,7 @@ describe("a ZIP in the shape of version 1, by the crate that wrote them", () => 
     expect(container.entries.map(({ modified }) => modified)).toEqual(Array(5).fill(undefined));
   });
 
-  it("reads AE-1 and AE-2", async () => {
+  it("row 36: reads AE-1 and AE-2", async () => {
     const archive = await open(SHAPED, PASSWORD);
     const digests = await Promise.all(
       archive.entries.map(async ({ path }) =>
@@ -80,7 +80,7 @@ describe("a ZIP in the shape of version 1, by the crate that wrote them", () => 
     expect(report.checked).toMatchObject({ files: 5, bytes: 25_016 });
   });
 
-  it("tells a wrong password from none, and asks once for all files", async () => {
+  it("row 36: tells a wrong password from none, and asks once for all files", async () => {
     let asked = 0;
     const password = async (): Promise<Bytes> => {
       asked++;

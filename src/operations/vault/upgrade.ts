@@ -66,17 +66,13 @@ export interface UpgradeCheckOptions {
 export async function checkUpgraded(old: Archive, fresh: Archive, options: UpgradeCheckOptions): Promise<void> {
   const { added, removed, changed } = await diffArchives(old, fresh, options);
   const stray = added.filter((path) => fresh.entry(path).type !== "directory");
-  const late = old.entries.filter((entry) => timeOf(entry) !== undefined && !hasTime(fresh, entry));
+  const times = new Map(fresh.entries.map((entry) => [entry.path, timeOf(entry)]));
+  const late = old.entries.filter((entry) => timeOf(entry) !== undefined && times.get(entry.path) !== timeOf(entry));
   const [wrong] = [...removed, ...stray, ...changed.map(({ name }) => name), ...late.map(({ path }) => path)];
   if (wrong === undefined) return;
   const message = `Cannot trust the new vault: "${printable(wrong)}" must be as it was in the old one, and is not`;
   const hint = "Nothing was written; the old vault is as it was";
   throw new IntegrityError("integrity/upgrade.vault", message, { source: fresh.parts[0]?.label ?? "vault" }, { hint });
-}
-
-function hasTime(fresh: Archive, entry: Entry): boolean {
-  const copy = fresh.entry(entry.path);
-  return timeOf(copy) === timeOf(entry);
 }
 
 export const VAULT_UPGRADE_ERRORS = {
