@@ -1,6 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
+import { isS3Url } from "../../src/bytes/s3-address.ts";
 import { type Profile, profileSettings } from "../../src/formats/aerovault/write/profiles.ts";
 import type { Archive } from "../../src/model/archive.ts";
 import type { AddInput } from "../../src/operations/vault/inputs.ts";
@@ -22,6 +23,7 @@ export async function upgradeVault(context: Context, old: Archive, upgrade: Vaul
   const { checkUpgradable, provePassword, upgradeInputs } = await import("../../src/operations/vault/upgrade.ts");
   const { label, path } = upgrade;
   checkUpgradable(old, label);
+  await checkPath(label, path);
   await provePassword(old);
   const { findTensors } = await import("../../src/platform/node/vault-input.ts");
   const writing = await writeContext(context);
@@ -56,6 +58,17 @@ export async function upgradeVault(context: Context, old: Archive, upgrade: Vaul
     password.fill(0);
   }
   return EXIT.success;
+}
+
+/** A vault is a file on disk, and never the old one: with --force that would be gone. */
+async function checkPath(label: string, path: string): Promise<void> {
+  const { fileIdentity } = await import("../../src/platform/node/vault-tree.ts");
+  const [from, to] = [fileIdentity(label), fileIdentity(path)];
+  const isSame = from !== undefined && from.device === to?.device && from.inode === to.inode;
+  if (!isSame && path !== "-" && !isS3Url(path)) return;
+  const problem = isSame ? "the new vault must be another file" : "the new vault must be a file on disk";
+  const message = `Cannot upgrade "${label}" to "${path}": ${problem}`;
+  throw new UsageError("usage/arguments", message, { source: "command line" });
 }
 
 interface VaultWriting extends VaultUpgrade {
@@ -96,8 +109,11 @@ async function write(context: Context, old: Archive, writing: VaultWriting): Pro
         ]);
         // By the password, as whoever opens it next: that it fits is part of what is checked.
         const fresh = await openAerovault(source, { ...vaultContext, password: async () => password.slice() });
-        await checkUpgraded(old, fresh, { signal, onProgress });
-        await fresh.close();
+        try {
+          await checkUpgraded(old, fresh, { signal, onProgress });
+        } finally {
+          await fresh.close();
+        }
       },
     },
     vaultContext,

@@ -165,6 +165,17 @@ describe("tare upgrade of older vaults", () => {
     expect(readdirSync(dirname(fresh))).toEqual([]);
   });
 
+  it("never replaces the old vault, whatever it is called, and writes to disk alone", async () => {
+    const file = scratch();
+    const bytes = await version1();
+    const old = file("old.aerovault", bytes);
+    symlinkSync(old, file("link"));
+    for (const path of [old, file("link"), "-"]) {
+      expect(await run(file, ["upgrade", old, path, "--force"]), path).toMatchObject({ code: 2, out: "" });
+    }
+    expect(Buffer.compare(readFileSync(old), bytes)).toBe(0);
+  });
+
   it("asks for a longer password where the old one is too short, and takes another one", async () => {
     const file = scratch();
     const old = file(
