@@ -176,6 +176,13 @@ describe("tare upgrade of older vaults", () => {
     expect(Buffer.compare(readFileSync(old), bytes)).toBe(0);
   });
 
+  it("puts away what an upgrade that was killed has left", async () => {
+    const file = scratch();
+    const left = file(".new.aerovault.tare-partial-4194303-0123456789ab", "half a vault");
+    expect((await run(file, ["upgrade", file("old", await version1()), file("new.aerovault")])).code).toBe(0);
+    expect(existsSync(left)).toBe(false);
+  });
+
   it("asks for a longer password where the old one is too short, and takes another one", async () => {
     const file = scratch();
     const old = file(

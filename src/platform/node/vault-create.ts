@@ -10,6 +10,7 @@ import { currentTime } from "../../formats/aerovault/write/vault-state.ts";
 import { type CreateOptions, createVault } from "../../operations/vault/create.ts";
 import { secureRandom } from "../../primitives/crypto/random.ts";
 import { createVaultDraft } from "./vault-draft.ts";
+import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault } from "./vault-lock.ts";
 import { rememberVault } from "./vault-memory.ts";
 import type { VaultWriteContext } from "./vault-writer.ts";
@@ -29,6 +30,7 @@ export async function createVaultFile(
   const place = await realpath(path).catch(() => resolve(path)); // most often there is nothing there yet
   const lock = await lockVault(place, { signal });
   try {
+    await removeVaultLitter(place); // of one that was killed on its way
     const draft = await createVaultDraft(place, { label: path, overwrite });
     try {
       const host = { engine, random: secureRandom, now: currentTime, signal };
