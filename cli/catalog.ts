@@ -17,6 +17,7 @@ import { SIGNATURE_ERRORS } from "../src/operations/signature-errors.ts";
 import { STAMP_ERRORS } from "../src/operations/stamp.ts";
 import { UPGRADE_ERRORS } from "../src/operations/upgrade.ts";
 import { VAULT_ERRORS } from "../src/operations/vault/errors.ts";
+import { VAULT_UPGRADE_ERRORS } from "../src/operations/vault/upgrade.ts";
 import { CACHE_ERRORS } from "../src/platform/node/disk-cache.ts";
 import { TARGET_ERRORS } from "../src/platform/node/open-target.ts";
 import { PATCH_ERRORS } from "../src/platform/node/patch-file.ts";
@@ -64,6 +65,7 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     WORKER_ERRORS,
     SERVE_ERRORS,
     VAULT_ERRORS,
+    VAULT_UPGRADE_ERRORS,
     VAULT_LOCK_ERRORS,
     VAULT_DRAFT_ERRORS,
     VAULT_TREE_ERRORS,

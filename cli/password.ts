@@ -23,6 +23,12 @@ export async function readPassword(context: Context, label: string, use: Passwor
   return (given ?? (await recall(known, label, () => promptTwice(context, label, use))))?.slice();
 }
 
+/** The context with this file, or a prompt, as the only place that passwords come from: for a second, other password. */
+export function withPasswordFile(context: Context, file: string | undefined): Context {
+  const flags = { ...context.flags, "password-file": file };
+  return Object.create(context, { flags: { value: flags }, env: { value: {} } });
+}
+
 function recall(
   known: Map<string, Promise<Bytes | undefined>>,
   name: string,

@@ -14,6 +14,7 @@ import type { OpenedTarget } from "../src/platform/node/open-target.ts";
 import { openTarget } from "../src/platform/node/open-target.ts";
 import { craftVault, VAULT_PASSWORD } from "./builders/crafted-vault.ts";
 import { quickEngine } from "./builders/sealed-apr.ts";
+import { craftVault2 } from "./builders/vault2.ts";
 import { smallGguf, smallSafetensors } from "./cli/small-models.ts";
 import { countingSource } from "./support/counting-source.ts";
 import { startRangeServer } from "./support/range-server.ts";
@@ -125,6 +126,26 @@ it("open() reads a model in a vault behind a URL, and only the parts of it that 
     { path: "big.bin", chunks: pieces(filler, 50_000) },
     { path: "m.gguf", chunks: pieces(smallGguf()) },
   ]);
+  const server = await startRangeServer(vault, "/v.aerovault");
+  try {
+    const container = await open(`${server.url}::m.gguf`, { engine, password });
+    const [tensor] = requireModel(container).tensors;
+    expect(await tensor?.bytes()).toHaveLength(tensor?.byteLength ?? -1);
+    await container.close();
+    const sent = server.requests.map(({ range }) => (range === undefined ? vault.byteLength : range[1] + 1 - range[0]));
+    expect(sent.reduce((sum, length) => sum + length, 0)).toBeLessThan(vault.byteLength / 4);
+  } finally {
+    await server.close();
+  }
+});
+
+it("open() reads a model in a vault of version 2 behind a URL by the chunks it needs", async () => {
+  const filler = Array.from({ length: 40 }, (_, i) => new Uint8Array(65_536).fill(i + 1));
+  const files = [
+    { path: "big.bin", chunks: filler },
+    { path: "m.gguf", chunks: pieces(smallGguf(), 65_536) },
+  ];
+  const vault = await craftVault2(files, { chunkSize: 65_536 });
   const server = await startRangeServer(vault, "/v.aerovault");
   try {
     const container = await open(`${server.url}::m.gguf`, { engine, password });

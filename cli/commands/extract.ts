@@ -76,11 +76,8 @@ async function extractFiles(archive: Archive, work: FileExtraction, context: Con
     const hint = "Name a model inside it: VAULT::path/to/model";
     throw new UsageError("usage/arguments", message, { source: "command line" }, { hint });
   }
-  const [{ extractArchive }, { vaultArchive }] = await Promise.all([
-    import("./vault/extract.ts"),
-    import("../../src/formats/aerovault/index.ts"),
-  ]);
-  return extractArchive(context, vaultArchive(archive), { root: directory, globs, label });
+  const { extractArchive } = await import("./vault/extract.ts");
+  return extractArchive(context, archive, { root: directory, globs, label });
 }
 
 interface Job {

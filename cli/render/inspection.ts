@@ -63,7 +63,8 @@ export function renderInspection(inspection: Inspection, details: InspectionDeta
 
 function title(inspection: Inspection, details: InspectionDetails, colors: Colors): string {
   const { formatName, version, byteLength } = inspection;
-  const format = version === undefined ? formatName : `${formatName} ${version}`;
+  const isNamed = version === undefined || formatName.endsWith(` v${version}`);
+  const format = isNamed ? formatName : `${formatName} ${version}`;
   return `${colors.bold(printable(basename(details.label)))}  ${format}, ${formatSizeBoth(byteLength)}`;
 }
 

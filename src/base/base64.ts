@@ -23,3 +23,17 @@ export function decodeBase64(text: string): Bytes | undefined {
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
   return bytes;
 }
+
+/** base64url without padding (RFC 4648 §5). */
+export function encodeBase64Url(bytes: Bytes): string {
+  return encodeBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+/** Undefined where the text is not base64url without padding, in its one spelling: unused bits must be zero. */
+export function decodeBase64Url(text: string): Bytes | undefined {
+  if (!/^[\w-]*$/.test(text) || text.length % 4 === 1) return undefined;
+  const bytes = decodeBase64(text.replaceAll("-", "+").replaceAll("_", "/"));
+  if (bytes === undefined) return undefined;
+  const last = text.slice(text.length - (text.length % 4));
+  return encodeBase64Url(bytes.subarray(bytes.byteLength - (bytes.byteLength % 3))) === last ? bytes : undefined;
+}

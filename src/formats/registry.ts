@@ -2,6 +2,8 @@ import type { Format, KnownFormat } from "../model/format.ts";
 import { knownAero } from "./aero/known.ts";
 import { knownAeroset } from "./aeroset/known.ts";
 import { knownAerovault } from "./aerovault/known.ts";
+import { knownAerovault1 } from "./aerovault1/known.ts";
+import { knownAerovault2 } from "./aerovault2/known.ts";
 import { knownApr } from "./apr/known.ts";
 import { knownEmbd } from "./embd/known.ts";
 import { knownGguf } from "./gguf/known.ts";
@@ -14,6 +16,8 @@ import { knownSafetensors } from "./safetensors/known.ts";
  */
 export const FORMATS: readonly KnownFormat[] = [
   knownAerovault,
+  knownAerovault2,
+  knownAerovault1,
   knownApr,
   knownGguf,
   knownSafetensors,

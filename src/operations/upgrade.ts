@@ -49,7 +49,7 @@ function requireOld({ container, format }: Opened): AprModel {
   if (!(container instanceof AprModel)) {
     throw new UsageError(
       "usage/upgrade.format",
-      `Cannot upgrade ${format.name}: only old APR files have a successor`,
+      `Cannot upgrade ${format.name}: only old APR files and vaults have a successor`,
       at,
       {
         hint: "To write APR from it, use: tare convert IN OUT.apr",

@@ -2,15 +2,22 @@ import type { Bytes } from "../base/bytes.ts";
 import type { Location } from "../base/errors.ts";
 
 import type { GearChunker, GearRule } from "./chunking/gear.ts";
+import type { Inflate } from "./compress/inflate.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
 import type { Aes } from "./crypto/aes.ts";
+import type { AesBlocks } from "./crypto/aes-blocks.ts";
 import type { Argon2Parameters } from "./crypto/argon2.ts";
+import type { ChachaKey } from "./crypto/chacha20-poly1305.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
 import type { GcmSivKey } from "./crypto/gcm-siv.ts";
+import type { Pbkdf2Parameters } from "./crypto/pbkdf2.ts";
 import type { ReedSolomon } from "./erasure/reed-solomon.ts";
 import type { Quantizer, QuantType } from "./quant/quantizer.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
+
+/** What is hashed in pieces; SHA-1 only inside HMAC, for vaults of version 1. */
+export type HasherAlgorithm = DigestAlgorithm | "sha512" | "sha1";
 
 export const DIGEST_ALGORITHMS: readonly DigestAlgorithm[] = ["sha256", "blake3"];
 
@@ -118,7 +125,7 @@ export interface Engine {
   readonly entries: readonly EngineEntry[];
   digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes>;
   /** Incremental, on the calling thread. SHA-512 is for signatures: no format keeps digests of that kind. */
-  hasher(algorithm: DigestAlgorithm | "sha512"): Promise<Hasher>;
+  hasher(algorithm: HasherAlgorithm): Promise<Hasher>;
   /** Hashes a long run of a source in bounded memory, on a worker that opens the source itself where it can. */
   digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes>;
   /**
@@ -159,6 +166,14 @@ export interface Engine {
   ed25519(): Promise<Ed25519>;
   /** A key from a password; takes as much time and memory as the parameters say. */
   argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes>;
+  /** AES-256 on whole blocks under a key of 32 bytes, which is copied: AES-SIV is a function over it (crypto/aes-siv.ts). */
+  aesBlocks(key: Bytes): Promise<AesBlocks>;
+  /** ChaCha20-Poly1305 (RFC 8439) under a key of 32 bytes, which is copied; on the calling thread. */
+  chacha20Poly1305(key: Bytes): Promise<ChachaKey>;
+  /** PBKDF2 with HMAC-SHA-1, for vaults of version 1 alone: far too quick to guess. */
+  pbkdf2Sha1(password: Bytes, parameters: Pbkdf2Parameters): Promise<Bytes>;
+  /** Decodes raw deflate streams, within a bound. */
+  inflater(): Promise<Inflate>;
   /** Says that so many bytes are about to be hashed: workers start while the caller still reads headers. */
   expect?(byteLength: number): void;
   /** Ends workers; harmless where there are none. */

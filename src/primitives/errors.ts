@@ -27,6 +27,31 @@ export const PRIMITIVE_ERRORS = {
     why: "One of the two is damaged, or the frame was crafted to break readers.",
     fix: "Get another copy of the file.",
   },
+  "format/deflate.stream": {
+    what: "Compressed bytes are not one whole deflate stream.",
+    why: "They are damaged or cut short, or something follows behind the stream.",
+    fix: "Get another copy of the file.",
+  },
+  "limit/deflate.output": {
+    what: "A deflate stream would give more bytes than the file says.",
+    why: "A few bytes can expand a thousandfold; the output is limited whatever the stream says.",
+    fix: "Do not trust the file.",
+  },
+  "usage/aes.blocks": {
+    what: "AES was given a key that is not 32 bytes long, or something that is not whole blocks.",
+    why: "Modes are built of whole blocks of 16 bytes.",
+    fix: "Pass a key of 32 bytes and a multiple of 16 bytes.",
+  },
+  "usage/aes.siv": {
+    what: "AES-SIV was given a key that is not 64 bytes long.",
+    why: "One half authenticates, the other enciphers.",
+    fix: "Pass a key of 64 bytes.",
+  },
+  "usage/chacha20-poly1305": {
+    what: "ChaCha20-Poly1305 was given a key or nonce of another length than it has.",
+    why: "Keys have 32 bytes, nonces 12.",
+    fix: "Pass a key of 32 bytes and a nonce of 12.",
+  },
   "format/lz4.block": {
     what: "A compressed block is no LZ4 block, or holds another number of bytes than the file says.",
     why: "It is damaged or cut short, or was crafted to break readers.",

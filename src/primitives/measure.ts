@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { lz4Bound } from "./compress/lz4.ts";
-import type { Engine, EngineEntry } from "./engine.ts";
+import type { Engine, EngineEntry, HasherAlgorithm } from "./engine.ts";
 
 export interface MeasureOptions {
   /** How long each primitive is run. */
@@ -28,6 +28,9 @@ const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes)
   "aes-gcm-siv": probeGcmSiv,
   gear: probeGear,
   "reed-solomon": probeReedSolomon,
+  sha1: probeDigest("sha1"),
+  "aes-blocks": probeAesBlocks,
+  "chacha20-poly1305": probeChacha,
 };
 
 /** Runs every primitive for a moment on the calling thread. */
@@ -45,9 +48,7 @@ export async function measureEngine(engine: Engine, options: MeasureOptions = {}
   return rows;
 }
 
-function probeDigest(
-  algorithm: "sha256" | "blake3" | "sha512",
-): (engine: Engine) => Promise<(bytes: Bytes) => unknown> {
+function probeDigest(algorithm: HasherAlgorithm): (engine: Engine) => Promise<(bytes: Bytes) => unknown> {
   return async (engine) => {
     const hasher = await engine.hasher(algorithm);
     return (bytes) => hasher.update(bytes);
@@ -98,6 +99,20 @@ async function probeGcmSiv(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const nonce = new Uint8Array(12);
   const sealed = key.seal(nonce, new Uint8Array(PIECE_BYTES), nonce);
   return (bytes) => key.open(nonce, sealed, nonce, bytes);
+}
+
+/** Counter blocks, as entries of older vaults are enciphered. */
+async function probeAesBlocks(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const blocks = await engine.aesBlocks(new Uint8Array(32));
+  return (bytes) => blocks.encrypt(bytes);
+}
+
+/** Opening of one chunk of an older vault. */
+async function probeChacha(engine: Engine): Promise<(bytes: Bytes) => unknown> {
+  const key = await engine.chacha20Poly1305(new Uint8Array(32));
+  const nonce = new Uint8Array(12);
+  const sealed = key.seal(nonce, new Uint8Array(PIECE_BYTES), nonce);
+  return () => key.open(nonce, sealed, nonce);
 }
 
 /** The way vaults are cut where they are not asked to cut otherwise. */

@@ -1,12 +1,16 @@
 import { type Candidate, Choice } from "./choice.ts";
 import { type Gear, provesGear } from "./chunking/gear.ts";
+import type { Inflate } from "./compress/inflate.ts";
 import { type Lz4Codec, provesLz4 } from "./compress/lz4.ts";
 import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
 import { type Aes, provesAes } from "./crypto/aes.ts";
+import type { MakeAesBlocks } from "./crypto/aes-blocks.ts";
 import { type Argon2id, provesArgon2 } from "./crypto/argon2.ts";
-import { AES, ARGON2, ED25519, GCM_SIV, SHA512 } from "./crypto/candidates.ts";
+import { AES, AES_BLOCKS, ARGON2, CHACHA, ED25519, GCM_SIV, PBKDF2, SHA1, SHA512 } from "./crypto/candidates.ts";
+import type { ChachaPoly } from "./crypto/chacha20-poly1305.ts";
 import { type Ed25519, provesEd25519 } from "./crypto/ed25519.ts";
 import { type GcmSiv, provesGcmSiv } from "./crypto/gcm-siv.ts";
+import type { Pbkdf2Sha1 } from "./crypto/pbkdf2.ts";
 import { blake3 } from "./digest/blake3.ts";
 import { blake3Javascript } from "./digest/blake3-javascript.ts";
 import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
@@ -51,6 +55,11 @@ export interface Accelerators {
   /** Several, best first, as for zstd. */
   readonly argon2id?: readonly Candidate<Argon2id>[];
   readonly gcmSiv?: Candidate<GcmSiv>;
+  readonly sha1?: Candidate<DigestImplementation>;
+  readonly aesBlocks?: Candidate<MakeAesBlocks>;
+  readonly chacha?: Candidate<ChachaPoly>;
+  readonly pbkdf2?: Candidate<Pbkdf2Sha1>;
+  readonly inflate?: Candidate<Inflate>;
 }
 
 /** The table of the portable engine, with `accelerators` as the first choice where given. */
@@ -60,7 +69,7 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     const chosen = own.filter((one) => tier === undefined || one.tier === tier);
     return first === undefined ? chosen : [first, ...chosen];
   };
-  // There is no WebAssembly form of these: only "javascript" leaves out what the host has.
+  // Not all of these have a WebAssembly form: only "javascript" leaves out what the host has.
   const secrets = <T>(first: Candidate<T> | undefined, own: readonly Candidate<T>[]): Candidate<T>[] => {
     const chosen = own.filter((one) => tier !== "javascript" || one.tier === tier);
     return first === undefined ? chosen : [first, ...chosen];
@@ -83,6 +92,20 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     gcmSiv: new Choice("aes-gcm-siv", candidates(accelerators.gcmSiv, GCM_SIV), provesGcmSiv),
     gear: new Choice("gear", candidates(undefined, GEAR), provesGear),
     erasure: new Choice("reed-solomon", candidates(undefined, ERASURE), provesReedSolomon),
+    sha1: new Choice("sha1", secrets(accelerators.sha1, SHA1), (it) => provesDigest("sha1", it)),
+    // What only older vaults need is proven by code that only they load.
+    aesBlocks: new Choice("aes-blocks", candidates(accelerators.aesBlocks, AES_BLOCKS), async (it) =>
+      (await import("./crypto/aes-blocks.ts")).provesAesBlocks(it),
+    ),
+    chacha: new Choice("chacha20-poly1305", secrets(accelerators.chacha, CHACHA), async (it) =>
+      (await import("./crypto/chacha20-poly1305.ts")).provesChacha(it),
+    ),
+    pbkdf2: new Choice("pbkdf2-sha1", secrets(accelerators.pbkdf2, PBKDF2), async (it) =>
+      (await import("./crypto/pbkdf2.ts")).provesPbkdf2(it),
+    ),
+    inflate: new Choice("inflate", secrets(accelerators.inflate, INFLATE), async (it) =>
+      (await import("./compress/inflate.ts")).provesInflate(it),
+    ),
   };
 }
 
@@ -159,5 +182,19 @@ const ZSTD: readonly Candidate<ZstdCodec>[] = [
     tier: "javascript",
     implementation: "javascript",
     load: async () => (await import("./compress/zstd-javascript.ts")).zstdJavascript,
+  },
+];
+
+/** Every browser has it by now; older ones and other hosts have ours. */
+const INFLATE: readonly Candidate<Inflate>[] = [
+  {
+    tier: "native",
+    implementation: "DecompressionStream",
+    load: async () => (await import("./compress/inflate-web.ts")).loadInflateWeb(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./compress/inflate-javascript.ts")).inflateJavascript,
   },
 ];

@@ -2,12 +2,16 @@ import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import type { Choice } from "./choice.ts";
 import type { Gear, GearChunker, GearRule } from "./chunking/gear.ts";
+import type { Inflate } from "./compress/inflate.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
 import { compressZstd, decompressZstd, type ZstdCodec } from "./compress/zstd.ts";
 import type { Aes } from "./crypto/aes.ts";
+import type { AesBlocks, MakeAesBlocks } from "./crypto/aes-blocks.ts";
 import type { Argon2id, Argon2Parameters } from "./crypto/argon2.ts";
+import type { ChachaKey, ChachaPoly } from "./crypto/chacha20-poly1305.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
 import type { GcmSiv, GcmSivKey } from "./crypto/gcm-siv.ts";
+import type { Pbkdf2Parameters, Pbkdf2Sha1 } from "./crypto/pbkdf2.ts";
 import type { Blake3Implementation, Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type {
   DigestAlgorithm,
@@ -16,6 +20,7 @@ import type {
   ExtentsOptions,
   HashExtent,
   Hasher,
+  HasherAlgorithm,
   KeyedDigest,
   RangeOptions,
   ReadableRange,
@@ -45,6 +50,11 @@ export interface PrimitiveTable {
   readonly gcmSiv: Choice<GcmSiv>;
   readonly gear: Choice<Gear>;
   readonly erasure: Choice<Combine>;
+  readonly sha1: Choice<DigestImplementation>;
+  readonly aesBlocks: Choice<MakeAesBlocks>;
+  readonly chacha: Choice<ChachaPoly>;
+  readonly pbkdf2: Choice<Pbkdf2Sha1>;
+  readonly inflate: Choice<Inflate>;
 }
 
 /** An Engine on the calling thread that takes each primitive from its row, loading it on first use. */
@@ -73,7 +83,7 @@ class TableEngine implements Engine {
     return hasher.digest();
   }
 
-  async hasher(algorithm: DigestAlgorithm | "sha512"): Promise<Hasher> {
+  async hasher(algorithm: HasherAlgorithm): Promise<Hasher> {
     return (await this.#table[algorithm].get()).create();
   }
 
@@ -147,6 +157,22 @@ class TableEngine implements Engine {
 
   async reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon> {
     return reedSolomon(await this.#table.erasure.get(), dataShards, parityShards);
+  }
+
+  async aesBlocks(key: Bytes): Promise<AesBlocks> {
+    return (await this.#table.aesBlocks.get())(key);
+  }
+
+  async chacha20Poly1305(key: Bytes): Promise<ChachaKey> {
+    return (await this.#table.chacha.get())(key);
+  }
+
+  async pbkdf2Sha1(password: Bytes, parameters: Pbkdf2Parameters): Promise<Bytes> {
+    return (await this.#table.pbkdf2.get())(password, parameters);
+  }
+
+  inflater(): Promise<Inflate> {
+    return this.#table.inflate.get();
   }
 
   close(): Promise<void> {

@@ -3,11 +3,15 @@ import { isTareError } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
 import { isDType } from "../model/dtype.ts";
 import type { GearChunker, GearRule } from "../primitives/chunking/gear.ts";
+import type { Inflate } from "../primitives/compress/inflate.ts";
 import type { Lz4Codec } from "../primitives/compress/lz4.ts";
 import type { Aes } from "../primitives/crypto/aes.ts";
+import type { AesBlocks } from "../primitives/crypto/aes-blocks.ts";
 import type { Argon2Parameters } from "../primitives/crypto/argon2.ts";
+import type { ChachaKey } from "../primitives/crypto/chacha20-poly1305.ts";
 import type { Ed25519 } from "../primitives/crypto/ed25519.ts";
 import type { GcmSivKey } from "../primitives/crypto/gcm-siv.ts";
+import type { Pbkdf2Parameters } from "../primitives/crypto/pbkdf2.ts";
 import type {
   DigestAlgorithm,
   Engine,
@@ -15,6 +19,7 @@ import type {
   ExtentsOptions,
   HashExtent,
   Hasher,
+  HasherAlgorithm,
   KeyedDigest,
   QuantizedRange,
   QuantizeRequest,
@@ -80,7 +85,7 @@ class PooledEngine implements Engine {
     );
   }
 
-  hasher(algorithm: DigestAlgorithm | "sha512"): Promise<Hasher> {
+  hasher(algorithm: HasherAlgorithm): Promise<Hasher> {
     return this.#base.hasher(algorithm);
   }
 
@@ -172,6 +177,22 @@ class PooledEngine implements Engine {
 
   reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon> {
     return this.#base.reedSolomon(dataShards, parityShards);
+  }
+
+  aesBlocks(key: Bytes): Promise<AesBlocks> {
+    return this.#base.aesBlocks(key);
+  }
+
+  chacha20Poly1305(key: Bytes): Promise<ChachaKey> {
+    return this.#base.chacha20Poly1305(key);
+  }
+
+  pbkdf2Sha1(password: Bytes, parameters: Pbkdf2Parameters): Promise<Bytes> {
+    return this.#base.pbkdf2Sha1(password, parameters);
+  }
+
+  inflater(): Promise<Inflate> {
+    return this.#base.inflater();
   }
 
   expect(byteLength: number): void {

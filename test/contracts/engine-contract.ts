@@ -16,6 +16,7 @@ import { portableEngine } from "../../src/primitives/portable.ts";
 import { BLAKE3_VECTORS } from "../vectors/blake3.ts";
 import { CRC32_VECTORS } from "../vectors/crc32.ts";
 import { SHA256_VECTORS } from "../vectors/sha256.ts";
+import { legacyPrimitives } from "./legacy-primitives-contract.ts";
 import { vaultPrimitives } from "./vault-primitives-contract.ts";
 import { zstdContract } from "./zstd-contract.ts";
 
@@ -44,6 +45,7 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
     agreement(engine);
     ranges(engine, openRange);
     vaultPrimitives(engine);
+    legacyPrimitives(engine);
     zstdContract(engine);
   });
 }
@@ -87,6 +89,11 @@ function knownAnswers(engine: () => Engine): void {
       "aes-gcm-siv",
       "gear",
       "reed-solomon",
+      "sha1",
+      "aes-blocks",
+      "chacha20-poly1305",
+      "pbkdf2-sha1",
+      "inflate",
     ]);
     for (const entry of engine().entries) expect(entry.implementation).toMatch(/\w/);
   });

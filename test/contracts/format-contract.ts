@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { TareError } from "../../src/base/errors.ts";
+import { encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
@@ -8,6 +9,7 @@ import { openSource } from "../../src/open.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
+import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { FORMATS } from "../builders/loaded-formats.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "../fuzz/fuzz-input.ts";
@@ -21,9 +23,13 @@ export interface Golden {
   readonly siblings?: ReadonlyMap<string, Bytes>;
   /** "standard" files come back byte for byte from reading and writing, and from a trip through other formats. */
   readonly layout: "standard" | "other";
+  /** What opens it, where it is encrypted. */
+  readonly password?: string;
+  /** For files whose passwords are dear: an engine that knows the key. */
+  readonly engine?: Engine;
 }
 
-const engine = portableEngine();
+const portable = portableEngine();
 
 /** What every format promises, whatever it is. Run it with goldens from foreign writers. */
 export function formatContract(format: Format, goldens: readonly Golden[]): void {
@@ -40,13 +46,16 @@ export function formatContract(format: Format, goldens: readonly Golden[]): void
 }
 
 function goldenTests(format: Format, golden: Golden): void {
-  const { name, bytes, siblings } = golden;
+  const { name, bytes, siblings, engine = portable } = golden;
+  const password = async (): Promise<Bytes | undefined> =>
+    golden.password === undefined ? undefined : encodeUtf8(golden.password);
   const resolver = siblings === undefined ? undefined : inputResolver({ primary: name, files: siblings });
-  const open = (data: Bytes): Promise<Opened> => openSource(memorySource(data, name), { engine, name, resolver });
+  const open = (data: Bytes): Promise<Opened> =>
+    openSource(memorySource(data, name), { engine, name, resolver, password });
 
   test(`${name}: is recognised by its content alone and opened in at most two reads`, async () => {
     const source = countingSource(memorySource(bytes, "no-extension"));
-    const opened = await openSource(source, { engine, resolver });
+    const opened = await openSource(source, { engine, resolver, password });
     expect(opened.format.id).toBe(format.id);
     expect(source.calls.length).toBeLessThanOrEqual(2);
   });
@@ -102,7 +111,7 @@ async function expectRoundTrip(opened: Opened, format: Format, other: Format, by
     return;
   }
   const there = await openSource(memorySource(primaryBytes(through), "there"), {
-    engine,
+    engine: portable,
     resolver: inputResolver(through),
   });
   expect(there.format.id).toBe(other.id);
@@ -117,7 +126,7 @@ export async function convertBytes(opened: Opened, target: Format): Promise<Byte
 async function convertFiles(opened: Opened, target: Format): Promise<FuzzInput> {
   const output = memoryOutput("out");
   const conversion = planConversion(opened, target, { name: "out", formats: FORMATS });
-  await writeConversion(conversion, output, { engine });
+  await writeConversion(conversion, output, { engine: portable });
   return { primary: conversion.plan.primary, files: output.files };
 }
 

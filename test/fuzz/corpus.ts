@@ -7,13 +7,17 @@ import { memoryOutput } from "../../src/bytes/memory-sink.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
-import { portableEngine } from "../../src/primitives/portable.ts";
+import { VAULT_PASSWORD } from "../builders/crafted-vault.ts";
 import { FORMATS } from "../builders/loaded-formats.ts";
+import { passwordOf, quickEngine } from "../builders/sealed-apr.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
+import { olderVaults } from "./older-vaults.ts";
 import { smallFiles } from "./small-files.ts";
 
 const FIXTURES = new URL("../fixtures/", import.meta.url);
-const engine = portableEngine();
+// Argon2id would take longer than everything else.
+const engine = quickEngine();
+const password = passwordOf(VAULT_PASSWORD);
 
 /** Files to start from, by format id. */
 export type Corpus = ReadonlyMap<string, readonly FuzzInput[]>;
@@ -23,7 +27,8 @@ export type Corpus = ReadonlyMap<string, readonly FuzzInput[]>;
  * cut into sets, and with what a conversion carries in `tare.origin`. A new format joins by having fixtures.
  */
 export async function loadCorpus(): Promise<Corpus> {
-  const goldens = new Map(FORMATS.map(({ id }) => [id, [...readFixtures(id), ...smallFiles(id)]]));
+  const goldens = new Map<string, FuzzInput[]>();
+  for (const { id } of FORMATS) goldens.set(id, [...readFixtures(id), ...smallFiles(id), ...(await olderVaults(id))]);
   const corpus = new Map<string, FuzzInput[]>([...goldens].map(([id, inputs]) => [id, [...inputs]]));
   for (const inputs of goldens.values()) {
     for (const input of inputs) {
@@ -63,7 +68,7 @@ function readHex(file: URL): Bytes {
 async function writeVariants(input: FuzzInput, target: Format): Promise<FuzzInput[]> {
   if (target.plan === undefined) return [];
   const source = memorySource(primaryBytes(input), input.primary);
-  const opened = await openSource(source, { engine, resolver: inputResolver(input) });
+  const opened = await openSource(source, { engine, resolver: inputResolver(input), password });
   const variants: FuzzInput[] = [];
   for (const maxShardBytes of [undefined, 64]) {
     const variant = await write(opened, target, maxShardBytes);

@@ -10,11 +10,14 @@ import { planConversion, writeConversion } from "../../src/operations/convert.ts
 import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
-import { portableEngine } from "../../src/primitives/portable.ts";
+import { VAULT_PASSWORD } from "../builders/crafted-vault.ts";
 import { FORMATS } from "../builders/loaded-formats.ts";
+import { passwordOf, quickEngine } from "../builders/sealed-apr.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
 
-const engine = portableEngine();
+// Argon2id would take longer than everything else.
+const engine = quickEngine();
+const password = passwordOf(VAULT_PASSWORD);
 
 export interface ProbeOptions {
   /** Every documented code. */
@@ -33,7 +36,7 @@ export async function probe(input: FuzzInput, options: ProbeOptions): Promise<st
   const source = memorySource(primaryBytes(input), input.primary);
   let opened: Opened;
   try {
-    opened = await openSource(source, { engine, resolver: inputResolver(input) });
+    opened = await openSource(source, { engine, resolver: inputResolver(input), password });
   } catch (error) {
     return checkRefusal(error, options.codes, "opening");
   }
@@ -78,8 +81,18 @@ async function look(opened: Opened, codes: ReadonlySet<string>): Promise<void> {
     await touchTensors(container, codes);
   }
   for (const level of ["quick", "full"] as const) {
-    checkFindings((await verify(opened, { level, engine })).findings, codes);
+    try {
+      checkFindings((await verify(opened, { level, engine })).findings, codes);
+    } catch (error) {
+      checkPasswordRefusal(error, codes);
+    }
   }
+}
+
+/** Damage can make a password look wrong: that is an answer too, where it is asked for only now. */
+function checkPasswordRefusal(error: unknown, codes: ReadonlySet<string>): void {
+  if (!isTareError(error) || error.code !== "usage/password.wrong") throw error;
+  checkRefusal(error, codes, "using");
 }
 
 function checkFindings(findings: readonly Finding[], codes: ReadonlySet<string>): void {

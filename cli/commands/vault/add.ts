@@ -1,8 +1,6 @@
 import { printable } from "../../../src/base/text.ts";
 import { DEFAULT_BOUNDS } from "../../../src/formats/aerovault/manifest.ts";
-import type { Vault } from "../../../src/formats/aerovault/vault.ts";
 import { CHUNKERS, type ChunkerName } from "../../../src/formats/aerovault/write/gear-rules.ts";
-import type { SealSetup } from "../../../src/formats/aerovault/write/seal-job.ts";
 import type { VaultEdit } from "../../../src/formats/aerovault/write/vault-edit.ts";
 import type { AddReport } from "../../../src/operations/vault/add.ts";
 import type { AddInput } from "../../../src/operations/vault/inputs.ts";
@@ -107,10 +105,11 @@ interface Outcome extends AddReport {
 }
 
 async function add(context: Context, writing: VaultWriteContext, { vault, inputs, chunker }: Work): Promise<Outcome> {
-  const [{ changeVault }, { addToVault, planAdd }, { sealRunner, isWorthWorkers }] = await Promise.all([
+  const [{ changeVault }, { addToVault, planAdd }, { sealRunner, isWorthWorkers }, { sealSetup }] = await Promise.all([
     import("../../../src/platform/node/vault-writer.ts"),
     import("../../../src/operations/vault/add.ts"),
     import("../../../src/platform/node/vault-runner.ts"),
+    import("../../../src/operations/vault/seal-setup.ts"),
   ]);
   const { engine, signal } = writing;
   const sizes = inputs.map((input) => (input.kind === "file" ? input.size : 0));
@@ -126,7 +125,10 @@ async function add(context: Context, writing: VaultWriteContext, { vault, inputs
     apply: async (edit, opened) => {
       if (dryRun) return { result: { ...planAdd(edit, inputs), storedBytes: 0, storedBlocks: 0 } };
       const runner = sealRunner({ engine, ...work, signal, isKnown: (id) => edit.has(id) });
-      const setup = await sealSetup(writing, opened, chunker);
+      const { keys, manifest, source } = opened;
+      const bounds = manifest.wrappers.chunking.bounds ?? DEFAULT_BOUNDS;
+      const settings = { bounds, level: manifest.wrappers.compression.level };
+      const setup = await sealSetup(engine, settings, { keys, chunker, label: source.label });
       const done = await addToVault(edit, inputs, { engine, runner, setup, signal, onProgress });
       return { result: { ...done, ...stored(edit) } };
     },
@@ -137,23 +139,6 @@ async function add(context: Context, writing: VaultWriteContext, { vault, inputs
 
 function stored({ storedBytes, storedBlocks }: VaultEdit): Pick<Outcome, "storedBytes" | "storedBlocks"> {
   return { storedBytes, storedBlocks };
-}
-
-/** As the vault's own manifest says. */
-async function sealSetup({ engine }: VaultWriteContext, vault: Vault, chunker: ChunkerName): Promise<SealSetup> {
-  const [{ gearRule }, { checkBounds, effectiveLevel }] = await Promise.all([
-    import("../../../src/formats/aerovault/write/gear-rules.ts"),
-    import("../../../src/formats/aerovault/write/profiles.ts"),
-  ]);
-  const { keys, manifest, source } = vault;
-  const bounds = manifest.wrappers.chunking.bounds ?? DEFAULT_BOUNDS;
-  checkBounds(bounds, source.label);
-  return {
-    keys,
-    level: effectiveLevel(manifest.wrappers.compression.level),
-    compression: chunker === "reference" ? "reference" : "adaptive",
-    gear: await gearRule(engine, chunker, { keys, bounds }),
-  };
 }
 
 async function report(context: Context, vault: string, outcome: Outcome): Promise<void> {

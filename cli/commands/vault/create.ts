@@ -1,5 +1,3 @@
-import { realpath } from "node:fs/promises";
-import { resolve } from "node:path";
 import type { Bytes } from "../../../src/base/bytes.ts";
 import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
@@ -63,35 +61,11 @@ interface NewVault {
 }
 
 async function create(context: Context, vault: string, options: NewVault): Promise<number> {
-  const [{ createVaultDraft }, { createVault }, { currentTime }, { secureRandom }, { lockVault }, memory] =
-    await Promise.all([
-      import("../../../src/platform/node/vault-draft.ts"),
-      import("../../../src/operations/vault/create.ts"),
-      import("../../../src/formats/aerovault/write/vault-state.ts"),
-      import("../../../src/primitives/crypto/random.ts"),
-      import("../../../src/platform/node/vault-lock.ts"),
-      import("../../../src/platform/node/vault-memory.ts"),
-    ]);
-  const { engine, env, signal } = await writeContext(context);
-  const place = await realpath(vault).catch(() => resolve(vault)); // most often there is nothing there yet
-  const lock = await lockVault(place, { signal });
-  try {
-    const draft = await createVaultDraft(place, { label: vault, overwrite: overwriteOf(context) });
-    try {
-      const { profile, password, parityPercent } = options;
-      const host = { engine, random: secureRandom, now: currentTime, signal };
-      const settings = { settings: profileSettings(profile), password, parityPercent };
-      const sealed = await createVault(draft, settings, host, async (keys, { header, manifest }) => {
-        await memory.rememberVault({ keys, manifest, header: { bytes: header } }, engine, env);
-      });
-      return sealed.byteLength;
-    } catch (error) {
-      await draft.abort();
-      throw error;
-    }
-  } finally {
-    await lock.release();
-  }
+  const { createVaultFile } = await import("../../../src/platform/node/vault-create.ts");
+  const { profile, password, parityPercent } = options;
+  const file = { overwrite: overwriteOf(context), settings: profileSettings(profile), password, parityPercent };
+  const sealed = await createVaultFile(vault, file, await writeContext(context));
+  return sealed.byteLength;
 }
 
 async function requirePassword(context: Context, vault: string): Promise<Bytes> {

@@ -1,7 +1,6 @@
-import { UnsupportedError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
-import type { ManifestEntry } from "../../../src/formats/aerovault/manifest.ts";
-import { VaultArchive } from "../../../src/formats/aerovault/vault-archive.ts";
+import { VaultArchive, type VaultEntry } from "../../../src/formats/aerovault/vault-archive.ts";
+import type { Archive, Entry } from "../../../src/model/archive.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
@@ -28,10 +27,6 @@ export const vaultExtractCommand = defineCommand({
     // Threads start while the password is being turned into a key.
     await context.expectHashing(target);
     const { container, label } = await openArchive(context, target);
-    if (!(container instanceof VaultArchive)) {
-      const message = `Cannot extract "${label}": only AeroVault v3 is written to disk here`;
-      throw new UnsupportedError("unsupported/vault.extract", message, { source: label });
-    }
     return extractArchive(context, container, { root, globs, label });
   },
 });
@@ -45,32 +40,16 @@ export interface Extraction {
 /** Writes entries of a vault to disk, and reports it. */
 export async function extractArchive(
   context: Context,
-  { vault }: VaultArchive,
+  archive: Archive,
   { root, globs, label }: Extraction,
 ): Promise<ExitCode> {
-  const [{ extractEntries }, { extractRunner, isWorthWorkers }] = await Promise.all([
-    import("../../../src/platform/node/vault-extract.ts"),
-    import("../../../src/platform/node/vault-runner.ts"),
-  ]);
-  const entries = select(vault.manifest.entries, globs, label);
-  const files = entries.filter((entry) => !entry.isDir);
+  const entries = select(archive.entries, globs, label);
+  const files = entries.filter(({ type }) => type === "file");
   const byteLength = files.reduce((sum, { size }) => sum + size, 0);
   const dryRun = context.flags["dry-run"] === true;
-  const engine = await context.engine();
   if (!dryRun) {
     const progress = context.progress({ label: "extracting", total: byteLength });
-    const onProgress = (done: number): void => progress.add(done);
-    const work = { engine, byteLength, files: files.length, signal: context.signal, onProgress };
-    if (isWorthWorkers(work)) engine.expect?.(Number.MAX_SAFE_INTEGER);
-    const overwrite = overwriteOf(context);
-    await extractEntries(vault, entries, {
-      root,
-      overwrite,
-      engine,
-      signal: context.signal,
-      onProgress,
-      ...extractRunner(work),
-    });
+    await write(context, archive, { root, entries, files: files.length, byteLength, progress });
     progress.end();
   }
   const counts = { files: files.length, directories: entries.length - files.length, byteLength };
@@ -84,12 +63,42 @@ export async function extractArchive(
   return EXIT.success;
 }
 
+interface Writing {
+  readonly root: string;
+  readonly entries: readonly Entry[];
+  readonly files: number;
+  readonly byteLength: number;
+  readonly progress: { add(byteLength: number): void };
+}
+
+/** Version 3 by jobs that other threads can do; older ones file by file. */
+async function write(context: Context, archive: Archive, work: Writing): Promise<void> {
+  const { root, entries, files, byteLength, progress } = work;
+  const { signal } = context;
+  const onProgress = (done: number): void => progress.add(done);
+  const options = { root, overwrite: overwriteOf(context), signal, onProgress };
+  if (!(archive instanceof VaultArchive)) {
+    const { extractArchiveEntries } = await import("../../../src/platform/node/archive-extract.ts");
+    await extractArchiveEntries(entries, options);
+    return;
+  }
+  const [{ extractEntries }, { extractRunner, isWorthWorkers }] = await Promise.all([
+    import("../../../src/platform/node/vault-extract.ts"),
+    import("../../../src/platform/node/vault-runner.ts"),
+  ]);
+  const engine = await context.engine();
+  const jobs = { engine, byteLength, files, signal, onProgress };
+  if (isWorthWorkers(jobs)) engine.expect?.(Number.MAX_SAFE_INTEGER);
+  const records = entries.map((entry) => (entry as VaultEntry).record);
+  await extractEntries(archive.vault, records, { ...options, engine, ...extractRunner(jobs) });
+}
+
 /** Entries that match, and all that lies in directories that do. */
-function select(entries: readonly ManifestEntry[], globs: readonly string[], label: string): readonly ManifestEntry[] {
+function select(entries: readonly Entry[], globs: readonly string[], label: string): readonly Entry[] {
   if (globs.length === 0) return entries;
   const named = selectByName(entries, globs, { nameOf: ({ path }) => path, what: "entry", label });
   const chosen = new Set(named);
-  const folders = named.filter(({ isDir }) => isDir).map(({ path }) => `${path}/`);
+  const folders = named.filter(({ type }) => type === "directory").map(({ path }) => `${path}/`);
   if (folders.length === 0) return named;
   return entries.filter((entry) => chosen.has(entry) || folders.some((folder) => entry.path.startsWith(folder)));
 }

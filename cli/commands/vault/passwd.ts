@@ -108,13 +108,11 @@ async function report(context: Context, vault: string, text: string): Promise<Ex
 
 /** From its own file or a prompt, never from where the present password comes from. */
 async function readNewPassword(context: Context, vault: string, file: string | undefined): Promise<Bytes> {
-  const [{ readPassword }, { checkNewPassword }] = await Promise.all([
+  const [{ readPassword, withPasswordFile }, { checkNewPassword }] = await Promise.all([
     import("../../password.ts"),
     import("../../../src/operations/vault/create.ts"),
   ]);
-  const flags = { ...context.flags, "password-file": file };
-  const asking: Context = Object.create(context, { flags: { value: flags }, env: { value: {} } });
-  const fresh = await readPassword(asking, `${vault} (new)`, "new");
+  const fresh = await readPassword(withPasswordFile(context, file), `${vault} (new)`, "new");
   if (fresh === undefined) {
     const hint = "Pass --new-password-file FILE";
     throw new UsageError(

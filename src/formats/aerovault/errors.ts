@@ -122,6 +122,11 @@ export const AEROVAULT_ERRORS = {
     why: "Replaced and removed files leave them behind until the vault is compacted.",
     fix: "Run `tare vault compact` to give the space back.",
   },
+  "unsupported/aerovault.older": {
+    what: "A vault of version 1 or 2 was to be changed.",
+    why: "Older versions protect less than version 3: they are read so that nothing is lost, and never written.",
+    fix: "Make a vault of version 3 from it with `tare upgrade OLD NEW`, and change that.",
+  },
   "unsupported/aerovault.version": {
     what: "The vault is of another version than 3.",
     why: "Its layout is not known here.",

@@ -41,7 +41,7 @@ export class FieldReader {
 
   /** An object of any number of keys; `onKey` reads the value and finds out about repetitions. */
   keyed(onKey: (key: string) => void): void {
-    if (this.scanner.peek() !== 0x7b) throw this.#fault("an object");
+    if (this.scanner.peek() !== 0x7b) throw this.fault("an object");
     const depth = this.#path.length;
     this.scanner.readObject((key) => {
       this.#path[depth] = key;
@@ -51,7 +51,7 @@ export class FieldReader {
   }
 
   list(onItem: () => void): void {
-    if (this.scanner.peek() !== 0x5b) throw this.#fault("an array");
+    if (this.scanner.peek() !== 0x5b) throw this.fault("an array");
     const depth = this.#path.length;
     this.scanner.readArray((index) => {
       this.#path[depth] = index;
@@ -77,6 +77,15 @@ export class FieldReader {
     return value;
   }
 
+  /** Whole, and no more than a field of so many bits holds. */
+  atMost(limit: number): number {
+    const start = this.scanner.position;
+    const value = this.whole();
+    if (value <= limit) return value;
+    this.scanner.position = start;
+    throw this.fault(`at most ${limit}`);
+  }
+
   /** Whole, of either sign: zstd levels go below zero. */
   integer(): number {
     if (this.scanner.peek() !== MINUS) return this.whole();
@@ -85,14 +94,14 @@ export class FieldReader {
   }
 
   text(): string {
-    if (this.scanner.peek() !== QUOTE) throw this.#fault("a string");
+    if (this.scanner.peek() !== QUOTE) throw this.fault("a string");
     return this.scanner.readString();
   }
 
   flag(): boolean {
     if (this.scanner.readLiteral("true")) return true;
     if (this.scanner.readLiteral("false")) return false;
-    throw this.#fault("true or false");
+    throw this.fault("true or false");
   }
 
   /** Undefined for null, which the reference takes for a key that is not there. */
@@ -127,7 +136,8 @@ export class FieldReader {
     if (value !== undefined) throw this.#twice(key);
   }
 
-  #fault(wanted: string): FormatError {
+  /** The error for the value at the scanner's position, or the one just read. */
+  fault(wanted: string): FormatError {
     const { scanner } = this;
     const path = pathText(this.#path);
     const named = path === "" ? "it" : path;
@@ -148,7 +158,7 @@ export class FieldReader {
   #unusualWhole(): number {
     const { scanner } = this;
     const start = scanner.position;
-    if (scanner.peek() !== MINUS && !this.is("whole")) throw this.#fault("a whole number");
+    if (scanner.peek() !== MINUS && !this.is("whole")) throw this.fault("a whole number");
     const found = scanner.readNumber();
     const path = pathText(this.#path);
     const at = scanner.locate(start, path);

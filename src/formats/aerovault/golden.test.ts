@@ -191,11 +191,11 @@ describe("damage", () => {
   });
 });
 
-it("a vault of version 2 is named, however short it is", async () => {
+it("a vault of version 2 that somebody wants to change is named, however short it is", async () => {
   const old = new TextEncoder().encode("AEROVAULT2\u0002 and nothing else");
   const context = vaultContext(quickEngine(), "any");
   await expect(openAerovault(memorySource(old), context)).rejects.toMatchObject({
-    code: "unsupported/aerovault.version",
+    code: "unsupported/aerovault.older",
   });
 });
 

@@ -3,6 +3,7 @@ import { FormatError, type Location, UnsupportedError } from "../../base/errors.
 import { checkLimit } from "../../base/limits.ts";
 import { type Extent, findOverlap } from "../../bytes/extents.ts";
 import type { ReadOptions, Source } from "../../bytes/source.ts";
+import { legacyVersion } from "../legacy-vaults.ts";
 import {
   FORMAT_MAJOR,
   HEADER_BYTES,
@@ -23,7 +24,7 @@ export interface StoredHeader {
 /** Reads and judges the header: everything that can be refused before the password is used is refused here. */
 export async function readHeader(source: Source, options: ReadOptions = {}): Promise<StoredHeader> {
   const at = { source: source.label, offset: 0 };
-  checkFamily(await source.read(0, Math.min(VAULT_MAGIC.length, source.byteLength), options), at);
+  checkFamily(await source.read(0, Math.min(FAMILY_BYTES, source.byteLength), options), at);
   if (source.byteLength < HEADER_BYTES) {
     const message = `Cannot read AeroVault header: must have ${HEADER_BYTES} bytes, found ${source.byteLength}`;
     throw new FormatError("format/aerovault.header", message, at, { hint: "The file is cut short; get it again" });
@@ -32,9 +33,18 @@ export async function readHeader(source: Source, options: ReadOptions = {}): Pro
   return { bytes, values: decodeHeader(bytes, at) };
 }
 
-/** Vaults of version 2 are shorter and laid out otherwise: they are named before anything else is looked at. */
-function checkFamily(magic: Bytes, at: Location): void {
-  const text = String.fromCharCode(...magic);
+/** Enough to tell every version: version 1 shows itself by the name of its first entry. */
+const FAMILY_BYTES = 64;
+
+/** Older vaults come here only to be changed: they are named before anything else is looked at. */
+function checkFamily(head: Bytes, at: Location): void {
+  const older = legacyVersion(head);
+  if (older !== undefined) {
+    const message = `Cannot change "${at.source}": vaults of version ${older} are only read`;
+    const hint = `Make a vault of version 3 from it with: tare upgrade OLD NEW`;
+    throw new UnsupportedError("unsupported/aerovault.older", message, at, { hint });
+  }
+  const text = String.fromCharCode(...head.subarray(0, VAULT_MAGIC.length));
   if (text === VAULT_MAGIC || !/^AEROVAULT\d$/.test(text)) return;
   const message = `Cannot open AeroVault: version must be ${FORMAT_MAJOR}, found ${text.at(-1)}`;
   throw new UnsupportedError("unsupported/aerovault.version", message, at);

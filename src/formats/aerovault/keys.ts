@@ -16,9 +16,16 @@ export const MIN_PASSWORD_BYTES = 8;
 
 export const SALT_BYTES = 32;
 
-/** Labels of HKDF. */
-const MASTER_KEK_INFO = encodeUtf8("AeroVault v3 KEK for master key");
-const MAC_KEK_INFO = encodeUtf8("AeroVault v3 KEK for MAC key");
+/** Labels of HKDF for the two keys that wrap a vault's keys: each version has its own. */
+export interface WrappingLabels {
+  readonly master: Bytes;
+  readonly mac: Bytes;
+}
+
+export const V3_LABELS: WrappingLabels = {
+  master: encodeUtf8("AeroVault v3 KEK for master key"),
+  mac: encodeUtf8("AeroVault v3 KEK for MAC key"),
+};
 const CHUNK_ID_INFO = encodeUtf8("AeroVault v3 keyed BLAKE3 chunk ids");
 
 /** HKDF-SHA256 of "AeroVault v3 aerovz public container", info "AeroVault v3 aerovz header integrity key". */
@@ -66,23 +73,37 @@ export interface WrappingKeys {
 }
 
 /** Takes as long as Argon2id does. The password stays the caller's. */
-export async function deriveWrappingKeys(engine: Engine, password: Bytes, salt: Bytes): Promise<WrappingKeys> {
+export async function deriveWrappingKeys(
+  engine: Engine,
+  password: Bytes,
+  salt: Bytes,
+  labels: WrappingLabels = V3_LABELS,
+): Promise<WrappingKeys> {
   const base = await engine.argon2id(password, { ...KDF_COST, salt, byteLength: AES_KEY_BYTES });
   try {
-    return await expandWrappingKeys(engine, base);
+    return await expandWrappingKeys(engine, base, labels);
   } finally {
     wipe(base);
   }
 }
 
 /** From what Argon2id gave. */
-export async function expandWrappingKeys(engine: Engine, base: Bytes): Promise<WrappingKeys> {
-  const master = await hkdfSha256(engine, base, { info: MASTER_KEK_INFO, byteLength: AES_KEY_BYTES });
-  return { master, mac: await hkdfSha256(engine, base, { info: MAC_KEK_INFO, byteLength: AES_KEY_BYTES }) };
+export async function expandWrappingKeys(
+  engine: Engine,
+  base: Bytes,
+  labels: WrappingLabels = V3_LABELS,
+): Promise<WrappingKeys> {
+  const master = await hkdfSha256(engine, base, { info: labels.master, byteLength: AES_KEY_BYTES });
+  return { master, mac: await hkdfSha256(engine, base, { info: labels.mac, byteLength: AES_KEY_BYTES }) };
 }
 
 /** The key slots of a header for a password; the random salt comes from the caller. */
-export async function wrapKeys(engine: Engine, keys: VaultKeys, password: Bytes, salt: Bytes): Promise<KeySlots> {
+export async function wrapKeys(
+  engine: Engine,
+  keys: Pick<VaultKeys, "master" | "mac">,
+  password: Bytes,
+  salt: Bytes,
+): Promise<KeySlots> {
   const wrapping = await deriveWrappingKeys(engine, password, salt);
   try {
     const aes = await engine.aes();

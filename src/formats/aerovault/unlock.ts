@@ -9,9 +9,12 @@ import {
   completeKeys,
   deriveWrappingKeys,
   headerMac,
+  type KeySlots,
   plainKeys,
+  V3_LABELS,
   type VaultKeys,
   type WrappingKeys,
+  type WrappingLabels,
   wipeKeys,
 } from "./keys.ts";
 import { MAC_OFFSET, PLAINTEXT_FLAG } from "./layout.ts";
@@ -41,7 +44,7 @@ export async function unlock(header: StoredHeader, context: UnlockContext, at: L
       11,
     );
   }
-  const keys = isPlain ? plainKeys() : await unlockSlots(header, context, at);
+  const keys = isPlain ? plainKeys() : await unlockVault(header.values, context, at);
   try {
     const mac = await headerMac(context.engine, keys.mac, header.bytes);
     if (equalSecrets(mac, header.values.mac)) return keys;
@@ -55,34 +58,42 @@ export async function unlock(header: StoredHeader, context: UnlockContext, at: L
   }
 }
 
-async function unlockSlots(header: StoredHeader, context: UnlockContext, at: Location): Promise<VaultKeys> {
-  const { engine, password } = context;
-  if (password === undefined) throw missingPassword(at);
-  const wrapping = await askAndDerive(engine, password, header.values.salt, at);
-  try {
-    const aes = await engine.aes();
-    const mac = await aes.unwrapKey(wrapping.mac, header.values.wrappedMacKey);
-    const master = await aes.unwrapKey(wrapping.master, header.values.wrappedMasterKey);
-    return await judgeSlots(engine, { mac, master }, at);
-  } finally {
-    wipe(wrapping.master, wrapping.mac);
-  }
+async function unlockVault(slots: KeySlots, context: UnlockContext, at: Location): Promise<VaultKeys> {
+  const keys = await unlockSlots(slots, context, at);
+  return completeKeys(context.engine, { lane: "encrypted", ...keys });
 }
 
-async function askAndDerive(
-  engine: Engine,
-  password: PasswordSource,
-  salt: Bytes,
+/** The two keys that a password opens, in any version that wraps them so; whoever gets them wipes them. */
+export async function unlockSlots(
+  slots: KeySlots,
+  context: UnlockContext,
   at: Location,
+  labels: WrappingLabels = V3_LABELS,
 ): Promise<WrappingKeys> {
-  const secret = await password(at.source);
-  if (secret === undefined) throw missingPassword(at);
+  const { engine } = context;
+  const secret = await askPassword(at, context.password);
   try {
-    return await deriveWrappingKeys(engine, secret, salt);
+    const wrapping = await deriveWrappingKeys(engine, secret, slots.salt, labels);
+    try {
+      const aes = await engine.aes();
+      const mac = await aes.unwrapKey(wrapping.mac, slots.wrappedMacKey);
+      return judgeSlots({ mac, master: await aes.unwrapKey(wrapping.master, slots.wrappedMasterKey) }, at);
+    } finally {
+      wipe(wrapping.master, wrapping.mac);
+    }
   } finally {
     wipe(secret);
   }
 }
+
+/** What opens the file; the caller wipes it. `usage/password.missing` where there is none to give. */
+export async function askPassword(at: Location, password: PasswordSource = noPassword): Promise<Bytes> {
+  const secret = await password(at.source);
+  if (secret !== undefined) return secret;
+  throw missingPassword(at);
+}
+
+const noPassword: PasswordSource = async () => undefined;
 
 interface OpenedSlots {
   readonly mac: Bytes | undefined;
@@ -90,8 +101,8 @@ interface OpenedSlots {
 }
 
 /** Each wrapped key carries a check of 64 bits: one that opens proves the password, whatever the other says. */
-async function judgeSlots(engine: Engine, { mac, master }: OpenedSlots, at: Location): Promise<VaultKeys> {
-  if (mac !== undefined && master !== undefined) return completeKeys(engine, { lane: "encrypted", master, mac });
+function judgeSlots({ mac, master }: OpenedSlots, at: Location): WrappingKeys {
+  if (mac !== undefined && master !== undefined) return { master, mac };
   wipe(mac, master);
   if (mac !== undefined) throw damagedHeader("the password is right, but the wrapped master key is damaged", at, 44);
   if (master !== undefined) throw damagedHeader("the password is right, but the wrapped MAC key is damaged", at, 84);
@@ -103,7 +114,7 @@ async function judgeSlots(engine: Engine, { mac, master }: OpenedSlots, at: Loca
   );
 }
 
-function damagedHeader(problem: string, at: Location, offset: number): IntegrityError {
+export function damagedHeader(problem: string, at: Location, offset: number): IntegrityError {
   const message = `Cannot trust the header of the vault: ${problem}`;
   const hint = "Get another copy of the vault";
   return new IntegrityError("integrity/aerovault.header", message, { ...at, offset }, { hint });

@@ -1,10 +1,9 @@
 import { equalBytes } from "../../base/bytes.ts";
-import { UsageError } from "../../base/errors.ts";
-import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Archive, ArchiveStorage, Entry } from "../../model/archive.ts";
+import { EntryIndex, notAFile } from "../../model/entry-index.ts";
 import type { Finding } from "../../model/finding.ts";
-import { nearNames, type Part } from "../../model/model.ts";
+import type { Part } from "../../model/model.ts";
 import { EntrySource, planEntry } from "./entry-source.ts";
 import { FORMAT_MAJOR, PREFIX_BYTES } from "./layout.ts";
 import type { ManifestEntry } from "./manifest.ts";
@@ -22,7 +21,7 @@ export class VaultArchive implements Archive {
   readonly warnings: readonly Finding[];
   /** What writers go on from. */
   readonly vault: Vault;
-  #byPath: ReadonlyMap<string, VaultEntry> | undefined;
+  #index: EntryIndex<VaultEntry> | undefined;
   #storage: ArchiveStorage | undefined;
 
   constructor(vault: Vault) {
@@ -44,16 +43,8 @@ export class VaultArchive implements Archive {
 
   /** By its path; slashes at the ends do not matter. */
   entry(path: string): VaultEntry {
-    this.#byPath ??= new Map(this.entries.map((entry) => [entry.path, entry]));
-    const found = this.#byPath.get(path) ?? this.#byPath.get(normalizePath(path));
-    if (found !== undefined) return found;
-    const near = nearNames(path, this.#byPath.keys());
-    const hint =
-      near.length === 0
-        ? "List the entries with: tare ls"
-        : `Did you mean ${near.map((name) => `"${printable(name)}"`).join(", ")}?`;
-    const at = { source: this.vault.source.label };
-    throw new UsageError("usage/entry-not-found", `Cannot find "${printable(path)}" in the vault`, at, { hint });
+    this.#index ??= new EntryIndex(this.entries, this.vault.source.label);
+    return this.#index.find(path, normalizePath(path));
   }
 
   close(): Promise<void> {
@@ -113,10 +104,7 @@ export class VaultEntry implements Entry {
     const { record } = this;
     const { manifest, chunks, keys } = this.#vault;
     const at = manifestPlace(this.#vault);
-    if (record.isDir) {
-      const message = `Cannot read "${printable(record.path)}": it is a directory of the vault, not a file`;
-      throw new UsageError("usage/not-a-file", message, { source: at.source }, { hint: "List it with: tare ls" });
-    }
+    if (record.isDir) throw notAFile(record.path, at.source);
     const plan = planEntry(record, { chunks: manifest.chunks, store: chunks, lane: keys.lane }, at);
     return new EntrySource(record, plan, chunks);
   }

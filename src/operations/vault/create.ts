@@ -25,12 +25,14 @@ export interface CreateOptions {
   readonly password?: Bytes | undefined;
   /** Percentage of parity that the vault carries itself; none where absent. */
   readonly parityPercent?: number | undefined;
+  /** Puts contents into the vault before it is sealed; it stays empty where absent. The keys stay the vault's. */
+  readonly fill?: ((edit: VaultEdit, keys: VaultKeys) => Promise<void>) | undefined;
 }
 
-/** Seals an empty vault into a draft. `use` may look at the keys before they are wiped. */
+/** Seals a new vault into a draft. `use` may look at the keys before they are wiped. */
 export async function createVault(
   draft: VaultDraft,
-  { settings, password, parityPercent }: CreateOptions,
+  { settings, password, parityPercent, fill }: CreateOptions,
   host: EditHost,
   use?: (keys: VaultKeys, sealed: SealedVault) => Promise<void>,
 ): Promise<SealedVault> {
@@ -49,7 +51,9 @@ export async function createVault(
     const manifest = emptyManifest(keys.lane, settings, { now: host.now(), parityPercent: percent });
     const extensions = percent === undefined ? [] : [parityRow(DATA_PARITY)];
     const state = newVaultState(label, { keys, slots, manifest, extensions });
-    const sealed = await new VaultEdit({ state, draft, cipher, host, layout: "rewrite" }).seal();
+    const edit = new VaultEdit({ state, draft, cipher, host, layout: "rewrite" });
+    await fill?.(edit, keys);
+    const sealed = await edit.seal();
     await use?.(keys, sealed);
     return sealed;
   } finally {

@@ -52,9 +52,4 @@ export const VAULT_ERRORS = {
     why: "The plaintext lane has no keys of its own.",
     fix: "Create an encrypted vault and add the contents of this one.",
   },
-  "unsupported/vault.extract": {
-    what: "Only AeroVault v3 archives are written to disk by this command.",
-    why: "What was opened is an archive of another kind.",
-    fix: "Read its files with `tare cat`.",
-  },
 } as const satisfies ErrorCatalog;

@@ -54,6 +54,11 @@ describe("nodeEngine()", () => {
       "wasm simd",
       "wasm",
       "wasm simd",
+      "javascript",
+      "wasm simd",
+      "javascript",
+      "WebCrypto",
+      "DecompressionStream",
     ]);
   });
 
@@ -62,7 +67,7 @@ describe("nodeEngine()", () => {
     await engine.digest("sha256", new Uint8Array(0));
     await engine.crc32(new Uint8Array(0));
     const entries = Object.fromEntries(engine.entries.map((entry) => [entry.primitive, entry.implementation]));
-    expect(entries).toMatchObject({ sha256: "node:crypto", crc32: "node:zlib" });
+    expect(entries).toMatchObject({ sha256: "node:crypto", crc32: "node:zlib", inflate: "node:zlib" });
   });
 
   describe("without the optional addon", () => {

@@ -9,6 +9,7 @@ import { type Accelerators, portableTable } from "../../primitives/portable.ts";
 import { tableEngine } from "../../primitives/table-engine.ts";
 import { NODE_AES, NODE_ARGON2, NODE_ED25519, NODE_SHA512 } from "./crypto.ts";
 import { NODE_GCM_SIV } from "./gcm-siv.ts";
+import { NODE_AES_BLOCKS, NODE_CHACHA, NODE_INFLATE, NODE_PBKDF2, NODE_SHA1 } from "./legacy-crypto.ts";
 import { NATIVE_ZSTD } from "./native-zstd.ts";
 
 export interface NativeOptions {
@@ -36,6 +37,11 @@ const ACCELERATORS: Accelerators = {
   ed25519: NODE_ED25519,
   argon2id: NODE_ARGON2,
   gcmSiv: NODE_GCM_SIV,
+  sha1: NODE_SHA1,
+  aesBlocks: NODE_AES_BLOCKS,
+  chacha: NODE_CHACHA,
+  pbkdf2: NODE_PBKDF2,
+  inflate: NODE_INFLATE,
 };
 
 const nodeSha256: DigestImplementation = {

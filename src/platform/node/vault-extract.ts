@@ -1,5 +1,3 @@
-import { lstatSync } from "node:fs";
-import { join } from "node:path";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import { planEntry } from "../../formats/aerovault/entry-source.ts";
@@ -8,14 +6,10 @@ import { manifestPlace, type Vault } from "../../formats/aerovault/vault.ts";
 import { type ExtractRequest, type ExtractTarget, runExtractJob } from "../../operations/vault/extract-job.ts";
 import { type ExtractJob, type PlannedFile, planExtractJobs } from "../../operations/vault/extract-plan.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { FolderTree, hasDescriptorPaths, type OpenFolder } from "./vault-folders.ts";
+import { ExtractPlaces, type Place, type PlacedFacts } from "./extract-places.ts";
+import { hasDescriptorPaths, type OpenFolder } from "./vault-folders.ts";
 import { stageExtraction } from "./vault-staging.ts";
-import { CreatedFile, existsError, openExtractTarget } from "./vault-target.ts";
-
-/** Permission bits that extraction gives: never set-user-id and the like. */
-const MODE_BITS = 0o777;
-/** What a file gets whose mode the vault does not know, as the reference does it. */
-const DEFAULT_MODE = 0o600;
+import { CreatedFile, openExtractTarget } from "./vault-target.ts";
 
 export interface ExtractOptions {
   readonly root: string;
@@ -53,36 +47,28 @@ export async function extractEntries(
   return stageExtraction(options, (staged) => new Extraction(vault, staged).run(entries));
 }
 
-interface Place {
-  readonly folder: string;
-  readonly name: string;
-}
-
 class Extraction {
   readonly #vault: Vault;
   readonly #options: ExtractOptions;
-  readonly #folders: FolderTree;
+  readonly #places: ExtractPlaces;
 
   constructor(vault: Vault, options: ExtractOptions) {
     this.#vault = vault;
     this.#options = options;
-    this.#folders = new FolderTree(options.root, options.label);
+    this.#places = new ExtractPlaces(options);
   }
 
   async run(entries: readonly ManifestEntry[]): Promise<ExtractReport> {
     try {
       const directories = entries.filter((entry) => entry.isDir);
       const files = entries.filter((entry) => !entry.isDir).map((entry) => this.#plan(entry));
-      for (const { path } of directories) {
-        this.#folders.acquire(path);
-        this.#folders.release(path);
-      }
+      for (const { path } of directories) this.#places.makeFolder(path);
       await this.#runAll(planExtractJobs(files));
-      this.#finishFolders(directories);
+      this.#places.finish(directories.map(factsOf));
       const byteLength = files.reduce((sum, { size }) => sum + size, 0);
       return { files: files.length, directories: directories.length, byteLength };
     } finally {
-      this.#folders.close();
+      this.#places.close();
     }
   }
 
@@ -91,12 +77,7 @@ class Extraction {
     const { manifest, chunks, keys } = this.#vault;
     const context = { chunks: manifest.chunks, store: chunks, lane: keys.lane };
     const plan = planEntry(entry, context, manifestPlace(this.#vault));
-    const place = placeOf(entry.path);
-    const folder = this.#folders.acquire(place.folder);
-    const taken = !folder.isNew && lstatSync(`${folder.path}/${place.name}`, { throwIfNoEntry: false }) !== undefined;
-    this.#folders.release(place.folder);
-    if (taken && this.#options.overwrite === "refuse")
-      throw existsError(join(this.#options.label ?? this.#options.root, entry.path));
+    const place = this.#places.reserve(entry.path);
     return { target: { entry, place }, size: entry.size, plan };
   }
 
@@ -132,10 +113,10 @@ class Extraction {
     parts: PartFiles,
   ): Promise<void> {
     const folders = job.files.map(({ target }) => target.place.folder);
-    const opened = folders.map((path) => this.#folders.acquire(path));
+    const opened = folders.map((path) => this.#places.folders.acquire(path));
     try {
       const files = job.files.map(({ target, size }, i) => {
-        const create = this.#target(target.entry, target.place, opened[i] as OpenFolder);
+        const create = this.#places.target(factsOf(target.entry), target.place, opened[i] as OpenFolder);
         return { target: job.extent === "part" ? parts.open(target.entry.path, create) : create, size };
       });
       const { source, keys } = this.#vault;
@@ -143,7 +124,7 @@ class Extraction {
       await this.#run(request);
       if (job.extent === "part") parts.done((job.files[0] as (typeof job.files)[number]).target.entry.path);
     } finally {
-      for (const path of folders) this.#folders.release(path);
+      for (const path of folders) this.#places.folders.release(path);
     }
   }
 
@@ -154,25 +135,6 @@ class Extraction {
     const { source } = this.#vault;
     const open = async (): Promise<Source> => sliceSource(source, 0, source.byteLength);
     return runExtractJob(request, { engine, signal, onProgress, open, openTarget: openExtractTarget });
-  }
-
-  #target(entry: ManifestEntry, place: Place, { path, isNew }: OpenFolder): Extract<ExtractTarget, { kind: "create" }> {
-    const mode = entry.mode === undefined ? DEFAULT_MODE : entry.mode & MODE_BITS;
-    const label = join(this.#options.label ?? this.#options.root, entry.path);
-    // In a folder that was made here, and that nobody else may enter yet, there is nothing to be replaced.
-    const overwrite = isNew ? "replace" : this.#options.overwrite;
-    return { kind: "create", folder: path, name: place.name, mode, mtime: secondsOf(entry.mtime), overwrite, label };
-  }
-
-  /** Deepest first: writing into a folder changes its time. Folders that were there keep what they have. */
-  #finishFolders(directories: readonly ManifestEntry[]): void {
-    const entries = new Map(directories.map((entry) => [entry.path, entry]));
-    const usual = MODE_BITS & ~process.umask();
-    for (const path of this.#folders.made) {
-      const { mode, mtime } = entries.get(path) ?? {};
-      this.#folders.finish(path, { mode: mode === undefined ? usual : mode & MODE_BITS, mtime: secondsOf(mtime) });
-    }
-    this.#folders.finish("", { mode: undefined, mtime: undefined });
   }
 }
 
@@ -210,9 +172,8 @@ class PartFiles {
   }
 }
 
-function placeOf(path: string): Place {
-  const slash = path.lastIndexOf("/");
-  return { folder: slash < 0 ? "" : path.slice(0, slash), name: path.slice(slash + 1) };
+function factsOf({ path, mode, mtime }: ManifestEntry): PlacedFacts {
+  return { path, mode, mtime: secondsOf(mtime) };
 }
 
 function secondsOf(mtime: string | undefined): number | undefined {

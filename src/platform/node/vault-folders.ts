@@ -172,6 +172,11 @@ function linkError(label: string): SourceError {
 
 /** Errors of writing entries to disk. */
 export const VAULT_EXTRACT_ERRORS = {
+  "format/vault.name": {
+    what: "An entry of an older vault has a name with a backslash or a colon, which lead elsewhere on this system.",
+    why: "Such a name is a plain file name on other systems, and older programs stored it.",
+    fix: "Extract it on Linux or macOS.",
+  },
   "source/vault.link": {
     what: "A link or a file stands where extraction needs a folder.",
     why: "Following a link inside the output folder could write anywhere on the disk.",

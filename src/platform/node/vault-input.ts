@@ -37,7 +37,10 @@ export async function openVaultInput(path: string, identity: string, options: In
 }
 
 /** None where the file is no model that is known, or a damaged one: it is stored all the same. */
-async function findTensors(source: Source, { engine, limits, signal }: InputOptions): Promise<readonly Extent[]> {
+export async function findTensors(
+  source: Source,
+  { engine, limits, signal }: Pick<InputOptions, "engine" | "limits" | "signal">,
+): Promise<readonly Extent[]> {
   try {
     const { container } = await openSource(source, { engine, limits, signal });
     return container.kind === "model" ? tensorExtents(container) : [];

@@ -1,9 +1,12 @@
 import type { Candidate } from "../choice.ts";
 import type { DigestImplementation } from "../digest/implementation.ts";
 import type { Aes } from "./aes.ts";
+import type { MakeAesBlocks } from "./aes-blocks.ts";
 import type { Argon2id } from "./argon2.ts";
+import type { ChachaPoly } from "./chacha20-poly1305.ts";
 import type { Ed25519 } from "./ed25519.ts";
 import type { GcmSiv } from "./gcm-siv.ts";
+import type { Pbkdf2Sha1 } from "./pbkdf2.ts";
 
 /** In pieces there is only our own: WebCrypto wants the whole message at once. */
 export const SHA512: readonly Candidate<DigestImplementation>[] = [
@@ -67,5 +70,51 @@ export const ARGON2: readonly Candidate<Argon2id>[] = [
     tier: "javascript",
     implementation: "javascript",
     load: async () => (await import("./argon2-javascript.ts")).argon2Javascript,
+  },
+];
+
+/** As for SHA-512. */
+export const SHA1: readonly Candidate<DigestImplementation>[] = [
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./sha1-javascript.ts")).sha1Javascript,
+  },
+];
+
+/** WebCrypto enciphers no single blocks. */
+export const AES_BLOCKS: readonly Candidate<MakeAesBlocks>[] = [
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: async () => (await import("./gcm-siv-wasm.ts")).loadAesBlocksWasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./cipher-blocks.ts")).aesBlocksJavascript,
+  },
+];
+
+/** No browser has it. */
+export const CHACHA: readonly Candidate<ChachaPoly>[] = [
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./chacha20-poly1305-javascript.ts")).chachaJavascript,
+  },
+];
+
+/** The host's first: it is several times faster. */
+export const PBKDF2: readonly Candidate<Pbkdf2Sha1>[] = [
+  {
+    tier: "native",
+    implementation: "WebCrypto",
+    load: async () => (await import("./pbkdf2-webcrypto.ts")).loadPbkdf2WebCrypto(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./pbkdf2-javascript.ts")).pbkdf2Javascript,
   },
 ];

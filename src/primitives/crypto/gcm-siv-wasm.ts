@@ -1,5 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadKernel } from "../../kernels/load.ts";
+import { checkAesKey, type MakeAesBlocks } from "./aes-blocks.ts";
+import { CipherBlocks } from "./cipher-blocks.ts";
 import type { GcmSiv } from "./gcm-siv.ts";
 import { type BlockCipher, loadKernelGcmSiv } from "./gcm-siv-kernel.ts";
 
@@ -17,9 +19,22 @@ interface AesKernel extends KernelExports {
 
 /** AES-256-GCM-SIV in WebAssembly alone. Its time depends on lengths only: nothing secret is an address or a branch. */
 export async function loadGcmSivWasm(): Promise<GcmSiv> {
-  const { WASM } = await import("../../kernels/generated/aes.ts");
-  const kernel = await loadKernel<AesKernel>(WASM);
+  const kernel = await loadAesKernel();
   return loadKernelGcmSiv((key) => new WasmCipher(kernel, key));
+}
+
+/** AES-256 on blocks, by the same kernel. */
+export async function loadAesBlocksWasm(): Promise<MakeAesBlocks> {
+  const kernel = await loadAesKernel();
+  return (key) => {
+    checkAesKey(key);
+    return new CipherBlocks(new WasmCipher(kernel, key), kernel.windowBytes());
+  };
+}
+
+async function loadAesKernel(): Promise<AesKernel> {
+  const { WASM } = await import("../../kernels/generated/aes.ts");
+  return loadKernel<AesKernel>(WASM);
 }
 
 /** Keeps its own round keys and puts them into the kernel for each call, so any number share one kernel. */

@@ -1,9 +1,9 @@
 import { type Bytes, concatBytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import type { Engine } from "../engine.ts";
+import type { Engine, Hasher } from "../engine.ts";
 import { wipe } from "./secrets.ts";
 
 /** What HMAC pads the key to: a block of the hash (FIPS 180-4 §1). */
-const BLOCK_BYTES = { sha256: 64, sha512: 128 } as const;
+const BLOCK_BYTES = { sha1: 64, sha256: 64, sha512: 128 } as const;
 
 type HmacAlgorithm = keyof typeof BLOCK_BYTES;
 
@@ -62,23 +62,40 @@ async function hmac(
   algorithm: HmacAlgorithm,
   { key, pieces }: HmacInput,
 ): Promise<Bytes> {
+  const hasher = await createHmac(engine, algorithm, key);
+  for (const piece of pieces) hasher.update(piece);
+  return hasher.digest();
+}
+
+/** HMAC (RFC 2104) of a message that comes in pieces. The caller owns `key`, of which nothing is kept after `digest`. */
+export async function createHmac(
+  engine: Pick<Engine, "hasher">,
+  algorithm: HmacAlgorithm,
+  key: Bytes,
+): Promise<Hasher> {
   const blockBytes = BLOCK_BYTES[algorithm];
-  const hash = async (parts: Iterable<Bytes>): Promise<Bytes> => {
-    const hasher = await engine.hasher(algorithm);
-    for (const part of parts) hasher.update(part);
-    return hasher.digest();
-  };
-  const short = key.byteLength > blockBytes ? await hash([key]) : key;
-  const pad = (value: number): Bytes => {
+  const [shortener, inner, outer] = [
+    await engine.hasher(algorithm),
+    await engine.hasher(algorithm),
+    await engine.hasher(algorithm),
+  ];
+  shortener.update(key);
+  const short = key.byteLength > blockBytes ? shortener.digest() : key;
+  const start = (hasher: Hasher, value: number): void => {
     const block = new Uint8Array(blockBytes).fill(value);
     short.forEach((byte, i) => {
       block[i] = byte ^ value;
     });
-    return block;
+    hasher.update(block);
+    wipe(block);
   };
-  const [innerPad, outerPad] = [pad(0x36), pad(0x5c)];
-  const inner = await hash([innerPad, ...pieces]);
-  const result = await hash([outerPad, inner]);
-  wipe(innerPad, outerPad);
-  return result;
+  start(inner, 0x36);
+  start(outer, 0x5c);
+  return {
+    update: (bytes) => inner.update(bytes),
+    digest() {
+      outer.update(inner.digest());
+      return outer.digest();
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
-import type { Hasher } from "../engine.ts";
 import type { DigestImplementation } from "./implementation.ts";
+import { MdHasher } from "./md-hasher.ts";
 
 /** What one compression takes in. */
 export const SHA256_BLOCK_BYTES = 64;
@@ -22,53 +22,5 @@ const INITIAL_STATE = [
 
 /** SHA-256 on top of any compression function. */
 export function sha256(core: Sha256Core): DigestImplementation {
-  return { create: () => new Sha256Hasher(core) };
-}
-
-class Sha256Hasher implements Hasher {
-  readonly #core: Sha256Core;
-  readonly #state: Bytes = new Uint8Array(SHA256_STATE_BYTES);
-  readonly #pending: Bytes = new Uint8Array(SHA256_BLOCK_BYTES);
-  #pendingLength = 0;
-  #byteLength = 0;
-
-  constructor(core: Sha256Core) {
-    this.#core = core;
-    const view = new DataView(this.#state.buffer);
-    INITIAL_STATE.forEach((word, i) => {
-      view.setUint32(4 * i, word, true);
-    });
-  }
-
-  update(bytes: Bytes): void {
-    this.#byteLength += bytes.byteLength;
-    let rest = bytes;
-    if (this.#pendingLength > 0) {
-      const taken = rest.subarray(0, SHA256_BLOCK_BYTES - this.#pendingLength);
-      this.#pending.set(taken, this.#pendingLength);
-      this.#pendingLength += taken.byteLength;
-      if (this.#pendingLength < SHA256_BLOCK_BYTES) return;
-      this.#core.compress(this.#state, this.#pending);
-      rest = rest.subarray(taken.byteLength);
-    }
-    const whole = rest.byteLength - (rest.byteLength % SHA256_BLOCK_BYTES);
-    if (whole > 0) this.#core.compress(this.#state, rest.subarray(0, whole));
-    this.#pending.set(rest.subarray(whole));
-    this.#pendingLength = rest.byteLength - whole;
-  }
-
-  /** FIPS 180-4 §5.1.1: a one bit, zeros, and the length in bits as a 64-bit big-endian number end the last block. */
-  digest(): Bytes {
-    const tail = new Uint8Array(this.#pendingLength < SHA256_BLOCK_BYTES - 8 ? SHA256_BLOCK_BYTES : 128);
-    tail.set(this.#pending.subarray(0, this.#pendingLength));
-    tail[this.#pendingLength] = 0x80;
-    const view = new DataView(tail.buffer);
-    view.setUint32(tail.byteLength - 8, Math.floor(this.#byteLength / 0x2000_0000));
-    view.setUint32(tail.byteLength - 4, (this.#byteLength % 0x2000_0000) * 8);
-    this.#core.compress(this.#state, tail);
-    const state = new DataView(this.#state.buffer);
-    const result = new DataView(new ArrayBuffer(SHA256_STATE_BYTES));
-    for (let i = 0; i < SHA256_STATE_BYTES; i += 4) result.setUint32(i, state.getUint32(i, true));
-    return new Uint8Array(result.buffer);
-  }
+  return { create: () => new MdHasher(core, INITIAL_STATE) };
 }

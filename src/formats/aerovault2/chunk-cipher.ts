@@ -1,0 +1,86 @@
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { CHACHA_NONCE_BYTES, CHACHA_TAG_BYTES, type ChachaKey } from "../../primitives/crypto/chacha20-poly1305.ts";
+import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/crypto/gcm-siv.ts";
+import type { Engine } from "../../primitives/engine.ts";
+
+const BOUND_AAD = encodeUtf8("AeroVault v2 chunk aad v3");
+const INNER_BYTES = GCM_SIV_NONCE_BYTES + GCM_SIV_TAG_BYTES;
+const OUTER_BYTES = CHACHA_NONCE_BYTES + CHACHA_TAG_BYTES;
+
+/** What a chunk is bound to. */
+export interface ChunkName {
+  readonly index: number;
+  readonly count: number;
+  /** Absent in entries of older writers, whose chunks know their index alone. */
+  readonly fileId: Bytes | undefined;
+}
+
+/**
+ * Decrypts chunks: AES-256-GCM-SIV, and in a cascade ChaCha20-Poly1305 around it. Both layers have the same associated
+ * data, which depends on whether the entry has a file id, never on the header (docs/formats/aerovault2.md#chunks).
+ */
+export class ChunkCipher {
+  /** What a stored chunk is longer than its plain bytes. */
+  readonly sealBytes: number;
+  readonly #content: GcmSivKey;
+  readonly #cascade: ChachaKey | undefined;
+
+  private constructor(content: GcmSivKey, cascade: ChachaKey | undefined) {
+    this.#content = content;
+    this.#cascade = cascade;
+    this.sealBytes = INNER_BYTES + (cascade === undefined ? 0 : OUTER_BYTES);
+  }
+
+  /** Copies of the keys are made; `wipe` ends them. */
+  static async create(
+    engine: Engine,
+    keys: { readonly content: Bytes; readonly cascade: Bytes | undefined },
+  ): Promise<ChunkCipher> {
+    const cascade = keys.cascade === undefined ? undefined : await engine.chacha20Poly1305(keys.cascade);
+    return new ChunkCipher(await engine.aesGcmSiv(keys.content), cascade);
+  }
+
+  get layers(): "one" | "two" {
+    return this.#cascade === undefined ? "one" : "two";
+  }
+
+  /** The nonces are random, and new for every chunk: the inner one is drawn first. */
+  seal(plain: Bytes, name: ChunkName, nonce: () => Bytes): Bytes {
+    const aad = chunkAad(name);
+    const innerNonce = nonce();
+    const inner = concatBytes([innerNonce, this.#content.seal(innerNonce, plain, aad)]);
+    if (this.#cascade === undefined) return inner;
+    const outerNonce = nonce();
+    return concatBytes([outerNonce, this.#cascade.seal(outerNonce, inner, aad)]);
+  }
+
+  /** Undefined where the blob is not the one that was sealed under this name. */
+  open(blob: Bytes, name: ChunkName): Bytes | undefined {
+    if (blob.byteLength < this.sealBytes) return undefined;
+    const aad = chunkAad(name);
+    const inner =
+      this.#cascade === undefined
+        ? blob
+        : this.#cascade.open(blob.subarray(0, CHACHA_NONCE_BYTES), blob.subarray(CHACHA_NONCE_BYTES), aad);
+    if (inner === undefined) return undefined;
+    return this.#content.open(inner.subarray(0, GCM_SIV_NONCE_BYTES), inner.subarray(GCM_SIV_NONCE_BYTES), aad);
+  }
+
+  wipe(): void {
+    this.#content.wipe();
+    this.#cascade?.wipe();
+  }
+}
+
+/** The index alone, or 49 bytes: the label, the file id, the number of chunks, the index. */
+export function chunkAad({ index, count, fileId }: ChunkName): Bytes {
+  if (fileId === undefined) return u32(index);
+  return concatBytes([BOUND_AAD, fileId, u32(count), u32(index)]);
+}
+
+function u32(value: number): Bytes {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, value, true);
+  return bytes;
+}

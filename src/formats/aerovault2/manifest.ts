@@ -1,0 +1,120 @@
+import { decodeBase64Url, encodeBase64Url } from "../../base/base64.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import type { Location } from "../../base/errors.ts";
+import type { AesSivKey } from "../../primitives/crypto/aes-siv.ts";
+import { JsonScanner } from "../../struct/json-scanner.ts";
+import { decodeJsonText } from "../../struct/strict-json.ts";
+import { FieldReader } from "../aerovault/field-reader.ts";
+
+/** A file or directory as the manifest has it, its name still encrypted. */
+export interface ManifestRow {
+  /** base64url. */
+  readonly encryptedName: string;
+  readonly size: number;
+  /** From the first byte behind the manifest. */
+  readonly offset: number;
+  readonly chunkCount: number;
+  readonly fileId: Bytes | undefined;
+  readonly isDir: boolean;
+  readonly modified: string;
+}
+
+export interface Manifest2 {
+  readonly created: string;
+  readonly modified: string;
+  readonly description: string | undefined;
+  readonly rows: readonly ManifestRow[];
+}
+
+/** A file id is written as so many numbers. */
+const FILE_ID_BYTES = 16;
+
+/** An empty string and sixteen zeros: what names and manifest are authenticated with (docs/formats/aerovault2.md#names). */
+const SIV_COMPONENTS: readonly Bytes[] = [new Uint8Array(0), new Uint8Array(16)];
+
+/** Undefined where the text is not one that was sealed with this key. */
+export function openText(key: AesSivKey, text: string): Bytes | undefined {
+  const sealed = decodeBase64Url(text);
+  return sealed === undefined ? undefined : key.open(sealed, SIV_COMPONENTS);
+}
+
+export function sealText(key: AesSivKey, plain: Bytes): string {
+  return encodeBase64Url(key.seal(plain, SIV_COMPONENTS));
+}
+
+/** Parses the manifest, as strict as the reference; unknown keys are passed over. */
+export function decodeManifest2(bytes: Bytes, at: Location): Manifest2 {
+  const place = { source: at.source, offset: at.offset ?? 0, what: "AeroVault v2 manifest" };
+  const scanner = new JsonScanner(decodeJsonText(bytes, place), place);
+  scanner.skipSpace();
+  const manifest = readManifest(new FieldReader(scanner, "format/aerovault2.manifest"));
+  scanner.expectEnd();
+  return manifest;
+}
+
+function readManifest(reader: FieldReader): Manifest2 {
+  let created: string | undefined;
+  let modified: string | undefined;
+  let description: string | undefined;
+  let rows: ManifestRow[] | undefined;
+  reader.record((key) => {
+    if (key === "created") created = reader.text();
+    else if (key === "modified") modified = reader.text();
+    else if (key === "description") description = reader.orNull(() => reader.text());
+    else if (key === "entries") {
+      const found: ManifestRow[] = [];
+      reader.list(() => void found.push(readRow(reader)));
+      rows = found;
+    } else reader.scanner.skipValue();
+  });
+  return {
+    created: reader.need(created, "created"),
+    modified: reader.need(modified, "modified"),
+    description,
+    rows: reader.need(rows, "entries"),
+  };
+}
+
+function readRow(reader: FieldReader): ManifestRow {
+  let encryptedName: string | undefined;
+  let size: number | undefined;
+  let offset: number | undefined;
+  let chunkCount: number | undefined;
+  let fileId: Bytes | undefined;
+  let isDir = false;
+  let modified: string | undefined;
+  reader.record((key) => {
+    if (key === "encrypted_name") encryptedName = reader.text();
+    else if (key === "size") size = reader.whole();
+    else if (key === "offset") offset = reader.whole();
+    else if (key === "chunk_count") chunkCount = reader.atMost(0xffff_ffff);
+    else if (key === "file_id") fileId = reader.orNull(() => readFileId(reader));
+    else if (key === "is_dir") isDir = reader.flag();
+    else if (key === "modified") modified = reader.text();
+    else reader.scanner.skipValue();
+  });
+  return {
+    encryptedName: reader.need(encryptedName, "encrypted_name"),
+    size: reader.need(size, "size"),
+    offset: reader.need(offset, "offset"),
+    chunkCount: reader.need(chunkCount, "chunk_count"),
+    fileId,
+    isDir,
+    modified: reader.need(modified, "modified"),
+  };
+}
+
+function readFileId(reader: FieldReader): Bytes {
+  const numbers: number[] = [];
+  const start = reader.scanner.position;
+  reader.list(() => {
+    const byte = reader.atMost(0xff);
+    // More than there may be are counted, not kept.
+    if (numbers.length <= FILE_ID_BYTES) numbers.push(byte);
+  });
+  if (numbers.length !== FILE_ID_BYTES) {
+    reader.scanner.position = start;
+    throw reader.fault(`an array of ${FILE_ID_BYTES} numbers`);
+  }
+  return Uint8Array.from(numbers);
+}

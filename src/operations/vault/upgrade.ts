@@ -1,0 +1,84 @@
+import { type ErrorCatalog, IntegrityError, UsageError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
+import { findPathFault } from "../../formats/aerovault/paths.ts";
+import { Vault1Archive } from "../../formats/aerovault1/vault1-archive.ts";
+import { Vault2Archive } from "../../formats/aerovault2/vault2-archive.ts";
+import type { Archive, Entry } from "../../model/archive.ts";
+import { diffArchives } from "../diff-archives.ts";
+import type { AddInput, OpenedInput } from "./inputs.ts";
+
+/** Refuses an archive that has no successor. */
+export function checkUpgradable(archive: Archive, label: string): void {
+  if (archive instanceof Vault1Archive || archive instanceof Vault2Archive) return;
+  const message = `Cannot upgrade "${label}": it is a vault of version ${archive.version ?? "3"} already`;
+  throw new UsageError(
+    "usage/upgrade.current",
+    message,
+    { source: label },
+    {
+      hint: "To write every block anew, use: tare vault compact",
+    },
+  );
+}
+
+/** Proves the password where opening did not: a vault of version 1 shows its names to everybody. */
+export async function provePassword(archive: Archive): Promise<void> {
+  if (archive instanceof Vault1Archive) await archive.vault.proof.get();
+}
+
+/**
+ * The entries of an older vault as files to be added to a new one, with their times where the old one knows them. Names that
+ * version 3 does not store are refused before anything is written.
+ */
+export function upgradeInputs(archive: Archive, open: (source: Source) => Promise<OpenedInput>): AddInput[] {
+  const label = archive.parts[0]?.label ?? archive.format;
+  return archive.entries.map((entry): AddInput => {
+    checkName(entry.path, label);
+    const facts = { path: entry.path, label: `${label}::${entry.path}`, mtime: timeOf(entry) };
+    if (entry.type === "directory") return { kind: "directory", ...facts };
+    return { kind: "file", ...facts, size: entry.size, open: () => open(entry.source()) };
+  });
+}
+
+function checkName(path: string, label: string): void {
+  const fault = findPathFault(path);
+  if (fault === undefined) return;
+  const message = `Cannot store "${printable(path)}" in a vault of version 3: ${fault}`;
+  const hint = "Extract the vault, rename the file, and add the folder to a new vault";
+  throw new UsageError("usage/vault.path", message, { source: label, path }, { hint });
+}
+
+/** As manifests have it: UTC, whole seconds. */
+function timeOf({ modified }: Entry): string | undefined {
+  return modified === undefined ? undefined : new Date(modified).toISOString().replace(/\.\d{3}Z$/, "Z");
+}
+
+export interface UpgradeCheckOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+/**
+ * Compares the new vault with the old one, entry by entry, byte for byte, both read again. Folders that the old one only
+ * implied may be there in their own right; nothing else may differ.
+ */
+export async function checkUpgraded(old: Archive, fresh: Archive, options: UpgradeCheckOptions): Promise<void> {
+  const { added, removed, changed } = await diffArchives(old, fresh, options);
+  const stray = added.filter((path) => fresh.entry(path).type !== "directory");
+  const times = new Map(fresh.entries.map((entry) => [entry.path, timeOf(entry)]));
+  const late = old.entries.filter((entry) => timeOf(entry) !== undefined && times.get(entry.path) !== timeOf(entry));
+  const [wrong] = [...removed, ...stray, ...changed.map(({ name }) => name), ...late.map(({ path }) => path)];
+  if (wrong === undefined) return;
+  const message = `Cannot trust the new vault: "${printable(wrong)}" must be as it was in the old one, and is not`;
+  const hint = "Nothing was written; the old vault is as it was";
+  throw new IntegrityError("integrity/upgrade.vault", message, { source: fresh.parts[0]?.label ?? "vault" }, { hint });
+}
+
+export const VAULT_UPGRADE_ERRORS = {
+  "integrity/upgrade.vault": {
+    what: "The new vault does not hold what the old one does.",
+    why: "Every entry is read back and compared before the new vault gets its name.",
+    fix: "Run the command again; if it fails again, check memory and disk.",
+  },
+} as const satisfies ErrorCatalog;
