@@ -1,8 +1,9 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UnsupportedError } from "../base/errors.ts";
 import { alignUp } from "../base/integers.ts";
+import { ComputedSource } from "../bytes/computed.ts";
 import { checkRange } from "../bytes/extents.ts";
-import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import type { ReadOptions, Source } from "../bytes/source.ts";
 import { halfOfBits } from "../primitives/quant/half.ts";
 import { dtypeFacts } from "./dtype.ts";
 import { evenTensor } from "./even-tensor.ts";
@@ -43,9 +44,7 @@ export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
 }
 
 /** Reads the elements that cover a range, converts them, hands out the range. */
-class CastSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
+class CastSource extends ComputedSource {
   readonly #tensor: Tensor;
   readonly #to: FloatTarget;
   readonly #inner: Source;
@@ -54,13 +53,14 @@ class CastSource implements Source {
   readonly #item: number;
 
   constructor(tensor: Tensor, to: FloatTarget, stored: Item) {
+    const inner = tensor.source();
+    const item = to === "F32" ? 4 : 2;
+    super({ label: inner.label, byteLength: tensor.elementCount * item, pieceBytes: PIECE_ELEMENTS * item });
     this.#tensor = tensor;
     this.#to = to;
-    this.#inner = tensor.source();
+    this.#inner = inner;
     this.#from = stored;
-    this.#item = to === "F32" ? 4 : 2;
-    this.label = this.#inner.label;
-    this.byteLength = tensor.elementCount * this.#item;
+    this.#item = item;
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
@@ -78,19 +78,6 @@ class CastSource implements Source {
       position += piece.byteLength;
     }
     return result;
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    const pieceBytes = PIECE_ELEMENTS * this.#item;
-    for (let done = 0; done < byteLength; done += pieceBytes) {
-      yield await this.read(offset + done, Math.min(pieceBytes, byteLength - done), { signal: options.signal });
-    }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 
   async #convert(first: number, last: number, signal: AbortSignal | undefined): Promise<Bytes> {

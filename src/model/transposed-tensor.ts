@@ -1,7 +1,8 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
+import { ComputedSource } from "../bytes/computed.ts";
 import { checkRange } from "../bytes/extents.ts";
-import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import type { ReadOptions, Source } from "../bytes/source.ts";
 import { dtypeFacts } from "./dtype.ts";
 import { formatShape } from "./shape.ts";
 import { Tensor } from "./tensor.ts";
@@ -36,18 +37,15 @@ const KEPT_BYTES = 16 << 20;
 /** One read of a matrix that is not kept. */
 const STRIP_BYTES = 4 << 20;
 
-class TransposedSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
+class TransposedSource extends ComputedSource {
   readonly #inner: Source;
   readonly #matrix: Matrix;
   #kept: Promise<Bytes> | undefined;
 
   constructor(inner: Source, matrix: Matrix) {
+    super({ label: inner.label, byteLength: inner.byteLength, pieceBytes: KEPT_BYTES });
     this.#inner = inner;
     this.#matrix = matrix;
-    this.label = inner.label;
-    this.byteLength = inner.byteLength;
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
@@ -65,18 +63,6 @@ class TransposedSource implements Source {
     if (options.into === undefined) return found;
     options.into.set(found);
     return options.into;
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    for (let done = 0; done < byteLength; done += KEPT_BYTES) {
-      yield await this.read(offset + done, Math.min(KEPT_BYTES, byteLength - done), { signal: options.signal });
-    }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 
   #whole(signal: AbortSignal | undefined): Promise<Bytes> {

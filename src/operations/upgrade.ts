@@ -1,8 +1,9 @@
 import type { Bytes } from "../base/bytes.ts";
 import { type ErrorCatalog, FormatError, IntegrityError, UnsupportedError, UsageError } from "../base/errors.ts";
+import { ComputedSource } from "../bytes/computed.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { memorySource } from "../bytes/memory.ts";
-import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import type { ReadOptions, Source } from "../bytes/source.ts";
 import { AprModel } from "../formats/apr/apr-model.ts";
 import { readAprnPayload, WhisperDetails } from "../formats/apr/wild/index.ts";
 import type { OpenContext, Opened } from "../model/format.ts";
@@ -128,15 +129,12 @@ function scaledTensor(tensor: Tensor, scale: number): Tensor {
 /** Elements that one step converts. */
 const PIECE_ELEMENTS = 1 << 18;
 
-class ScaledSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
+class ScaledSource extends ComputedSource {
   readonly #inner: Source;
   readonly #scale: number;
 
   constructor(inner: Source, scale: number) {
-    this.label = inner.label;
-    this.byteLength = 4 * inner.byteLength;
+    super({ label: inner.label, byteLength: 4 * inner.byteLength, pieceBytes: 4 * PIECE_ELEMENTS });
     this.#inner = inner;
     this.#scale = scale;
   }
@@ -154,19 +152,6 @@ class ScaledSource implements Source {
       position += piece.byteLength;
     }
     return result;
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    const pieceBytes = 4 * PIECE_ELEMENTS;
-    for (let done = 0; done < byteLength; done += pieceBytes) {
-      yield await this.read(offset + done, Math.min(pieceBytes, byteLength - done), { signal: options.signal });
-    }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 }
 

@@ -1,9 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { concatBytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
+import { ComputedSource } from "../../bytes/computed.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import { checkRange } from "../../bytes/extents.ts";
-import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { decodeVarints, decodeVarints32, wrongCount } from "./varints.ts";
 
 /** Where a list of varints is, and what its values become. */
@@ -21,16 +22,13 @@ export interface VarintList {
 const PIECE_BYTES = 1 << 20;
 
 /** A tensor that the file holds number by number, as the little-endian bytes it would have in memory. Decoded when read. */
-export class TypedSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
+export class TypedSource extends ComputedSource {
   readonly #list: VarintList;
   #decoded: Promise<Bytes> | undefined;
 
   constructor(list: VarintList) {
+    super({ label: list.source.label, byteLength: list.count * list.itemBytes, pieceBytes: PIECE_BYTES });
     this.#list = list;
-    this.label = list.source.label;
-    this.byteLength = list.count * list.itemBytes;
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
@@ -39,18 +37,6 @@ export class TypedSource implements Source {
     if (options.into === undefined) return found;
     options.into.set(found);
     return options.into;
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    for (let done = 0; done < byteLength; done += PIECE_BYTES) {
-      yield await this.read(offset + done, Math.min(PIECE_BYTES, byteLength - done), { signal: options.signal });
-    }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 
   #decode(signal: AbortSignal | undefined): Promise<Bytes> {

@@ -1,7 +1,8 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
+import { ComputedSource } from "../../bytes/computed.ts";
 import { checkRange } from "../../bytes/extents.ts";
-import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { formatShape } from "../shape.ts";
 import { Tensor } from "../tensor.ts";
 import { convertToFloat32, itemOf } from "../values.ts";
@@ -70,19 +71,17 @@ interface Runs {
 
 type Floats = Float32Array<ArrayBuffer>;
 
-class DequantizedSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
+class DequantizedSource extends ComputedSource {
   readonly #tensor: Tensor;
   readonly #inner: Source;
   readonly #runs: Runs;
 
   constructor(tensor: Tensor, runs: Runs) {
+    const inner = tensor.source();
+    super({ label: inner.label, byteLength: 4 * tensor.elementCount, pieceBytes: 4 * PIECE_ELEMENTS });
     this.#tensor = tensor;
-    this.#inner = tensor.source();
+    this.#inner = inner;
     this.#runs = runs;
-    this.label = this.#inner.label;
-    this.byteLength = 4 * tensor.elementCount;
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
@@ -98,19 +97,6 @@ class DequantizedSource implements Source {
       position += piece.byteLength;
     }
     return result;
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    const pieceBytes = 4 * PIECE_ELEMENTS;
-    for (let done = 0; done < byteLength; done += pieceBytes) {
-      yield await this.read(offset + done, Math.min(pieceBytes, byteLength - done), { signal: options.signal });
-    }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 
   async #decode(first: number, last: number, signal: AbortSignal | undefined): Promise<Bytes> {

@@ -1,6 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
+import { ComputedSource } from "../../bytes/computed.ts";
 import { checkRange } from "../../bytes/extents.ts";
-import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { ReadOptions } from "../../bytes/source.ts";
 import { encodeFloats } from "../cast.ts";
 import { dtypeFacts } from "../dtype.ts";
 import { Tensor } from "../tensor.ts";
@@ -65,9 +66,7 @@ function quantizeRows(values: Floats, rows: number, columns: number): Bytes {
 }
 
 /** Reads the rows that cover a range and hands out what they become. */
-class RowSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
+class RowSource extends ComputedSource {
   readonly #tensor: Tensor;
   readonly #rule: RowRule;
   readonly #rows: number;
@@ -77,13 +76,13 @@ class RowSource implements Source {
 
   constructor(tensor: Tensor, rule: RowRule) {
     const [rows = 0, columns = 0] = tensor.shape;
+    const rowBytes = rule === scalesOf ? 4 : columns;
+    super({ label: tensor.file ?? tensor.name, byteLength: rows * rowBytes, pieceBytes: STRIP_ELEMENTS });
     this.#tensor = tensor;
     this.#rule = rule;
     this.#rows = rows;
     this.#columns = columns;
-    this.#rowBytes = rule === scalesOf ? 4 : columns;
-    this.label = tensor.file ?? tensor.name;
-    this.byteLength = rows * this.#rowBytes;
+    this.#rowBytes = rowBytes;
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
@@ -102,17 +101,5 @@ class RowSource implements Source {
       position += piece.byteLength;
     }
     return result;
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    for (let done = 0; done < byteLength; done += STRIP_ELEMENTS) {
-      yield await this.read(offset + done, Math.min(STRIP_ELEMENTS, byteLength - done), { signal: options.signal });
-    }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 }
