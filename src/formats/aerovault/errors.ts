@@ -87,6 +87,11 @@ export const AEROVAULT_ERRORS = {
     why: "The key is right, as the header shows, but the manifest's tag does not match: it is damaged or was changed.",
     fix: ANOTHER_COPY,
   },
+  "integrity/aerovault.healed": {
+    what: "A part of the vault is damaged on disk, and was read as its parity has it.",
+    why: "What was read is proven; the file is as damaged as before, and the next damage may be too much.",
+    fix: "Run `tare vault repair`, which writes the healed bytes. Until then nothing else is written to the vault.",
+  },
   "integrity/aerovault.prefix": {
     what: "The length in front of a stored block is not the one that the manifest has.",
     why: "Bytes were damaged on disk or on the way.",

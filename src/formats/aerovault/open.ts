@@ -1,9 +1,12 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { IntegrityError, type Location } from "../../base/errors.ts";
+import { IntegrityError, isTareError, type Location } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
+import type { ReadableBytes } from "../../model/parity/avec.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import type { ReadFile } from "./block-stream.ts";
 import { checkManifest } from "./check-manifest.ts";
 import { ChunkStore } from "./chunk-store.ts";
 import { decodeManifest } from "./decode-manifest.ts";
@@ -13,9 +16,11 @@ import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./hea
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
 import { type Manifest, maxChunkBytes } from "./manifest.ts";
+import { healedVersions } from "./manifest-parity.ts";
+import { extensionPayload, MANIFEST_PARITY } from "./parity-rows.ts";
 import { checkPlainManifest } from "./plain-manifest.ts";
 import { unlock } from "./unlock.ts";
-import type { Vault } from "./vault.ts";
+import type { HealedPart, Vault } from "./vault.ts";
 import { VaultArchive } from "./vault-archive.ts";
 
 /** Directory and manifest are usually neighbours: up to this many bytes between them are read to save a request. */
@@ -48,21 +53,76 @@ export async function openVault(source: Source, context: OpenContext): Promise<V
   }
 }
 
-type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings">;
+type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
 
 async function completeVault(opened: UnreadVault, blob: Bytes, context: OpenContext): Promise<Vault> {
   const { source, header, keys, cipher, limits } = opened;
   const { engine } = context;
-  const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
+  const { manifest, warnings, healed } = await openOrHeal(opened, blob, engine);
   const bounds = {
     dataLength: header.values.dataLength,
     maxBlockBytes: limits.blockBytes,
     maxChunkBytes: maxChunkBytes(manifest, limits.chunkBytes),
   };
   const chunks = new ChunkStore({ source, engine, cipher, bounds });
-  const warnings = findTrailing(header, source);
-  if (keys.lane === "plain") warnings.push(...(await checkPlainManifest(opened, { blob, manifest }, context)));
-  return { ...opened, manifest, chunks, warnings };
+  const all = [...findTrailing(header, source), ...warnings];
+  return { ...opened, keys, manifest, chunks, warnings: all, healed };
+}
+
+interface JudgedManifest {
+  readonly manifest: Manifest;
+  readonly warnings: readonly Finding[];
+}
+
+/** A manifest that is not the one that was written is healed by the vault's own parity, where it has some; never in silence. */
+async function openOrHeal(
+  opened: UnreadVault,
+  blob: Bytes,
+  engine: Engine,
+): Promise<JudgedManifest & { readonly healed: readonly HealedPart[] }> {
+  const { source, header, extensions } = opened;
+  const { manifestOffset: offset } = header.values;
+  const parity = extensionPayload(MANIFEST_PARITY, { rows: extensions, header: header.values, read: readerOf(source) });
+  try {
+    return { ...(await judgeManifest(opened, blob, parity, engine)), healed: [] };
+  } catch (error) {
+    if (!isTareError(error) || parity === undefined) throw error;
+    for await (const bytes of healedVersions(engine, blob, parity)) {
+      const judged = await judgeManifest(opened, bytes, parity, engine).catch(ifNotTare);
+      if (judged === undefined) continue;
+      const healed = { name: "manifest", offset, bytes } as const;
+      return { ...judged, warnings: [...judged.warnings, healedWarning(healed, source.label)], healed: [healed] };
+    }
+    throw error;
+  }
+}
+
+/** Faults of a candidate only mean that it is not the one. */
+function ifNotTare(error: unknown): undefined {
+  if (!isTareError(error)) throw error;
+}
+
+async function judgeManifest(
+  opened: UnreadVault,
+  blob: Bytes,
+  parity: ReadableBytes | undefined,
+  engine: Engine,
+): Promise<JudgedManifest> {
+  const { source, header, keys, cipher } = opened;
+  const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
+  const at = { source: source.label, offset: header.values.manifestOffset };
+  const warnings = keys.lane === "plain" ? await checkPlainManifest(engine, { blob, manifest }, parity, at) : [];
+  return { manifest, warnings };
+}
+
+function healedWarning({ name, offset }: HealedPart, label: string): Finding {
+  const message = `The ${name} is damaged, and was read as its parity has it`;
+  const hint = "The file is unchanged: run tare vault repair";
+  return { severity: "warning", code: "integrity/aerovault.healed", message, at: { source: label, offset }, hint };
+}
+
+function readerOf(source: Source): ReadFile {
+  return (offset, byteLength) => source.read(offset, byteLength);
 }
 
 interface ControlBytes {

@@ -1,7 +1,7 @@
 import type { ArchiveStorage } from "../../model/archive.ts";
-import { DATA_PARITY } from "./extensions.ts";
 import { KDF_COST } from "./keys.ts";
 import { DEFAULT_BOUNDS, DEFAULT_LEVEL } from "./manifest.ts";
+import { DATA_PARITY, DEFAULT_PARITY_PERCENT } from "./parity-rows.ts";
 import type { Vault } from "./vault.ts";
 
 /** What `inspect` and `vault info` say about a vault beyond its entries. */
@@ -32,5 +32,5 @@ function parityText({ extensions, manifest }: Vault): string {
   const row = extensions.find(({ extensionId }) => extensionId === DATA_PARITY);
   const percent = manifest.errorCorrectionPct;
   if (row === undefined) return percent === undefined ? "none" : `none embedded (${percent} %)`;
-  return `embedded, ${percent ?? 20} %`;
+  return `embedded, ${percent ?? DEFAULT_PARITY_PERCENT} %`;
 }

@@ -1,3 +1,4 @@
+import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
@@ -8,6 +9,14 @@ import type { StoredHeader } from "./header.ts";
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import type { AerovaultLimits } from "./limits.ts";
 import type { Manifest } from "./manifest.ts";
+
+/** Bytes of a vault as they were before they were damaged. */
+export interface HealedPart {
+  readonly name: "header" | "manifest" | "extension directory";
+  /** In the file. */
+  readonly offset: number;
+  readonly bytes: Bytes;
+}
 
 /** A vault whose control region was read and proven: what readers and writers work on. */
 export interface Vault {
@@ -21,6 +30,8 @@ export interface Vault {
   readonly chunks: ChunkStore;
   readonly limits: AerovaultLimits;
   readonly warnings: readonly Finding[];
+  /** What was read as parity has it, because the file has something else there: nothing is written to such a vault. */
+  readonly healed: readonly HealedPart[];
 }
 
 /** Where the manifest stands, for errors. */

@@ -5,13 +5,12 @@ import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { nativeEngine } from "../../../platform/node/native-engine.ts";
 import { blockExtent } from "../block-check.ts";
-import { DATA_PARITY } from "../extensions.ts";
 import { NO_EXTRA_KEYS } from "../field-reader.ts";
 import type { ChunkRecord } from "../manifest.ts";
 import { openAerovault } from "../open.ts";
+import { DATA_PARITY, parityRow } from "../parity-rows.ts";
 import { closeVault } from "../vault.ts";
 import { profileSettings } from "./profiles.ts";
-import { parityRow } from "./seal.ts";
 import { VaultEdit } from "./vault-edit.ts";
 import { stateOf } from "./vault-state.ts";
 
@@ -212,7 +211,7 @@ describe("what a change keeps", () => {
     const vault = await plainVault();
     const opened = await vault.open();
     const state = stateOf(opened);
-    const row = { ...parityRow("x.later"), algorithmId: "later" };
+    const row = { ...parityRow("x.later", { offset: 0, length: 0 }), algorithmId: "later" };
     const payload = makeXorshift(4n, 100);
     const draft = new MemoryDraft();
     const manifest = { ...state.manifest, extra: new Map([["later", '{"a":[1,2]}']]) };
