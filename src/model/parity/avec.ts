@@ -30,7 +30,8 @@ const MOST_SHARDS = 256;
 /** Bytes of any origin: a run of a file, blocks of a vault one behind the other. A Source is one. */
 export interface ReadableBytes {
   readonly byteLength: number;
-  read(offset: number, byteLength: number): Promise<Bytes>;
+  /** `into` is where they may go, and has exactly that length: memory that is used again costs less than new memory. */
+  read(offset: number, byteLength: number, options?: { readonly into?: Bytes }): Promise<Bytes>;
 }
 
 /** Where everything is in a payload, from the grid and the length of what is protected alone. */

@@ -20,9 +20,10 @@ export async function encodeAvec({ engine, plan, data, write, signal, onProgress
   const code = await engine.reedSolomon(grid.dataShards, grid.parityShards);
   const front = new Uint8Array(parityAt);
   front.set(encodeAvecHeader(plan));
+  const memory = groupMemory(plan);
   for (let group = 0; group < groupCount; group++) {
     signal?.throwIfAborted();
-    const shards = await readDataShards(plan, data, group);
+    const shards = await readDataShards(plan, data, group, memory);
     const parity = Array.from({ length: grid.parityShards }, () => new Uint8Array(shardBytes));
     code.encode(shards, parity);
     const first = group * grid.dataShards;
@@ -36,18 +37,28 @@ export async function encodeAvec({ engine, plan, data, write, signal, onProgress
 }
 
 /** The payload in memory: for what is short. */
-export async function avecPayload(engine: Engine, plan: AvecPlan, data: ReadableBytes): Promise<Bytes> {
-  const payload = new Uint8Array(plan.payloadBytes);
-  await encodeAvec({ engine, plan, data, write: async (offset, bytes) => payload.set(bytes, offset) });
+export async function avecPayload(encoding: Omit<AvecEncoding, "write">): Promise<Bytes> {
+  const payload = new Uint8Array(encoding.plan.payloadBytes);
+  await encodeAvec({ ...encoding, write: async (offset, bytes) => payload.set(bytes, offset) });
   return payload;
 }
 
-/** The data shards of a group that are stored, the last of all filled up with zeros. By one read. */
-export async function readDataShards(plan: AvecPlan, data: ReadableBytes, group: number): Promise<Bytes[]> {
+/** Room for the data shards of one group. */
+export function groupMemory({ grid, shardBytes, byteLength }: AvecPlan): Bytes {
+  return new Uint8Array(Math.min(grid.dataShards * shardBytes, byteLength));
+}
+
+/** The data shards of a group that are stored, the last of all filled up with zeros. By one read, perhaps into `memory`. */
+export async function readDataShards(
+  plan: AvecPlan,
+  data: ReadableBytes,
+  group: number,
+  memory: Bytes = groupMemory(plan),
+): Promise<Bytes[]> {
   const { grid, shardBytes, byteLength } = plan;
   const offset = group * grid.dataShards * shardBytes;
   const length = Math.min(grid.dataShards * shardBytes, byteLength - offset);
-  const bytes = await data.read(offset, length);
+  const bytes = await data.read(offset, length, { into: memory.subarray(0, length) });
   const shards: Bytes[] = [];
   for (let at = 0; at < length; at += shardBytes) {
     shards.push(fillUp(bytes.subarray(at, Math.min(at + shardBytes, length)), shardBytes));

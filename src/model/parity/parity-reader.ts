@@ -1,7 +1,7 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { AVEC_HEADER_BYTES, type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
-import { readDataShards, shardSums } from "./encode-avec.ts";
+import { groupMemory, readDataShards, shardSums } from "./encode-avec.ts";
 
 /** Groups whose healed shards stay in memory: readers go through them in order. */
 const KEPT_GROUPS = 2;
@@ -83,9 +83,11 @@ export class ParityReader implements ReadableBytes {
   async examine(options: ExamineOptions = {}): Promise<void> {
     this.#damage.clear();
     this.#healed.clear();
+    const memory = options.dataSums === undefined ? groupMemory(this.plan) : undefined;
     for (let group = 0; group < this.plan.groupCount; group++) {
       options.signal?.throwIfAborted();
-      const damage = await this.#examineGroup(group, options.dataSums);
+      const found = await this.#dataSums(group, options.dataSums, memory);
+      const damage = await this.#examineGroup(group, found);
       if (damage.data.length + damage.parity.length > 0) this.#damage.set(group, damage);
       const { grid, shardBytes, byteLength } = this.plan;
       const start = group * grid.dataShards * shardBytes;
@@ -126,15 +128,19 @@ export class ParityReader implements ReadableBytes {
   readonly #canHeal = ({ data, parity }: GroupDamage): boolean =>
     data.length <= this.plan.grid.parityShards - parity.length;
 
-  async #examineGroup(group: number, known: Bytes | undefined): Promise<GroupDamage> {
-    const { engine, plan, data, payload, isSuspect } = this.#parts;
-    const { grid, shardCount, paritySumsAt, parityAt, shardBytes } = plan;
+  async #dataSums(group: number, known: Bytes | undefined, memory: Bytes | undefined): Promise<Bytes> {
+    const { engine, plan, data } = this.#parts;
+    const first = group * plan.grid.dataShards;
+    const count = Math.min(plan.grid.dataShards, plan.shardCount - first);
+    if (known !== undefined) return known.subarray(SHARD_SUM_BYTES * first, SHARD_SUM_BYTES * (first + count));
+    return shardSums(engine, await readDataShards(plan, data, group, memory));
+  }
+
+  async #examineGroup(group: number, found: Bytes): Promise<GroupDamage> {
+    const { engine, plan, payload, isSuspect } = this.#parts;
+    const { grid, paritySumsAt, parityAt, shardBytes } = plan;
     const first = group * grid.dataShards;
-    const count = Math.min(grid.dataShards, shardCount - first);
-    const sums = await payload.read(AVEC_HEADER_BYTES + SHARD_SUM_BYTES * first, SHARD_SUM_BYTES * count);
-    const found =
-      known?.subarray(SHARD_SUM_BYTES * first, SHARD_SUM_BYTES * (first + count)) ??
-      (await shardSums(engine, await readDataShards(plan, data, group)));
+    const sums = await payload.read(AVEC_HEADER_BYTES + SHARD_SUM_BYTES * first, found.byteLength);
     const firstParity = group * grid.parityShards;
     const paritySums = await payload.read(
       paritySumsAt + SHARD_SUM_BYTES * firstParity,
