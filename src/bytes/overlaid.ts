@@ -1,4 +1,4 @@
-import type { Bytes } from "../base/bytes.ts";
+import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
 import type { Extent } from "./extents.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -46,6 +46,7 @@ class OverlaidSource implements Source {
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
+    if (byteLength === 0) return options.into ?? EMPTY_BYTES;
     const inBase = Math.max(0, Math.min(byteLength, this.#base.byteLength - offset));
     const overlays = this.#overlays.filter(
       (one) => one.offset < offset + byteLength && one.offset + one.byteLength > offset,

@@ -31,11 +31,17 @@ export async function openAerovault(source: Source, context: OpenContext): Promi
   return new VaultArchive(await openVault(source, context));
 }
 
+/** What a vault that is damaged may be opened with. */
+export interface OpeningHelp {
+  /** Parity of the manifest beside the vault: asked where the vault's own does not help. */
+  readonly manifestParity?: ReadableBytes | undefined;
+}
+
 /**
  * Opens a vault. In this order: what the header alone shows to be wrong, the extension directory, the password, the
  * header's HMAC, the manifest's tag, what the manifest says. Closing the result closes `source`; a failure does not.
  */
-export async function openVault(source: Source, context: OpenContext): Promise<Vault> {
+export async function openVault(source: Source, context: OpenContext, help: OpeningHelp = {}): Promise<Vault> {
   const at = { source: source.label, offset: 0 };
   const limits = resolveLimits("aerovault", AEROVAULT_LIMITS, context.limits);
   const header = await readHeader(source, { signal: context.signal });
@@ -46,7 +52,7 @@ export async function openVault(source: Source, context: OpenContext): Promise<V
   try {
     const cipher = await VaultCipher.create(context.engine, keys);
     const opened = { source, header, keys, cipher, extensions, limits };
-    return await completeVault(opened, control.manifest, context);
+    return await completeVault(opened, control.manifest, context, help);
   } catch (error) {
     wipeKeys(keys);
     throw error;
@@ -55,10 +61,15 @@ export async function openVault(source: Source, context: OpenContext): Promise<V
 
 type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
 
-async function completeVault(opened: UnreadVault, blob: Bytes, context: OpenContext): Promise<Vault> {
+async function completeVault(
+  opened: UnreadVault,
+  blob: Bytes,
+  context: OpenContext,
+  help: OpeningHelp,
+): Promise<Vault> {
   const { source, header, keys, cipher, limits } = opened;
   const { engine } = context;
-  const { manifest, warnings, healed } = await openOrHeal(opened, blob, engine);
+  const { manifest, warnings, healed } = await openOrHeal(opened, blob, { engine, ...help });
   const bounds = {
     dataLength: header.values.dataLength,
     maxBlockBytes: limits.blockBytes,
@@ -78,7 +89,7 @@ interface JudgedManifest {
 async function openOrHeal(
   opened: UnreadVault,
   blob: Bytes,
-  engine: Engine,
+  { engine, manifestParity }: OpeningHelp & { readonly engine: Engine },
 ): Promise<JudgedManifest & { readonly healed: readonly HealedPart[] }> {
   const { source, header, extensions } = opened;
   const { manifestOffset: offset } = header.values;
@@ -86,12 +97,15 @@ async function openOrHeal(
   try {
     return { ...(await judgeManifest(opened, blob, parity, engine)), healed: [] };
   } catch (error) {
-    if (!isTareError(error) || parity === undefined) throw error;
-    for await (const bytes of healedVersions(engine, blob, parity)) {
-      const judged = await judgeManifest(opened, bytes, parity, engine).catch(ifNotTare);
-      if (judged === undefined) continue;
-      const healed = { name: "manifest", offset, bytes } as const;
-      return { ...judged, warnings: [...judged.warnings, healedWarning(healed, source.label)], healed: [healed] };
+    if (!isTareError(error)) throw error;
+    for (const payload of [parity, manifestParity]) {
+      if (payload === undefined) continue;
+      for await (const bytes of healedVersions(engine, blob, payload)) {
+        const judged = await judgeManifest(opened, bytes, payload, engine).catch(ifNotTare);
+        if (judged === undefined) continue;
+        const healed = { name: "manifest", offset, bytes } as const;
+        return { ...judged, warnings: [...judged.warnings, healedWarning(healed, source.label)], healed: [healed] };
+      }
     }
     throw error;
   }
@@ -115,8 +129,9 @@ async function judgeManifest(
   return { manifest, warnings };
 }
 
-function healedWarning({ name, offset }: HealedPart, label: string): Finding {
-  const message = `The ${name} is damaged, and was read as its parity has it`;
+/** Healing is told wherever the vault is opened. */
+export function healedWarning({ name, offset }: HealedPart, label: string): Finding {
+  const message = `The ${name} of the vault is damaged, and was read as it should be`;
   const hint = "The file is unchanged: run tare vault repair";
   return { severity: "warning", code: "integrity/aerovault.healed", message, at: { source: label, offset }, hint };
 }

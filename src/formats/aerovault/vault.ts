@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import type { Location } from "../../base/errors.ts";
+import { IntegrityError, type Location } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { ChunkStore } from "./chunk-store.ts";
@@ -32,6 +32,19 @@ export interface Vault {
   readonly warnings: readonly Finding[];
   /** What was read as parity has it, because the file has something else there: nothing is written to such a vault. */
   readonly healed: readonly HealedPart[];
+}
+
+/**
+ * Refuses to write where opening had to heal something: what is written next would be all that is left of what could heal
+ * the rest.
+ */
+export function checkUndamaged({ healed, source }: Pick<Vault, "healed" | "source">, action: string): void {
+  const [part] = healed;
+  if (part === undefined) return;
+  const message = `Cannot ${action}: its ${part.name} is damaged`;
+  const at = { source: source.label, offset: part.offset };
+  const hint = "The vault is unchanged; run tare vault repair first";
+  throw new IntegrityError("integrity/aerovault.healed", message, at, { hint });
 }
 
 /** Where the manifest stands, for errors. */

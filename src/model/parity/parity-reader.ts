@@ -30,7 +30,7 @@ export interface ParityReaderParts {
   /** What is protected, damaged or not; exactly as long as the plan says. */
   readonly data: ReadableBytes;
   readonly payload: ReadableBytes;
-  /** False for data shards that others have proven: their checksums are not asked. */
+  /** False for data shards that others have proven: groups that consist of them are not looked at, parity included. */
   readonly isSuspect?: ((shard: number) => boolean) | undefined;
 }
 
@@ -86,6 +86,7 @@ export class ParityReader implements ReadableBytes {
     const memory = options.dataSums === undefined ? groupMemory(this.plan) : undefined;
     for (let group = 0; group < this.plan.groupCount; group++) {
       options.signal?.throwIfAborted();
+      if (!this.#hasSuspect(group)) continue;
       const found = await this.#dataSums(group, options.dataSums, memory);
       const damage = await this.#examineGroup(group, found);
       if (damage.data.length + damage.parity.length > 0) this.#damage.set(group, damage);
@@ -127,6 +128,15 @@ export class ParityReader implements ReadableBytes {
 
   readonly #canHeal = ({ data, parity }: GroupDamage): boolean =>
     data.length <= this.plan.grid.parityShards - parity.length;
+
+  #hasSuspect(group: number): boolean {
+    const { isSuspect, plan } = this.#parts;
+    if (isSuspect === undefined) return true;
+    const first = group * plan.grid.dataShards;
+    const last = Math.min(first + plan.grid.dataShards, plan.shardCount);
+    for (let shard = first; shard < last; shard++) if (isSuspect(shard)) return true;
+    return false;
+  }
 
   async #dataSums(group: number, known: Bytes | undefined, memory: Bytes | undefined): Promise<Bytes> {
     const { engine, plan, data } = this.#parts;

@@ -26,12 +26,15 @@ export interface Patch {
   readonly bytes: Bytes;
 }
 
+/** Takes a patch; the next one comes when it was taken. */
+export type WritePatch = (patch: Patch) => Promise<void>;
+
 /** What a repair will do, proven before the first byte is written. */
 export interface FileRepair extends FileVerdict {
   /** Data shards that parity gives back. */
   readonly recoveredShards: number;
-  /** What is to be written; afterwards the file must have `byteLength` bytes. Empty unless the state is "damaged". */
-  patches(): AsyncGenerator<Patch>;
+  /** Hands out what is to be written, in order; afterwards the file must have `byteLength` bytes. */
+  apply(write: WritePatch): Promise<void>;
 }
 
 /** Compares a file with its sidecar: the digest of the whole decides, shards tell where and how much. */
@@ -68,11 +71,16 @@ export async function planFileRepair(
   const canHeal = health.unrecoverableGroups === 0 && health.damagedDataShards > 0;
   const healed = canHeal ? await hashHealed(image, examination, context) : await hashWhole(image, context);
   const isRight = equalBytes(healed, sidecar.contentSha256);
-  if (!isRight) return { ...verdict, state: "lost", recoveredShards: 0, patches: noPatches };
-  const counted = canHeal ? await countPatches(image, examination) : 0;
-  if (counted === 0 && image === source) return { ...verdict, state: "intact", recoveredShards: 0, patches: noPatches };
-  const patches = (): AsyncGenerator<Patch> => (canHeal ? findPatches(image, examination) : noPatches());
-  return { ...verdict, state: "damaged", recoveredShards: counted, patches };
+  const nothing = { recoveredShards: 0, apply: async () => undefined };
+  if (!isRight) return { ...verdict, ...nothing, state: "lost" };
+  let recoveredShards = 0;
+  if (canHeal) {
+    await applyHealed(image, examination, async () => {
+      recoveredShards++;
+    });
+  }
+  if (recoveredShards === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
+  return { ...verdict, state: "damaged", recoveredShards, apply: (write) => applyHealed(image, examination, write) };
 }
 
 /** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */
@@ -127,18 +135,11 @@ async function hashHealed(file: Source, examination: Examination, context: Exami
   return hasher.digest();
 }
 
-async function* findPatches(file: Source, examination: Examination): AsyncGenerator<Patch> {
+/** Shards that are as they should be, because only their checksums are damaged, are left alone. */
+async function applyHealed(file: Source, examination: Examination, write: WritePatch): Promise<void> {
   for (const run of healedRuns(examination)) {
     const bytes = await run.read();
     const found = await file.read(run.offset, run.byteLength);
-    if (!equalBytes(bytes, found)) yield { offset: run.offset, bytes };
+    if (!equalBytes(bytes, found)) await write({ offset: run.offset, bytes });
   }
 }
-
-async function countPatches(file: Source, examination: Examination): Promise<number> {
-  let count = 0;
-  for await (const _ of findPatches(file, examination)) count++;
-  return count;
-}
-
-async function* noPatches(): AsyncGenerator<Patch> {}

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { copyFile, type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Source } from "../../bytes/source.ts";
-import type { Patch } from "../../operations/correct/repair.ts";
+import type { WritePatch } from "../../operations/correct/repair.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { changedError, hasFileChanged } from "./file-source.ts";
 import { createPartial, publishExclusive, publishReplacing, removePartial, syncFolder } from "./partial-files.ts";
@@ -12,7 +12,7 @@ import { existsError } from "./vault-target.ts";
 export interface ProvenPatches {
   /** Of the file afterwards. */
   readonly byteLength: number;
-  patches(): AsyncIterable<Patch>;
+  apply(write: WritePatch): Promise<void>;
 }
 
 /**
@@ -73,12 +73,12 @@ export async function repairCopy(
   }
 }
 
-async function writePatches(handle: FileHandle, { byteLength, patches }: ProvenPatches): Promise<void> {
-  for await (const { offset, bytes } of patches()) {
+async function writePatches(handle: FileHandle, { byteLength, apply }: ProvenPatches): Promise<void> {
+  await apply(async ({ offset, bytes }) => {
     for (let done = 0; done < bytes.byteLength; ) {
       done += (await handle.write(bytes, done, bytes.byteLength - done, offset + done)).bytesWritten;
     }
-  }
+  });
   await handle.truncate(byteLength);
   await handle.sync();
 }
