@@ -1,5 +1,5 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { FormatError, isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Engine } from "../../primitives/engine.ts";
@@ -35,7 +35,8 @@ export async function readSidecar(source: Source, engine: Engine): Promise<Sidec
     if (count > MOST_SEGMENTS || end > source.byteLength) continue;
     const region = await source.read(sidecarFront.byteLength, end - sidecarFront.byteLength);
     const directory = await findDirectory(engine, region, count, at);
-    if (directory !== undefined) return decodeDirectory(source, count, directory);
+    const sidecar = directory === undefined ? undefined : tryDirectory(source, count, directory);
+    if (sidecar !== undefined) return sidecar;
   }
   const message = "Cannot read the sidecar: all three copies of its directory are damaged beyond recognition";
   const hint = "Get another copy of the sidecar, or make it again from the file while that is whole";
@@ -66,6 +67,7 @@ function likelyCounts(slots: readonly number[]): readonly number[] {
 
 interface Directory {
   readonly bytes: Bytes;
+  readonly proof: "checksum" | "vote";
   readonly findings: readonly Finding[];
 }
 
@@ -89,10 +91,15 @@ async function findDirectory(
   const bytes = sound[0] ?? (await voted(engine, copies));
   if (bytes === undefined) return undefined;
   const lost = DIRECTORY_COPIES - sound.length;
-  if (lost === 0) return { bytes, findings: [] };
+  const proof = sound.length > 0 ? "checksum" : "vote";
+  if (lost === 0) return { bytes, proof, findings: [] };
   const message = `${lost} of ${DIRECTORY_COPIES} copies of the sidecar's directory ${lost === 1 ? "is" : "are"} damaged`;
   const hint = "Make the sidecar again while the file is whole";
-  return { bytes, findings: [{ severity: "warning", code: "integrity/aerocorrect.directory", message, at, hint }] };
+  return {
+    bytes,
+    proof,
+    findings: [{ severity: "warning", code: "integrity/aerocorrect.directory", message, at, hint }],
+  };
 }
 
 async function voted(engine: Engine, copies: readonly Bytes[]): Promise<Bytes | undefined> {
@@ -102,6 +109,16 @@ async function voted(engine: Engine, copies: readonly Bytes[]): Promise<Bytes | 
   const { bindingId: binding, contentSha256: sha256 } = directoryHead.fields;
   const field = ({ offset }: { readonly offset: number }): Bytes => bytes.subarray(offset, offset + DIGEST_BYTES);
   return equalBytes(await bindingId(engine, field(sha256)), field(binding)) ? bytes : undefined;
+}
+
+/** What a vote gives may be nonsense, above all where the count is wrong: then it is none. A checksum is believed. */
+function tryDirectory(source: Source, count: number, directory: Directory): Sidecar | undefined {
+  try {
+    return decodeDirectory(source, count, directory);
+  } catch (error) {
+    if (directory.proof === "checksum" || !isTareError(error)) throw error;
+    return undefined;
+  }
 }
 
 function decodeDirectory(source: Source, count: number, { bytes, findings }: Directory): Sidecar {

@@ -58,7 +58,7 @@ export async function recoverVault(
     } catch (error) {
       if (!isDamage(error)) throw error;
       // With the right header it is the password that is wrong, not the file.
-      if (error.code.startsWith("usage/password.")) throw error;
+      if (/^usage\/password\./.test(error.code)) throw error;
     }
   }
   throw failure;

@@ -95,14 +95,20 @@ interface Proof {
   readonly sidecar: Sidecar | undefined;
 }
 
+/**
+ * A sidecar can hold enough to put a whole earlier state in the place of the present one, password and all. It may heal
+ * this vault only: one of that very length, whose manifest is the sidecar's but for some damage; that of another state is
+ * encrypted anew, and has hardly a byte in common with it.
+ */
 async function proveHeader(
-  { header, image }: RecoveredVault,
+  recovered: RecoveredVault,
   blocks: HealedBlocks,
   { damagedParity, sidecar }: Proof,
   { engine, signal }: HealContext,
 ): Promise<VaultRepair["header"]> {
-  if (header === "own" || sidecar === undefined) return "own";
-  if (blocks.lost.length > 0 || image.byteLength < sidecar.totalLength) return "unproven";
+  if (recovered.header === "own" || sidecar === undefined) return "own";
+  if (blocks.lost.length > 0 || recovered.image.byteLength !== sidecar.totalLength) return "unproven";
+  if (!(await isManifestOfThisState(recovered))) return "unproven";
   const renewed: Patch[] = [];
   let held = 0;
   await damagedParity?.renew(async (patch) => {
@@ -114,6 +120,14 @@ async function proveHeader(
   const range = { offset: 0, byteLength: sidecar.totalLength, signal };
   const digest = await engine.digestRange("sha256", whole, range);
   return equalBytes(digest, sidecar.contentSha256) ? "sidecar" : "unproven";
+}
+
+async function isManifestOfThisState({ vault, parts }: RecoveredVault): Promise<boolean> {
+  const healed = parts.find(({ name }) => name === "manifest");
+  if (healed === undefined) return true;
+  const found = await vault.source.read(healed.offset, healed.bytes.byteLength);
+  const agreeing = healed.bytes.reduce((count, byte, i) => (found[i] === byte ? count + 1 : count), 0);
+  return 2 * agreeing >= healed.bytes.byteLength;
 }
 
 /** Blocks first, the header last: until it is there, the vault is found to be damaged. */

@@ -76,7 +76,7 @@ export async function openHealedVault(path: string, context: OpenContext): Promi
   } catch (error) {
     if (vault === undefined) await file.close();
     else await closeVault(vault);
-    if (isTareError(error) && !error.code.startsWith("usage/password.")) return undefined;
+    if (isTareError(error) && !/^usage\/password\./.test(error.code)) return undefined;
     throw error;
   } finally {
     await beside.close();
