@@ -33,8 +33,8 @@ export async function compareWithParity(
   bytes: Bytes,
   payload: ReadableBytes,
 ): Promise<number | "agrees" | "unknown"> {
-  const [found] = await findPlans(payload, bytes.byteLength);
-  if (found === undefined || found.head === "damaged") return "unknown";
+  const [found, another] = await findPlans(payload, bytes.byteLength);
+  if (found === undefined || another !== undefined) return "unknown";
   const { plan } = found;
   const reader = new ParityReader({ engine, plan, data: inMemory(bytes), payload });
   await reader.examine();

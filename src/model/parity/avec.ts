@@ -1,4 +1,4 @@
-import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
+import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { ascii, reserved, struct, u16, u32, u64 } from "../../struct/layout.ts";
 import { knownGrids, type ParityGrid } from "./grid.ts";
 
@@ -106,10 +106,11 @@ export async function findPlans(
   likely?: ParityGrid | undefined,
 ): Promise<readonly FoundPlan[]> {
   if (payload.byteLength < AVEC_HEADER_BYTES || byteLength === 0) return [];
-  const stated = decodeAvecHeader(await payload.read(0, AVEC_HEADER_BYTES));
+  const head = await payload.read(0, AVEC_HEADER_BYTES);
+  const stated = decodeAvecHeader(head);
   const fits = (plan: AvecPlan): boolean => plan.payloadBytes === payload.byteLength;
   if (stated !== undefined && stated.byteLength === byteLength && fits(stated)) {
-    return [{ plan: stated, head: "sound" }];
+    return [{ plan: stated, head: equalBytes(head, encodeAvecHeader(stated)) ? "sound" : "damaged" }];
   }
   const grids = likely === undefined ? knownGrids() : [likely, ...knownGrids()];
   return grids
