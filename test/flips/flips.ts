@@ -3,7 +3,7 @@ import { equalBytes } from "../../src/base/bytes.ts";
 import { vaultHeader } from "../../src/formats/aerovault/layout.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { damage, exportBytes, readAll, repairBytes, scrubBytes, type VaultTools } from "../builders/damaged-vault.ts";
-import { fileInput, rememberingKeys, TestVault } from "../builders/vault.ts";
+import { fileInput, fixedRandom, rememberingKeys, TestVault } from "../builders/vault.ts";
 import { makeXorshift } from "../builders/vault-content.ts";
 
 /**
@@ -27,7 +27,8 @@ export interface FlipCase {
 }
 
 export async function makeFlipCase(engine: Engine): Promise<FlipCase> {
-  const vault = new TestVault({ engine, layout: "rewrite" });
+  // The same vault in every run, so that it can be gone through in parts.
+  const vault = new TestVault({ engine, layout: "rewrite", random: await fixedRandom() });
   const settings = { level: 3, bounds: { min: 4096, avg: 8192, max: 65_536 } };
   await vault.create(settings, { password: PASSWORD, parityPercent: 20 });
   await vault.add([...FILES].map(([path, bytes]) => fileInput(path, bytes)));
