@@ -48,16 +48,40 @@ export function protectedLength({ segments }: Sidecar): number {
 /** Compares every shard with its checksum. `file` has exactly the protected length. */
 export async function examineFile(file: Source, sidecar: Sidecar, context: ExamineContext): Promise<Examination> {
   const windows: ExaminedWindow[] = [];
+  for await (const window of examineWindows(file, sidecar, context)) windows.push(window);
+  return summarise(windows);
+}
+
+/** The windows in order, a few of them under way ahead of the caller, who has something to do with each. */
+export async function* examineWindows(
+  file: Source,
+  sidecar: Sidecar,
+  context: ExamineContext,
+): AsyncGenerator<ExaminedWindow> {
+  const ahead: Promise<ExaminedWindow>[] = [];
   let next = 0;
-  const work = async (): Promise<void> => {
-    while (next < sidecar.segments.length) {
-      const i = next++;
-      const segment = sidecar.segments[i] as SidecarSegment;
-      windows[i] = { segment, reader: await examineWindow(file, sidecar, segment, context) };
-      context.onProgress?.(segment.windowLength);
+  const start = (): void => {
+    for (; next < sidecar.segments.length && ahead.length < WINDOWS_AT_ONCE; next++) {
+      const window = examineWindow(file, sidecar, sidecar.segments[next] as SidecarSegment, context);
+      window.catch(() => undefined); // told when its turn comes
+      ahead.push(window);
     }
   };
-  await Promise.all(Array.from({ length: WINDOWS_AT_ONCE }, work));
+  try {
+    for (start(); ahead.length > 0; start()) {
+      const window = await (ahead[0] as Promise<ExaminedWindow>);
+      ahead.shift();
+      start();
+      yield window;
+      context.onProgress?.(window.segment.windowLength);
+    }
+  } finally {
+    await Promise.allSettled(ahead);
+  }
+}
+
+/** What all windows say together. */
+export function summarise(windows: readonly ExaminedWindow[]): Examination {
   const readers = windows.flatMap(({ reader }) => (reader === undefined ? [] : [reader]));
   const bursts = readers.map(({ plan }) => longestBurst(plan));
   return { windows, health: sumHealth(readers), longestBurst: bursts.length === 0 ? 0 : Math.min(...bursts) };
@@ -68,9 +92,9 @@ async function examineWindow(
   sidecar: Sidecar,
   segment: SidecarSegment,
   { engine, signal }: ExamineContext,
-): Promise<ParityReader | undefined> {
+): Promise<ExaminedWindow> {
   const { windowOffset, windowLength } = segment;
-  if (windowLength === 0) return undefined;
+  if (windowLength === 0) return { segment, reader: undefined };
   const payload = segmentPayload(sidecar, segment);
   const [found] = await findPlans(payload, windowLength);
   if (found === undefined) {
@@ -81,7 +105,7 @@ async function examineWindow(
   const reader = new ParityReader({ engine, plan: found.plan, data, payload });
   const dataSums = await hashShards(engine, data, found.plan, signal);
   await reader.examine({ signal, dataSums });
-  return reader;
+  return { segment, reader };
 }
 
 /** Checksums of the data shards, on other threads where the engine has some. */

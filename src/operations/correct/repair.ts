@@ -4,7 +4,17 @@ import { encodeHex } from "../../base/hex.ts";
 import { overlaidSource } from "../../bytes/overlaid.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { checkFileSidecar, type Examination, type ExamineContext, examineFile, protectedLength } from "./examine.ts";
+import type { Hasher } from "../../primitives/engine.ts";
+import {
+  checkFileSidecar,
+  type Examination,
+  type ExamineContext,
+  type ExaminedWindow,
+  examineFile,
+  examineWindows,
+  protectedLength,
+  summarise,
+} from "./examine.ts";
 
 /**
  * "intact": the file is the one that was protected. "damaged": it is not, and parity suffices. "lost": it is not, and
@@ -64,23 +74,23 @@ export async function planFileRepair(
   checkAnchor(sidecar, expectSha256);
   const byteLength = protectedLength(sidecar);
   const image = imageOf(source, byteLength);
-  const examination = await examineFile(image, sidecar, context);
-  const { health, longestBurst } = examination;
-  const verdict = { byteLength, sidecar, health, longestBurst };
-  // Checksums in the sidecar may be damaged where the file is not: then healing, or leaving it alone, gives the digest.
-  const canHeal = health.unrecoverableGroups === 0 && health.damagedDataShards > 0;
-  const healed = canHeal ? await hashHealed(image, examination, context) : await hashWhole(image, context);
-  const isRight = equalBytes(healed, sidecar.contentSha256);
-  const nothing = { recoveredShards: 0, apply: async () => undefined };
-  if (!isRight) return { ...verdict, ...nothing, state: "lost" };
-  let recoveredShards = 0;
-  if (canHeal) {
-    await applyHealed(image, examination, async () => {
-      recoveredShards++;
-    });
+  const hasher = await context.engine.hasher("sha256");
+  const windows: ExaminedWindow[] = [];
+  // Hashing takes longest: it goes on here while other threads examine the windows behind.
+  for await (const window of examineWindows(image, sidecar, context)) {
+    windows.push(window);
+    await hashHealed(image, window, hasher, context.signal);
   }
+  const { health, longestBurst } = summarise(windows);
+  const verdict = { byteLength, sidecar, health, longestBurst };
+  const nothing = { recoveredShards: 0, apply: async () => undefined };
+  if (!equalBytes(hasher.digest(), sidecar.contentSha256)) return { ...verdict, ...nothing, state: "lost" };
+  let recoveredShards = 0;
+  await applyHealed(image, windows, async () => {
+    recoveredShards++;
+  });
   if (recoveredShards === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
-  return { ...verdict, state: "damaged", recoveredShards, apply: (write) => applyHealed(image, examination, write) };
+  return { ...verdict, state: "damaged", recoveredShards, apply: (write) => applyHealed(image, windows, write) };
 }
 
 /** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */
@@ -106,38 +116,39 @@ interface HealedRun {
   read(): Promise<Bytes>;
 }
 
-function healedRuns({ windows }: Examination): HealedRun[] {
-  return windows.flatMap(({ segment, reader }) =>
-    (reader?.healable() ?? []).map(({ offset, byteLength }) => ({
-      offset: segment.windowOffset + offset,
-      byteLength,
-      read: async () => (await reader?.read(offset, byteLength)) as Bytes,
-    })),
-  );
+/** Shards of groups that can be healed; those of others stay as they are, and may be right where checksums are damaged. */
+function healedRuns({ segment, reader }: ExaminedWindow): HealedRun[] {
+  return (reader?.healable() ?? []).map(({ offset, byteLength }) => ({
+    offset: segment.windowOffset + offset,
+    byteLength,
+    read: async () => (await reader?.read(offset, byteLength)) as Bytes,
+  }));
 }
 
-async function hashHealed(file: Source, examination: Examination, context: ExamineContext): Promise<Bytes> {
-  const hasher = await context.engine.hasher("sha256");
-  let position = 0;
+async function hashHealed(
+  file: Source,
+  window: ExaminedWindow,
+  hasher: Hasher,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { windowOffset, windowLength } = window.segment;
+  let position = windowOffset;
   const copy = async (end: number): Promise<void> => {
     if (end === position) return;
-    for await (const piece of file.stream(position, { byteLength: end - position, signal: context.signal })) {
-      hasher.update(piece);
-    }
+    for await (const piece of file.stream(position, { byteLength: end - position, signal })) hasher.update(piece);
     position = end;
   };
-  for (const run of healedRuns(examination)) {
+  for (const run of healedRuns(window)) {
     await copy(run.offset);
     hasher.update(await run.read());
     position += run.byteLength;
   }
-  await copy(file.byteLength);
-  return hasher.digest();
+  await copy(windowOffset + windowLength);
 }
 
 /** Shards that are as they should be, because only their checksums are damaged, are left alone. */
-async function applyHealed(file: Source, examination: Examination, write: WritePatch): Promise<void> {
-  for (const run of healedRuns(examination)) {
+async function applyHealed(file: Source, windows: readonly ExaminedWindow[], write: WritePatch): Promise<void> {
+  for (const run of windows.flatMap(healedRuns)) {
     const bytes = await run.read();
     const found = await file.read(run.offset, run.byteLength);
     if (!equalBytes(bytes, found)) await write({ offset: run.offset, bytes });

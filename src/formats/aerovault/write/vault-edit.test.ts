@@ -138,7 +138,7 @@ function fixed(length: number): Bytes {
 }
 
 describe("what is stored once", () => {
-  test("the same files again add nothing", async () => {
+  test("row 31: the same files again add nothing", async () => {
     const vault = await plainVault();
     const files = Array.from({ length: 40 }, (_, i) => fileInput(`f${i}`, makeXorshift(BigInt(i), 5000)));
     await vault.add([...files, fileInput("large", makeXorshift(99n, 300_000))]);
@@ -207,7 +207,7 @@ describe("what is stored once", () => {
 });
 
 describe("what a change keeps", () => {
-  test("unknown keys, and unknown extensions with their payloads", async () => {
+  test("row 15: unknown keys, and unknown extensions with their payloads", async () => {
     const vault = await plainVault();
     const opened = await vault.open();
     const state = stateOf(opened);
@@ -259,7 +259,7 @@ describe("damage", () => {
     await expect(rewriting).rejects.toMatchObject({ code: "integrity/aerovault.cipher-hash" });
   });
 
-  test("is never made final by parity computed over it", async () => {
+  test("never worse: is never made final by parity computed over it", async () => {
     const vault = new TestVault({ engine });
     await vault.create(SHORT, { parityPercent: 20 });
     await vault.add([fileInput("a", makeXorshift(1n, 30_000))]);
