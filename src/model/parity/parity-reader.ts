@@ -3,8 +3,8 @@ import type { Engine } from "../../primitives/engine.ts";
 import { AVEC_HEADER_BYTES, type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
 import { groupMemory, readDataShards, shardSums } from "./encode-avec.ts";
 
-/** Groups whose healed shards stay in memory: readers go through them in order. */
-const KEPT_GROUPS = 2;
+/** Healed shards that stay in memory: what was proven is written next, and need not be computed again. */
+const KEPT_BYTES = 64 << 20;
 
 /** Shards of a group that do not have their checksums, by their number in the group. */
 export interface GroupDamage {
@@ -37,8 +37,8 @@ export interface ParityReaderParts {
 export interface ExamineOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
-  /** Checksums of all data shards, where somebody has computed them already. */
-  readonly dataSums?: Bytes | undefined;
+  /** Checksums of all data shards and of all parity shards, where somebody has computed them already. */
+  readonly sums?: { readonly data: Bytes; readonly parity: Bytes } | undefined;
 }
 
 /**
@@ -50,6 +50,7 @@ export class ParityReader implements ReadableBytes {
   readonly #parts: ParityReaderParts;
   readonly #damage = new Map<number, GroupDamage>();
   readonly #healed = new Map<number, ReadonlyMap<number, Bytes>>();
+  #keptBytes = 0;
 
   constructor(parts: ParityReaderParts) {
     this.plan = parts.plan;
@@ -83,12 +84,14 @@ export class ParityReader implements ReadableBytes {
   async examine(options: ExamineOptions = {}): Promise<void> {
     this.#damage.clear();
     this.#healed.clear();
-    const memory = options.dataSums === undefined ? groupMemory(this.plan) : undefined;
+    this.#keptBytes = 0;
+    const memory = options.sums === undefined ? groupMemory(this.plan) : undefined;
     for (let group = 0; group < this.plan.groupCount; group++) {
       options.signal?.throwIfAborted();
       if (!this.#hasSuspect(group)) continue;
-      const found = await this.#dataSums(group, options.dataSums, memory);
-      const damage = await this.#examineGroup(group, found);
+      const data = await this.#dataSums(group, options.sums?.data, memory);
+      const parity = await this.#paritySums(group, options.sums?.parity);
+      const damage = await this.#compare(group, data, parity);
       if (damage.data.length + damage.parity.length > 0) this.#damage.set(group, damage);
       const { grid, shardBytes, byteLength } = this.plan;
       const start = group * grid.dataShards * shardBytes;
@@ -146,20 +149,24 @@ export class ParityReader implements ReadableBytes {
     return shardSums(engine, await readDataShards(plan, data, group, memory));
   }
 
-  async #examineGroup(group: number, found: Bytes): Promise<GroupDamage> {
-    const { engine, plan, payload, isSuspect } = this.#parts;
-    const { grid, paritySumsAt, parityAt, shardBytes } = plan;
+  async #paritySums(group: number, known: Bytes | undefined): Promise<Bytes> {
+    const { engine, plan, payload } = this.#parts;
+    const { grid, parityAt, shardBytes } = plan;
+    const first = group * grid.parityShards;
+    if (known !== undefined)
+      return known.subarray(SHARD_SUM_BYTES * first, SHARD_SUM_BYTES * (first + grid.parityShards));
+    const parity = await payload.read(parityAt + first * shardBytes, grid.parityShards * shardBytes);
+    return shardSums(engine, splitShards(parity, shardBytes));
+  }
+
+  async #compare(group: number, data: Bytes, parity: Bytes): Promise<GroupDamage> {
+    const { plan, payload, isSuspect } = this.#parts;
+    const { grid, paritySumsAt } = plan;
     const first = group * grid.dataShards;
-    const sums = await payload.read(AVEC_HEADER_BYTES + SHARD_SUM_BYTES * first, found.byteLength);
-    const firstParity = group * grid.parityShards;
-    const paritySums = await payload.read(
-      paritySumsAt + SHARD_SUM_BYTES * firstParity,
-      SHARD_SUM_BYTES * grid.parityShards,
-    );
-    const parity = await payload.read(parityAt + firstParity * shardBytes, grid.parityShards * shardBytes);
-    const foundParity = await shardSums(engine, splitShards(parity, shardBytes));
-    const suspects = differing(found, sums).filter((index) => isSuspect?.(first + index) !== false);
-    return { group, data: suspects, parity: differing(foundParity, paritySums) };
+    const sums = await payload.read(AVEC_HEADER_BYTES + SHARD_SUM_BYTES * first, data.byteLength);
+    const paritySums = await payload.read(paritySumsAt + group * parity.byteLength, parity.byteLength);
+    const suspects = differing(data, sums).filter((index) => isSuspect?.(first + index) !== false);
+    return { group, data: suspects, parity: differing(parity, paritySums) };
   }
 
   async #heal(damage: GroupDamage): Promise<ReadonlyMap<number, Bytes>> {
@@ -187,9 +194,11 @@ export class ParityReader implements ReadableBytes {
 
   #keep(group: number, healed: ReadonlyMap<number, Bytes>): void {
     this.#healed.set(group, healed);
-    for (const oldest of this.#healed.keys()) {
-      if (this.#healed.size <= KEPT_GROUPS) return;
+    this.#keptBytes += healed.size * this.plan.shardBytes;
+    for (const [oldest, { size }] of this.#healed) {
+      if (this.#keptBytes <= KEPT_BYTES || oldest === group) return;
       this.#healed.delete(oldest);
+      this.#keptBytes -= size * this.plan.shardBytes;
     }
   }
 }

@@ -103,8 +103,16 @@ async function examineWindow(
   }
   const data = sliceSource(file, windowOffset, windowLength);
   const reader = new ParityReader({ engine, plan: found.plan, data, payload });
-  const dataSums = await hashShards(engine, data, found.plan, signal);
-  await reader.examine({ signal, dataSums });
+  const parity = sliceSource(sidecar.source, segment.offset, segment.byteLength);
+  // The first window is looked at by this thread: until it is done, others have started.
+  const sums =
+    segment === sidecar.segments[0]
+      ? undefined
+      : {
+          data: await hashShards(engine, data, found.plan, signal),
+          parity: await hashParity(engine, parity, found.plan, signal),
+        };
+  await reader.examine({ signal, sums });
   return { segment, reader };
 }
 
@@ -123,6 +131,19 @@ async function hashShards(
   const last = new Uint8Array(shardBytes);
   last.set(await data.read(whole * shardBytes, byteLength - whole * shardBytes));
   return concatBytes([...sums, await shardSums(engine, [last])]);
+}
+
+/** The same for its parity shards, which have no heads or ends. */
+async function hashParity(
+  engine: Engine,
+  payload: Source,
+  { grid, groupCount, parityAt, shardBytes }: AvecPlan,
+  signal: AbortSignal | undefined,
+): Promise<Bytes> {
+  const shards = Array.from({ length: groupCount * grid.parityShards }, (_, i) => i);
+  const extents = shards.map((i) => ({ offset: parityAt + i * shardBytes, byteLength: shardBytes }));
+  const digests = await engine.digestExtents("blake3", payload, extents, { signal });
+  return concatBytes(digests.map((digest) => digest.subarray(0, SHARD_SUM_BYTES)));
 }
 
 function sumHealth(readers: readonly ParityReader[]): ShardHealth {

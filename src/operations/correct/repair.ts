@@ -85,12 +85,12 @@ export async function planFileRepair(
   const verdict = { byteLength, sidecar, health, longestBurst };
   const nothing = { recoveredShards: 0, apply: async () => undefined };
   if (!equalBytes(hasher.digest(), sidecar.contentSha256)) return { ...verdict, ...nothing, state: "lost" };
-  let recoveredShards = 0;
-  await applyHealed(image, windows, async () => {
-    recoveredShards++;
-  });
-  if (recoveredShards === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
-  return { ...verdict, state: "damaged", recoveredShards, apply: (write) => applyHealed(image, windows, write) };
+  const runs = await differingRuns(image, windows);
+  if (runs.length === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
+  const apply = async (write: WritePatch): Promise<void> => {
+    for (const { offset, read } of runs) await write({ offset, bytes: await read() });
+  };
+  return { ...verdict, state: "damaged", recoveredShards: runs.length, apply };
 }
 
 /** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */
@@ -147,10 +147,11 @@ async function hashHealed(
 }
 
 /** Shards that are as they should be, because only their checksums are damaged, are left alone. */
-async function applyHealed(file: Source, windows: readonly ExaminedWindow[], write: WritePatch): Promise<void> {
+async function differingRuns(file: Source, windows: readonly ExaminedWindow[]): Promise<HealedRun[]> {
+  const differing: HealedRun[] = [];
   for (const run of windows.flatMap(healedRuns)) {
-    const bytes = await run.read();
     const found = await file.read(run.offset, run.byteLength);
-    if (!equalBytes(bytes, found)) await write({ offset: run.offset, bytes });
+    if (!equalBytes(await run.read(), found)) differing.push(run);
   }
+  return differing;
 }
