@@ -61,7 +61,7 @@ function repairText({ colors, flags }: Context, vault: string, report: RepairRep
   }
   const { lostBlocks, lostFiles, header } = report;
   if (header === "unproven") {
-    return `${colors.red("not repaired")} ${name}: ${found}; the sidecar has a header, but it is of another state of the vault. The vault is unchanged`;
+    return `${colors.red("not repaired")} ${name}: ${found}; the sidecar could heal that, but is of another state of the vault. The vault is unchanged`;
   }
   const named = lostFiles.slice(0, NAMED_FILES).map((path) => `  lost: ${printable(path)}`);
   const more = lostFiles.length - named.length;

@@ -103,7 +103,8 @@ async function openOrHeal(
       for await (const bytes of healedVersions(engine, blob, payload)) {
         const judged = await judgeManifest(opened, bytes, payload, engine).catch(ifNotTare);
         if (judged === undefined) continue;
-        const healed = { name: "manifest", offset, bytes } as const;
+        const origin = payload === parity ? undefined : ("sidecar" as const);
+        const healed = { name: "manifest", offset, bytes, origin } as const;
         return { ...judged, warnings: [...judged.warnings, healedWarning(healed, source.label)], healed: [healed] };
       }
     }

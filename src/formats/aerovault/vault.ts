@@ -16,6 +16,8 @@ export interface HealedPart {
   /** In the file. */
   readonly offset: number;
   readonly bytes: Bytes;
+  /** Where it comes from something beside the vault, which may be of another state of it. */
+  readonly origin?: "sidecar" | undefined;
 }
 
 /** A vault whose control region was read and proven: what readers and writers work on. */

@@ -28,8 +28,8 @@ export interface RecoveredVault {
   readonly foundLength: number;
   /** What is damaged in the file, as it should be. */
   readonly parts: readonly HealedPart[];
-  /** Where the header comes from a sidecar, it counts only once the whole container is proven (dossier 15). */
-  readonly header: "own" | "sidecar";
+  /** What comes from a sidecar and may be of another state counts only once the whole container is proven (dossier 15). */
+  readonly proof: "own" | "needed";
 }
 
 /**
@@ -46,15 +46,16 @@ export async function recoverVault(
   let failure: unknown;
   try {
     // Without a header there is nothing to recover: opening says so in its own words.
-    if (found === undefined) return { ...(await openPlainly(file, context)), header: "own" };
-    return { ...(await openWithHeader(file, found, context, sidecar)), header: "own" };
+    if (found === undefined) return { ...(await openPlainly(file, context)), proof: "own" };
+    const opened = await openWithHeader(file, found, context, sidecar);
+    return { ...opened, proof: (await isOfThisState(opened)) ? "own" : "needed" };
   } catch (error) {
     if (!isDamage(error)) throw error;
     failure = error;
   }
   for await (const header of otherHeaders(found, context, sidecar)) {
     try {
-      return { ...(await openWithHeader(file, header, context, sidecar)), header: "sidecar" };
+      return { ...(await openWithHeader(file, header, context, sidecar)), proof: "needed" };
     } catch (error) {
       if (!isDamage(error)) throw error;
       // With the right header it is the password that is wrong, not the file.
@@ -64,7 +65,7 @@ export async function recoverVault(
   throw failure;
 }
 
-async function openPlainly(file: Source, context: OpenContext): Promise<Omit<RecoveredVault, "header">> {
+async function openPlainly(file: Source, context: OpenContext): Promise<Omit<RecoveredVault, "proof">> {
   return { vault: await openVault(file, context), image: file, foundLength: file.byteLength, parts: [] };
 }
 
@@ -90,7 +91,7 @@ async function openWithHeader(
   header: Bytes,
   context: OpenContext,
   sidecar: Sidecar | undefined,
-): Promise<Omit<RecoveredVault, "header">> {
+): Promise<Omit<RecoveredVault, "proof">> {
   const at = { source: file.label, offset: 0 };
   const values = decodeHeader(header, at);
   const parts: HealedPart[] = [];
@@ -109,6 +110,23 @@ async function openWithHeader(
     foundLength: file.byteLength,
     parts: [...parts, ...vault.healed],
   };
+}
+
+/**
+ * Whether a manifest that a sidecar gives is the one that is there but for some damage. One of another state is encrypted
+ * anew: it has hardly a byte in common with it, and would undo what was changed since.
+ */
+async function isOfThisState({ vault, parts }: Omit<RecoveredVault, "proof">): Promise<boolean> {
+  const healed = parts.find(({ origin }) => origin === "sidecar");
+  return (
+    healed === undefined || resembles(await vault.source.read(healed.offset, healed.bytes.byteLength), healed.bytes)
+  );
+}
+
+/** True where at least half of the bytes are the same. */
+export function resembles(found: Bytes, healed: Bytes): boolean {
+  const agreeing = healed.reduce((count, byte, i) => (found[i] === byte ? count + 1 : count), 0);
+  return 2 * agreeing >= healed.byteLength;
 }
 
 function overlaysOf(parts: readonly HealedPart[]): readonly Overlay[] {

@@ -219,6 +219,26 @@ describe("a vault with a sidecar", () => {
     await expectHealed(damage(bare, [0, 1024]), bare, tools, sidecar);
   });
 
+  it("heals a manifest that is gone altogether, by the digest of the whole", async () => {
+    const { manifestOffset, manifestLength } = headerOf(bare);
+    await expectHealed(damage(bare, [manifestOffset, manifestLength]), bare, tools, sidecar);
+  });
+
+  it("never worse: the manifest of an earlier state is taken only where the vault as a whole is of that state", async () => {
+    const vault = await makeVault();
+    const whole = vault.bytes;
+    const before = await exportBytes(whole, tools);
+    await vault.move("a.bin", "b.bin");
+    const { manifestOffset } = headerOf(vault.bytes);
+    // Nothing but names changed: what is left besides the manifest is the state that the sidecar was made of.
+    await expectHealed(damage(vault.bytes, [manifestOffset + 50, 20]), whole, tools, before);
+    await vault.add([fileInput("c.bin", makeXorshift(9n, 30_000))]);
+    const later = headerOf(vault.bytes);
+    expect(await verdict(damage(vault.bytes, [later.manifestOffset + 50, 20]), tools, before)).toEqual({
+      code: "integrity/aerovault.manifest",
+    });
+  });
+
   it("heals header, manifest and blocks at once", async () => {
     const { manifestOffset } = headerOf(bare);
     await expectHealed(damage(bare, [3], [manifestOffset + 9], [5000, 100]), bare, tools, sidecar);

@@ -7,7 +7,7 @@ import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";
 import { ChunkOwners } from "../../formats/aerovault/verify.ts";
 import type { Patch, WritePatch } from "../correct/repair.ts";
 import { type DataParity, type HealContext, type HealedBlocks, healBlocks } from "./heal-blocks.ts";
-import { DATA_SEGMENT, type RecoveredVault, segmentOf } from "./recover.ts";
+import { DATA_SEGMENT, type RecoveredVault, resembles, segmentOf } from "./recover.ts";
 import { type DamagedParity, findDamagedParity } from "./renew-parity.ts";
 
 /** Renewed parity that is held in memory to prove a header; more of it is not worth proving. */
@@ -33,7 +33,7 @@ export interface VaultRepair {
   readonly parity: "none" | "sound" | "damaged";
   /** Which parity healed blocks. */
   readonly origins: readonly DataParity["origin"][];
-  /** "unproven" where a sidecar gives a header that the rest of the vault does not belong to. */
+  /** "unproven" where a sidecar gives a header or a manifest that the rest of the vault does not belong to. */
   readonly header: "own" | "sidecar" | "unproven";
   /** The vault as it should be, as far as that could be found out. */
   readonly image: Source;
@@ -106,7 +106,7 @@ async function proveHeader(
   { damagedParity, sidecar }: Proof,
   { engine, signal }: HealContext,
 ): Promise<VaultRepair["header"]> {
-  if (recovered.header === "own" || sidecar === undefined) return "own";
+  if (recovered.proof === "own" || sidecar === undefined) return "own";
   if (blocks.lost.length > 0 || recovered.image.byteLength !== sidecar.totalLength) return "unproven";
   if (!(await isManifestOfThisState(recovered))) return "unproven";
   const renewed: Patch[] = [];
@@ -119,15 +119,15 @@ async function proveHeader(
   const whole = overlaidSource(blocks.image, sidecar.totalLength, overlays);
   const range = { offset: 0, byteLength: sidecar.totalLength, signal };
   const digest = await engine.digestRange("sha256", whole, range);
-  return equalBytes(digest, sidecar.contentSha256) ? "sidecar" : "unproven";
+  if (!equalBytes(digest, sidecar.contentSha256)) return "unproven";
+  return recovered.parts.some(({ name }) => name === "header") ? "sidecar" : "own";
 }
 
 async function isManifestOfThisState({ vault, parts }: RecoveredVault): Promise<boolean> {
   const healed = parts.find(({ name }) => name === "manifest");
-  if (healed === undefined) return true;
-  const found = await vault.source.read(healed.offset, healed.bytes.byteLength);
-  const agreeing = healed.bytes.reduce((count, byte, i) => (found[i] === byte ? count + 1 : count), 0);
-  return 2 * agreeing >= healed.bytes.byteLength;
+  // With the vault's own header no key slots can come back: the digest of the whole suffices.
+  if (healed === undefined || !parts.some(({ name }) => name === "header")) return true;
+  return resembles(await vault.source.read(healed.offset, healed.bytes.byteLength), healed.bytes);
 }
 
 /** Blocks first, the header last: until it is there, the vault is found to be damaged. */

@@ -64,7 +64,7 @@ export async function openHealedVault(path: string, context: OpenContext): Promi
     const { engine, signal } = context;
     // A header from a sidecar counts only with the whole container behind it.
     const proven =
-      recovered.header === "own" ||
+      recovered.proof === "own" ||
       (await planVaultRepair(recovered, beside.sidecar, { engine, signal })).state !== "lost";
     if (proven && recovered.parts.length > 0) {
       const own = recovered.parts.filter(({ name }) => name !== "manifest");
