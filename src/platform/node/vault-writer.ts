@@ -71,7 +71,12 @@ export async function changeVault<T>(
   change: VaultChange<T>,
 ): Promise<Changed<T>> {
   const real = await realVault(path);
-  if (change.run === "dry") return withVault(real, path, context, (vault) => applyDry(vault, context, change));
+  if (change.run === "dry") {
+    return withVault(real, path, context, async (vault) => {
+      await checkBeforeWriting(vault, real, context);
+      return applyDry(vault, context, change);
+    });
+  }
   const lock = await lockVault(real, {
     signal: context.signal,
     onWait: (holder) => context.onNote(`waiting for ${holder}, which is writing to the vault`),

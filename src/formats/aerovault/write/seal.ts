@@ -11,6 +11,7 @@ import { headerMac, type KeySlots } from "../keys.ts";
 import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../layout.ts";
 import { AEROVAULT_LIMITS } from "../limits.ts";
 import type { Manifest } from "../manifest.ts";
+import { inMemory } from "../manifest-parity.ts";
 import { DATA_PARITY, gridOf, isParityRow, MANIFEST_PARITY, parityRow } from "../parity-rows.ts";
 import { encodeCheckedManifest } from "../plain-manifest.ts";
 import type { VaultDraft } from "./draft.ts";
@@ -122,10 +123,9 @@ function planPayloads({ state, manifest, draft, host }: SealParts, blob: Bytes):
   if (carriesParity(state)) {
     const grid = gridOf(manifest);
     const data = new BlockStream(manifest.chunks.values(), (offset, byteLength) => draft.read(offset, byteLength));
-    const memory = { byteLength: blob.byteLength, read: async (at: number, n: number) => blob.subarray(at, at + n) };
     for (const [id, protectedBytes] of [
       [DATA_PARITY, data],
-      [MANIFEST_PARITY, memory],
+      [MANIFEST_PARITY, inMemory(blob)],
     ] as const) {
       const plan = planAvec(grid, protectedBytes.byteLength);
       const { engine, signal } = host;
