@@ -34,7 +34,7 @@ export async function compareWithParity(
   payload: ReadableBytes,
 ): Promise<number | "agrees" | "unknown"> {
   const [found, another] = await findPlans(payload, bytes.byteLength);
-  if (found === undefined || another !== undefined) return "unknown";
+  if (found === undefined || (found.head === "damaged" && another !== undefined)) return "unknown";
   const { plan } = found;
   const reader = new ParityReader({ engine, plan, data: inMemory(bytes), payload });
   await reader.examine();

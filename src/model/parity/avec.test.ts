@@ -92,7 +92,10 @@ describe("findPlans()", () => {
   it("needs no head: grid and lengths tell how a payload is laid out", async () => {
     const plan = planAvec(parityGrid(15), 200_000);
     const payload = await avecPayload({ engine, plan, data: inMemory(xorshiftBytes(200_000, 3n)) });
-    expect(await findPlans(inMemory(payload), 200_000)).toEqual([{ plan, head: "sound" }]);
+    expect((await findPlans(inMemory(payload), 200_000))[0]).toEqual({ plan, head: "sound" });
+    const wrong = payload.slice();
+    wrong[6] = 13 ^ 64;
+    expect((await findPlans(inMemory(wrong), 200_000, parityGrid(15)))[0]).toEqual({ plan, head: "damaged" });
     payload.fill(0, 0, 32);
     expect((await findPlans(inMemory(payload), 200_000)).map((found) => found.plan)).toContainEqual(plan);
     expect(await findPlans(inMemory(payload), 200_000, parityGrid(15))).toContainEqual({ plan, head: "damaged" });

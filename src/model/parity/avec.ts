@@ -97,8 +97,9 @@ export interface FoundPlan {
 }
 
 /**
- * How a payload over `byteLength` bytes can be laid out: as its head says where that fits the lengths, else by every grid
- * of which they follow. Empty where it is no payload over so many bytes. `likely` is what others know of the grid.
+ * How a payload over `byteLength` bytes can be laid out, the likeliest first: as its head says where that fits the lengths,
+ * and by every grid of which they follow. Empty where it is no payload over so many bytes. `likely` is what others know of
+ * the grid: a head that says something else is damaged, as lengths alone do not always tell grids apart.
  */
 export async function findPlans(
   payload: ReadableBytes,
@@ -108,15 +109,24 @@ export async function findPlans(
   if (payload.byteLength < AVEC_HEADER_BYTES || byteLength === 0) return [];
   const head = await payload.read(0, AVEC_HEADER_BYTES);
   const stated = decodeAvecHeader(head);
-  const fits = (plan: AvecPlan): boolean => plan.payloadBytes === payload.byteLength;
-  if (stated !== undefined && stated.byteLength === byteLength && fits(stated)) {
-    return [{ plan: stated, head: equalBytes(head, encodeAvecHeader(stated)) ? "sound" : "damaged" }];
-  }
   const grids = likely === undefined ? knownGrids() : [likely, ...knownGrids()];
-  return grids
+  const others = grids
     .map((grid) => planAvec(grid, byteLength))
-    .filter(fits)
-    .map((plan) => ({ plan, head: "damaged" }));
+    .filter((plan) => plan.payloadBytes === payload.byteLength)
+    .map((plan): FoundPlan => ({ plan, head: "damaged" }));
+  if (stated?.byteLength !== byteLength || stated.payloadBytes !== payload.byteLength) return others;
+  const isUsual =
+    equalBytes(head, encodeAvecHeader(stated)) && planAvec(stated.grid, byteLength).shardBytes === stated.shardBytes;
+  const isExpected = likely === undefined || sameGrid(likely, stated.grid);
+  if (isUsual && isExpected) {
+    return [{ plan: stated, head: "sound" }, ...others.filter(({ plan }) => !sameGrid(plan.grid, stated.grid))];
+  }
+  const found: FoundPlan = { plan: stated, head: "damaged" };
+  return isExpected ? [found, ...others] : [...others, found];
+}
+
+function sameGrid(a: ParityGrid, b: ParityGrid): boolean {
+  return a.dataShards === b.dataShards && a.parityShards === b.parityShards;
 }
 
 /** A run of this many damaged bytes can be healed wherever it lies; a longer one may touch too many shards of a group. */
