@@ -12,6 +12,7 @@ import { inspectGgufHttp } from "./jobs/inspect-gguf-http.ts";
 import { lz4Apr } from "./jobs/lz4-apr.ts";
 import { openAero } from "./jobs/open-aero.ts";
 import { openSafetensors } from "./jobs/open-safetensors.ts";
+import { parity } from "./jobs/parity.ts";
 import { pull } from "./jobs/pull.ts";
 import { quantize } from "./jobs/quantize.ts";
 import { scattered } from "./jobs/scattered.ts";
@@ -56,6 +57,7 @@ const JOBS: readonly Job[] = [
   vaultWeights,
   vaultTree,
   vaultLarge,
+  parity,
   tokenizer,
   embed,
 ];

@@ -5,6 +5,7 @@ import { S3_ERRORS } from "../src/bytes/s3-catalog.ts";
 import { ENCODER_ERRORS } from "../src/embedding/encoder/errors.ts";
 import { SEARCH_ERRORS } from "../src/embedding/search/catalog.ts";
 import { TOKENIZER_ERRORS } from "../src/embedding/tokenizer/catalog.ts";
+import { AEROCORRECT_ERRORS } from "../src/formats/aerocorrect/errors.ts";
 import { FOREIGN_ERRORS } from "../src/formats/foreign.ts";
 import { loadFormats } from "../src/formats/registry.ts";
 import { BERT_ERRORS } from "../src/model/bert/errors.ts";
@@ -12,6 +13,7 @@ import { MODEL_ERRORS } from "../src/model/catalog.ts";
 import { OPEN_ERRORS } from "../src/open.ts";
 import { INSIDE_ERRORS } from "../src/open-inside.ts";
 import { OPERATION_ERRORS } from "../src/operations/catalog.ts";
+import { CORRECT_ERRORS } from "../src/operations/correct/errors.ts";
 import { PULL_ERRORS } from "../src/operations/pull/errors.ts";
 import { SIGNATURE_ERRORS } from "../src/operations/signature-errors.ts";
 import { STAMP_ERRORS } from "../src/operations/stamp.ts";
@@ -66,6 +68,8 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     SERVE_ERRORS,
     VAULT_ERRORS,
     VAULT_UPGRADE_ERRORS,
+    AEROCORRECT_ERRORS,
+    CORRECT_ERRORS,
     VAULT_LOCK_ERRORS,
     VAULT_DRAFT_ERRORS,
     VAULT_TREE_ERRORS,

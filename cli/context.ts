@@ -106,7 +106,7 @@ class CommandContext implements Context {
     const { engine: tier = "auto", concurrency } = this.flags;
     const workers = concurrency === undefined ? {} : { workers: concurrency };
     // A conversion keeps the calling thread busy with reading and writing; these commands only wait.
-    const callingThread = this.command === "verify" || this.command === "quantize" ? "helps" : "free";
+    const callingThread = /^(verify$|quantize$|correct (gen|verify)$)/.test(this.command) ? "helps" : "free";
     return nodeEngine({ tier, callingThread, ...workers });
   }
 

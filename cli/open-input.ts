@@ -34,8 +34,17 @@ export async function openForCommand(context: Context, target: string): Promise<
     maxBufferBytes: flags.memory,
     password: async (label) => (await import("./password.ts")).readPassword(context, label, "open"),
     spoolFolder: cache?.folder,
+  }).catch(async (error: unknown) => {
+    const healed = await (await import("./healed-vault.ts")).openHealed(context, target, error);
+    if (healed === undefined) throw error;
+    return healed;
   });
   if (opened.container.kind === "archive") await warnIfOlder(context, opened.container);
+  for (const { code, message, hint } of opened.container.warnings) {
+    // Healing is never silent, whatever the command shows otherwise.
+    if (code === "integrity/aerovault.healed")
+      context.warn(`warning: ${message}${hint === undefined ? "" : `; ${hint}`}`);
+  }
   return opened;
 }
 

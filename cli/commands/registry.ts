@@ -1,4 +1,5 @@
 import type { Alias, Command, CommandEntry } from "../command.ts";
+import { CORRECT_COMMANDS } from "./correct/registry.ts";
 import { VAULT_COMMANDS } from "./vault/registry.ts";
 
 /** The one list of commands, in the order in which help shows them. Code is loaded only for the one that runs. */
@@ -180,6 +181,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./aeroset.ts")).aerosetCommand,
   },
   ...VAULT_COMMANDS,
+  ...CORRECT_COMMANDS,
   {
     name: "embed",
     aliases: [],

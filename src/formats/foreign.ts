@@ -112,6 +112,12 @@ const SIGNATURES: readonly Signature[] = [
       magic([0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c])(head),
   },
   {
+    code: "unsupported/foreign.aerocorrect",
+    what: "an .aerocorrect sidecar: parity of the file beside it",
+    hint: "Use it with tare correct verify and tare correct repair, or with tare vault repair where it is of a vault",
+    matches: ascii("AEROCORR"),
+  },
+  {
     code: "unsupported/foreign.tar",
     what: "a tar archive",
     hint: UNPACK,

@@ -91,6 +91,10 @@ export const JOBS: Jobs = {
     const open = (descriptor: SourceDescriptor): Promise<Source> => openAny(descriptor, context);
     return runSealJob(request, { ...context, open });
   },
+  "parity-window": async (request, context) => {
+    const { runParityJob } = await import("../operations/correct/parity-job.ts");
+    return runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+  },
   "vault-extract": async (request, context) => {
     const { runExtractJob } = await import("../operations/vault/extract-job.ts");
     const open = async (descriptor: SourceDescriptor | undefined): Promise<Source> => {

@@ -5,6 +5,7 @@ import type { SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
 import type { EncoderImage } from "../embedding/encoder/image.ts";
 import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
 import type { DType } from "../model/dtype.ts";
+import type { ParityRequest } from "../operations/correct/parity-job.ts";
 import type { ExtractRequest } from "../operations/vault/extract-job.ts";
 import type { DigestAlgorithm, QuantizedRange } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";
@@ -49,6 +50,8 @@ export interface JobTable {
   };
   /** Cuts, compresses and encrypts files for a vault. */
   readonly "vault-seal": { readonly request: SealRequest; readonly result: SealResult };
+  /** Parity of a window of a file that the worker reads itself. */
+  readonly "parity-window": { readonly request: ParityRequest; readonly result: Bytes };
   /** Decrypts chunks of a vault and writes files; how many. */
   readonly "vault-extract": { readonly request: ExtractRequest; readonly result: number };
   /** Sentences through an encoder that the worker has under `encoder`, or gets with this request. */

@@ -45,7 +45,7 @@ export async function fixedRandom(count = 512): Promise<RandomBytes> {
 const derivedKeys = new Map<string, Bytes>();
 
 /** The same engine, which turns a password into a key only once: the real cost of that is for other tests. */
-function rememberingKeys(engine: Engine): Engine {
+export function rememberingKeys(engine: Engine): Engine {
   const argon2id: Engine["argon2id"] = async (password, parameters) => {
     const name = `${encodeHex(password)}:${encodeHex(parameters.salt)}`;
     const key = derivedKeys.get(name) ?? (await engine.argon2id(password, parameters));

@@ -11,7 +11,7 @@ it("usage errors are 2 and name what was probably meant", async () => {
     tare(["ls", model, "--lnog"]),
     tare(["ls"]),
     tare(["map", model, "x"]),
-    tare(["correct", "gen", "x"]),
+    tare(["view", "x"]),
   ]);
   expect(command).toMatchObject({ code: 2, out: "", err: expect.stringContaining('Did you mean "inspect"?') });
   expect(flag).toMatchObject({ code: 2, out: "", err: expect.stringContaining("Did you mean --long?") });

@@ -161,7 +161,7 @@ describe("a vault without encryption, through every verb", () => {
     expect(litter()).toEqual([]);
   });
 
-  it("is written by one program at a time", async () => {
+  it("row 32: is written by one program at a time", async () => {
     await ok("create", "l.aerovault", "--no-encryption");
     const lock = join(folder, ".l.aerovault.lock");
     writeFileSync(lock, `pid=${process.pid} created_at=2026-01-01T00:00:00Z\n`);
@@ -214,7 +214,7 @@ describe("an encrypted vault", () => {
   });
 });
 
-it("kill -9 at any moment leaves the old vault or the new one, and the next change nothing else", {
+it("row 32: kill -9 at any moment leaves the old vault or the new one, and the next change nothing else", {
   timeout: 120_000,
 }, async () => {
   await ok("create", "k.aerovault", "--no-encryption", "--profile", "fast");

@@ -6,19 +6,16 @@ import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { checkAbsent, overwriteOf } from "../../output-target.ts";
-import { badValue } from "../../quantities.ts";
+import { PARITY_FLAG, parseParity } from "../../parity-level.ts";
 import { formatSize } from "../../render/sizes.ts";
 import { writeContext } from "./change.ts";
-
-/** Names of percentages, as for QR codes (dossier 5.2). */
-const PARITY_LEVELS: Readonly<Record<string, number>> = { low: 7, medium: 15, quartile: 25, high: 30 };
 
 export const vaultCreateCommand = defineCommand({
   positionals: { names: ["VAULT"], min: 1, max: 1 },
   flags: {
     profile: { kind: "choice", choices: PROFILES, summary: "how hard to compress (balanced)" },
     "no-encryption": { kind: "switch", summary: "no password: everybody can read and change it" },
-    parity: { kind: "text", value: "20%|LEVEL", summary: "carry parity: 5% to 50%, low, medium, quartile or high" },
+    parity: { ...PARITY_FLAG, summary: "carry parity: 5% to 50%, low, medium, quartile or high" },
   },
   details: [
     "Makes an empty AeroVault v3: one encrypted file that stores equal contents once. The password comes from --password-file, TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND, TARE_PASSWORD or a prompt; it must have eight bytes. There is no way back without it.",
@@ -78,12 +75,4 @@ async function requirePassword(context: Context, vault: string): Promise<Bytes> 
     { source: vault },
     { hint: "Pass --password-file FILE, set TARE_PASSWORD_FILE, or pass --no-encryption" },
   );
-}
-
-function parseParity(text: string): number {
-  const named = Object.hasOwn(PARITY_LEVELS, text) ? PARITY_LEVELS[text] : undefined;
-  if (named !== undefined) return named;
-  const percent = /^\d{1,2}%?$/.test(text) ? Number.parseInt(text, 10) : 0;
-  if (percent >= 5 && percent <= 50) return percent;
-  throw badValue("--parity", text, "5% to 50%, low, medium, quartile or high");
 }

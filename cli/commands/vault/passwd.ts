@@ -7,6 +7,7 @@ import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
 import { writeContext } from "./change.ts";
+import { noteSidecar } from "./sidecar-note.ts";
 
 const KEPT_KEY =
   "note: the vault's own key is the same as before: an older copy of the vault opens with the old password still; --rekey encrypts everything anew";
@@ -20,6 +21,7 @@ export const vaultPasswdCommand = defineCommand({
   details: [
     "Gives the vault another password. Contents are encrypted with a key of the vault's own, which the password only wraps: without --rekey that key stays, and whoever has an old copy of the vault and the old password can still open that copy, and read blocks of the new one with what is in it.",
     "--rekey makes new keys and encrypts every block anew, which takes as much room as the vault and reads all of it. Chunks stay cut as they are, under new ids.",
+    "A sidecar of the vault holds the old key slots: it is made anew, or removed where that fails, which is said. Copies of it elsewhere cannot bring the old password back either, as a header is healed only where the whole vault is the one that the sidecar was made of.",
     "A vault has one password: there are no key files and no second one.",
   ],
   examples: [
@@ -49,11 +51,13 @@ async function exchange(context: Context, vault: string, fresh: Bytes): Promise<
   await changeVault(vault, writing, {
     layout: "update",
     run: context.flags["dry-run"] === true ? "dry" : undefined,
+    sidecar: "renewed",
     apply: async (_, opened) => {
       checkEncrypted(opened);
       return { result: undefined, slots: await reslot(writing.engine, opened.keys, fresh, secureRandom) };
     },
   });
+  await renew(context, vault, fresh);
   context.note(KEPT_KEY);
   return report(context, vault, "changed the password");
 }
@@ -72,6 +76,7 @@ async function rekey(context: Context, vault: string, fresh: Bytes): Promise<Exi
     await changeVault(vault, writing, {
       layout: "rewrite",
       run: context.flags["dry-run"] === true ? "dry" : undefined,
+      sidecar: "renewed",
       restate: async (opened) => {
         checkEncrypted(opened);
         state = await restateUnderNewKeys(opened, writing.engine, fresh);
@@ -94,7 +99,13 @@ async function rekey(context: Context, vault: string, fresh: Bytes): Promise<Exi
     if (state !== undefined) wipeKeys(state.keys);
     progress.end();
   }
+  await renew(context, vault, fresh);
   return report(context, vault, "changed the password and all keys");
+}
+
+/** A sidecar holds the key slots of the old password: it must not outlive them. */
+async function renew(context: Context, vault: string, fresh: Bytes): Promise<void> {
+  if (context.flags["dry-run"] !== true) await noteSidecar(context, vault, async () => fresh.slice());
 }
 
 async function report(context: Context, vault: string, text: string): Promise<ExitCode> {

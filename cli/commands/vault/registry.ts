@@ -107,6 +107,22 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./scrub.ts")).vaultScrubCommand,
   },
   {
+    name: "vault repair",
+    aliases: [],
+    group: "vault",
+    usage: "vault repair VAULT",
+    summary: "heal it from parity, or leave it alone",
+    load: async () => (await import("./repair.ts")).vaultRepairCommand,
+  },
+  {
+    name: "vault parity",
+    aliases: [],
+    group: "vault",
+    usage: "vault parity VAULT export|embed|strip",
+    summary: "parity beside the vault, or in it",
+    load: async () => (await import("./parity.ts")).vaultParityCommand,
+  },
+  {
     name: "vault compact",
     aliases: [],
     group: "vault",

@@ -149,7 +149,7 @@ describe("decodeManifest()", () => {
     expect(failure(text)).toBeInstanceOf(FormatError);
   });
 
-  it("refuses numbers above 2^53 - 1 instead of rounding them", () => {
+  it("row 19: refuses numbers above 2^53 - 1 instead of rounding them", () => {
     const error = failure(TEXT.replace('"size":5', '"size":9007199254740993'));
     expect(error).toBeInstanceOf(LimitError);
     expect(error).toMatchObject({ code: "limit/integer", at: { path: "entries[1].size" } });

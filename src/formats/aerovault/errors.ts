@@ -2,7 +2,8 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const ANOTHER_COPY = "Get another copy of the vault.";
 const NEWER = "Look for a newer version of tare.";
-const REPAIR = "Run `tare vault scrub` to see what is damaged; get another copy of the vault.";
+const REPAIR =
+  "Run `tare vault repair`, which heals it where the vault has parity or a sidecar; else get another copy of the vault.";
 const CRAFTED = "No known program writes that: the vault is damaged, or was crafted to break readers.";
 
 /** Everything that vaults are refused for, and what scrubbing finds. */
@@ -80,12 +81,37 @@ export const AEROVAULT_ERRORS = {
   "integrity/aerovault.header": {
     what: "The header is not the one that was written.",
     why: "Its HMAC does not match, or the key slots are damaged. The password is not the problem.",
-    fix: ANOTHER_COPY,
+    fix: "Run `tare vault repair` where the vault has a sidecar; else get another copy of it.",
   },
   "integrity/aerovault.manifest": {
     what: "The manifest is not the one that was written.",
-    why: "The key is right, as the header shows, but the manifest's tag does not match: it is damaged or was changed.",
-    fix: ANOTHER_COPY,
+    why: "The key is right, as the header shows, but the manifest's tag does not match: it is damaged or was changed, and parity could not heal it.",
+    fix: "Run `tare vault repair` where the vault has a sidecar; else get another copy of it.",
+  },
+  "integrity/aerovault.healed": {
+    what: "A part of the vault is damaged on disk, and was read as its parity has it.",
+    why: "What was read is proven; the file is as damaged as before, and the next damage may be too much.",
+    fix: "Run `tare vault repair`, which writes the healed bytes. Until then nothing else is written to the vault.",
+  },
+  "integrity/aerovault.directory": {
+    what: "The list of extensions is damaged.",
+    why: "Nothing protects it, but it can only say one thing about the parity that is in the vault, and says something else.",
+    fix: "Run `tare vault repair`, which writes it anew.",
+  },
+  "integrity/aerovault.parity": {
+    what: "The parity that the vault carries is damaged, or is not that of its blocks and its manifest.",
+    why: "Bytes of it were damaged on disk or on the way. Every file is there; less of later damage could be healed.",
+    fix: "Run `tare vault repair`, which computes it anew.",
+  },
+  "integrity/aerovault.shard": {
+    what: "A run of stored blocks does not have the checksum that the vault's parity keeps of it.",
+    why: "Bytes were damaged on disk or on the way. Which files lose by it is told with the password.",
+    fix: REPAIR,
+  },
+  "integrity/aerovault.sealed": {
+    what: "The vault was looked at without its password.",
+    why: "Names, places and hashes of blocks are in the manifest, which is encrypted.",
+    fix: "Run the command again with the password to have everything checked.",
   },
   "integrity/aerovault.prefix": {
     what: "The length in front of a stored block is not the one that the manifest has.",

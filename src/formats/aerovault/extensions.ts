@@ -18,11 +18,6 @@ export interface ExtensionRow {
   readonly extra: ExtraKeys;
 }
 
-/** Parity of the data section. */
-export const DATA_PARITY = "error-correction.reed-solomon";
-/** Parity of the manifest. */
-export const MANIFEST_PARITY = "error-correction-metadata.reed-solomon";
-
 export interface DirectoryOptions {
   /** Length of the payload region that rows must stay in. */
   readonly payloadLength: number;

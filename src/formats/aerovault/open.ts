@@ -1,9 +1,12 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { IntegrityError, type Location } from "../../base/errors.ts";
+import { IntegrityError, isTareError, type Location } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
+import type { ReadableBytes } from "../../model/parity/avec.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import type { ReadFile } from "./block-stream.ts";
 import { checkManifest } from "./check-manifest.ts";
 import { ChunkStore } from "./chunk-store.ts";
 import { decodeManifest } from "./decode-manifest.ts";
@@ -13,9 +16,11 @@ import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./hea
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
 import { type Manifest, maxChunkBytes } from "./manifest.ts";
+import { healedVersions } from "./manifest-parity.ts";
+import { extensionPayload, MANIFEST_PARITY } from "./parity-rows.ts";
 import { checkPlainManifest } from "./plain-manifest.ts";
 import { unlock } from "./unlock.ts";
-import type { Vault } from "./vault.ts";
+import type { HealedPart, Vault } from "./vault.ts";
 import { VaultArchive } from "./vault-archive.ts";
 
 /** Directory and manifest are usually neighbours: up to this many bytes between them are read to save a request. */
@@ -26,11 +31,17 @@ export async function openAerovault(source: Source, context: OpenContext): Promi
   return new VaultArchive(await openVault(source, context));
 }
 
+/** What a vault that is damaged may be opened with. */
+export interface OpeningHelp {
+  /** Parity of the manifest beside the vault: asked where the vault's own does not help. */
+  readonly manifestParity?: ReadableBytes | undefined;
+}
+
 /**
  * Opens a vault. In this order: what the header alone shows to be wrong, the extension directory, the password, the
  * header's HMAC, the manifest's tag, what the manifest says. Closing the result closes `source`; a failure does not.
  */
-export async function openVault(source: Source, context: OpenContext): Promise<Vault> {
+export async function openVault(source: Source, context: OpenContext, help: OpeningHelp = {}): Promise<Vault> {
   const at = { source: source.label, offset: 0 };
   const limits = resolveLimits("aerovault", AEROVAULT_LIMITS, context.limits);
   const header = await readHeader(source, { signal: context.signal });
@@ -41,28 +52,93 @@ export async function openVault(source: Source, context: OpenContext): Promise<V
   try {
     const cipher = await VaultCipher.create(context.engine, keys);
     const opened = { source, header, keys, cipher, extensions, limits };
-    return await completeVault(opened, control.manifest, context);
+    return await completeVault(opened, control.manifest, context, help);
   } catch (error) {
     wipeKeys(keys);
     throw error;
   }
 }
 
-type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings">;
+type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
 
-async function completeVault(opened: UnreadVault, blob: Bytes, context: OpenContext): Promise<Vault> {
+async function completeVault(
+  opened: UnreadVault,
+  blob: Bytes,
+  context: OpenContext,
+  help: OpeningHelp,
+): Promise<Vault> {
   const { source, header, keys, cipher, limits } = opened;
   const { engine } = context;
-  const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
+  const { manifest, warnings, healed } = await openOrHeal(opened, blob, { engine, ...help });
   const bounds = {
     dataLength: header.values.dataLength,
     maxBlockBytes: limits.blockBytes,
     maxChunkBytes: maxChunkBytes(manifest, limits.chunkBytes),
   };
   const chunks = new ChunkStore({ source, engine, cipher, bounds });
-  const warnings = findTrailing(header, source);
-  if (keys.lane === "plain") warnings.push(...(await checkPlainManifest(opened, { blob, manifest }, context)));
-  return { ...opened, manifest, chunks, warnings };
+  const all = [...findTrailing(header, source), ...warnings];
+  return { ...opened, keys, manifest, chunks, warnings: all, healed };
+}
+
+interface JudgedManifest {
+  readonly manifest: Manifest;
+  readonly warnings: readonly Finding[];
+}
+
+/** A manifest that is not the one that was written is healed by the vault's own parity, where it has some; never in silence. */
+async function openOrHeal(
+  opened: UnreadVault,
+  blob: Bytes,
+  { engine, manifestParity }: OpeningHelp & { readonly engine: Engine },
+): Promise<JudgedManifest & { readonly healed: readonly HealedPart[] }> {
+  const { source, header, extensions } = opened;
+  const { manifestOffset: offset } = header.values;
+  const parity = extensionPayload(MANIFEST_PARITY, { rows: extensions, header: header.values, read: readerOf(source) });
+  try {
+    return { ...(await judgeManifest(opened, blob, parity, engine)), healed: [] };
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    for (const payload of [parity, manifestParity]) {
+      if (payload === undefined) continue;
+      for await (const bytes of healedVersions(engine, blob, payload)) {
+        const judged = await judgeManifest(opened, bytes, payload, engine).catch(ifNotTare);
+        if (judged === undefined) continue;
+        const origin = payload === parity ? undefined : ("sidecar" as const);
+        const healed = { name: "manifest", offset, bytes, origin } as const;
+        return { ...judged, warnings: [...judged.warnings, healedWarning(healed, source.label)], healed: [healed] };
+      }
+    }
+    throw error;
+  }
+}
+
+/** Faults of a candidate only mean that it is not the one. */
+function ifNotTare(error: unknown): undefined {
+  if (!isTareError(error)) throw error;
+}
+
+async function judgeManifest(
+  opened: UnreadVault,
+  blob: Bytes,
+  parity: ReadableBytes | undefined,
+  engine: Engine,
+): Promise<JudgedManifest> {
+  const { source, header, keys, cipher } = opened;
+  const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
+  const at = { source: source.label, offset: header.values.manifestOffset };
+  const warnings = keys.lane === "plain" ? await checkPlainManifest(engine, { blob, manifest }, parity, at) : [];
+  return { manifest, warnings };
+}
+
+/** Healing is told wherever the vault is opened. */
+export function healedWarning({ name, offset }: HealedPart, label: string): Finding {
+  const message = `The ${name} of the vault is damaged, and was read as it should be`;
+  const hint = "The file is unchanged: run tare vault repair";
+  return { severity: "warning", code: "integrity/aerovault.healed", message, at: { source: label, offset }, hint };
+}
+
+function readerOf(source: Source): ReadFile {
+  return (offset, byteLength) => source.read(offset, byteLength);
 }
 
 interface ControlBytes {

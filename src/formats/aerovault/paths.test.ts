@@ -40,7 +40,7 @@ it("parentOf() gives the folder of a path", () => {
   expect([parentOf("a"), parentOf("a/b/c")]).toEqual([undefined, "a/b"]);
 });
 
-it("comparePaths() orders by UTF-8 bytes, not by UTF-16 units", () => {
+it("row 8: comparePaths() orders by UTF-8 bytes, not by UTF-16 units", () => {
   const paths = ["b", "a/b", "a", "\u{1f600}", "\uff5e", "a!", "\ue000", "é", "z", "a\u{10000}"];
   const byBytes = [...paths].sort((x, y) => Buffer.compare(Buffer.from(x), Buffer.from(y)));
   expect([...paths].sort(comparePaths)).toEqual(byBytes);

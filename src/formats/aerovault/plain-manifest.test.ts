@@ -5,10 +5,10 @@ import { quickEngine } from "../../../test/builders/sealed-apr.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
+import { avecHeader } from "../../model/parity/avec.ts";
 import { decodeManifest } from "./decode-manifest.ts";
-import { MANIFEST_PARITY } from "./extensions.ts";
 import { openAerovault } from "./open.ts";
-import { parityHeader } from "./parity-checksums.ts";
+import { MANIFEST_PARITY } from "./parity-rows.ts";
 import { encodeCheckedManifest } from "./plain-manifest.ts";
 import type { VaultArchive } from "./vault-archive.ts";
 
@@ -75,7 +75,7 @@ describe("the checksums of the manifest's parity", () => {
     const header = { magic: "AVEC", version: 2, dataShards: 10, parityShards: 1, shardLength: 4096 };
     const sums = [await engine.digest("blake3", shard), new Uint8Array(16)].map((sum) => sum.slice(0, 16));
     return concatBytes([
-      parityHeader.encode({ ...header, totalLength: manifest.byteLength }),
+      avecHeader.encode({ ...header, totalLength: manifest.byteLength }),
       ...sums,
       new Uint8Array(4096),
     ]);

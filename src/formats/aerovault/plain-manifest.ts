@@ -2,14 +2,12 @@ import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError, type Location } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { ReadableBytes } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { encodeManifest } from "./encode-manifest.ts";
-import { type ExtensionRow, MANIFEST_PARITY } from "./extensions.ts";
-import type { StoredHeader } from "./header.ts";
 import { CHECKSUM_KEY, type Manifest } from "./manifest.ts";
-import { findDamagedShard } from "./parity-checksums.ts";
+import { compareWithParity } from "./manifest-parity.ts";
 
 /**
  * In the plaintext lane nothing of the format protects the manifest: a size that lost a digit would be believed. Vaults that
@@ -30,29 +28,23 @@ export async function encodeCheckedManifest(engine: Engine, manifest: Manifest):
   return bytes;
 }
 
-/** What is known of a vault when its manifest is judged. */
-export interface PlainVault {
-  readonly source: Source;
-  readonly header: StoredHeader;
-  readonly extensions: readonly ExtensionRow[];
-}
-
 /** Refuses a manifest that is provably not the one that was written; says so where nothing can prove it. */
 export async function checkPlainManifest(
-  { source, header, extensions }: PlainVault,
+  engine: Engine,
   { blob, manifest }: { readonly blob: Bytes; readonly manifest: Manifest },
-  { engine, signal }: { readonly engine: Engine; readonly signal?: AbortSignal | undefined },
+  parity: ReadableBytes | undefined,
+  at: Location,
 ): Promise<Finding[]> {
-  const at = { source: source.label, offset: header.values.manifestOffset };
-  if (manifest.checksum !== undefined) await checkChecksum(engine, blob, manifest.checksum, at);
-  const row = extensions.find(({ extensionId }) => extensionId === MANIFEST_PARITY);
-  const payload = row === undefined ? undefined : await readPayload(source, header, row, signal);
-  const damaged = payload === undefined ? "unknown" : await findDamagedShard(engine, blob, payload);
-  if (typeof damaged === "number") {
-    const place = { ...at, offset: at.offset + damaged };
+  if (manifest.checksum !== undefined) {
+    await checkChecksum(engine, blob, manifest.checksum, at);
+    return [];
+  }
+  const verdict = parity === undefined ? "unknown" : await compareWithParity(engine, blob, parity);
+  if (typeof verdict === "number") {
+    const place = { ...at, offset: (at.offset ?? 0) + verdict };
     throw wrongManifest("its parity must have the checksums of its bytes, and has not", place);
   }
-  if (manifest.checksum !== undefined || damaged === "none" || manifest.entries.length === 0) return [];
+  if (verdict === "agrees" || manifest.entries.length === 0) return [];
   const message = "Nothing proves the manifest: names, sizes and places in packs are believed as they are";
   return [{ severity: "note", code: "integrity/aerovault.unproven", message, at }];
 }
@@ -64,15 +56,6 @@ async function checkChecksum(engine: Engine, blob: Bytes, checksum: string, at: 
   if (stands) copy.fill(0x30, start, start + DIGITS);
   const hash = stands ? encodeHex(await engine.digest("blake3", copy)) : "another place for it";
   if (hash !== checksum) throw wrongManifest(`it must have the BLAKE3 ${checksum}, found ${hash}`, at);
-}
-
-function readPayload(
-  source: Source,
-  { values }: StoredHeader,
-  { offset, length }: ExtensionRow,
-  signal: AbortSignal | undefined,
-): Promise<Bytes> {
-  return source.read(values.extensionPayloadOffset + offset, length, { signal });
 }
 
 function wrongManifest(problem: string, at: Location): IntegrityError {

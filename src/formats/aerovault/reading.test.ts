@@ -95,7 +95,7 @@ describe("what is read", () => {
     expect(reads.length).toBe(before + 1);
   });
 
-  it("a chunk that is listed many times is read once, and those behind the end not at all", async () => {
+  it("row 18: a chunk that is listed many times is read once, and those behind the end not at all", async () => {
     const zeros = new Uint8Array(4096);
     const other = noise(4096, 3);
     const files = [
@@ -154,7 +154,7 @@ describe("refusals", () => {
     else await expect(read({ manifest })).rejects.toMatchObject({ code });
   });
 
-  it("content under another chunk's id, encrypted by somebody who has the key", async () => {
+  it("row 37: content under another chunk's id, encrypted by somebody who has the key", async () => {
     const manifest = (found: Manifest): Manifest => {
       const [[id, record]] = [...found.chunks] as [[string, ChunkRecord]];
       const other = `${id.slice(0, -1)}${id.endsWith("0") ? "1" : "0"}`;
@@ -201,12 +201,12 @@ describe("refusals", () => {
     await expect(read({}, [file, { path, chunks: [] }])).rejects.toMatchObject({ code });
   });
 
-  it("two entries of one path", async () => {
+  it("row 11: two entries of one path", async () => {
     const manifest = (m: Manifest): Manifest => ({ ...m, entries: [...m.entries, ...m.entries] });
     await expect(read({ manifest })).rejects.toMatchObject({ code: "format/aerovault.duplicate-path" });
   });
 
-  it("an unknown algorithm, and a lane that header and manifest do not agree on", async () => {
+  it("row 37: an unknown algorithm, and a lane that header and manifest do not agree on", async () => {
     const wrapper = (name: string, edit: object) => (m: Manifest) => {
       return { ...m, wrappers: { ...m.wrappers, [name]: { ...m.wrappers[name as "crypt"], ...edit } } } as Manifest;
     };

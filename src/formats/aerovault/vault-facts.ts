@@ -1,7 +1,9 @@
 import type { ArchiveStorage } from "../../model/archive.ts";
-import { DATA_PARITY } from "./extensions.ts";
+import { longestBurst, planAvec } from "../../model/parity/avec.ts";
 import { KDF_COST } from "./keys.ts";
+import { PREFIX_BYTES } from "./layout.ts";
 import { DEFAULT_BOUNDS, DEFAULT_LEVEL } from "./manifest.ts";
+import { DATA_PARITY, DEFAULT_PARITY_PERCENT, gridOf } from "./parity-rows.ts";
 import type { Vault } from "./vault.ts";
 
 /** What `inspect` and `vault info` say about a vault beyond its entries. */
@@ -28,9 +30,12 @@ export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (rea
   ];
 }
 
+/** With what a person who relies on it has to know: damage in one place counts, not how much there is in all. */
 function parityText({ extensions, manifest }: Vault): string {
   const row = extensions.find(({ extensionId }) => extensionId === DATA_PARITY);
   const percent = manifest.errorCorrectionPct;
   if (row === undefined) return percent === undefined ? "none" : `none embedded (${percent} %)`;
-  return `embedded, ${percent ?? 20} %`;
+  const stored = [...manifest.chunks.values()].reduce((sum, { blockLen }) => sum + PREFIX_BYTES + blockLen, 0);
+  const burst = longestBurst(planAvec(gridOf(manifest), stored));
+  return `embedded, ${percent ?? DEFAULT_PARITY_PERCENT} %; up to ${burst} damaged bytes in a row can be healed wherever they are`;
 }

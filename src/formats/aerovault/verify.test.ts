@@ -57,7 +57,7 @@ describe("verifyAerovault()", () => {
     expect((await check(bytes, "control")).checked).not.toHaveProperty("blocks");
   });
 
-  it("finds what a comparison of stored bytes cannot: a block under another number, a wrong length", async () => {
+  it("row 16: finds what a comparison of stored bytes cannot: a block under another number, a wrong length", async () => {
     const edit = (change: Partial<ChunkRecord>) => (manifest: Manifest) => {
       const [[id, record]] = [...manifest.chunks] as [[string, ChunkRecord]];
       return { ...manifest, chunks: new Map([...manifest.chunks, [id, { ...record, ...change }]]) };

@@ -8,6 +8,7 @@ import { planEntry } from "./entry-source.ts";
 import type { ChunkRecord, ManifestEntry } from "./manifest.ts";
 import { manifestPlace, type Vault } from "./vault.ts";
 import type { VaultArchive } from "./vault-archive.ts";
+import { verifyParity } from "./verify-parity.ts";
 
 /** Batches under way at a time: one is read while another is decoded. */
 const BATCHES_AT_ONCE = 3;
@@ -16,7 +17,7 @@ const NAMED_ENTRIES = 3;
 
 /**
  * What opening did not check: that every entry has its bytes, and at the level "full" every stored block, used or not:
- * length prefix, cipher hash, tag, frame, length, chunk id. One finding for each fault, none hides the next.
+ * length prefix, cipher hash, tag, frame, length, chunk id; then parity. One finding for each fault, none hides the next.
  */
 export async function* verifyAerovault(archive: VaultArchive, context: VerifyContext): AsyncGenerator<Finding> {
   const { vault } = archive;
@@ -27,7 +28,13 @@ export async function* verifyAerovault(archive: VaultArchive, context: VerifyCon
     const at = { source: vault.source.label };
     yield { severity: "note", code: "integrity/aerovault.unreferenced", message, at };
   }
-  if (context.level === "full") yield* verifyBlocks(vault, context);
+  if (context.level !== "full") return;
+  let blocks: "sound" | "damaged" = "sound";
+  for await (const finding of verifyBlocks(vault, context)) {
+    blocks = "damaged";
+    yield finding;
+  }
+  yield* verifyParity(vault, blocks, context);
 }
 
 function* verifyEntries({ vault, entries }: VaultArchive, context: VerifyContext): Generator<Finding> {
@@ -106,12 +113,19 @@ function faultOf(check: () => void): TareError | undefined {
 }
 
 /** Which entries a chunk is part of: a damaged chunk means little to a person, the files that lose by it mean much. */
-class ChunkOwners {
+export class ChunkOwners {
   readonly #entries: readonly ManifestEntry[];
   #paths: ReadonlyMap<string, readonly string[]> | undefined;
 
   constructor(entries: readonly ManifestEntry[]) {
     this.#entries = entries;
+  }
+
+  /** Files that lose where these chunks are lost, each once, in the order of the manifest. */
+  pathsOf(ids: ReadonlySet<string>): readonly string[] {
+    return this.#entries
+      .filter(({ isDir, chunks }) => !isDir && chunks.some((id) => ids.has(id)))
+      .map(({ path }) => path);
   }
 
   describe(error: TareError, { id }: ChunkRecord): Finding {

@@ -1,6 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { DATA_PARITY } from "../../formats/aerovault/extensions.ts";
 import { VaultCipher } from "../../formats/aerovault/framing.ts";
 import {
   EMPTY_SLOTS,
@@ -12,12 +11,13 @@ import {
   wipeKeys,
   wrapKeys,
 } from "../../formats/aerovault/keys.ts";
+import { parityRows } from "../../formats/aerovault/parity-rows.ts";
 import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
-import { clampParity } from "../../formats/aerovault/write/parity.ts";
 import { checkBounds, type VaultSettings } from "../../formats/aerovault/write/profiles.ts";
-import { parityRow, type SealedVault } from "../../formats/aerovault/write/seal.ts";
+import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
 import { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import { type EditHost, emptyManifest, newVaultState } from "../../formats/aerovault/write/vault-state.ts";
+import { clampParity } from "../../model/parity/grid.ts";
 
 export interface CreateOptions {
   readonly settings: VaultSettings;
@@ -49,7 +49,7 @@ export async function createVault(
       password === undefined || salt === undefined ? EMPTY_SLOTS : await wrapKeys(engine, keys, password, salt);
     const percent = parityPercent === undefined ? undefined : clampParity(parityPercent);
     const manifest = emptyManifest(keys.lane, settings, { now: host.now(), parityPercent: percent });
-    const extensions = percent === undefined ? [] : [parityRow(DATA_PARITY)];
+    const extensions = percent === undefined ? [] : parityRows(0, 0);
     const state = newVaultState(label, { keys, slots, manifest, extensions });
     const edit = new VaultEdit({ state, draft, cipher, host, layout: "rewrite" });
     await fill?.(edit, keys);

@@ -37,10 +37,20 @@ export const VAULT_ERRORS = {
     why: "They are recorded in the vault's manifest; with these, the reference would refuse to add, or chunks could not be read back.",
     fix: "Use one of the profiles. A vault that has such bounds can be read, and its files added to a new one.",
   },
+  "usage/vault.parity": {
+    what: "The parity of the vault cannot be taken out: it is all that could heal it.",
+    why: "There is no sidecar beside the vault.",
+    fix: "Run `tare vault parity VAULT export` first, or pass --force if that is meant.",
+  },
   "usage/vault.password": {
     what: "The new password is too short.",
     why: "The format asks for eight bytes of UTF-8.",
     fix: "Choose a longer one: a few words are easy to remember and hard to guess.",
+  },
+  "integrity/aerovault.sidecar": {
+    what: "The vault is not the one that its sidecar was made of.",
+    why: "It was changed since, which leaves the sidecar behind, or it is damaged.",
+    fix: "Scrub it with the password. `tare vault parity VAULT export` makes the sidecar anew.",
   },
   "source/vault.input-changed": {
     what: "A file changed while it was being added.",

@@ -94,7 +94,7 @@ test("rewriteVaultDraft() refuses before the work where there is no room", async
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });
 
-test("createVaultDraft() makes a private file, and never takes a name that is in use", async () => {
+test("row 33: createVaultDraft() makes a private file, and never takes a name that is in use", async () => {
   const draft = await createVaultDraft(path, { label: "v", overwrite: "refuse" });
   expect(existsSync(path)).toBe(false);
   writeFileSync(path, "somebody else's");

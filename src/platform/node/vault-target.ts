@@ -122,6 +122,6 @@ export function writeFully(descriptor: number, bytes: Bytes, at: number): void {
 
 /** Refuses to replace a file. */
 export function existsError(label: string): UsageError {
-  const hint = "Choose another folder, or pass --force";
+  const hint = "Choose another name or folder, or pass --force";
   return new UsageError("usage/exists", `Cannot write "${label}": it exists already`, { source: label }, { hint });
 }

@@ -76,7 +76,7 @@ test("links that lead round in a circle end", () => {
   expect(() => collect(["t"], { links: "follow" })).toThrow(expect.objectContaining({ code: "usage/vault.link" }));
 });
 
-test("a dangling link, a pipe and a missing file are errors", () => {
+test("row 34: a dangling link, a pipe and a missing file are errors", () => {
   expect(() => collect(["missing"])).toThrow(expect.objectContaining({ code: "source/not-found" }));
   symlinkSync("nowhere", join(folder, "t/dangling"));
   expect(() => collect(["t"])).toThrow(expect.objectContaining({ code: "source/not-found" }));
@@ -95,7 +95,7 @@ test("a name that is not UTF-8 is an error", () => {
   expect(() => collect(["t"])).toThrow(expect.objectContaining({ code: "usage/vault.path" }));
 });
 
-test("folders deeper than 100 levels are an error, never dropped", () => {
+test("row 34: folders deeper than 100 levels are an error, never dropped", () => {
   mkdirSync(join(folder, "deep", ...Array.from({ length: 100 }, () => "d")), { recursive: true });
   expect(collect(["deep"])).toHaveLength(101);
   mkdirSync(join(folder, "deep", ...Array.from({ length: 101 }, () => "d")), { recursive: true });

@@ -1,10 +1,11 @@
 import { open, realpath, stat } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
+import { checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { VaultCipher } from "../../formats/aerovault/framing.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
-import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
+import { checkUndamaged, closeVault, type Vault } from "../../formats/aerovault/vault.ts";
 import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
 import { type EditLayout, VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
@@ -12,7 +13,6 @@ import { currentTime, stateOf, type VaultState } from "../../formats/aerovault/w
 import type { PasswordSource } from "../../model/format.ts";
 import { secureRandom } from "../../primitives/crypto/random.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { fileError } from "./errors.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
 import { openFile } from "./file-source.ts";
 import { rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
@@ -20,6 +20,7 @@ import { mendedHeader, readHeaderJournal, removeHeaderJournal } from "./vault-jo
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault } from "./vault-lock.ts";
 import { recallVault, rememberVault, type StateEnvironment } from "./vault-memory.ts";
+import { findVaultSidecar, realVault } from "./vault-sidecar.ts";
 
 export interface VaultWriteContext {
   readonly engine: Engine;
@@ -39,6 +40,8 @@ export interface VaultChange<T> {
   readonly run?: "dry" | undefined;
   /** The vault under other keys, for one that is encrypted anew. */
   readonly restate?: ((vault: Vault) => Promise<VaultState>) | undefined;
+  /** "renewed" where the caller makes the sidecar anew after the change. */
+  readonly sidecar?: "renewed" | undefined;
   /** Undefined where there is nothing to write after all. */
   apply(edit: VaultEdit, vault: Vault): Promise<Applied<T>>;
 }
@@ -67,16 +70,19 @@ export async function changeVault<T>(
   context: VaultWriteContext,
   change: VaultChange<T>,
 ): Promise<Changed<T>> {
-  const real = await realpath(path).catch((error: unknown) => {
-    throw fileError(error, `Cannot open "${path}"`, { source: path });
-  });
-  if (change.run === "dry") return withVault(real, path, context, (vault) => applyDry(vault, context, change));
+  const real = await realVault(path);
+  if (change.run === "dry") {
+    return withVault(real, path, context, async (vault) => {
+      await checkBeforeWriting(vault, real, context);
+      return applyDry(vault, context, change);
+    });
+  }
   const lock = await lockVault(real, {
     signal: context.signal,
     onWait: (holder) => context.onNote(`waiting for ${holder}, which is writing to the vault`),
   });
   try {
-    await mendVault(real, context);
+    await completeHeader(real, context.onNote);
     await removeVaultLitter(real);
     return await withVault(real, path, context, (vault) => applyChange(vault, { real, label: path }, context, change));
   } finally {
@@ -115,6 +121,7 @@ async function applyChange<T>(
   context: VaultWriteContext,
   change: VaultChange<T>,
 ): Promise<Changed<T>> {
+  const beside = await checkBeforeWriting(vault, real, context);
   const { mode } = await stat(real);
   const { byteLength } = vault.source;
   const base: VaultBase = { path: real, label, header: vault.header.bytes, byteLength, mode: mode & 0o777 };
@@ -130,6 +137,11 @@ async function applyChange<T>(
       const sealed = await edit.seal(slots);
       const header = { ...vault.header, bytes: sealed.header };
       await rememberVault({ keys: state.keys, manifest: sealed.manifest, header }, context.engine, context.env);
+      if (beside !== "none" && change.sidecar !== "renewed") {
+        context.onNote(
+          `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,
+        );
+      }
       return { result, sealed };
     } finally {
       if (cipher !== vault.cipher) cipher.wipe();
@@ -138,6 +150,26 @@ async function applyChange<T>(
     await draft.abort();
     throw error;
   }
+}
+
+/**
+ * A change leaves the sidecar of the vault behind. Where that is all that could heal a damaged block, the change is refused:
+ * afterwards nothing could.
+ */
+async function checkBeforeWriting(
+  vault: Vault,
+  real: string,
+  { engine, signal }: VaultWriteContext,
+): Promise<"none" | "vault"> {
+  const { source, manifest } = vault;
+  checkUndamaged(vault, `write to "${source.label}"`);
+  const { sidecar, close } = await findVaultSidecar(real, engine);
+  await close();
+  if (sidecar === undefined) return "none";
+  const action = `write to "${source.label}", whose sidecar could not heal it afterwards`;
+  const read = (offset: number, byteLength: number): Promise<Bytes> => source.read(offset, byteLength);
+  await checkStoredBlocks(manifest.chunks.values(), read, { engine, label: source.label, action, signal });
+  return "vault";
 }
 
 interface Begun {
@@ -191,11 +223,11 @@ export async function completeTornHeader(path: string, signal?: AbortSignal): Pr
 }
 
 /** Completes a header that a crash tore while it was written. The caller holds the lock. */
-async function mendVault(real: string, context: VaultWriteContext): Promise<void> {
+export async function completeHeader(real: string, onNote: (text: string) => void): Promise<void> {
   const mended = await findMendedHeader(real);
   if (mended !== undefined) {
     await writeHeaderBytes(real, mended);
-    context.onNote("note: completed a change of the vault that had been interrupted");
+    onNote("note: completed a change of the vault that had been interrupted");
   }
   await removeHeaderJournal(real);
 }

@@ -1,20 +1,25 @@
-import { type Bytes, concatBytes, EMPTY_BYTES } from "../../../base/bytes.ts";
+import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { LimitError } from "../../../base/errors.ts";
+import { planAvec } from "../../../model/parity/avec.ts";
+import { encodeAvec } from "../../../model/parity/encode-avec.ts";
 import { GCM_SIV_NONCE_BYTES } from "../../../primitives/crypto/gcm-siv.ts";
+import { BlockStream, checkStoredBlocks } from "../block-stream.ts";
 import { encodeManifest } from "../encode-manifest.ts";
-import { DATA_PARITY, type ExtensionRow, encodeDirectory, MANIFEST_PARITY } from "../extensions.ts";
-import { NO_EXTRA_KEYS } from "../field-reader.ts";
+import { type ExtensionRow, encodeDirectory } from "../extensions.ts";
 import type { VaultCipher } from "../framing.ts";
 import { headerMac, type KeySlots } from "../keys.ts";
 import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../layout.ts";
 import { AEROVAULT_LIMITS } from "../limits.ts";
 import type { Manifest } from "../manifest.ts";
+import { inMemory } from "../manifest-parity.ts";
+import { DATA_PARITY, gridOf, isParityRow, MANIFEST_PARITY, parityRow } from "../parity-rows.ts";
 import { encodeCheckedManifest } from "../plain-manifest.ts";
 import type { VaultDraft } from "./draft.ts";
-import { DEFAULT_PARITY_PERCENT, encodeParity, parityGrid } from "./parity.ts";
-import { protectedBlocks } from "./protected-blocks.ts";
 import type { SpacePlan } from "./space.ts";
 import type { EditHost, VaultState } from "./vault-state.ts";
+
+/** What a copy of an extension's payload reads at once. */
+const COPY_BYTES = 8 << 20;
 
 export interface SealParts {
   /** Before the change. */
@@ -47,21 +52,26 @@ async function manifestBytes({ state, host, manifest }: SealParts): Promise<Byte
 /** Writes manifest, extension directory and payloads, then the header: the last step of every change. */
 export async function sealVault(parts: SealParts): Promise<SealedVault> {
   const { cipher, host, draft, space, manifest } = parts;
-  const dataParity = await encodeDataParity(parts);
+  await checkBlocks(parts);
   const blob = cipher.sealManifest(await manifestBytes(parts), () => host.random(GCM_SIV_NONCE_BYTES));
   checkManifestLength(blob.byteLength, parts.state.label);
-  const { rows, payload } = await arrangeExtensions(parts, dataParity, blob);
+  const payloads = planPayloads(parts, blob);
+  const { rows, byteLength: payloadBytes } = placeRows(payloads);
   const directory = encodeDirectory(rows);
-  const tail = concatBytes([blob, directory, payload]);
-  const offset = space.placeSections(tail.byteLength);
+  const front = concatBytes([blob, directory]);
+  const offset = space.placeSections(front.byteLength + payloadBytes);
   const sections = {
     manifest: { offset, byteLength: blob.byteLength },
     directory: { offset: offset + blob.byteLength, byteLength: directory.byteLength },
-    payload: { offset: offset + blob.byteLength + directory.byteLength, byteLength: payload.byteLength },
+    payload: { offset: offset + front.byteLength, byteLength: payloadBytes },
   };
-  await draft.write(offset, tail);
+  await draft.write(offset, front);
+  for (const [i, payload] of payloads.entries()) {
+    const start = sections.payload.offset + (rows[i]?.offset ?? 0);
+    await payload.write((at, bytes) => draft.write(start + at, bytes));
+  }
   const header = await encodeHeader(parts, sections, space.dataEnd - HEADER_BYTES);
-  const byteLength = offset + tail.byteLength;
+  const byteLength = sections.payload.offset + payloadBytes;
   await draft.commit(header, byteLength);
   return { header, manifest, extensions: rows, sections, byteLength };
 }
@@ -99,55 +109,77 @@ async function encodeHeader(
   return withMac(header, await headerMac(host.engine, state.keys.mac, header));
 }
 
-/** Undefined where the vault has no parity of its own. */
-async function encodeDataParity(parts: SealParts): Promise<Bytes | undefined> {
-  const { state, host, draft, manifest } = parts;
-  if (!state.extensions.some((row) => row.extensionId === DATA_PARITY)) return undefined;
-  const before = state.manifest.chunks;
-  const data = await protectedBlocks({ manifest, before, draft, engine: host.engine, label: state.label });
-  return encodeParity(host.engine, gridOf(manifest), data);
+/** A vault keeps its parity while either of its two rows is there. */
+function carriesParity({ extensions }: VaultState): boolean {
+  return extensions.some(isParityRow);
 }
 
-function gridOf(manifest: Manifest): ReturnType<typeof parityGrid> {
-  return parityGrid(manifest.errorCorrectionPct ?? DEFAULT_PARITY_PERCENT);
+/**
+ * Every payload with what it takes, before any of it is written: parity first, as the reference has it, then every other
+ * extension with the bytes that it had.
+ */
+function planPayloads({ state, manifest, draft, host }: SealParts, blob: Bytes): readonly Payload[] {
+  const payloads: Payload[] = [];
+  if (carriesParity(state)) {
+    const grid = gridOf(manifest);
+    const data = new BlockStream(manifest.chunks.values(), (offset, byteLength) => draft.read(offset, byteLength));
+    for (const [id, protectedBytes] of [
+      [DATA_PARITY, data],
+      [MANIFEST_PARITY, inMemory(blob)],
+    ] as const) {
+      const plan = planAvec(grid, protectedBytes.byteLength);
+      const { engine, signal } = host;
+      const row = parityRow(id, { offset: 0, length: plan.payloadBytes });
+      payloads.push({ row, write: (write) => encodeAvec({ engine, plan, data: protectedBytes, write, signal }) });
+    }
+  }
+  for (const row of state.extensions) {
+    if (!isParityRow(row)) payloads.push({ row, write: (write) => copyPayload(state, row, write) });
+  }
+  return payloads;
 }
 
-interface Arranged {
+type WritePiece = (offset: number, bytes: Bytes) => Promise<void>;
+
+interface Payload {
+  /** Its length counts, its offset comes later. */
+  readonly row: ExtensionRow;
+  write(write: WritePiece): Promise<void>;
+}
+
+async function copyPayload({ sections, read }: VaultState, row: ExtensionRow, write: WritePiece): Promise<void> {
+  for (let done = 0; done < row.length; done += COPY_BYTES) {
+    const length = Math.min(COPY_BYTES, row.length - done);
+    await write(done, await read(sections.payload.offset + row.offset + done, length));
+  }
+}
+
+/** Rows one behind the other. */
+function placeRows(payloads: readonly Payload[]): {
   readonly rows: readonly ExtensionRow[];
-  readonly payload: Bytes;
-}
-
-/** Parity first, as the reference has it; then every other extension with the bytes that it had. */
-async function arrangeExtensions(parts: SealParts, dataParity: Bytes | undefined, blob: Bytes): Promise<Arranged> {
+  readonly byteLength: number;
+} {
   const rows: ExtensionRow[] = [];
-  const payloads: Bytes[] = [];
   let offset = 0;
-  const add = (row: Omit<ExtensionRow, "offset" | "length">, payload: Bytes): void => {
-    rows.push({ ...row, offset, length: payload.byteLength });
-    payloads.push(payload);
-    offset += payload.byteLength;
-  };
-  if (dataParity !== undefined) {
-    const memory = {
-      byteLength: blob.byteLength,
-      read: async (start: number, length: number) => blob.subarray(start, start + length),
-    };
-    add(parityRow(DATA_PARITY), dataParity);
-    add(parityRow(MANIFEST_PARITY), await encodeParity(parts.host.engine, gridOf(parts.manifest), memory));
+  for (const { row } of payloads) {
+    rows.push({ ...row, offset });
+    offset += row.length;
   }
-  for (const row of parts.state.extensions) {
-    if (row.extensionId === DATA_PARITY || row.extensionId === MANIFEST_PARITY) continue;
-    add(row, await readPayload(parts.state, row));
-  }
-  return { rows, payload: concatBytes(payloads) };
+  return { rows, byteLength: offset };
 }
 
-function readPayload({ sections, read }: VaultState, { offset, length }: ExtensionRow): Promise<Bytes> {
-  return length === 0 ? Promise.resolve(EMPTY_BYTES) : read(sections.payload.offset + offset, length);
-}
-
-/** A row as the reference writes it (dossier 5.1); offset and length are filled in later. */
-export function parityRow(extensionId: string): ExtensionRow {
-  const algorithm = { algorithmId: "reed-solomon", algorithmVersion: 1, critical: false };
-  return { extensionId, ...algorithm, offset: 0, length: 0, extra: NO_EXTRA_KEYS };
+/**
+ * Parity made over a damaged block would make the loss final (dossier 14, 5.5): blocks of earlier changes are compared with
+ * their records first, and a damaged one is an error. What this change stored is as it was made.
+ */
+async function checkBlocks({ state, draft, host, manifest }: SealParts): Promise<void> {
+  if (!carriesParity(state)) return;
+  const before = state.manifest.chunks;
+  const kept = [...manifest.chunks.values()].filter(({ id }) => before.has(id));
+  await checkStoredBlocks(kept, (offset, byteLength) => draft.read(offset, byteLength), {
+    engine: host.engine,
+    label: state.label,
+    signal: host.signal,
+    action: "renew the parity of the vault",
+  });
 }

@@ -5,13 +5,12 @@ import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { nativeEngine } from "../../../platform/node/native-engine.ts";
 import { blockExtent } from "../block-check.ts";
-import { DATA_PARITY } from "../extensions.ts";
 import { NO_EXTRA_KEYS } from "../field-reader.ts";
 import type { ChunkRecord } from "../manifest.ts";
 import { openAerovault } from "../open.ts";
+import { DATA_PARITY, parityRow } from "../parity-rows.ts";
 import { closeVault } from "../vault.ts";
 import { profileSettings } from "./profiles.ts";
-import { parityRow } from "./seal.ts";
 import { VaultEdit } from "./vault-edit.ts";
 import { stateOf } from "./vault-state.ts";
 
@@ -139,7 +138,7 @@ function fixed(length: number): Bytes {
 }
 
 describe("what is stored once", () => {
-  test("the same files again add nothing", async () => {
+  test("row 31: the same files again add nothing", async () => {
     const vault = await plainVault();
     const files = Array.from({ length: 40 }, (_, i) => fileInput(`f${i}`, makeXorshift(BigInt(i), 5000)));
     await vault.add([...files, fileInput("large", makeXorshift(99n, 300_000))]);
@@ -208,11 +207,11 @@ describe("what is stored once", () => {
 });
 
 describe("what a change keeps", () => {
-  test("unknown keys, and unknown extensions with their payloads", async () => {
+  test("row 15: unknown keys, and unknown extensions with their payloads", async () => {
     const vault = await plainVault();
     const opened = await vault.open();
     const state = stateOf(opened);
-    const row = { ...parityRow("x.later"), algorithmId: "later" };
+    const row = { ...parityRow("x.later", { offset: 0, length: 0 }), algorithmId: "later" };
     const payload = makeXorshift(4n, 100);
     const draft = new MemoryDraft();
     const manifest = { ...state.manifest, extra: new Map([["later", '{"a":[1,2]}']]) };
@@ -260,7 +259,7 @@ describe("damage", () => {
     await expect(rewriting).rejects.toMatchObject({ code: "integrity/aerovault.cipher-hash" });
   });
 
-  test("is never made final by parity computed over it", async () => {
+  test("never worse: is never made final by parity computed over it", async () => {
     const vault = new TestVault({ engine });
     await vault.create(SHORT, { parityPercent: 20 });
     await vault.add([fileInput("a", makeXorshift(1n, 30_000))]);

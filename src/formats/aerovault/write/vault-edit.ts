@@ -1,9 +1,7 @@
-import { IntegrityError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
 import { blockExtent } from "../block-check.ts";
+import { damagedBlock, findBlockFault } from "../block-stream.ts";
 import { NO_EXTRA_KEYS } from "../field-reader.ts";
 import type { VaultCipher } from "../framing.ts";
-import { encodePrefix } from "../framing.ts";
 import type { KeySlots } from "../keys.ts";
 import { HEADER_BYTES, PREFIX_BYTES } from "../layout.ts";
 import type { ChunkRecord, Manifest } from "../manifest.ts";
@@ -192,16 +190,9 @@ export class VaultEdit {
 
   /** A damaged block must not become part of a new file as if nothing had happened. */
   async #checkBlock(record: ChunkRecord, stored: Uint8Array<ArrayBuffer>): Promise<void> {
-    const prefix = encodePrefix(record.blockLen);
-    const isPrefixFine = prefix.every((byte, i) => stored[i] === byte);
-    const blob = stored.subarray(PREFIX_BYTES);
-    if (isPrefixFine && encodeHex(await this.#parts.host.engine.digest("blake3", blob)) === record.cipherHash) return;
-    throw new IntegrityError(
-      isPrefixFine ? "integrity/aerovault.cipher-hash" : "integrity/aerovault.prefix",
-      `Cannot copy block ${record.blockIndex}: it is damaged`,
-      { source: this.#parts.state.label, offset: blockExtent(record).offset, path: `chunks["${record.id}"]` },
-      { hint: "The vault is unchanged; run tare vault scrub to see all that is damaged" },
-    );
+    const { host, state } = this.#parts;
+    const fault = await findBlockFault(host.engine, stored, record);
+    if (fault !== undefined) throw damagedBlock(fault, record, { action: "copy the vault", label: state.label });
   }
 }
 

@@ -1,0 +1,83 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { decodeAvecHeader, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
+import { type ParityGrid, parityGrid } from "../../model/parity/grid.ts";
+import type { ReadFile } from "./block-stream.ts";
+import { type ExtensionRow, encodeDirectory } from "./extensions.ts";
+import { NO_EXTRA_KEYS } from "./field-reader.ts";
+import type { VaultHeader } from "./layout.ts";
+import type { Manifest } from "./manifest.ts";
+
+/** Parity of the data section. */
+export const DATA_PARITY = "error-correction.reed-solomon";
+/** Parity of the manifest. */
+export const MANIFEST_PARITY = "error-correction-metadata.reed-solomon";
+/** Of a vault that records no percentage (dossier 5.2). */
+export const DEFAULT_PARITY_PERCENT = 20;
+
+/** True for rows that seals compute anew. */
+export function isParityRow({ extensionId }: Pick<ExtensionRow, "extensionId">): boolean {
+  return extensionId === DATA_PARITY || extensionId === MANIFEST_PARITY;
+}
+
+/** A row as the reference writes it (dossier 5.1). */
+export function parityRow(extensionId: string, place: { offset: number; length: number }): ExtensionRow {
+  const algorithm = { algorithmId: "reed-solomon", algorithmVersion: 1, critical: false };
+  return { extensionId, ...algorithm, ...place, extra: NO_EXTRA_KEYS };
+}
+
+/** The two rows of a vault whose payloads have these lengths, data parity first. */
+export function parityRows(dataBytes: number, manifestBytes: number): readonly [ExtensionRow, ExtensionRow] {
+  return [
+    parityRow(DATA_PARITY, { offset: 0, length: dataBytes }),
+    parityRow(MANIFEST_PARITY, { offset: dataBytes, length: manifestBytes }),
+  ];
+}
+
+/** The grid of a vault's parity, whether it carries it or a sidecar does. */
+export function gridOf({ errorCorrectionPct }: Pick<Manifest, "errorCorrectionPct">): ParityGrid {
+  return parityGrid(errorCorrectionPct ?? DEFAULT_PARITY_PERCENT);
+}
+
+/** The bytes of an extension; undefined where the vault has none of that id. */
+export function extensionPayload(
+  extensionId: string,
+  {
+    rows,
+    header,
+    read,
+  }: { readonly rows: readonly ExtensionRow[]; readonly header: VaultHeader; readonly read: ReadFile },
+): ReadableBytes | undefined {
+  const row = rows.find((one) => one.extensionId === extensionId);
+  if (row === undefined) return undefined;
+  const start = header.extensionPayloadOffset + row.offset;
+  return { byteLength: row.length, read: (offset, byteLength) => read(start + offset, byteLength) };
+}
+
+/**
+ * The extension directory that the header and the payloads call for, byte for byte as writers make it: nothing protects
+ * the stored one, but there is little to say in it. Undefined where other extensions than parity are in the vault.
+ */
+export async function impliedDirectory(header: VaultHeader, read: ReadFile): Promise<Bytes | undefined> {
+  const { extensionDirectoryLength, extensionPayloadLength, manifestLength } = header;
+  const directory = extensionPayloadLength === 0 ? [] : await impliedRows(header, read);
+  const bytes = directory === undefined ? undefined : encodeDirectory(directory);
+  return bytes?.byteLength === extensionDirectoryLength && manifestLength > 0 ? bytes : undefined;
+}
+
+/** By the heads of the payloads: either of the two suffices, as the rest is for the other. */
+async function impliedRows(header: VaultHeader, read: ReadFile): Promise<readonly ExtensionRow[] | undefined> {
+  const { extensionPayloadOffset, extensionPayloadLength, manifestLength } = header;
+  const head = async (at: number): Promise<ReturnType<typeof decodeAvecHeader>> =>
+    at < 0 || extensionPayloadLength - at < 32
+      ? undefined
+      : decodeAvecHeader(await read(extensionPayloadOffset + at, 32));
+  const first = await head(0);
+  if (first === undefined) return undefined;
+  const manifestBytes = planAvec(first.grid, manifestLength).payloadBytes;
+  const dataBytes = extensionPayloadLength - manifestBytes;
+  // An empty vault has parity of its manifest alone.
+  if (dataBytes === 0 && first.byteLength === manifestLength) return parityRows(0, manifestBytes);
+  const second = await head(dataBytes);
+  const isPair = first.payloadBytes === dataBytes && second?.byteLength === manifestLength;
+  return isPair ? parityRows(dataBytes, manifestBytes) : undefined;
+}

@@ -1,0 +1,157 @@
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { IntegrityError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import { overlaidSource } from "../../bytes/overlaid.ts";
+import type { Source } from "../../bytes/source.ts";
+import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
+import type { Hasher } from "../../primitives/engine.ts";
+import {
+  checkFileSidecar,
+  type Examination,
+  type ExamineContext,
+  type ExaminedWindow,
+  examineFile,
+  examineWindows,
+  protectedLength,
+  summarise,
+} from "./examine.ts";
+
+/**
+ * "intact": the file is the one that was protected. "damaged": it is not, and parity suffices. "lost": it is not, and
+ * parity does not suffice, or is that of other content.
+ */
+export type FileState = "intact" | "damaged" | "lost";
+
+/** What is wrong with a file, by its sidecar. */
+export interface FileVerdict extends Omit<Examination, "windows"> {
+  readonly state: FileState;
+  /** Of the protected file. */
+  readonly byteLength: number;
+  readonly sidecar: Sidecar;
+}
+
+/** Bytes of a file to be written over others. */
+export interface Patch {
+  readonly offset: number;
+  readonly bytes: Bytes;
+}
+
+/** Takes a patch; the next one comes when it was taken. */
+export type WritePatch = (patch: Patch) => Promise<void>;
+
+/** What a repair will do, proven before the first byte is written. */
+export interface FileRepair extends FileVerdict {
+  /** Data shards that parity gives back. */
+  readonly recoveredShards: number;
+  /** Hands out what is to be written, in order; afterwards the file must have `byteLength` bytes. */
+  apply(write: WritePatch): Promise<void>;
+}
+
+/** Compares a file with its sidecar: the digest of the whole decides, shards tell where and how much. */
+export async function verifyFile(source: Source, sidecar: Sidecar, context: ExamineContext): Promise<FileVerdict> {
+  checkFileSidecar(sidecar);
+  const byteLength = protectedLength(sidecar);
+  const image = imageOf(source, byteLength);
+  const digest = source.byteLength === byteLength ? hashWhole(source, context) : undefined;
+  digest?.catch(() => undefined); // told below, where the examination does not fail first
+  const { health, longestBurst } = await examineFile(image, sidecar, context);
+  const isIntact = digest !== undefined && equalBytes(await digest, sidecar.contentSha256);
+  const canHeal = health.unrecoverableGroups === 0 && (image !== source || health.damagedDataShards > 0);
+  return { state: isIntact ? "intact" : canHeal ? "damaged" : "lost", byteLength, sidecar, health, longestBurst };
+}
+
+/**
+ * Finds out how to heal a file, and whether that gives the very file that was protected: SHA-256 of the healed bytes is
+ * compared before anything is written. A file that was cut short or grew is taken as if it had its length.
+ */
+export async function planFileRepair(
+  source: Source,
+  sidecar: Sidecar,
+  context: ExamineContext,
+  expectSha256?: Bytes | undefined,
+): Promise<FileRepair> {
+  checkFileSidecar(sidecar);
+  checkAnchor(sidecar, expectSha256);
+  const byteLength = protectedLength(sidecar);
+  const image = imageOf(source, byteLength);
+  const hasher = await context.engine.hasher("sha256");
+  const windows: ExaminedWindow[] = [];
+  // Hashing takes longest: it goes on here while other threads examine the windows behind.
+  for await (const window of examineWindows(image, sidecar, context)) {
+    windows.push(window);
+    await hashHealed(image, window, hasher, context.signal);
+  }
+  const { health, longestBurst } = summarise(windows);
+  const verdict = { byteLength, sidecar, health, longestBurst };
+  const nothing = { recoveredShards: 0, apply: async () => undefined };
+  if (!equalBytes(hasher.digest(), sidecar.contentSha256)) return { ...verdict, ...nothing, state: "lost" };
+  const runs = await differingRuns(image, windows);
+  if (runs.length === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
+  const apply = async (write: WritePatch): Promise<void> => {
+    for (const { offset, read } of runs) await write({ offset, bytes: await read() });
+  };
+  return { ...verdict, state: "damaged", recoveredShards: runs.length, apply };
+}
+
+/** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */
+function checkAnchor({ contentSha256, label }: Sidecar, expectSha256: Bytes | undefined): void {
+  if (expectSha256 === undefined || equalBytes(contentSha256, expectSha256)) return;
+  const message = `Cannot use "${label}": it must be for a file of SHA-256 ${encodeHex(expectSha256)}, found ${encodeHex(contentSha256)}`;
+  const hint = "The sidecar belongs to other content; nothing was written";
+  throw new IntegrityError("integrity/aerocorrect.anchor", message, { source: label }, { hint });
+}
+
+function imageOf(source: Source, byteLength: number): Source {
+  return source.byteLength === byteLength ? source : overlaidSource(source, byteLength, []);
+}
+
+function hashWhole(file: Source, { engine, signal }: ExamineContext): Promise<Bytes> {
+  return engine.digestRange("sha256", file, { offset: 0, byteLength: file.byteLength, signal });
+}
+
+/** Shards to be written, by their place in the file. */
+interface HealedRun {
+  readonly offset: number;
+  readonly byteLength: number;
+  read(): Promise<Bytes>;
+}
+
+/** Shards of groups that can be healed; those of others stay as they are, and may be right where checksums are damaged. */
+function healedRuns({ segment, reader }: ExaminedWindow): HealedRun[] {
+  return (reader?.healable() ?? []).map(({ offset, byteLength }) => ({
+    offset: segment.windowOffset + offset,
+    byteLength,
+    read: async () => (await reader?.read(offset, byteLength)) as Bytes,
+  }));
+}
+
+async function hashHealed(
+  file: Source,
+  window: ExaminedWindow,
+  hasher: Hasher,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { windowOffset, windowLength } = window.segment;
+  let position = windowOffset;
+  const copy = async (end: number): Promise<void> => {
+    if (end === position) return;
+    for await (const piece of file.stream(position, { byteLength: end - position, signal })) hasher.update(piece);
+    position = end;
+  };
+  for (const run of healedRuns(window)) {
+    await copy(run.offset);
+    hasher.update(await run.read());
+    position += run.byteLength;
+  }
+  await copy(windowOffset + windowLength);
+}
+
+/** Shards that are as they should be, because only their checksums are damaged, are left alone. */
+async function differingRuns(file: Source, windows: readonly ExaminedWindow[]): Promise<HealedRun[]> {
+  const differing: HealedRun[] = [];
+  for (const run of windows.flatMap(healedRuns)) {
+    const found = await file.read(run.offset, run.byteLength);
+    if (!equalBytes(await run.read(), found)) differing.push(run);
+  }
+  return differing;
+}

@@ -1,0 +1,132 @@
+import { unlink } from "node:fs/promises";
+import { isTareError } from "../../base/errors.ts";
+import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
+import type { SidecarPlan } from "../../formats/aerocorrect/plan.ts";
+import { readSidecar } from "../../formats/aerocorrect/read.ts";
+import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
+import { openVault } from "../../formats/aerovault/open.ts";
+import { gridOf } from "../../formats/aerovault/parity-rows.ts";
+import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
+import type { PasswordSource } from "../../model/format.ts";
+import { AVEC_HEADER_BYTES, decodeAvecHeader } from "../../model/parity/avec.ts";
+import { PARITY_LEVELS, type ParityGrid, parityGrid } from "../../model/parity/grid.ts";
+import { generateSidecar } from "../../operations/correct/generate.ts";
+import { exportParity } from "../../operations/vault/export-parity.ts";
+import { parityRunner } from "./correct-runner.ts";
+import { fileSink, type Overwrite } from "./file-sink.ts";
+import { changedError, hasFileChanged, openFile } from "./file-source.ts";
+import { realVault } from "./vault-sidecar.ts";
+import type { VaultWriteContext } from "./vault-writer.ts";
+
+export interface ExportOptions {
+  readonly output: string;
+  readonly overwrite: Overwrite;
+  /** That of the percentage that the vault records where absent. */
+  readonly grid?: ParityGrid | undefined;
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+/** Writes the sidecar of a vault; one that is damaged is refused. */
+export async function exportVaultParity(
+  path: string,
+  context: VaultWriteContext,
+  { output, overwrite, grid, onProgress }: ExportOptions,
+): Promise<SidecarPlan> {
+  const { engine, limits, password, signal } = context;
+  const source = await openFile(await realVault(path), { label: path });
+  let vault: Vault | undefined;
+  try {
+    vault = await openVault(source, { engine, limits, password, signal });
+    const sink = await fileSink(output, { overwrite });
+    try {
+      const plan = await exportParity(vault, sink, grid ?? gridOf(vault.manifest), { engine, signal, onProgress });
+      if (await hasFileChanged(source)) throw changedError(path);
+      await sink.commit();
+      return plan;
+    } catch (error) {
+      await sink.abort();
+      throw error;
+    }
+  } finally {
+    if (vault === undefined) await source.close();
+    else await closeVault(vault);
+  }
+}
+
+/** What became of the sidecar of a vault that was changed. */
+export type SidecarFate = "none" | "renewed" | "removed";
+
+/**
+ * Makes the sidecar beside a vault anew, in its own kind and grid, where there is one. A sidecar holds the header it was
+ * made of, and with it the key slots of an old password: where it cannot be made anew it is removed, whatever it is.
+ */
+export async function renewSidecar(
+  path: string,
+  context: VaultWriteContext,
+  password: PasswordSource | undefined,
+): Promise<SidecarFate> {
+  const real = await realVault(path);
+  const output = `${real}${SIDECAR_SUFFIX}`;
+  const found = await peekSidecar(output, context);
+  if (found === "nothing") return "none";
+  try {
+    if (found === "damaged") throw changedError(output);
+    const { kind, grid } = found;
+    if (kind === "file") await renewFileSidecar(real, output, grid, context);
+    else await exportVaultParity(real, { ...context, password }, { output, overwrite: "replace", grid });
+    return "renewed";
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    await unlink(output);
+    return "removed";
+  }
+}
+
+interface PeekedSidecar {
+  readonly kind: Sidecar["kind"];
+  readonly grid: ParityGrid;
+}
+
+/** What stands there, without keeping it open; a folder is no sidecar. */
+async function peekSidecar(
+  path: string,
+  { engine }: VaultWriteContext,
+): Promise<PeekedSidecar | "nothing" | "damaged"> {
+  const source = await openFile(path).catch((error: unknown) => {
+    if (isTareError(error)) return undefined;
+    throw error;
+  });
+  if (source === undefined) return "nothing";
+  try {
+    const { kind, segments } = await readSidecar(source, engine);
+    const header = segments.find(({ avecHeader }) => avecHeader !== undefined)?.avecHeader;
+    const plan = header?.byteLength === AVEC_HEADER_BYTES ? decodeAvecHeader(header) : undefined;
+    return { kind, grid: plan?.grid ?? parityGrid(PARITY_LEVELS.medium) };
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    // What does not even begin like a sidecar is something else that somebody keeps there.
+    return error.code === "format/aerocorrect.front" ? "nothing" : "damaged";
+  } finally {
+    await source.close();
+  }
+}
+
+async function renewFileSidecar(
+  real: string,
+  output: string,
+  grid: ParityGrid,
+  { engine, signal }: VaultWriteContext,
+): Promise<void> {
+  const source = await openFile(real);
+  const sink = await fileSink(output, { overwrite: "replace" });
+  try {
+    const runner = parityRunner(source, { engine, grid, signal });
+    await generateSidecar(source, sink, { engine, grid, runner, signal });
+    await sink.commit();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  } finally {
+    await source.close();
+  }
+}

@@ -1,0 +1,137 @@
+import { isTareError } from "../../base/errors.ts";
+import { healedWarning } from "../../formats/aerovault/open.ts";
+import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
+import { VaultArchive } from "../../formats/aerovault/vault-archive.ts";
+import type { OpenContext } from "../../model/format.ts";
+import type { HealContext } from "../../operations/vault/heal-blocks.ts";
+import { recoverVault } from "../../operations/vault/recover.ts";
+import { planVaultRepair, type VaultRepair } from "../../operations/vault/repair.ts";
+import { openFile } from "./file-source.ts";
+import { repairCopy, repairInPlace } from "./repair-file.ts";
+import { removeVaultLitter } from "./vault-litter.ts";
+import { lockVault } from "./vault-lock.ts";
+import { type FoundSidecar, findVaultSidecar, realVault } from "./vault-sidecar.ts";
+import { completeHeader, type VaultWriteContext } from "./vault-writer.ts";
+
+/** A vault that may be damaged, and what can be done about it. Valid until it is closed. */
+export interface ExaminedVault {
+  readonly vault: Vault;
+  readonly repair: VaultRepair;
+  readonly sidecar: FoundSidecar;
+}
+
+export interface ExamineOptions extends Pick<HealContext, "onProgress"> {
+  /** The sidecar, where it is not beside the vault. */
+  readonly sidecar?: string | undefined;
+}
+
+/** Opens a vault by whatever helps, finds out how to heal it, lets `use` see that, and puts everything away. */
+export async function examineVault<T>(
+  path: string,
+  context: VaultWriteContext,
+  options: ExamineOptions,
+  use: (examined: ExaminedVault, file: Awaited<ReturnType<typeof openFile>>) => Promise<T>,
+): Promise<T> {
+  const { engine, limits, password, signal } = context;
+  const real = await realVault(path);
+  const beside = await findVaultSidecar(real, engine, options.sidecar);
+  const file = await openFile(real, { label: path });
+  let vault: Vault | undefined;
+  try {
+    const recovered = await recoverVault(file, { engine, limits, password, signal }, beside.sidecar);
+    vault = recovered.vault;
+    const healing = { engine, signal, onProgress: options.onProgress };
+    const repair = await planVaultRepair(recovered, beside.sidecar, healing);
+    return await use({ vault, repair, sidecar: beside }, file);
+  } finally {
+    if (vault !== undefined) await closeVault(vault);
+    await file.close();
+    await beside.close();
+  }
+}
+
+/**
+ * A vault that cannot be opened as it is, opened by what heals its header, its list of extensions or its end; blocks are as
+ * they are. Undefined where nothing helps. Everything that was healed is among its warnings.
+ */
+export async function openHealedVault(path: string, context: OpenContext): Promise<VaultArchive | undefined> {
+  const beside = await findVaultSidecar(path, context.engine);
+  const file = await openFile(path);
+  let vault: Vault | undefined;
+  try {
+    const recovered = await recoverVault(file, context, beside.sidecar);
+    vault = recovered.vault;
+    const { engine, signal } = context;
+    // A header from a sidecar counts only with the whole container behind it.
+    const proven =
+      recovered.proof === "own" ||
+      (await planVaultRepair(recovered, beside.sidecar, { engine, signal })).state !== "lost";
+    if (proven && recovered.parts.length > 0) {
+      const own = recovered.parts.filter(({ name }) => name !== "manifest");
+      const warnings = [...own.map((part) => healedWarning(part, path)), ...vault.warnings];
+      return new VaultArchive({ ...vault, warnings, healed: recovered.parts });
+    }
+    await closeVault(vault);
+    return undefined;
+  } catch (error) {
+    if (vault === undefined) await file.close();
+    else await closeVault(vault);
+    if (isTareError(error) && !/^usage\/password\./.test(error.code)) return undefined;
+    throw error;
+  } finally {
+    await beside.close();
+  }
+}
+
+export interface RepairOptions extends ExamineOptions {
+  /** "dry" finds out and writes nothing. */
+  readonly run: "dry" | "real";
+  /** Where the healed vault goes, where that is not the vault's own place. */
+  readonly output?: string | undefined;
+  readonly overwrite: "refuse" | "replace";
+}
+
+/** What a repair found and did. */
+export interface RepairReport extends Omit<VaultRepair, "image" | "apply"> {
+  readonly repaired: boolean;
+  /** Why the sidecar beside the vault was of no use, where there is one. */
+  readonly sidecarProblem: string | undefined;
+}
+
+/** Heals a vault in its place, or a copy of it, under its lock. A vault that cannot be healed as a whole is left as it is. */
+export async function repairVault(
+  path: string,
+  context: VaultWriteContext,
+  options: RepairOptions,
+): Promise<RepairReport> {
+  const real = await realVault(path);
+  if (options.run === "dry") return examineAndRepair(real, path, context, options);
+  const { signal, onNote } = context;
+  const onWait = (holder: string): void => onNote(`waiting for ${holder}, which is writing to the vault`);
+  const lock = await lockVault(real, { signal, onWait });
+  try {
+    await completeHeader(real, onNote);
+    await removeVaultLitter(real);
+    return await examineAndRepair(real, path, context, options);
+  } finally {
+    await lock.release();
+  }
+}
+
+function examineAndRepair(
+  real: string,
+  path: string,
+  context: VaultWriteContext,
+  options: RepairOptions,
+): Promise<RepairReport> {
+  const { run, output, overwrite } = options;
+  return examineVault(path, context, options, async ({ repair, sidecar }, file) => {
+    const { image: _image, apply: _apply, ...facts } = repair;
+    const report = { ...facts, sidecarProblem: sidecar.problem };
+    const isWritten =
+      run === "real" && (repair.state === "damaged" || (repair.state === "intact" && output !== undefined));
+    if (isWritten && output === undefined) await repairInPlace(real, file, repair);
+    else if (isWritten && output !== undefined) await repairCopy(real, file, repair, { output, overwrite });
+    return { ...report, repaired: isWritten && repair.state === "damaged" };
+  });
+}
