@@ -1,0 +1,81 @@
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { transform } from "esbuild";
+import { type Plugin, rolldown } from "rolldown";
+
+const root = new URL("..", import.meta.url).pathname;
+
+/** Modules that only write files, by the names that formats import them under. The viewer reads. */
+const WRITERS = /(?:^|\/)(?:plan|plan-facts|plan-sealed|restamp|write|write-sealed|origin-facts|prepare|errors)\.ts$/;
+/** Jobs of workers that make vaults or files. */
+const WRITING_JOBS = /\/(?:seal-job|extract-job|quantize)\.ts$/;
+const LEFT_OUT = "?left-out";
+
+/** Bundles the viewer into a folder that any web server can hand out. */
+export async function bundleViewer(directory: string): Promise<void> {
+  mkdirSync(directory, { recursive: true });
+  const bundle = await rolldown({
+    cwd: root,
+    input: {
+      main: "viewer/main.tsx",
+      reader: "viewer/reader/worker.ts",
+      hasher: "src/platform/web/worker-entry.ts",
+    },
+    platform: "browser",
+    transform: { jsx: { runtime: "automatic", importSource: "preact" } },
+    plugins: [withoutWriters()],
+    checks: { ineffectiveDynamicImport: false },
+  });
+  await bundle.write({
+    dir: directory,
+    format: "esm",
+    minify: true,
+    comments: { legal: true },
+    entryFileNames: "[name].js",
+    chunkFileNames: "[name]-[hash].js",
+  });
+  await bundle.close();
+  await bundleBoot(directory);
+  await writeStyle(directory);
+  for (const name of ["index.html", "icon.svg"]) copyFileSync(`${root}viewer/${name}`, `${directory}/${name}`);
+}
+
+/** A classic script: what runs before modules are allowed. */
+async function bundleBoot(directory: string): Promise<void> {
+  const bundle = await rolldown({ cwd: root, input: { boot: "viewer/boot.ts" }, platform: "browser" });
+  await bundle.write({ dir: directory, format: "iife", minify: true, entryFileNames: "[name].js" });
+  await bundle.close();
+}
+
+/** The sheets in order of their names, as one. */
+async function writeStyle(directory: string): Promise<void> {
+  const sheets = readdirSync(`${root}viewer/style`).sort();
+  const text = sheets.map((name) => readFileSync(`${root}viewer/style/${name}`, "utf8")).join("\n");
+  const { code } = await transform(text, { loader: "css", minify: true });
+  writeFileSync(`${directory}/style.css`, code);
+}
+
+/**
+ * Leaves out what writes: a format's object refers to its planner and writer, so that nothing but this keeps them out of a page
+ * that only reads. Whoever calls one by mistake finds it undefined.
+ */
+export function withoutWriters(): Plugin {
+  return {
+    name: "without-writers",
+    async resolveId(source, importer) {
+      if (importer === undefined) return null;
+      const fromFormat = /\/src\/formats\/.*\/format\.ts$/.test(importer) && WRITERS.test(source);
+      const fromJobs = importer.endsWith("/src/workers/jobs.ts") && WRITING_JOBS.test(source);
+      if (!fromFormat && !fromJobs) return null;
+      const resolved = await this.resolve(source, importer);
+      return resolved === null ? null : `${resolved.id}${LEFT_OUT}`;
+    },
+    load(id) {
+      if (!id.endsWith(LEFT_OUT)) return null;
+      const text = readFileSync(id.slice(0, -LEFT_OUT.length), "utf8");
+      const names = [...text.matchAll(/^export (?:async )?(?:function\*?|const|class) (\w+)/gm)].map(
+        ([, name]) => name,
+      );
+      return { code: names.map((name) => `export const ${name} = undefined;`).join("\n"), moduleType: "js" };
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import type { Bytes } from "../../src/base/bytes.ts";
+import type { Source } from "../../src/bytes/source.ts";
+import { type FieldPlace, placesOf, showField } from "../../src/struct/field-places.ts";
+import type { Target } from "./open-targets.ts";
+
+/** Bytes of a field that are read to show its value. */
+const VALUE_BYTES = 65;
+/** Fields of one page: more would be less. */
+const MAX_FIELDS = 400;
+
+export interface HexRequest {
+  readonly part: number;
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+export interface HexPage {
+  readonly offset: number;
+  readonly bytes: Bytes;
+  /** Of the file. */
+  readonly byteLength: number;
+}
+
+/** A field of the format with the value that stands there. */
+export interface FieldRow extends FieldPlace {
+  readonly value: string;
+}
+
+/** The bytes of a range, cut to the file. */
+export async function hexPage(target: Target, request: HexRequest, signal: AbortSignal): Promise<HexPage> {
+  const source = sourceOfPart(target, request.part);
+  const offset = Math.max(0, Math.min(request.offset, source.byteLength));
+  const byteLength = Math.min(request.byteLength, source.byteLength - offset);
+  const bytes = await source.read(offset, byteLength, { signal });
+  return { offset, bytes: bytes.slice(), byteLength: source.byteLength };
+}
+
+/** What the format calls the bytes of a range. */
+export async function fieldsOf(target: Target, request: HexRequest, signal: AbortSignal): Promise<readonly FieldRow[]> {
+  const source = sourceOfPart(target, request.part);
+  const places = (await placesIn(target, request)).slice(0, MAX_FIELDS);
+  return Promise.all(
+    places.map(async (place) => {
+      const byteLength = Math.max(0, Math.min(place.byteLength, VALUE_BYTES, source.byteLength - place.offset));
+      const bytes = await source.read(Math.min(place.offset, source.byteLength), byteLength, { signal });
+      return { ...place, value: showField(place, bytes) };
+    }),
+  );
+}
+
+async function placesIn({ opened }: Target, request: HexRequest): Promise<readonly FieldPlace[]> {
+  if (opened === undefined) return [];
+  const { container, format } = opened;
+  const all = (await format.fields?.(container, request)) ?? (await vaultPlaces(format.id, request));
+  const end = request.offset + request.byteLength;
+  return all
+    .filter(({ offset, byteLength }) => offset < end && offset + byteLength > request.offset)
+    .sort((a, b) => a.offset - b.offset);
+}
+
+async function vaultPlaces(format: string, request: HexRequest): Promise<readonly FieldPlace[]> {
+  if (format !== "aerovault" || request.part !== 0) return [];
+  const { vaultHeader } = await import("../../src/formats/aerovault/layout.ts");
+  return placesOf(vaultHeader, 0, "header");
+}
+
+function sourceOfPart({ opened, source }: Target, part: number): Source {
+  return opened?.container.parts[part]?.source ?? source;
+}

@@ -1,0 +1,91 @@
+import type { Bytes } from "../../src/base/bytes.ts";
+import type {
+  DigestAlgorithm,
+  Engine,
+  ExtentsOptions,
+  HashExtent,
+  RangeOptions,
+  ReadableRange,
+} from "../../src/primitives/engine.ts";
+import { DelegatingEngine } from "./delegating-engine.ts";
+import type { ReadListener } from "./watched-source.ts";
+
+export interface HashListener {
+  readonly onHashed: ReadListener;
+  /** Runs that have a digest of their own: what a wrong one is worth is as long as this. */
+  readonly onExtents: (label: string, extents: readonly HashExtent[]) => void;
+}
+
+/** Tells where hashing has come to, also when workers do it and read the file themselves. */
+export function watchingEngine(engine: Engine, listener: HashListener): Engine {
+  return new WatchingEngine(engine, listener);
+}
+
+class WatchingEngine extends DelegatingEngine {
+  readonly #engine: Engine;
+  readonly #listener: HashListener;
+
+  constructor(engine: Engine, listener: HashListener) {
+    super();
+    this.#engine = engine;
+    this.#listener = listener;
+  }
+
+  protected override async inner(): Promise<Engine> {
+    return this.#engine;
+  }
+
+  override digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
+    const { offset, byteLength } = options;
+    this.#listener.onExtents(range.label, [{ offset, byteLength }]);
+    const onProgress = this.#follow(range.label, [options], options.onProgress);
+    return super.digestRange(algorithm, range, { ...options, onProgress });
+  }
+
+  override digestExtents(
+    algorithm: DigestAlgorithm,
+    range: ReadableRange,
+    extents: readonly HashExtent[],
+    options: ExtentsOptions = {},
+  ): Promise<Bytes[]> {
+    this.#listener.onExtents(range.label, extents);
+    const onProgress = this.#follow(range.label, mergeExtents(extents), options.onProgress);
+    return super.digestExtents(algorithm, range, extents, { ...options, onProgress });
+  }
+
+  /** Progress comes in bytes, in order of offset and each byte once; this says where they are. */
+  #follow(
+    label: string,
+    runs: readonly HashExtent[],
+    next: ((byteLength: number) => void) | undefined,
+  ): (byteLength: number) => void {
+    let run = 0;
+    let done = 0;
+    return (byteLength) => {
+      next?.(byteLength);
+      for (let rest = byteLength; rest > 0; ) {
+        const current = runs[run];
+        if (current === undefined) return;
+        const taken = Math.min(rest, current.byteLength - done);
+        this.#listener.onHashed(label, current.offset + done, taken);
+        done += taken;
+        rest -= taken;
+        if (done >= current.byteLength) {
+          run++;
+          done = 0;
+        }
+      }
+    };
+  }
+}
+
+/** Extents in order of offset, with what overlaps or touches as one run. */
+export function mergeExtents(extents: readonly HashExtent[]): HashExtent[] {
+  const runs: { offset: number; byteLength: number }[] = [];
+  for (const { offset, byteLength } of [...extents].sort((a, b) => a.offset - b.offset)) {
+    const last = runs.at(-1);
+    if (last === undefined || last.offset + last.byteLength < offset) runs.push({ offset, byteLength });
+    else last.byteLength = Math.max(last.byteLength, offset + byteLength - last.offset);
+  }
+  return runs;
+}

@@ -1,0 +1,71 @@
+import { useRef, useState } from "preact/hooks";
+import type { Report } from "../../../src/operations/verify.ts";
+import type { Session } from "../../app/session.ts";
+import type { Overview } from "../../reader/protocol.ts";
+import type { VerifyProgress } from "../../reader/verifying.ts";
+import type { AddressSpace } from "./address-space.ts";
+import { IntervalSet } from "./interval-set.ts";
+
+export type Found = VerifyProgress["findings"][number];
+
+export interface Verification {
+  readonly phase: "idle" | "running" | "done" | "failed";
+  /** Undefined before anybody asked. */
+  readonly checked: IntervalSet | undefined;
+  readonly damaged: IntervalSet;
+  readonly found: readonly Found[];
+  readonly report: Report | undefined;
+  readonly error: unknown;
+  /** Changes with every message. */
+  readonly version: number;
+  /** Milliseconds that it took, or takes. */
+  readonly milliseconds: number;
+}
+
+const IDLE: Verification = {
+  phase: "idle",
+  checked: undefined,
+  damaged: new IntervalSet(),
+  found: [],
+  report: undefined,
+  error: undefined,
+  version: 0,
+  milliseconds: 0,
+};
+
+/** Runs a verification and keeps what it has said so far. */
+export function useVerification(session: Session, overview: Overview, space: AddressSpace) {
+  const [state, setState] = useState<Verification>(IDLE);
+  const controller = useRef<AbortController | undefined>(undefined);
+  const start = (): void => {
+    const running = new AbortController();
+    controller.current = running;
+    const started = performance.now();
+    const checked = new IntervalSet();
+    const damaged = new IntervalSet();
+    setState({ ...IDLE, phase: "running", checked, damaged, version: state.version + 1 });
+    const change = (next: (old: Verification) => Partial<Verification>): void => {
+      const milliseconds = performance.now() - started;
+      setState((old) => ({ ...old, milliseconds, version: old.version + 1, ...next(old) }));
+    };
+    const onProgress = ({ checked: runs, findings }: VerifyProgress): void => {
+      for (const { part, offset, byteLength } of runs) {
+        const address = space.address(part, offset);
+        checked.add(address, address + byteLength);
+      }
+      for (const { severity, run } of findings) {
+        if (severity !== "error" || run === undefined) continue;
+        const address = space.address(run.part, run.offset);
+        damaged.add(address, address + run.byteLength);
+      }
+      change(({ found }) => ({ found: findings.length === 0 ? found : [...found, ...findings] }));
+    };
+    session.reader.call("verify", { target: overview.target }, { signal: running.signal, onProgress }).then(
+      (report) => change(() => ({ phase: "done", report })),
+      (error: unknown) => {
+        change(() => (running.signal.aborted ? { phase: "idle" } : { phase: "failed", error }));
+      },
+    );
+  };
+  return { state, start, stop: () => controller.current?.abort() };
+}
