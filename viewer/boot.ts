@@ -42,10 +42,12 @@ function parse(address: string): URL | undefined {
 
 function tighten(addresses: readonly string[]): void {
   // `tare serve` lists its folder at the page's own address.
-  const listing = location.origin + location.pathname;
+  const listing =
+    document.documentElement.dataset["listing"] === undefined ? [] : [location.origin + location.pathname];
+  const allowed = [...listing, ...addresses];
   const policy = document.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";
-  policy.content = `connect-src ${[listing, ...addresses].join(" ")}`;
+  policy.content = `connect-src ${allowed.length === 0 ? "'none'" : allowed.join(" ")}`;
   document.head.append(policy);
 }
 

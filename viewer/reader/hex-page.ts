@@ -1,5 +1,8 @@
 import type { Bytes } from "../../src/base/bytes.ts";
+import type { Extent } from "../../src/bytes/extents.ts";
 import type { Source } from "../../src/bytes/source.ts";
+import type { Opened } from "../../src/model/format.ts";
+import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
 import { type FieldPlace, placesOf, showField } from "../../src/struct/field-places.ts";
 import type { Target } from "./open-targets.ts";
 
@@ -51,11 +54,29 @@ export async function fieldsOf(target: Target, request: HexRequest, signal: Abor
 async function placesIn({ opened }: Target, request: HexRequest): Promise<readonly FieldPlace[]> {
   if (opened === undefined) return [];
   const { container, format } = opened;
-  const all = (await format.fields?.(container, request)) ?? (await vaultPlaces(format.id, request));
-  const end = request.offset + request.byteLength;
-  return all
-    .filter(({ offset, byteLength }) => offset < end && offset + byteLength > request.offset)
-    .sort((a, b) => a.offset - b.offset);
+  const touches = ({ offset, byteLength }: Extent): boolean =>
+    byteLength > 0 && offset < request.offset + request.byteLength && offset + byteLength > request.offset;
+  const fields = (await format.fields?.(container, request)) ?? (await vaultPlaces(format.id, request));
+  const named = fields.filter(touches);
+  // Where the format names no field, the map still says what the bytes belong to.
+  const runs = rowsOf(opened)
+    .filter((row) => row.part === request.part && touches(row))
+    .filter((row) => !named.some((field) => field.offset < row.offset + row.byteLength && end(field) > row.offset))
+    .map(({ offset, byteLength, name, kind, dtype }) => ({ offset, byteLength, name, type: dtype ?? kind }));
+  return [...named, ...runs].sort((a, b) => a.offset - b.offset);
+}
+
+function end({ offset, byteLength }: Extent): number {
+  return offset + byteLength;
+}
+
+/** The map of what is open, made once. */
+const maps = new WeakMap<Opened, readonly LayoutRow[]>();
+
+function rowsOf(opened: Opened): readonly LayoutRow[] {
+  const rows = maps.get(opened) ?? mapLayout(opened);
+  maps.set(opened, rows);
+  return rows;
 }
 
 async function vaultPlaces(format: string, request: HexRequest): Promise<readonly FieldPlace[]> {

@@ -62,7 +62,7 @@ export function HexPage({ session, overview, route }: ViewProps) {
             <select value={part} onChange={(event) => move(0, Number(event.currentTarget.value))}>
               {overview.files.map(({ label }, i) => (
                 <option key={label} value={i}>
-                  {label}
+                  {label.slice(label.lastIndexOf("/") + 1)}
                 </option>
               ))}
             </select>

@@ -144,7 +144,7 @@ function LongList({ node, session, target }: Place & { readonly node: MetadataNo
   return (
     <VirtualRows
       label={`Elements of ${node.key}`}
-      class="elements"
+      class="long-list"
       count={node.length ?? 0}
       rowHeight={ROW_HEIGHT}
       onShown={(first, end) => setWindow({ first, end })}
