@@ -3,6 +3,7 @@ import type { Overview } from "../reader/protocol.ts";
 import { OverviewPage } from "../views/overview.tsx";
 import { droppedFiles } from "./dropped-files.ts";
 import { ErrorPanel } from "./error-panel.tsx";
+import { lastName } from "./last-name.ts";
 import { LazyView } from "./lazy-view.tsx";
 import { PasswordDialog } from "./password-dialog.tsx";
 import { at, formatRoute, parseRoute, type Route, type View } from "./route.ts";
@@ -98,11 +99,6 @@ function Page({
 function skip(event: Event): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
-}
-
-function lastName(label: string): string {
-  const path = label.replace(/[?#].*$/, "");
-  return path.slice(path.lastIndexOf("/") + 1) || label;
 }
 
 function openFiles(session: Session, files: Parameters<Session["openFiles"]>[0]): void {

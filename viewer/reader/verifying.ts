@@ -1,7 +1,9 @@
 import { UsageError } from "../../src/base/errors.ts";
 import type { Finding } from "../../src/model/finding.ts";
+import type { Opened } from "../../src/model/format.ts";
+import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
 import { type Report, verify } from "../../src/operations/verify.ts";
-import type { Engine, HashExtent } from "../../src/primitives/engine.ts";
+import type { Engine } from "../../src/primitives/engine.ts";
 import type { Target } from "./open-targets.ts";
 import type { CallContext } from "./serve-calls.ts";
 import { watchingEngine } from "./watching-engine.ts";
@@ -33,7 +35,7 @@ export async function verifyTarget(target: Target, engine: Engine, context: Call
   try {
     const report = await verify(opened, {
       level: "full",
-      engine: watchingEngine(engine, painter),
+      engine: watchingEngine(engine, painter.onHashed),
       signal: context.signal,
       onFinding: painter.onFinding,
     });
@@ -48,7 +50,8 @@ class Painter {
   readonly #context: CallContext<"verify">;
   readonly #partOf: ReadonlyMap<string, number>;
   readonly #lengths: readonly number[];
-  readonly #extents = new Map<string, Map<number, number>>();
+  readonly #opened: Opened | undefined;
+  #map: readonly LayoutRow[] | undefined;
   #checked: Run[] = [];
   #findings: (Finding & { readonly run?: Run | undefined })[] = [];
   #toldAt = 0;
@@ -56,6 +59,7 @@ class Painter {
   constructor({ opened, label, source }: Target, context: CallContext<"verify">) {
     const parts = opened?.container.parts ?? [{ label, byteLength: source.byteLength }];
     this.#context = context;
+    this.#opened = opened;
     this.#partOf = new Map(parts.map((part, index) => [part.label, index]));
     this.#lengths = parts.map(({ byteLength }) => byteLength);
   }
@@ -70,23 +74,23 @@ class Painter {
     this.#tell();
   };
 
-  /** The shortest digest that begins at a place is what a fault there is blamed on. */
-  readonly onExtents = (label: string, extents: readonly HashExtent[]): void => {
-    const known = this.#extents.get(label) ?? new Map<number, number>();
-    for (const { offset, byteLength } of extents) {
-      known.set(offset, Math.min(known.get(offset) ?? Number.POSITIVE_INFINITY, byteLength));
-    }
-    this.#extents.set(label, known);
-  };
-
   readonly onFinding = (finding: Finding): void => {
-    const { source, offset } = finding.at;
-    const part = this.#partOf.get(source);
-    const isPlaced = part !== undefined && offset !== undefined && offset < (this.#lengths[part] ?? 0);
-    const run = isPlaced ? { part, offset, byteLength: this.#extents.get(source)?.get(offset) ?? 1 } : undefined;
-    this.#findings.push({ ...finding, run });
+    this.#findings.push({ ...finding, run: this.#runOf(finding) });
     this.#tell();
   };
+
+  /** As long as the finding says; else what the map has at that place, as a block of a vault; else one byte. */
+  #runOf({ at: { source, offset, byteLength } }: Finding): Run | undefined {
+    const part = this.#partOf.get(source);
+    if (part === undefined || offset === undefined || offset >= (this.#lengths[part] ?? 0)) return undefined;
+    const row = this.#rows().find((candidate) => candidate.part === part && candidate.offset === offset);
+    return { part, offset, byteLength: byteLength ?? row?.byteLength ?? 1 };
+  }
+
+  #rows(): readonly LayoutRow[] {
+    this.#map ??= this.#opened === undefined ? [] : mapLayout(this.#opened);
+    return this.#map;
+  }
 
   flush(): void {
     if (this.#checked.length + this.#findings.length === 0) return;

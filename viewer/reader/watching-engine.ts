@@ -10,25 +10,19 @@ import type {
 import { DelegatingEngine } from "./delegating-engine.ts";
 import type { ReadListener } from "./watched-source.ts";
 
-export interface HashListener {
-  readonly onHashed: ReadListener;
-  /** Runs that have a digest of their own: what a wrong one is worth is as long as this. */
-  readonly onExtents: (label: string, extents: readonly HashExtent[]) => void;
-}
-
 /** Tells where hashing has come to, also when workers do it and read the file themselves. */
-export function watchingEngine(engine: Engine, listener: HashListener): Engine {
-  return new WatchingEngine(engine, listener);
+export function watchingEngine(engine: Engine, onHashed: ReadListener): Engine {
+  return new WatchingEngine(engine, onHashed);
 }
 
 class WatchingEngine extends DelegatingEngine {
   readonly #engine: Engine;
-  readonly #listener: HashListener;
+  readonly #onHashed: ReadListener;
 
-  constructor(engine: Engine, listener: HashListener) {
+  constructor(engine: Engine, onHashed: ReadListener) {
     super();
     this.#engine = engine;
-    this.#listener = listener;
+    this.#onHashed = onHashed;
   }
 
   protected override async inner(): Promise<Engine> {
@@ -36,8 +30,6 @@ class WatchingEngine extends DelegatingEngine {
   }
 
   override digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
-    const { offset, byteLength } = options;
-    this.#listener.onExtents(range.label, [{ offset, byteLength }]);
     const onProgress = this.#follow(range.label, [options], options.onProgress);
     return super.digestRange(algorithm, range, { ...options, onProgress });
   }
@@ -48,7 +40,6 @@ class WatchingEngine extends DelegatingEngine {
     extents: readonly HashExtent[],
     options: ExtentsOptions = {},
   ): Promise<Bytes[]> {
-    this.#listener.onExtents(range.label, extents);
     const onProgress = this.#follow(range.label, mergeExtents(extents), options.onProgress);
     return super.digestExtents(algorithm, range, extents, { ...options, onProgress });
   }
@@ -67,7 +58,7 @@ class WatchingEngine extends DelegatingEngine {
         const current = runs[run];
         if (current === undefined) return;
         const taken = Math.min(rest, current.byteLength - done);
-        this.#listener.onHashed(label, current.offset + done, taken);
+        this.#onHashed(label, current.offset + done, taken);
         done += taken;
         rest -= taken;
         if (done >= current.byteLength) {

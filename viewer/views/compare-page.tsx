@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { TensorChange } from "../../src/operations/diff.ts";
 import { chosenFiles } from "../app/dropped-files.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
+import { lastName } from "../app/last-name.ts";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import type { Comparison } from "../reader/calls.ts";
@@ -133,9 +134,9 @@ function Compared({ session, overview, other, onAgain }: ComparedProps) {
     <div class="fill compare">
       <header class="sides">
         <h1>
-          <span class="mono">{overview.label}</span>
+          <span class="mono">{lastName(overview.label)}</span>
           <span class="soft"> and </span>
-          <span class="mono">{other.label}</span>
+          <span class="mono">{lastName(other.label)}</span>
         </h1>
         <p class="soft">
           {overview.formatName}, {formatSize(overview.byteLength)} · {other.formatName}, {formatSize(other.byteLength)}{" "}

@@ -74,7 +74,7 @@ function Matrix({ matrix, texts }: { readonly matrix: SimilarityMatrix; readonly
                 {Array.from({ length: count }, (_, x) => {
                   const value = cosines[y * count + x] ?? 0;
                   return (
-                    <td key={x} style={{ backgroundColor: shadeOf(value) }} class={value > 0.6 ? "strong-cell" : ""}>
+                    <td key={x} style={{ backgroundColor: shadeOf(value) }} class={value > 0.8 ? "strong-cell" : ""}>
                       {value.toFixed(2)}
                     </td>
                   );

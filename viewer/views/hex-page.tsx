@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ErrorPanel } from "../app/error-panel.tsx";
+import { lastName } from "../app/last-name.ts";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
@@ -62,7 +63,7 @@ export function HexPage({ session, overview, route }: ViewProps) {
             <select value={part} onChange={(event) => move(0, Number(event.currentTarget.value))}>
               {overview.files.map(({ label }, i) => (
                 <option key={label} value={i}>
-                  {label.slice(label.lastIndexOf("/") + 1)}
+                  {lastName(label)}
                 </option>
               ))}
             </select>

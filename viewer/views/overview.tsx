@@ -1,5 +1,6 @@
 import type { ModelDescription } from "../../src/operations/model-description.ts";
 import { whereOf } from "../app/error-panel.tsx";
+import { lastName } from "../app/last-name.ts";
 import { at, formatRoute, type Route } from "../app/route.ts";
 import type { Overview } from "../reader/protocol.ts";
 import { formatCount, formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
@@ -28,11 +29,6 @@ export function OverviewPage({ overview, route }: OverviewProps) {
   );
 }
 
-function nameOf({ label }: Overview): string {
-  const path = label.replace(/[?#].*$/, "");
-  return path.slice(path.lastIndexOf("/") + 1) || label;
-}
-
 function Headline({ overview }: { readonly overview: Overview }) {
   const { description, formatName, version, byteLength, tensorCount, parameterCount, entryCount, files } = overview;
   const figures: (readonly [string, string])[] = [
@@ -46,8 +42,8 @@ function Headline({ overview }: { readonly overview: Overview }) {
   if (files.length > 1) figures.push(["Files", formatInteger(files.length)]);
   return (
     <header class="headline">
-      <h1>{description.name ?? nameOf(overview)}</h1>
-      {description.name === undefined ? null : <p class="soft mono">{nameOf(overview)}</p>}
+      <h1>{description.name ?? lastName(overview.label)}</h1>
+      {description.name === undefined ? null : <p class="soft mono">{lastName(overview.label)}</p>}
       <dl class="figures">
         {figures.map(([name, value]) => (
           <div key={name}>

@@ -4,7 +4,7 @@ import type { Session } from "../../app/session.ts";
 import type { Overview } from "../../reader/protocol.ts";
 import type { VerifyProgress } from "../../reader/verifying.ts";
 import type { AddressSpace } from "./address-space.ts";
-import { IntervalSet } from "./interval-set.ts";
+import { type Interval, IntervalSet } from "./interval-set.ts";
 
 export type Found = VerifyProgress["findings"][number];
 
@@ -33,6 +33,17 @@ const IDLE: Verification = {
   milliseconds: 0,
 };
 
+/** A shard is wrong where one of its pages is: only what has no smaller fault inside is painted. */
+export function narrowest(faults: readonly Interval[]): IntervalSet {
+  const set = new IntervalSet();
+  const isInside = (a: Interval, b: Interval): boolean =>
+    a.start >= b.start && a.end <= b.end && a.end - a.start < b.end - b.start;
+  for (const fault of faults) {
+    if (!faults.some((other) => isInside(other, fault))) set.add(fault.start, fault.end);
+  }
+  return set;
+}
+
 /** Runs a verification and keeps what it has said so far. */
 export function useVerification(session: Session, overview: Overview, space: AddressSpace) {
   const [state, setState] = useState<Verification>(IDLE);
@@ -42,8 +53,8 @@ export function useVerification(session: Session, overview: Overview, space: Add
     controller.current = running;
     const started = performance.now();
     const checked = new IntervalSet();
-    const damaged = new IntervalSet();
-    setState({ ...IDLE, phase: "running", checked, damaged, version: state.version + 1 });
+    const faults: Interval[] = [];
+    setState({ ...IDLE, phase: "running", checked, version: state.version + 1 });
     const change = (next: (old: Verification) => Partial<Verification>): void => {
       const milliseconds = performance.now() - started;
       setState((old) => ({ ...old, milliseconds, version: old.version + 1, ...next(old) }));
@@ -55,10 +66,14 @@ export function useVerification(session: Session, overview: Overview, space: Add
       }
       for (const { severity, run } of findings) {
         if (severity !== "error" || run === undefined) continue;
-        const address = space.address(run.part, run.offset);
-        damaged.add(address, address + run.byteLength);
+        const start = space.address(run.part, run.offset);
+        faults.push({ start, end: start + run.byteLength });
       }
-      change(({ found }) => ({ found: findings.length === 0 ? found : [...found, ...findings] }));
+      change(({ found, damaged }) =>
+        findings.length === 0
+          ? {}
+          : { found: [...found, ...findings], damaged: faults.length === 0 ? damaged : narrowest(faults) },
+      );
     };
     session.reader.call("verify", { target: overview.target }, { signal: running.signal, onProgress }).then(
       (report) => change(() => ({ phase: "done", report })),

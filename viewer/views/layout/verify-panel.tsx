@@ -70,7 +70,7 @@ const SHOWN = 200;
 function Findings({ found, onShow }: { readonly found: readonly Found[]; readonly onShow: (found: Found) => void }) {
   if (found.length === 0) return null;
   return (
-    <ul class="findings">
+    <ul class="findings" tabIndex={0}>
       {found.slice(0, SHOWN).map((finding, i) => (
         <li key={`${i} ${finding.code}`} class={finding.severity}>
           {finding.name === undefined ? null : <strong class="mono">{finding.name} </strong>}
