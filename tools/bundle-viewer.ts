@@ -4,10 +4,18 @@ import { type Plugin, rolldown } from "rolldown";
 
 const root = new URL("..", import.meta.url).pathname;
 
-/** Modules that only write files, by the names that formats import them under. The viewer reads. */
-const WRITERS = /(?:^|\/)(?:plan|plan-facts|plan-sealed|restamp|write|write-sealed|origin-facts|prepare|errors)\.ts$/;
-/** Jobs of workers that make vaults or files. */
-const WRITING_JOBS = /\/(?:seal-job|extract-job|quantize)\.ts$/;
+/**
+ * What only writes, by who imports it: a format's object refers to its planner and writer, the engine to all primitives, a
+ * worker to every job, so that nothing but this keeps them out of a page that only reads.
+ */
+const WRITING: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
+  [
+    /\/src\/formats\/.*\/(?:format|wild\/index)\.ts$/,
+    /\/(?:plan|plan-facts|plan-sealed|restamp|write|write-sealed|origin-facts|prepare|errors)\.ts$/,
+  ],
+  [/\/src\/workers\/jobs\.ts$/, /\/(?:seal-job|extract-job|quantize)\.ts$/],
+  [/\/src\/primitives\/portable\.ts$/, /\/(?:gear|gear-\w+|reed-solomon|combine-\w+|quantizer|quantizer-\w+)\.ts$/],
+];
 const LEFT_OUT = "?left-out";
 
 /** Bundles the viewer into a folder that any web server can hand out. */
@@ -54,18 +62,13 @@ async function writeStyle(directory: string): Promise<void> {
   writeFileSync(`${directory}/style.css`, code);
 }
 
-/**
- * Leaves out what writes: a format's object refers to its planner and writer, so that nothing but this keeps them out of a page
- * that only reads. Whoever calls one by mistake finds it undefined.
- */
-export function withoutWriters(): Plugin {
+/** Puts nothing in the place of what only writes. Whoever calls it by mistake finds it undefined. */
+function withoutWriters(): Plugin {
   return {
     name: "without-writers",
     async resolveId(source, importer) {
       if (importer === undefined) return null;
-      const fromFormat = /\/src\/formats\/.*\/format\.ts$/.test(importer) && WRITERS.test(source);
-      const fromJobs = importer.endsWith("/src/workers/jobs.ts") && WRITING_JOBS.test(source);
-      if (!fromFormat && !fromJobs) return null;
+      if (!WRITING.some(([from, what]) => from.test(importer) && what.test(source))) return null;
       const resolved = await this.resolve(source, importer);
       return resolved === null ? null : `${resolved.id}${LEFT_OUT}`;
     },

@@ -2,9 +2,10 @@ import { isTareError, UsageError } from "../../src/base/errors.ts";
 import { blobSource } from "../../src/bytes/blob.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
 import type { Archive } from "../../src/model/archive.ts";
 import { archiveResolver } from "../../src/model/archive-resolver.ts";
-import type { Opened } from "../../src/model/format.ts";
+import type { KnownFormat, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
 import { openSource, requireModel } from "../../src/open.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
@@ -47,6 +48,15 @@ export interface Place {
   readonly name: string | undefined;
   readonly place: Target["place"];
   readonly requests: () => number;
+}
+
+/** Bytes by which a format that cannot be opened is still recognised. */
+const SNIFFED_BYTES = 4096;
+
+async function recognise(source: Source, name: string): Promise<KnownFormat | undefined> {
+  const { byteLength } = source;
+  const bytes = await source.read(0, Math.min(SNIFFED_BYTES, byteLength)).catch(() => new Uint8Array(0));
+  return FORMATS.find((format) => format.sniff({ bytes, byteLength, name }) === "yes");
 }
 
 export function openTargets(): OpenTargets {
@@ -102,7 +112,7 @@ class Targets implements OpenTargets {
       if (!isTareError(error) || /^(usage|source)\//.test(error.code)) throw error;
       const target: Target = { ...shared, opened: undefined };
       this.#targets.set(id, target);
-      return describeUnreadable(target, error.toJSON());
+      return describeUnreadable(target, await recognise(source, name ?? ""), error.toJSON());
     }
   }
 

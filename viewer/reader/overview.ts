@@ -1,6 +1,5 @@
 import type { ErrorJson } from "../../src/base/errors.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
-import type { Opened } from "../../src/model/format.ts";
+import type { KnownFormat, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
 import { inspect } from "../../src/operations/inspect.ts";
 import { describeValue } from "./metadata-line.ts";
@@ -28,8 +27,7 @@ export function describeOpened(target: Target, opened: Opened): Overview {
 }
 
 /** What can be said of bytes that no reader understood. */
-export function describeUnreadable(target: Target, error: ErrorJson): Overview {
-  const format = FORMATS.find(({ id }) => error.code.includes(`/${id}.`));
+export function describeUnreadable(target: Target, format: KnownFormat | undefined, error: ErrorJson): Overview {
   return {
     ...shared(target),
     kind: "unreadable",

@@ -236,6 +236,13 @@ function Cost({ overview }: { readonly overview: Overview }) {
   );
 }
 
+function titleOf({ format, formatName, error }: Overview): string {
+  if (format === "unknown") return "Not a format that tare reads";
+  return error?.code.startsWith("unsupported/") === true
+    ? `${formatName} that tare does not read`
+    : `Damaged ${formatName}`;
+}
+
 /** A file that no reader understood: why, and its bytes. */
 function Unreadable({ overview, route }: OverviewProps) {
   const { error } = overview;
@@ -243,7 +250,7 @@ function Unreadable({ overview, route }: OverviewProps) {
     <div class="overview">
       <Headline overview={overview} />
       <section class="panel problem-panel" role="alert">
-        <h2>{overview.format === "unknown" ? "Not a format that tare reads" : `Damaged ${overview.formatName}`}</h2>
+        <h2>{titleOf(overview)}</h2>
         <p>{error?.message}</p>
         {error?.hint === undefined ? null : <p class="soft">{error.hint}</p>}
         <p class="soft small mono">
