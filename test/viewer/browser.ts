@@ -1,28 +1,11 @@
-import { existsSync, mkdirSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import { extname, join } from "node:path";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect } from "vitest";
+import { findChromium, NO_CHROMIUM, type StaticServer, startStatic } from "./chromium.ts";
 
-/** Where Debian, Ubuntu, Fedora and macOS put it. */
-const USUAL = [
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-];
-
-const HOW = "no Chromium: install it (Debian: apt-get install chromium), or name one with TARE_CHROMIUM";
-
-const VIEWER = new URL("../../dist/viewer", import.meta.url).pathname;
 /** Looked at by people, never compared. */
 const OUTPUT = new URL("../../test-output/viewer", import.meta.url).pathname;
-
-function findChromium(): string | undefined {
-  const named = process.env["TARE_CHROMIUM"];
-  return named !== undefined && named !== "" ? named : USUAL.find(existsSync);
-}
 
 export interface VisitOptions {
   readonly width?: number;
@@ -33,6 +16,8 @@ export interface VisitOptions {
 export interface Viewer {
   /** The viewer on a plain static server: no policy, no listing, nothing but files. */
   readonly url: string;
+  /** Names of the viewer's files that were asked for since the last look. */
+  takeServed(): readonly string[];
   /** A fresh page; whatever its console calls an error fails the test by `calm`. */
   visit(options?: VisitOptions): Promise<Visit>;
 }
@@ -52,7 +37,7 @@ export interface Visit {
 export function describeInBrowser(name: string, scenarios: (viewer: () => Viewer) => void): void {
   const executablePath = findChromium();
   if (executablePath === undefined) {
-    describe.skip(`${name} (${HOW})`, () => scenarios(() => undefined as never));
+    describe.skip(`${name} (${NO_CHROMIUM})`, () => scenarios(() => undefined as never));
     return;
   }
   describe(name, () => {
@@ -68,6 +53,7 @@ export function describeInBrowser(name: string, scenarios: (viewer: () => Viewer
     });
     scenarios(() => ({
       url: server?.url ?? "",
+      takeServed: () => server?.served.splice(0) ?? [],
       visit: (options) => startVisit(browser as Browser, server?.url ?? "", options),
     }));
   });
@@ -99,32 +85,4 @@ async function startVisit(browser: Browser, url: string, options: VisitOptions =
     calm: () => expect(problems).toEqual([]),
     close: () => page.close(),
   };
-}
-
-interface StaticServer {
-  readonly url: string;
-  close(): void;
-}
-
-const TYPES: Readonly<Record<string, string>> = {
-  ".html": "text/html",
-  ".js": "text/javascript",
-  ".css": "text/css",
-  ".svg": "image/svg+xml",
-};
-
-/** As plain as servers get: the page must bring its own policy. */
-async function startStatic(): Promise<StaticServer> {
-  const server = createServer((request, response) => {
-    const [path = "/"] = (request.url ?? "/").split("?");
-    const name = path === "/" ? "/index.html" : path;
-    readFile(VIEWER + name).then(
-      (body) => response.writeHead(200, { "content-type": TYPES[extname(name)] ?? "text/plain" }).end(body),
-      () => response.writeHead(404).end(),
-    );
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const port = typeof address === "object" ? address?.port : undefined;
-  return { url: `http://127.0.0.1:${port}/`, close: () => server.close() };
 }
