@@ -6,6 +6,12 @@ import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./sou
 /** What a stream asks for at a time; browsers give as much of it as they have. */
 const PIECE_BYTES = 1 << 20;
 
+/**
+ * Streams that somebody waits for. In a worker that does nothing else, nothing but the stream itself refers to who waits, and
+ * Chromium 156 then collects both in the middle of a file: the read never settles.
+ */
+const STREAMING = new Set<object>();
+
 /** A Blob, or the File that a user picked or dropped. Its bytes are read when asked for. */
 export function blobSource(blob: Blob, label: string = nameOf(blob)): Source {
   return new BlobSource(blob, label);
@@ -55,7 +61,10 @@ class BlobSource implements Source {
   /** Into two buffers in turn: one is filled while the other is worked on. */
   async *#pieces(offset: number, byteLength: number): AsyncGenerator<Bytes> {
     if (byteLength === 0) return;
-    const reader = readerOf(this.#blob.slice(offset, offset + byteLength).stream());
+    const part = this.#blob.slice(offset, offset + byteLength);
+    const reader = readerOf(part.stream());
+    const held = { part, reader };
+    STREAMING.add(held);
     const buffers = [0, 1].map(() => new ArrayBuffer(Math.min(PIECE_BYTES, byteLength)));
     const read = (): Promise<ReadResult> => reader.read(new Uint8Array(buffers.shift() as ArrayBuffer));
     let waiting = read();
@@ -75,7 +84,7 @@ class BlobSource implements Source {
         buffers.push(value.buffer);
       }
     } finally {
-      // Not at the end: Chromium 156 then stalls other streams of the same file, sooner or later.
+      STREAMING.delete(held);
       if (!isOver) await reader.cancel().catch(() => undefined);
     }
   }

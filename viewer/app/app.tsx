@@ -102,10 +102,14 @@ function skip(event: Event): void {
 }
 
 function openFiles(session: Session, files: Parameters<Session["openFiles"]>[0]): void {
-  // What a link named is no longer what is looked at.
+  leaveAddress();
+  void session.openFiles(files);
+}
+
+/** What a link named is no longer what is looked at. */
+function leaveAddress(): void {
   history.replaceState(null, "", location.pathname + location.search);
   dispatchEvent(new HashChangeEvent("hashchange"));
-  void session.openFiles(files);
 }
 
 function TopBar({ session, route }: { readonly session: Session; readonly route: Route }) {
@@ -118,8 +122,7 @@ function TopBar({ session, route }: { readonly session: Session; readonly route:
         href={location.pathname}
         onClick={(event) => {
           event.preventDefault();
-          history.replaceState(null, "", location.pathname + location.search);
-          dispatchEvent(new HashChangeEvent("hashchange"));
+          leaveAddress();
           session.start();
         }}
       >
@@ -147,7 +150,14 @@ function TopBar({ session, route }: { readonly session: Session; readonly route:
         )}
       </nav>
       {stack.length === 0 ? null : (
-        <button type="button" class="quiet" onClick={() => session.start()}>
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => {
+            leaveAddress();
+            session.start();
+          }}
+        >
           Open another
         </button>
       )}

@@ -23,5 +23,5 @@ export async function compare(a: Target, b: Target, context: CallContext<"compar
 
 function containerOf({ opened, label }: Target): Container {
   if (opened !== undefined) return opened.container;
-  throw new UsageError("usage/closed", "Cannot compare: the content was not understood", { source: label });
+  throw new UsageError("usage/not-a-model", "Cannot compare: the content was not understood", { source: label });
 }

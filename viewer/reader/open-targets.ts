@@ -91,7 +91,7 @@ class Targets implements OpenTargets {
     const files = new Map(request.files.map(({ path, file }) => [path, file]));
     const path = request.primary ?? candidatesAmong(request.files)[0] ?? "";
     const file = files.get(path);
-    if (file === undefined) throw new UsageError("usage/no-file", "Cannot open: no file was chosen", { source: path });
+    if (file === undefined) throw new Error(`"${path}" is none of the chosen files`);
     const open = (found: File, label: string): Source => watchedSource(blobSource(found, label), watch);
     const resolver = chosenResolver(files, path, open);
     return { source: open(file, path), resolver, name: resolver.name, place: "local", requests: () => 0 };
@@ -119,19 +119,19 @@ class Targets implements OpenTargets {
   get(id: number): Target {
     const target = this.#targets.get(id);
     if (target !== undefined) return target;
-    throw new UsageError("usage/closed", "Cannot go on: the file was closed", { source: String(id) });
+    throw new Error(`nothing is open under ${id}`);
   }
 
   model(id: number): Model {
     const { opened, label } = this.get(id);
     if (opened !== undefined) return requireModel(opened.container);
-    throw new UsageError("usage/closed", "Cannot read tensors: the file was not understood", { source: label });
+    throw new UsageError("usage/not-a-model", "Cannot read tensors: the content was not understood", { source: label });
   }
 
   archive(id: number): Archive {
     const { opened, label } = this.get(id);
     if (opened?.container.kind === "archive") return opened.container;
-    throw new UsageError("usage/closed", "Cannot list files: this is no archive", { source: label });
+    throw new UsageError("usage/not-an-archive", "Cannot list files: this is no archive", { source: label });
   }
 
   async close(id: number): Promise<undefined> {

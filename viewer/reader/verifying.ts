@@ -28,7 +28,7 @@ export interface VerifyProgress {
 export async function verifyTarget(target: Target, engine: Engine, context: CallContext<"verify">): Promise<Report> {
   const { opened, watch, label } = target;
   if (opened === undefined) {
-    throw new UsageError("usage/closed", "Cannot verify: the content was not understood", { source: label });
+    throw new UsageError("usage/not-a-model", "Cannot verify: the content was not understood", { source: label });
   }
   const painter = new Painter(target, context);
   watch.onRead = painter.onHashed;

@@ -202,7 +202,7 @@ function ChangeCells({ row, largest }: { readonly row: ChangeRow; readonly large
   return (
     <>
       <div role="gridcell" class="name mono" title={name}>
-        {name}
+        <bdi>{name}</bdi>
       </div>
       <div role="gridcell" class={`what ${what}`}>
         {change === undefined ? what : describeChange(change)}

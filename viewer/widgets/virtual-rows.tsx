@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 /** Rows drawn beyond the edges, so that a fast scroll shows no holes. */
 const OVERSCAN = 8;
@@ -32,6 +32,7 @@ export function VirtualRows(props: VirtualRowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const [shown, setShown] = useState<Shown>({ first: 0, end: Math.min(count, 40) });
   const [active, setActive] = useState(-1);
+  const list = useId();
   const headRows = head === undefined ? 0 : 1;
 
   useEffect(() => {
@@ -89,7 +90,7 @@ export function VirtualRows(props: VirtualRowsProps) {
     rows.push(
       <div
         key={index}
-        id={`row-${index}`}
+        id={`${list}-${index}`}
         role="row"
         aria-rowindex={index + 1 + headRows}
         aria-selected={index === active}
@@ -111,7 +112,7 @@ export function VirtualRows(props: VirtualRowsProps) {
       role="grid"
       aria-label={label}
       aria-rowcount={count + headRows}
-      aria-activedescendant={active >= shown.first && active < shown.end ? `row-${active}` : undefined}
+      aria-activedescendant={active >= shown.first && active < shown.end ? `${list}-${active}` : undefined}
       tabIndex={0}
       onKeyDown={onKeyDown}
     >

@@ -143,7 +143,7 @@ function Cells({ table, row, closed }: CellsProps) {
   return (
     <>
       <div role="gridcell" class="name mono" title={table.names[index]}>
-        {table.names[index]}
+        <bdi>{table.names[index]}</bdi>
       </div>
       <div role="gridcell" class="dtype mono">
         {table.dtypeNames[table.dtype[index] as number]}
