@@ -23,3 +23,8 @@ export function ErrorPanel({ error, title }: { readonly error: unknown; readonly
 export function whereOf({ offset, path }: Location): string {
   return [offset === undefined ? "" : ` · byte ${offset}`, path === undefined ? "" : ` · ${path}`].join("");
 }
+
+/** Digests as their ends: nobody compares 64 digits by eye, and the rest of the sentence is what one looks for. */
+export function withShortDigests(message: string): string {
+  return message.replace(/\b[0-9a-f]{32,}\b/g, (digest) => `${digest.slice(0, 8)}…${digest.slice(-4)}`);
+}

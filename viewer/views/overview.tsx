@@ -1,5 +1,5 @@
 import type { ModelDescription } from "../../src/operations/model-description.ts";
-import { whereOf } from "../app/error-panel.tsx";
+import { whereOf, withShortDigests } from "../app/error-panel.tsx";
 import { lastName } from "../app/last-name.ts";
 import { at, formatRoute, type Route } from "../app/route.ts";
 import type { Overview } from "../reader/protocol.ts";
@@ -169,7 +169,7 @@ function Warnings({ overview }: { readonly overview: Overview }) {
       <ul>
         {warnings.slice(0, 50).map(({ severity, code, message, at: place }, i) => (
           <li key={`${i} ${code}`} class={severity}>
-            {message}
+            <span title={message}>{withShortDigests(message)}</span>
             <span class="soft small mono">
               {" "}
               {code}

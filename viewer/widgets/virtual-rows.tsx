@@ -3,6 +3,8 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 /** Rows drawn beyond the edges, so that a fast scroll shows no holes. */
 const OVERSCAN = 8;
+/** Elements of rows that left are used again for those that come: at least this many before a number repeats. */
+const SLOTS = 128;
 
 export interface VirtualRowsProps {
   /** For screen readers. */
@@ -84,12 +86,13 @@ export function VirtualRows(props: VirtualRowsProps) {
     } else if (event.key === "Enter" && active >= 0) onOpen?.(active);
   };
 
+  const slots = Math.max(SLOTS, shown.end - shown.first);
   const rows = [];
   for (let index = shown.first; index < Math.min(shown.end, count); index++) {
     const classes = `row ${rowClass?.(index) ?? ""} ${index === active ? "active" : ""}`;
     rows.push(
       <div
-        key={index}
+        key={index % slots}
         id={`${list}-${index}`}
         role="row"
         aria-rowindex={index + 1 + headRows}

@@ -1,5 +1,5 @@
 import type { Report } from "../../../src/operations/verify.ts";
-import { ErrorPanel, whereOf } from "../../app/error-panel.tsx";
+import { ErrorPanel, whereOf, withShortDigests } from "../../app/error-panel.tsx";
 import { formatInteger, formatSize } from "../../widgets/numbers.ts";
 import type { Found, Verification } from "./verification.ts";
 
@@ -74,7 +74,7 @@ function Findings({ found, onShow }: { readonly found: readonly Found[]; readonl
       {found.slice(0, SHOWN).map((finding, i) => (
         <li key={`${i} ${finding.code}`} class={finding.severity}>
           {finding.name === undefined ? null : <strong class="mono">{finding.name} </strong>}
-          {finding.message}
+          <span title={finding.message}>{withShortDigests(finding.message)}</span>
           {finding.hint === undefined ? null : <span class="soft"> {finding.hint}</span>}
           <span class="soft small mono">
             {" "}
