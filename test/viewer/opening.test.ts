@@ -85,6 +85,18 @@ describeInBrowser("opening in the viewer", (viewer) => {
     await visit.close();
   });
 
+  it("one part of a set alone says what is missing", async () => {
+    const visit = await viewer().visit();
+    await visit.choose(models.path("demo.aeroset.json"));
+    const alert = visit.page.getByRole("alert");
+    await alert.waitFor();
+    expect(await alert.innerText()).toMatch(/Something is missing[\s\S]*demo-index\.aero/);
+    await visit.tab("Bytes");
+    await visit.page.locator(".hex-line").first().waitFor();
+    visit.calm();
+    await visit.close();
+  });
+
   it("a link opens an address by ranges, at its tensor, and nothing else may be reached", async () => {
     const requests: string[] = [];
     const server = await serveDirectory(models.folder, { port: 0, onRequest: ({ target }) => requests.push(target) });

@@ -108,8 +108,9 @@ class Targets implements OpenTargets {
       this.#targets.set(id, target);
       return describeOpened(target, opened);
     } catch (error) {
-      // A secret that is missing or wrong is asked for again; bytes that make no sense can still be looked at.
-      if (!isTareError(error) || /^(usage|source)\//.test(error.code)) throw error;
+      // A secret that is missing or wrong is asked for again; bytes that make no sense, or whose siblings are missing, can
+      // still be looked at.
+      if (!isTareError(error) || error.code.startsWith("usage/")) throw error;
       const target: Target = { ...shared, opened: undefined };
       this.#targets.set(id, target);
       return describeUnreadable(target, await recognise(source, name ?? ""), error.toJSON());

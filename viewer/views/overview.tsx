@@ -237,6 +237,7 @@ function Cost({ overview }: { readonly overview: Overview }) {
 }
 
 function titleOf({ format, formatName, error }: Overview): string {
+  if (error?.code.startsWith("source/") === true) return "Something is missing";
   if (format === "unknown") return "Not a format that tare reads";
   return error?.code.startsWith("unsupported/") === true
     ? `${formatName} that tare does not read`
