@@ -20,7 +20,8 @@ function sourcesOf(address: string): string[] {
   const [outer = ""] = address.split("::");
   const url = parse(outer);
   if (url === undefined) return [];
-  const folder = url.pathname.slice(0, url.pathname.lastIndexOf("/") + 1);
+  // An export in a folder of its own has its tokenizer one above.
+  const folder = url.pathname.slice(0, url.pathname.lastIndexOf("/") + 1).replace(/\/onnx\/$/, "/");
   // Separators of the policy itself must not come from a link.
   const path = folder.replace(/[;,'\s]/g, (character) => encodeURIComponent(character).replace("'", "%27"));
   return [url.origin + path, ...(REDIRECTS[url.hostname] ?? [])];

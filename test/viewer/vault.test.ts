@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { tare } from "../cli/run-tare.ts";
 import { describeInBrowser, type Visit } from "./browser.ts";
 import { type Models, makeModels, PASSWORD } from "./models.ts";
 
@@ -80,6 +81,24 @@ describeInBrowser("vaults in the viewer", (viewer) => {
     await expect.poll(() => page.locator("main").innerText()).toContain("Deviation");
     await page.getByRole("button", { name: "v.aerovault" }).click();
     await page.getByRole("row", { name: /copy\.gguf/ }).waitFor();
+    visit.calm();
+    await visit.close();
+  });
+
+  it("an encrypted model asks when its first value is read, once for everything on the page", async () => {
+    const visit = await viewer().visit();
+    const { page } = visit;
+    const sealed = models.path("sealed.apr");
+    const secret = ["--password-file", models.path("password")];
+    expect((await tare(["convert", models.path("demo.safetensors"), sealed, "--encrypt", ...secret])).code).toBe(0);
+    await visit.choose(sealed);
+    await visit.tab("Tensors");
+    await page.getByRole("row", { name: /lm_head/ }).click();
+    await page.locator("#password").fill(PASSWORD);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.locator("main").innerText()).toMatch(/Deviation[\s\S]*drawn from/);
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    expect(await page.locator(".values td").count()).toBeGreaterThan(20);
     visit.calm();
     await visit.close();
   });

@@ -1,4 +1,5 @@
 import { isTareError } from "../../src/base/errors.ts";
+import { splitInnerPaths } from "../../src/bytes/inner-path.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../reader/protocol.ts";
 import type { PasswordQuestion } from "./password-dialog.tsx";
 import { ReaderClient } from "./reader-client.ts";
@@ -23,6 +24,7 @@ export class Session {
   state: SessionState = { phase: { kind: "start" }, question: undefined };
   readonly #onChange: () => void;
   #problem: string | undefined;
+  #asking: Promise<unknown> = Promise.resolve();
 
   constructor(onChange: () => void) {
     this.#onChange = onChange;
@@ -40,9 +42,10 @@ export class Session {
   }
 
   async openUrl(address: string, inside: readonly string[], allowOrigins: readonly string[]): Promise<void> {
-    const url = new URL(address, location.href).href;
+    const [outer = "", ...inner] = splitInnerPaths(address);
+    const url = new URL(outer, location.href).href;
     await this.#open({ kind: "url", url, allowOrigins }, url, []);
-    for (const path of inside) if (this.state.phase.kind === "open") await this.openEntry(path);
+    for (const path of [...inner, ...inside]) if (this.state.phase.kind === "open") await this.openEntry(path);
   }
 
   /** A file of the vault that is looked at, in place. */
@@ -95,7 +98,14 @@ export class Session {
     }
   }
 
+  /** One question at a time. */
   #ask(label: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const asked = this.#asking.then(() => this.#askNow(label));
+    this.#asking = asked;
+    return asked;
+  }
+
+  #askNow(label: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return new Promise((resolve) => {
       const answer: PasswordQuestion["answer"] = (password) => {
         this.#set({ ...this.state, question: undefined });

@@ -84,5 +84,5 @@ export type FromReader =
   | { readonly type: "progress"; readonly id: number; readonly progress: unknown }
   | { readonly type: "done"; readonly id: number; readonly result: unknown }
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson }
-  /** A password is needed; the label says for what. */
+  /** A password is needed; the label says for what. The id is the question's own. */
   | { readonly type: "ask"; readonly id: number; readonly label: string };

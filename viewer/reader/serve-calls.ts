@@ -23,13 +23,7 @@ export interface ReaderPort {
 /** Answers calls until the worker ends; several may be under way at a time. */
 export function serveCalls(port: ReaderPort, table: CallTable): void {
   const running = new Map<number, AbortController>();
-  const questions = new Map<number, (password: Bytes | undefined) => void>();
-  const ask = (id: number, label: string): Promise<Bytes | undefined> => {
-    return new Promise((resolve) => {
-      questions.set(id, resolve);
-      port.post({ type: "ask", id, label }, []);
-    });
-  };
+  const ask = passwordQuestions(port);
   const run = async (id: number, name: CallName, request: unknown): Promise<void> => {
     const controller = new AbortController();
     running.set(id, controller);
@@ -38,7 +32,7 @@ export function serveCalls(port: ReaderPort, table: CallTable): void {
       const result = await work(request, {
         signal: controller.signal,
         progress: (progress) => port.post({ type: "progress", id, progress }, []),
-        askPassword: (label) => ask(id, label),
+        askPassword: (label) => ask.ask(label),
       });
       port.post({ type: "done", id, result }, buffersOf(result));
     } catch (error) {
@@ -50,11 +44,42 @@ export function serveCalls(port: ReaderPort, table: CallTable): void {
   port.listen((message) => {
     if (message.type === "call") void run(message.id, message.name, message.request);
     else if (message.type === "cancel") running.get(message.id)?.abort();
-    else {
-      questions.get(message.id)?.(message.password);
-      questions.delete(message.id);
-    }
+    else ask.answer(message.id, message.password);
   });
+}
+
+interface PasswordQuestions {
+  ask(label: string): Promise<Bytes | undefined>;
+  answer(id: number, password: Bytes | undefined): void;
+}
+
+/** Several reads may need the same password at once: the person is asked once, and each read gets a copy that it may wipe. */
+function passwordQuestions(port: ReaderPort): PasswordQuestions {
+  const open = new Map<number, (password: Bytes | undefined) => void>();
+  const byLabel = new Map<string, Promise<Bytes | undefined>>();
+  let next = 1;
+  return {
+    async ask(label) {
+      const known = byLabel.get(label);
+      const id = next++;
+      const asked =
+        known ??
+        new Promise<Bytes | undefined>((resolve) => {
+          open.set(id, resolve);
+          port.post({ type: "ask", id, label }, []);
+        });
+      byLabel.set(label, asked);
+      return (await asked)?.slice();
+    },
+    answer(id, password) {
+      // Forgotten before anybody goes on: the next question is asked anew.
+      byLabel.clear();
+      open.get(id)?.(password);
+      open.delete(id);
+      // Whoever waits takes a copy in this turn of the loop.
+      setTimeout(() => password?.fill(0), 0);
+    },
+  };
 }
 
 /** What is not ours is a mistake of ours: its text still helps whoever reports it. */

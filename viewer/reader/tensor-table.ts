@@ -11,6 +11,8 @@ export interface TensorTable {
   readonly elementCount: Float64Array;
   readonly byteLength: Float64Array;
   readonly offset: Float64Array;
+  /** Which of the files the bytes are in. */
+  readonly part: Uint32Array;
   /** Groups by layer, and for each tensor an index into them. */
   readonly groupNames: readonly string[];
   readonly group: Uint32Array;
@@ -18,7 +20,8 @@ export interface TensorTable {
 
 export type SortKey = "file" | "name" | "dtype" | "shape" | "elements" | "size" | "offset";
 
-export function tensorTable({ tensors }: Model): TensorTable {
+export function tensorTable({ tensors, parts }: Model): TensorTable {
+  const partOf = new Map(parts.map(({ label }, index) => [label, index]));
   const dtypeNames = new Numbered();
   const groupNames = new Numbered();
   return {
@@ -29,6 +32,7 @@ export function tensorTable({ tensors }: Model): TensorTable {
     elementCount: Float64Array.from(tensors, ({ elementCount }) => elementCount),
     byteLength: Float64Array.from(tensors, ({ byteLength }) => byteLength),
     offset: Float64Array.from(tensors, ({ offset }) => offset),
+    part: Uint32Array.from(tensors, ({ file }) => (file === undefined ? 0 : (partOf.get(file) ?? 0))),
     group: Uint32Array.from(tensors, ({ name }) => groupNames.of(layerOf(name))),
     groupNames: groupNames.texts,
   };

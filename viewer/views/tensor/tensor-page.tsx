@@ -18,6 +18,8 @@ export interface TensorFacts {
   readonly shape: readonly number[];
   readonly byteLength: number;
   readonly offset: number;
+  /** Which of the files the bytes are in. */
+  readonly part: number;
 }
 
 export function TensorPage(props: ViewProps & { readonly name: string }) {
@@ -69,11 +71,12 @@ function factsOf(table: TensorTable, name: string): TensorFacts | undefined {
     shape: text === "scalar" ? [] : text.split(" × ").map(Number),
     byteLength: table.byteLength[index] as number,
     offset: table.offset[index] as number,
+    part: table.part[index] as number,
   };
 }
 
 function TensorFactsList({ route, facts }: ViewProps & { readonly facts: TensorFacts }) {
-  const { dtype, shape, byteLength, offset } = facts;
+  const { dtype, shape, byteLength, offset, part } = facts;
   const elements = shape.reduce((product, dimension) => product * dimension, 1);
   return (
     <dl class="figures">
@@ -96,7 +99,7 @@ function TensorFactsList({ route, facts }: ViewProps & { readonly facts: TensorF
       <div>
         <dt>Bytes</dt>
         <dd>
-          <a class="mono" href={formatRoute(at(route, { view: "hex", part: 0, offset }))}>
+          <a class="mono" href={formatRoute(at(route, { view: "hex", part, offset }))}>
             {formatOffset(offset)}
           </a>
         </dd>

@@ -11,6 +11,7 @@ const table = {
   elementCount: Float64Array.of(1, 2, 3, 4),
   byteLength: Float64Array.of(10, 20, 30, 40),
   offset: Float64Array.of(0, 10, 30, 60),
+  part: Uint32Array.of(0, 0, 0, 0),
   groupNames: ["model.layers.0", "model.layers.1", "lm_head"],
   group: Uint32Array.of(0, 0, 1, 2),
 };
