@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
 import { describeInBrowser } from "./browser.ts";
@@ -59,6 +59,20 @@ describeInBrowser("opening in the viewer", (viewer) => {
     await visit.page.getByRole("button", { name: "demo.apr" }).click();
     await visit.page.locator(".overview").waitFor();
     expect(await visit.page.locator(".figures").first().innerText()).toContain("APR");
+    visit.calm();
+    await visit.close();
+  });
+
+  it("a folder opens as what is in it", async () => {
+    const visit = await viewer().visit();
+    mkdirSync(models.path("set"));
+    for (const name of ["demo-part-000.aero", "demo.aeroset.json", "demo-index.aero"]) {
+      copyFileSync(models.path(name), models.path(`set/${name}`));
+    }
+    await visit.page.goto(viewer().url);
+    await visit.page.getByLabel("Choose a folder").setInputFiles(models.path("set"));
+    await visit.page.locator(".overview").waitFor();
+    expect(await visit.page.locator(".figures").first().innerText()).toContain("AEROSET");
     visit.calm();
     await visit.close();
   });
@@ -135,6 +149,20 @@ describeInBrowser("opening in the viewer", (viewer) => {
       await page.getByRole("heading", { name: "tare demo" }).waitFor();
       expect(page.url()).toBe(`${server.url}/#url=/demo.gguf`);
       expect(await page.locator("main").innerText()).toMatch(/in 1 request\./);
+      visit.calm();
+      await visit.close();
+    } finally {
+      await server.close(0);
+    }
+  });
+
+  it("a link compares two addresses", async () => {
+    const server = await serveDirectory(models.folder, { port: 0 });
+    try {
+      const visit = await viewer().visit();
+      const link = `#url=${server.url}/demo.gguf&view=compare&with=${server.url}/demo.apr`;
+      await visit.page.goto(viewer().url + link);
+      await visit.page.getByText("Everything that has a name is the same in both.").waitFor();
       visit.calm();
       await visit.close();
     } finally {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ChosenFile } from "../reader/protocol.ts";
+import { AddressForm } from "../widgets/address-form.tsx";
 import { formatSize } from "../widgets/numbers.ts";
 import { chosenFiles } from "./dropped-files.ts";
 
@@ -10,7 +11,6 @@ export interface StartPageProps {
 
 /** Where a visit begins: drop, choose, or name an address. */
 export function StartPage({ onFiles, onUrl }: StartPageProps) {
-  const [url, setUrl] = useState("");
   const take = (event: Event): void => {
     const { files } = event.currentTarget as HTMLInputElement;
     if (files !== null) onFiles(chosenFiles(files));
@@ -32,27 +32,7 @@ export function StartPage({ onFiles, onUrl }: StartPageProps) {
           <input type="file" multiple class="away" onChange={take} ref={asFolder} />
         </label>
       </div>
-      <form
-        class="address"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (url.trim() !== "") onUrl(url.trim());
-        }}
-      >
-        <label for="address">or read an address, by ranges</label>
-        <div class="joined">
-          <input
-            id="address"
-            type="text"
-            inputMode="url"
-            spellcheck={false}
-            placeholder="https://…/model.gguf"
-            value={url}
-            onInput={(event) => setUrl(event.currentTarget.value)}
-          />
-          <button type="submit">Open</button>
-        </div>
-      </form>
+      <AddressForm label="or read an address, by ranges" button="Open" onUrl={onUrl} />
       <ServerListing onUrl={onUrl} />
       <p class="soft small formats">
         GGUF · SafeTensors · AERO and AEROSET · APR · EMBD .weights · ONNX weights · AeroVault

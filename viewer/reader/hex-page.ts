@@ -79,6 +79,7 @@ function rowsOf(opened: Opened): readonly LayoutRow[] {
   return rows;
 }
 
+/** The header of a vault, by its own table: that format has no `fields`. */
 async function vaultPlaces(format: string, request: HexRequest): Promise<readonly FieldPlace[]> {
   if (format !== "aerovault" || request.part !== 0) return [];
   const { vaultHeader } = await import("../../src/formats/aerovault/layout.ts");

@@ -7,6 +7,8 @@ import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import type { Comparison } from "../reader/calls.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../reader/protocol.ts";
+import { AddressForm } from "../widgets/address-form.tsx";
+import { sumBytes } from "../widgets/bytes-done.ts";
 import { formatInteger, formatSize, formatValue } from "../widgets/numbers.ts";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type ChangeRow, changeRows } from "./change-rows.ts";
@@ -57,7 +59,11 @@ export function ComparePage({ session, overview, route }: ViewProps) {
         </label>
       </div>
       {route.url === undefined ? null : (
-        <OtherAddress onUrl={(url) => reopenWith(at(route, { view: "compare", with: url }))} />
+        <AddressForm
+          label="or read the other one from an address"
+          button="Compare"
+          onUrl={(url) => reopenWith(at(route, { view: "compare", with: url }))}
+        />
       )}
       {candidates.length === 0 ? null : (
         <ul class="rows">
@@ -81,32 +87,6 @@ function reopenWith(route: Parameters<typeof formatRoute>[0]): void {
   location.reload();
 }
 
-function OtherAddress({ onUrl }: { readonly onUrl: (url: string) => void }) {
-  const [url, setUrl] = useState("");
-  return (
-    <form
-      class="address"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (url.trim() !== "") onUrl(url.trim());
-      }}
-    >
-      <label for="other-address">or read the other one from an address</label>
-      <div class="joined">
-        <input
-          id="other-address"
-          type="text"
-          inputMode="url"
-          spellcheck={false}
-          value={url}
-          onInput={(event) => setUrl(event.currentTarget.value)}
-        />
-        <button type="submit">Compare</button>
-      </div>
-    </form>
-  );
-}
-
 interface ComparedProps extends Pick<ViewProps, "session" | "overview"> {
   readonly other: Overview;
   readonly onAgain: () => void;
@@ -118,11 +98,7 @@ function Compared({ session, overview, other, onAgain }: ComparedProps) {
   const [done, setDone] = useState(0);
   useEffect(() => {
     const controller = new AbortController();
-    let bytes = 0;
-    const onProgress = (progress: { readonly bytes: number }): void => {
-      bytes += progress.bytes;
-      setDone(bytes);
-    };
+    const onProgress = sumBytes(setDone);
     session.reader
       .call("compare", { a: overview.target, b: other.target }, { signal: controller.signal, onProgress })
       .then(setResult, (problem: unknown) => {

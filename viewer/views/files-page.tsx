@@ -4,6 +4,7 @@ import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { EntryRow, Preview } from "../reader/vault-entries.ts";
+import { sumBytes } from "../widgets/bytes-done.ts";
 import { formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { saveBlob } from "../widgets/save-blob.ts";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
@@ -100,11 +101,7 @@ function PreviewPanel({ session, overview, route, entry }: ViewProps & { readonl
   const [problem, setProblem] = useState<unknown>(undefined);
   const [done, setDone] = useState<string>("");
   const download = (): void => {
-    let bytes = 0;
-    const onProgress = (progress: { readonly bytes: number }): void => {
-      bytes += progress.bytes;
-      setDone(`${formatSize(bytes)} of ${formatSize(entry.size)}`);
-    };
+    const onProgress = sumBytes((bytes) => setDone(`${formatSize(bytes)} of ${formatSize(entry.size)}`));
     session.reader
       .call("downloadEntry", request, { onProgress })
       .then((blob) => saveBlob(blob, entry.path.slice(entry.path.lastIndexOf("/") + 1)), setProblem)

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ErrorPanel } from "../app/error-panel.tsx";
 import { lastName } from "../app/last-name.ts";
 import type { ViewProps } from "../app/lazy-view.tsx";
@@ -6,24 +6,14 @@ import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { HexPage as Bytes, FieldRow } from "../reader/hex-page.ts";
 import { formatInteger, formatOffset } from "../widgets/numbers.ts";
+import { useMedia } from "../widgets/use-media.ts";
 
 const ROWS = 32;
 
-/** Bytes in a line: as many as fit. */
-function useLineBytes(): number {
-  const query = matchMedia("(max-width: 48rem)");
-  const [isNarrow, setNarrow] = useState(query.matches);
-  useEffect(() => {
-    const follow = (): void => setNarrow(query.matches);
-    query.addEventListener("change", follow);
-    return () => query.removeEventListener("change", follow);
-  }, []);
-  return isNarrow ? 8 : 16;
-}
-
 /** Any range of a file, with what the format calls its bytes. */
 export function HexPage({ session, overview, route }: ViewProps) {
-  const lineBytes = useLineBytes();
+  // As many as fit.
+  const lineBytes = useMedia("(max-width: 48rem)") ? 8 : 16;
   const part = route.part ?? 0;
   const wanted = route.offset ?? 0;
   const offset = wanted - (wanted % lineBytes);

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
+import { useMedia } from "../../widgets/use-media.ts";
 import { type AddressSpace, clampWindow, type MapRun, zoomWindow } from "./address-space.ts";
 import type { Interval, IntervalSet } from "./interval-set.ts";
 import { addressAt, LANE_GAP, LANE_HEIGHT, LANES, mapColors, paintMap } from "./paint-map.ts";
@@ -27,7 +28,7 @@ export function LayoutMap(props: LayoutMapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [hover, setHover] = useState<number | undefined>(undefined);
-  const scheme = useColorScheme();
+  const isDark = useMedia("(prefers-color-scheme: dark)");
   useEffect(() => observeWidth(canvas.current, setWidth), []);
   useEffect(() => {
     const element = canvas.current;
@@ -38,7 +39,7 @@ export function LayoutMap(props: LayoutMapProps) {
     element.height = Math.round(LANES * (LANE_HEIGHT + LANE_GAP) * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     paintMap(context, width, { ...props, cursor: hover ?? cursor }, mapColors(element));
-  }, [width, window, props.version, props.bytes, cursor, hover, space, scheme]);
+  }, [width, window, props.version, props.bytes, cursor, hover, space, isDark]);
 
   const addressOf = (event: MouseEvent): number => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
@@ -143,15 +144,4 @@ function useWheel(element: { readonly current: HTMLElement | null }, act: (event
     current?.addEventListener("wheel", listener, { passive: false });
     return () => current?.removeEventListener("wheel", listener);
   }, []);
-}
-
-function useColorScheme(): boolean {
-  const query = matchMedia("(prefers-color-scheme: dark)");
-  const [isDark, setDark] = useState(query.matches);
-  useEffect(() => {
-    const follow = (): void => setDark(query.matches);
-    query.addEventListener("change", follow);
-    return () => query.removeEventListener("change", follow);
-  }, []);
-  return isDark;
 }

@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
+import { NumberField } from "../../widgets/number-field.tsx";
 import { formatInteger, formatValue } from "../../widgets/numbers.ts";
-import { NumberField, type PlaneViewProps } from "./plane-view.tsx";
+import type { PlaneViewProps } from "./plane-view.tsx";
 
 const BLOCKS = 4;
 

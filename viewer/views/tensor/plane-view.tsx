@@ -3,6 +3,7 @@ import { type DType, dtypeFacts } from "../../../src/model/dtype.ts";
 import type { Session } from "../../app/session.ts";
 import { planeOf } from "../../reader/planes.ts";
 import type { Overview } from "../../reader/protocol.ts";
+import { NumberField } from "../../widgets/number-field.tsx";
 import { formatInteger } from "../../widgets/numbers.ts";
 import { HeatMapView } from "./heat-map-view.tsx";
 import type { TensorFacts } from "./tensor-page.tsx";
@@ -67,30 +68,5 @@ export function PlaneView({ session, overview, facts }: PlaneViewProps) {
       </fieldset>
       <ValueGrid session={session} overview={overview} facts={facts} leading={leading} plane={plane} cursor={cursor} />
     </section>
-  );
-}
-
-interface NumberFieldProps {
-  readonly label: string;
-  readonly value: number;
-  readonly max: number;
-  readonly onChange: (value: number) => void;
-}
-
-export function NumberField({ label, value, max, onChange }: NumberFieldProps) {
-  return (
-    <label class="number-field">
-      {label}
-      <input
-        type="number"
-        min={0}
-        max={max}
-        value={value}
-        onInput={(event) => {
-          const next = Number(event.currentTarget.value);
-          if (Number.isInteger(next) && next >= 0 && next <= max) onChange(next);
-        }}
-      />
-    </label>
   );
 }

@@ -3,6 +3,7 @@ import type { Histogram, TensorStatistics } from "../../../src/operations/stats.
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { Session } from "../../app/session.ts";
 import type { Overview } from "../../reader/protocol.ts";
+import { sumBytes } from "../../widgets/bytes-done.ts";
 import { formatInteger, formatShare, formatSize, formatValue } from "../../widgets/numbers.ts";
 import type { TensorFacts } from "./tensor-page.tsx";
 
@@ -25,11 +26,7 @@ export function StatisticsPanel({ session, overview, facts }: StatisticsPanelPro
   useEffect(() => {
     if (!wanted) return undefined;
     const controller = new AbortController();
-    let bytes = 0;
-    const onProgress = (progress: { readonly bytes: number }): void => {
-      bytes += progress.bytes;
-      setDone(bytes);
-    };
+    const onProgress = sumBytes(setDone);
     const request = { target: overview.target, name: facts.name, bins: BINS };
     session.reader
       .call("statistics", request, { signal: controller.signal, onProgress })

@@ -6,6 +6,7 @@ import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { TensorTable } from "../../reader/tensor-table.ts";
+import { sumBytes } from "../../widgets/bytes-done.ts";
 import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { saveBlob } from "../../widgets/save-blob.ts";
 import { BlockView } from "./block-view.tsx";
@@ -112,13 +113,9 @@ function Downloads({ session, overview, facts }: ViewProps & { readonly facts: T
   const [busy, setBusy] = useState<string | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
   const download = (as: "npy" | "raw"): void => {
-    let done = 0;
     setError(undefined);
     setBusy("…");
-    const onProgress = ({ bytes }: { readonly bytes: number }): void => {
-      done += bytes;
-      setBusy(formatSize(done));
-    };
+    const onProgress = sumBytes((done) => setBusy(formatSize(done)));
     session.reader
       .call("downloadTensor", { target: overview.target, name: facts.name, as }, { onProgress })
       .then((blob) => saveBlob(blob, `${facts.name}.${as === "npy" ? "npy" : "bin"}`), setError)
