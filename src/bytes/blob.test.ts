@@ -24,7 +24,7 @@ describe("blobSource()", () => {
     await expect(read).rejects.toMatchObject({ name: "SourceError", code: "source/changed", at: { offset: 2 } });
   });
 
-  /** Three bytes, then an end or a failure; "bytes" where the reader may bring buffers. */
+  /** Three bytes, then an end or a failure, from a stream that brings its own buffers. */
   const streaming = (end: (controller: ReadableStreamDefaultController) => void): Blob => {
     const start = (controller: ReadableStreamDefaultController): void => {
       controller.enqueue(Uint8Array.of(1, 2, 3));
