@@ -20,7 +20,7 @@ export function describeOpened(target: Target, opened: Opened): Overview {
     metadata: entries
       .slice(0, METADATA_LINES)
       .map(({ key, value }): MetadataLine => ({ key, ...describeValue(value) })),
-    metadataCount: entries.length,
+    metadataCount: metadata.size,
     storage: container.kind === "archive" ? container.storage : undefined,
     embeds: container.kind === "model" && looksLikeEncoder(container) ? "yes" : "no",
   };
