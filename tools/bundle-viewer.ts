@@ -18,6 +18,17 @@ const WRITING: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
 ];
 const LEFT_OUT = "?left-out";
 
+/** What every format needs to be opened, as one file: a server would be asked for a dozen otherwise. */
+const CORE = new RegExp(
+  [
+    "/src/(?:base|struct)/",
+    "/src/bytes/(?:extents|slice|memory|headed|read-guard|failing-source|delegating|inner-path)[.]ts$",
+    "/src/model/(?:dtype|shape|tensor|metadata|values|uneven-source|finding|model|json-number|origin)[.]ts$",
+    "/src/formats/(?:registry|foreign|[a-z]+/(?:known|sniff|detect))[.]ts$",
+    "/viewer/reader/inheriting-script[.]ts$",
+  ].join("|"),
+);
+
 /** Bundles the viewer into a folder that any web server can hand out. */
 export async function bundleViewer(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true });
@@ -40,6 +51,7 @@ export async function bundleViewer(directory: string): Promise<void> {
     comments: { legal: true },
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash].js",
+    codeSplitting: { groups: [{ name: "core", test: CORE }] },
   });
   await bundle.close();
   await bundleBoot(directory);
