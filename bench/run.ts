@@ -26,6 +26,7 @@ import { vaultTree } from "./jobs/vault-tree.ts";
 import { vaultWeights } from "./jobs/vault-weights.ts";
 import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
+import { viewer } from "./jobs/viewer.ts";
 import { describeMachine, renderFigures, renderTable, writeFigures } from "./report.ts";
 import { mergeResults, type Recorded, readResults, writeResults } from "./results.ts";
 import { openWorkspace } from "./workspace.ts";
@@ -60,6 +61,7 @@ const JOBS: readonly Job[] = [
   parity,
   tokenizer,
   embed,
+  viewer,
 ];
 const RESULTS = fileURLToPath(new URL("./results.json", import.meta.url));
 const RUNS = 7;

@@ -1,18 +1,24 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Archive } from "../src/model/archive.ts";
-import type { HttpSettings, OpenedTarget } from "../src/platform/node/open-target.ts";
+import type { HttpSettings, OpenedTarget, TargetPlace } from "../src/platform/node/open-target.ts";
 import type { Context } from "./context.ts";
 import { collectHeaders } from "./http-headers.ts";
 
-/** Opens a TARGET with everything the global flags say about it. */
-export async function openForCommand(context: Context, target: string): Promise<OpenedTarget> {
+/** Finds a TARGET's bytes with everything the global flags say about them; nobody is asked for a password. */
+export async function placeForCommand(context: Context, target: string): Promise<TargetPlace> {
+  const { options, module } = await targetOptions(context, target);
+  return module.openTargetPlace(target, options);
+}
+
+/** What the global flags say about opening a TARGET, and the code that opens it. */
+async function targetOptions(context: Context, target: string) {
   const { flags, signal } = context;
   const isUrl = /^https?:\/\//i.test(target);
   await finishStamp(context, target);
   await finishVault(context, target);
   // Loading code takes longer than running it: both at once.
-  const [engine, { openTarget }, cache] = await Promise.all([
+  const [engine, module, cache] = await Promise.all([
     context.engine(),
     import("../src/platform/node/open-target.ts"),
     isUrl || /^s3:/i.test(target) || (flags["allow-origin"]?.length ?? 0) > 0 ? context.cache() : undefined,
@@ -26,15 +32,22 @@ export async function openForCommand(context: Context, target: string): Promise<
     network: flags.offline === true ? "offline" : undefined,
     allowOrigins: flags["allow-origin"],
   };
-  const opened = await openTarget(target, {
+  const options = {
     engine,
     limits: await context.limits(),
     signal,
     http,
     maxBufferBytes: flags.memory,
-    password: async (label) => (await import("./password.ts")).readPassword(context, label, "open"),
+    password: async (label: string) => (await import("./password.ts")).readPassword(context, label, "open"),
     spoolFolder: cache?.folder,
-  }).catch(async (error: unknown) => {
+  };
+  return { options, module };
+}
+
+/** Opens a TARGET with everything the global flags say about it. */
+export async function openForCommand(context: Context, target: string): Promise<OpenedTarget> {
+  const { options, module } = await targetOptions(context, target);
+  const opened = await module.openTarget(target, options).catch(async (error: unknown) => {
     const healed = await (await import("./healed-vault.ts")).openHealed(context, target, error);
     if (healed === undefined) throw error;
     return healed;

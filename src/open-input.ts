@@ -37,7 +37,8 @@ export async function openModel(input: Input, options: OpenInputOptions = {}): P
   return requireModel(await open(input, options));
 }
 
-async function sourceOf(
+/** Where the bytes of an input are, what reaches its siblings, and which paths inside of it are meant. */
+export async function sourceOf(
   input: Input,
   options: OpenInputOptions,
 ): Promise<{ readonly source: Source; readonly resolver?: Resolver; readonly inner?: readonly string[] }> {

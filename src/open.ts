@@ -13,7 +13,6 @@ import type { Finding } from "./model/finding.ts";
 import type { Format, Head, KnownFormat, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
-import { portableEngine } from "./primitives/portable.ts";
 
 export interface OpenOptions {
   readonly engine?: Engine | undefined;
@@ -50,7 +49,8 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
   const head: Head = { bytes, byteLength: source.byteLength, name };
   const format = await chooseFormat(head, options.formats ?? FORMATS, source.label).load();
   const context: OpenContext = {
-    engine: options.engine ?? portableEngine(),
+    // Loaded only for those who bring none: pages and commands have engines of their own.
+    engine: options.engine ?? (await import("./primitives/portable.ts")).portableEngine(),
     limits: options.limits ?? {},
     resolver: options.resolver,
     spool: options.spool,

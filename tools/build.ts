@@ -2,8 +2,9 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, renameSync, rmSync } from "node:fs";
 import { buildKernels } from "./build-kernels.ts";
 import { bundleCli } from "./bundle-cli.ts";
+import { bundleViewer } from "./bundle-viewer.ts";
 
-/** `npm run build`: kernels, then the library by tsc, then the command line bundled so that it starts fast. */
+/** `npm run build`: kernels, then the library by tsc, then the command line bundled so that it starts fast, then the viewer. */
 
 const root = new URL("..", import.meta.url).pathname;
 
@@ -21,6 +22,8 @@ if (existsSync(`${root}cli/main.ts`)) {
   await bundleCli(`${staging}/bin`);
   chmodSync(`${staging}/bin/tare.js`, 0o755);
 }
+
+await bundleViewer(`${staging}/viewer`);
 
 rmSync(`${root}dist`, { recursive: true, force: true });
 renameSync(staging, `${root}dist`);

@@ -1,9 +1,15 @@
 import { execFileSync } from "node:child_process";
 
-/** `npm run types`: core without Node or DOM types, then Node code, then tests and tools. */
+/** `npm run types`: core without Node or DOM types, then Node code, the viewer with DOM types, then tests and tools. */
 
 const root = new URL("..", import.meta.url).pathname;
-for (const config of ["tsconfig.core.json", "tsconfig.node.json", "tsconfig.test.json"]) {
+for (const config of [
+  "tsconfig.core.json",
+  "tsconfig.node.json",
+  "tsconfig.viewer.json",
+  "tsconfig.viewer-test.json",
+  "tsconfig.test.json",
+]) {
   execFileSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, "-p", config, "--noEmit"], {
     cwd: root,
     stdio: "inherit",

@@ -45,6 +45,14 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./stats.ts")).statsCommand,
   },
   {
+    name: "view",
+    aliases: [],
+    group: "look",
+    usage: "view TARGET",
+    summary: "one target in the viewer, in your browser",
+    load: async () => (await import("./view.ts")).viewCommand,
+  },
+  {
     name: "verify",
     aliases: [{ name: "validate" }],
     group: "trust",
@@ -161,7 +169,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     aliases: [],
     group: "move",
     usage: "serve DIR",
-    summary: "hand out files over HTTP, by ranges",
+    summary: "hand out files over HTTP, by ranges; the viewer at /",
     load: async () => (await import("./serve.ts")).serveCommand,
   },
   {

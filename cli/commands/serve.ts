@@ -14,7 +14,7 @@ export const serveCommand = defineCommand({
     host: { kind: "text", value: "H", summary: "address to listen on (127.0.0.1); 0.0.0.0 for the network" },
   },
   details: [
-    "Hands out the files of DIR over HTTP until Ctrl-C: ranges, ETags, and CORS for any page; read-only. Hidden files and links that lead out of DIR are not served. The address is printed once the server listens; -v logs every request.",
+    "Hands out the files of DIR over HTTP until Ctrl-C: ranges, ETags, and CORS for any page; read-only. At / is the viewer, which opens them in the browser. Hidden files and links that lead out of DIR are not served. The address is printed once the server listens; -v logs every request.",
   ],
   examples: [
     { command: "tare serve models", says: "for this machine alone" },

@@ -4,6 +4,8 @@ export interface Location {
   readonly source: string;
   /** Absolute byte offset in that source. */
   readonly offset?: number;
+  /** How many bytes from there on are concerned, where that is known: a page, a chunk, a tensor. */
+  readonly byteLength?: number;
   /** The field as the format's specification spells it: "toc[3].chunk_offset". */
   readonly path?: string;
 }

@@ -23,4 +23,25 @@ describe("blobSource()", () => {
     const read = blobSource(broken).read(2, 3);
     await expect(read).rejects.toMatchObject({ name: "SourceError", code: "source/changed", at: { offset: 2 } });
   });
+
+  /** Three bytes, then an end or a failure, from a stream that brings its own buffers. */
+  const streaming = (end: (controller: ReadableStreamDefaultController) => void): Blob => {
+    const start = (controller: ReadableStreamDefaultController): void => {
+      controller.enqueue(Uint8Array.of(1, 2, 3));
+      end(controller);
+    };
+    return { size: 10, slice: () => ({ stream: () => new ReadableStream({ start }) }) } as unknown as Blob;
+  };
+  const drain = async (blob: Blob): Promise<number[]> => {
+    const seen: number[] = [];
+    for await (const piece of blobSource(blob).stream(4)) seen.push(...piece);
+    return seen;
+  };
+
+  test("a stream that breaks or ends too soon is a changed file, never a short one", async () => {
+    const broken = drain(streaming((controller) => controller.error(new DOMException("gone", "NotReadableError"))));
+    await expect(broken).rejects.toMatchObject({ code: "source/changed" });
+    const short = drain(streaming((controller) => controller.close()));
+    await expect(short).rejects.toMatchObject({ code: "source/changed", at: { offset: 7 } });
+  });
 });

@@ -3,8 +3,14 @@ import { SourceError } from "../base/errors.ts";
 import { deliver, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 
-/** Pieces of a stream: large enough to be fast, small enough that leaving early saves work. */
-const PIECE_BYTES = 4 << 20;
+/** What a stream asks for at a time; browsers give as much of it as they have. */
+const PIECE_BYTES = 1 << 20;
+
+/**
+ * Streams that somebody waits for. In a worker that does nothing else, nothing but the stream itself refers to who waits, and
+ * Chromium 156 then collects both in the middle of a file: the read never settles.
+ */
+const STREAMING = new Set<object>();
 
 /** A Blob, or the File that a user picked or dropped. Its bytes are read when asked for. */
 export function blobSource(blob: Blob, label: string = nameOf(blob)): Source {
@@ -20,6 +26,8 @@ class BlobSource implements Source {
   readonly label: string;
   readonly byteLength: number;
   readonly descriptor: SourceDescriptor;
+  /** A browser has files in another process: a read costs a message there and back, a stream keeps a pipe filled. */
+  readonly prefers = "stream";
   readonly #blob: Blob;
   readonly #guard: ReadGuard;
 
@@ -39,9 +47,45 @@ class BlobSource implements Source {
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const end = offset + this.#guard.checkStream(offset, options);
-    for (let start = offset; start < end; start += PIECE_BYTES) {
-      yield await this.read(start, Math.min(PIECE_BYTES, end - start), { signal: options.signal });
+    const byteLength = this.#guard.checkStream(offset, options);
+    let position = offset;
+    for await (const piece of this.#pieces(offset, byteLength)) {
+      options.signal?.throwIfAborted();
+      this.#guard.checkOpen();
+      position += piece.byteLength;
+      yield piece;
+    }
+    if (position !== offset + byteLength) throw this.#unreadable(position, undefined);
+  }
+
+  /** Into two buffers in turn: one is filled while the other is worked on. */
+  async *#pieces(offset: number, byteLength: number): AsyncGenerator<Bytes> {
+    if (byteLength === 0) return;
+    const part = this.#blob.slice(offset, offset + byteLength);
+    const reader = readerOf(part.stream());
+    const held = { part, reader };
+    STREAMING.add(held);
+    const buffers = [0, 1].map(() => new ArrayBuffer(Math.min(PIECE_BYTES, byteLength)));
+    const read = (): Promise<ReadResult> => reader.read(new Uint8Array(buffers.shift() as ArrayBuffer));
+    let waiting = read();
+    let position = offset;
+    let isOver = false;
+    try {
+      for (;;) {
+        const { done, value } = await waiting.catch((cause: unknown) => {
+          throw this.#unreadable(position, cause);
+        });
+        isOver = done || value === undefined;
+        if (done || value === undefined) return;
+        waiting = read();
+        waiting.catch(() => undefined); // awaited on the next turn, if there is one
+        position += value.byteLength;
+        yield value;
+        buffers.push(value.buffer);
+      }
+    } finally {
+      STREAMING.delete(held);
+      if (!isOver) await reader.cancel().catch(() => undefined);
     }
   }
 
@@ -66,5 +110,23 @@ class BlobSource implements Source {
     const message = `Cannot read "${this.label}": it was changed or moved since it was chosen`;
     const at = { source: this.label, offset };
     return new SourceError("source/changed", message, at, { hint: "Choose the file again", cause });
+  }
+}
+
+type ReadResult = { readonly done: boolean; readonly value?: Bytes | undefined };
+
+interface PieceReader {
+  /** Takes the buffer away, and gives it back in what it resolves with, where the browser can. */
+  read(into: Bytes): Promise<ReadResult>;
+  cancel(): Promise<void>;
+}
+
+/** Older browsers have blobs whose streams bring their own buffers. */
+function readerOf(stream: ReadableStream<Bytes>): PieceReader {
+  try {
+    return stream.getReader({ mode: "byob" });
+  } catch {
+    const reader = stream.getReader();
+    return { read: () => reader.read(), cancel: () => reader.cancel() };
   }
 }

@@ -21,6 +21,10 @@ export abstract class DelegatingSource implements Source {
     return this.inner.descriptor;
   }
 
+  get prefers(): "stream" | undefined {
+    return this.inner.prefers;
+  }
+
   read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {
     return this.inner.read(offset, byteLength, options);
   }

@@ -7,6 +7,7 @@ import type { Output } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Spool } from "../bytes/spool.ts";
 import type { Engine } from "../primitives/engine.ts";
+import type { FieldPlace } from "../struct/field-places.ts";
 import type { Vocabulary } from "./bert/vocabulary.ts";
 import type { FloatTarget } from "./cast.ts";
 import type { Container } from "./container.ts";
@@ -59,6 +60,12 @@ export interface Section extends Extent {
   readonly name: string;
   readonly kind: "header" | "metadata" | "index" | "data" | "padding" | "integrity";
   /** Index into `model.parts`. */
+  readonly part: number;
+}
+
+/** A run of one file of a container. */
+export interface PartRange extends Extent {
+  /** Index into `container.parts`. */
   readonly part: number;
 }
 
@@ -211,6 +218,8 @@ export interface Format extends KnownFormat {
   /** What opening did not check. A generator, so that findings are shown as they arise. */
   verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;
   sections(container: Container): readonly Section[];
+  /** The fields of a run of one file, for those who look at its bytes; may give more than was asked for. */
+  fields?(container: Container, range: PartRange): Promise<readonly FieldPlace[]>;
   /** Facts for `tare.origin`, by which `plan` writes this very file again; undefined where nothing is worth keeping. */
   describe?(container: Container): OriginFacts | undefined;
   /** Decodes a value of this format's encoding that `tare.origin` carried; undefined where it is not ours or damaged. */

@@ -32,6 +32,8 @@ export interface VerifyOptions {
   readonly limits?: LimitOverrides | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
+  /** Called with what the format finds, as it is found; the report has it all again. */
+  readonly onFinding?: ((finding: Finding) => void) | undefined;
 }
 
 export interface Report {
@@ -55,7 +57,10 @@ export async function verify({ container, format, notes }: Opened, options: Veri
   const findings: Finding[] = [];
   const level = options.reach === "remote" ? "control" : options.level;
   const context = { ...options, level, limits: options.limits ?? {}, count };
-  for await (const finding of format.verify(container, context)) findings.push(finding);
+  for await (const finding of format.verify(container, context)) {
+    findings.push(finding);
+    options.onFinding?.(finding);
+  }
   if (options.reach === "remote") findings.push(...unchecked(container, findings));
   findings.unshift(...notes, ...unrepeated(container.warnings, findings));
   let digests: TensorDigest[] | undefined;

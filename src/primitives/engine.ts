@@ -49,6 +49,8 @@ export interface ReadableRange {
    * uses `read` instead, which lets messages through.
    */
   readNow?(offset: number, into: Bytes): void;
+  /** "stream" where that is faster than one read after the other, although workers could open the source. */
+  readonly prefers?: "stream" | undefined;
   /** Where present and there is no descriptor, long ranges come in one stream: one request instead of thousands. */
   stream?(offset: number, options?: { byteLength?: number; signal?: AbortSignal | undefined }): AsyncIterable<Bytes>;
 }

@@ -59,7 +59,7 @@ export async function hashExtents(
     options.onProgress?.(piece.byteLength);
   };
   if (range.readNow !== undefined) await feedInTurn(pieceRuns(extents, order), range, options, feed);
-  else if (range.descriptor !== undefined || range.stream === undefined)
+  else if (range.stream === undefined || (range.descriptor !== undefined && range.prefers !== "stream"))
     await feedWhileReading(pieceRuns(extents, order), range, options, feed);
   else await feedFromStreams(mergedRuns(extents, order), range, options, feed);
   openUpTo(Number.POSITIVE_INFINITY);

@@ -28,7 +28,8 @@ export class RangeHasher {
       const [digest = EMPTY_BYTES] = await hashExtents(() => hasher, range, [{ offset, byteLength }], options);
       return digest;
     }
-    if (range.descriptor === undefined && range.stream !== undefined) return hashStream(hasher, range, options);
+    const isStreamed = range.descriptor === undefined || range.prefers === "stream";
+    if (isStreamed && range.stream !== undefined) return hashStream(hasher, range, options);
     const buffers = [0, PIECE_BYTES].map((start) => this.#take(Math.min(byteLength - start, PIECE_BYTES)));
     let waiting: Promise<Bytes> | undefined;
     const readPiece = (position: number): Promise<Bytes> => {

@@ -64,9 +64,10 @@ export function compareHash(
 ): IntegrityError | undefined {
   const wanted = toc.hashOf(chunk);
   if (equalBytes(wanted, found)) return undefined;
+  const at = { ...chunkAt(label, chunk), byteLength: chunk.byteLength };
   const where = `bytes ${chunk.offset} to ${chunk.offset + chunk.byteLength}`;
   const message = `${chunkTitle(chunk)} is damaged: BLAKE3 of ${where} must be ${encodeHex(wanted)}, found ${encodeHex(found)}`;
-  return new IntegrityError("integrity/aero.chunk-hash", message, chunkAt(label, chunk), {
+  return new IntegrityError("integrity/aero.chunk-hash", message, at, {
     hint: "Download the file again",
   });
 }

@@ -22,6 +22,7 @@ export const aero: Format = {
     yield* verifyAero(aeroModel(container), context);
   },
   sections: (container) => aeroSections(aeroModel(container)),
+  fields: async (container) => (await import("./fields.ts")).aeroFields(aeroModel(container)),
   describe: (container) => describeAero(aeroModel(container)),
   decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "uuid", "pageHashes", "tensorHashes", "controlHash"],

@@ -153,7 +153,7 @@ export function tensorError(
   return new IntegrityError(
     "integrity/aero.tensor-hash",
     message,
-    { source: label, offset, path: name },
+    { source: label, offset, byteLength, path: name },
     {
       hint: "Download the file again",
     },

@@ -231,6 +231,6 @@ export interface BadPage {
 export function pageError(page: BadPage): IntegrityError {
   const { shard, index, start, byteLength, names, wanted, found } = page;
   const message = `Page ${index} of "${shard}" is damaged (bytes ${start} to ${start + byteLength}; ${names}): BLAKE3 must be ${encodeHex(wanted)}, found ${encodeHex(found)}`;
-  const at = { source: page.label, offset: start, path: `${shard}.page[${index}]` };
+  const at = { source: page.label, offset: start, byteLength, path: `${shard}.page[${index}]` };
   return new IntegrityError("integrity/aero.page-hash", message, at, { hint: "Download the file again" });
 }

@@ -30,6 +30,7 @@ export const apr: Format = {
   open: openApr,
   verify: (container, context) => verifyApr(aprModel(container), context),
   sections: (container) => aprSections(aprModel(container)),
+  fields: async (container) => (await import("./fields.ts")).aprFields(aprModel(container)),
   describe: (container) => describeApr(aprModel(container)),
   decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "compress", "layout", "encrypt"],

@@ -23,6 +23,7 @@ export const embd: Format = {
     yield* verifyEmbd(embdModel(container), context);
   },
   sections: (container) => embdSections(embdModel(container)),
+  fields: async (container) => (await import("./fields.ts")).embdFields(embdModel(container)),
   describe: (container) => describeEmbd(embdModel(container)),
   decodeValue: decodeTokens,
   writeOptions: ["align", "int8", "vocabulary"],

@@ -22,6 +22,7 @@ export const gguf: Format = {
     yield* verifyGguf(own(container), context);
   },
   sections: (container) => ggufSections(own(container)),
+  fields: async (container, range) => (await import("./fields.ts")).ggufFields(own(container), range),
   describe: (container) => describeGguf(own(container)),
   decodeValue: decodeGgufValue,
   writeOptions: ["align", "maxShardBytes"],

@@ -18,6 +18,7 @@ export const safetensors: Format = {
     yield* verifySafetensors(container, context);
   },
   sections: safetensorsSections,
+  fields: async (container, range) => (await import("./fields.ts")).safetensorsFields(container, range),
   describe: describeSafetensors,
   writeOptions: ["maxShardBytes"],
   restamp: safetensorsRestamp,

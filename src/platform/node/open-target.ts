@@ -70,6 +70,18 @@ async function findTarget(text: string): Promise<Target> {
   return target;
 }
 
+/** Where a TARGET's bytes are, before anybody looks at what they are. Whoever gets it closes its source. */
+export interface TargetPlace extends Place {
+  /** Paths inside archives that the TARGET names behind its file. */
+  readonly inner: readonly string[];
+}
+
+/** Finds the bytes of a TARGET without opening them as a format: for those who only hand them on. */
+export async function openTargetPlace(text: string, options: OpenTargetOptions): Promise<TargetPlace> {
+  const target = await findTarget(text);
+  return { ...(await openPlace(target, options, { reads: 0, bytes: 0, requests: 0 })), inner: target.inner };
+}
+
 async function openOnce(target: Target, options: OpenTargetOptions): Promise<OpenedTarget> {
   const cost: Cost = { reads: 0, bytes: 0, requests: 0 };
   const place = await openPlace(target, options, cost);

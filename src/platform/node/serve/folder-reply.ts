@@ -4,6 +4,7 @@ import { type Listing, readListing } from "./listing.ts";
 import { renderListingPage } from "./listing-page.ts";
 import { type Reply, textReply } from "./reply.ts";
 import { encodePath, type RequestPath } from "./request-path.ts";
+import { viewerPage } from "./viewer-files.ts";
 
 export interface FolderRequest {
   /** Real path. */
@@ -14,7 +15,7 @@ export interface FolderRequest {
   readonly origin: string;
 }
 
-/** The listing of a folder, as a page or as JSON. An index.html in it is a file like any other. */
+/** The viewer for the served folder itself; the listing of any other, as a page or as JSON. An index.html is a file like any other. */
 export async function folderReply({ root, path, headers, origin }: FolderRequest): Promise<Reply> {
   if (path.form === "file") {
     // Links of a page count from its last slash. The names are encoded again: no other host can come of them.
@@ -26,6 +27,8 @@ export async function folderReply({ root, path, headers, origin }: FolderRequest
     const body = encodeUtf8(`${JSON.stringify(describeListing(listing))}\n`);
     return { status: 200, headers: { ...common, "content-type": "application/json" }, body };
   }
+  const viewer = path.segments.length === 0 ? await viewerPage("listing") : undefined;
+  if (viewer !== undefined) return { ...viewer, headers: { ...viewer.headers, ...common } };
   const { html, policy } = renderListingPage(listing, originOf(headers.host) ?? origin);
   return {
     status: 200,

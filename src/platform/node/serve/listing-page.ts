@@ -40,7 +40,7 @@ export interface Page {
   readonly policy: string;
 }
 
-/** The page of a folder, the one place that decides what a browser sees at `/`. `origin` is how it was asked for. */
+/** The page of a folder below the served one, which has the viewer. `origin` is how it was asked for. */
 export function renderListingPage(listing: Listing, origin: string): Page {
   const { segments, entries } = listing;
   const title = segments.length === 0 ? "Files" : escapeHtml(segments.map(printable).join(" / "));
@@ -90,8 +90,10 @@ function renderEntry(entry: ListedEntry, segments: readonly string[], origin: st
   const name = escapeHtml(printable(entry.name)) + (isFolder ? "/" : "");
   const size = entry.size === undefined ? "" : `<span title="${entry.size} bytes">${formatSize(entry.size)}</span>`;
   const command = isFolder ? "" : `<code>${escapeHtml(commandFor(entry, origin + path))}</code>`;
+  // What the viewer can open, it opens; everything else is handed out as it is.
+  const target = entry.format === undefined || isFolder ? path : `/#url=${path}`;
   const cells = [
-    `<th scope="row"><a href="${path}">${name}</a></th>`,
+    `<th scope="row"><a href="${target}">${name}</a></th>`,
     `<td class="number">${size}</td>`,
     `<td class="soft">${isFolder ? "folder" : escapeHtml(entry.format ?? "")}</td>`,
     `<td class="soft"><time datetime="${entry.modified}">${entry.modified.slice(0, 16).replace("T", " ")}</time></td>`,

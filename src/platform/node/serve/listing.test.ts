@@ -14,6 +14,9 @@ const SHA256 = "ab".repeat(32);
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tare-listing-"));
   await mkdir(join(folder, "sets"));
+  await mkdir(join(folder, "more", "models"), { recursive: true });
+  await writeFile(join(folder, "more", "models", "index.html"), "<h1>mine</h1>");
+  await writeFile(join(folder, "more", "models", "model 10.gguf"), Buffer.alloc(1_234_567));
   await writeFile(join(folder, "index.html"), "<h1>mine</h1>");
   await writeFile(join(folder, "model 10.gguf"), Buffer.alloc(1_234_567));
   await writeFile(join(folder, "model 9.safetensors"), "x");
@@ -39,19 +42,37 @@ afterAll(async () => {
 });
 
 describe("the listing", () => {
-  test("is a page at / that an index.html does not replace", async () => {
-    const { status, headers, body } = await requestRaw(server.url, { path: "/" });
+  test("is a page for every folder below that an index.html does not replace", async () => {
+    const { status, headers, body } = await requestRaw(server.url, { path: "/more/models/" });
     const html = body.toString();
     expect(status).toBe(200);
     expect(headers["content-type"]).toBe("text/html; charset=utf-8");
     expect(headers["content-length"]).toBe(String(body.byteLength));
     expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; style-src 'sha256-/);
     expect(html).not.toContain("<h1>mine</h1>");
-    expect(html).toContain('<a href="/index.html">index.html</a>');
+    expect(html).toContain('<a href="/more/models/index.html">index.html</a>');
     expect(html).toContain("1.23 MB");
     expect(html).toContain("GGUF");
-    expect(html).toContain(`tare inspect ${server.url}/model%2010.gguf`);
+    expect(html).toContain('<a href="/#url=/more/models/model%2010.gguf">model 10.gguf</a>');
+    expect(html).toContain(`tare inspect ${server.url}/more/models/model%2010.gguf`);
     expect(html).not.toMatch(/(?:src|href)="(?!\/)/);
+  });
+
+  test("is the viewer at /, which loads from a name that no folder can have", async () => {
+    const { status, headers, body } = await requestRaw(server.url, { path: "/" });
+    const html = body.toString();
+    expect(status).toBe(200);
+    expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; script-src 'self' 'wasm-unsafe-eval';/);
+    expect(html).toContain('data-listing="yes"');
+    const files = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
+    expect(files.length).toBeGreaterThan(3);
+    for (const path of files) {
+      expect(path).toMatch(/^\/\.tare\//);
+      expect((await requestRaw(server.url, { path })).status).toBe(200);
+    }
+    for (const path of ["/.tare/", "/.tare/..%2Fpackage.json", "/.tare/nothing.js"]) {
+      expect((await requestRaw(server.url, { path })).status).toBe(404);
+    }
   });
 
   test("is JSON for those who ask for it, folders first and numbers by value", async () => {
@@ -61,12 +82,13 @@ describe("the listing", () => {
     const listing = JSON.parse(body.toString()) as { readonly entries: readonly Record<string, unknown>[] };
     expect(listing).toMatchObject({ path: "/", omitted: 0 });
     expect(listing.entries.map(({ name }) => name)).toEqual([
+      "more",
       "sets",
       "index.html",
       "model 9.safetensors",
       "model 10.gguf",
     ]);
-    expect(listing.entries[3]).toEqual({
+    expect(listing.entries[4]).toEqual({
       name: "model 10.gguf",
       type: "file",
       size: 1_234_567,

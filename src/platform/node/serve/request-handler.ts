@@ -8,6 +8,7 @@ import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, preflightReply, type Re
 import { parseRequestPath, type RequestPath } from "./request-path.ts";
 import { openServed } from "./served-path.ts";
 import { StatedDigests } from "./stated-digests.ts";
+import { viewerFileOf, viewerReply } from "./viewer-files.ts";
 
 export interface HandlerOptions {
   /** The served folder, a real path. */
@@ -49,6 +50,8 @@ export class RequestHandler {
       const headers = { allow: ALLOWED_METHODS, connection: "close" };
       return this.#send(request, response, textReply(405, "This server only hands out files", headers));
     }
+    const asset = viewerFileOf(url);
+    if (asset !== undefined) return this.#send(request, response, (await viewerReply(asset)) ?? NOT_FOUND);
     const path = parseRequestPath(url);
     if (path.kind === "refused") {
       return this.#send(request, response, textReply(path.status, `Cannot answer: ${path.reason}`));

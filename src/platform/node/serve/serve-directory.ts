@@ -1,60 +1,19 @@
 import { realpath, stat } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, isIPv6 } from "node:net";
-import { networkInterfaces } from "node:os";
-import { SourceError, type TareError, UsageError } from "../../../base/errors.ts";
-import { errnoOf, fileError } from "../errors.ts";
+import { UsageError } from "../../../base/errors.ts";
+import { fileError } from "../errors.ts";
 import { RequestHandler } from "./request-handler.ts";
+import { type ListenOptions, type RunningServer, startServer } from "./start-server.ts";
 
-/** One answered request. */
-export interface AccessEntry {
-  readonly client: string;
-  readonly method: string;
-  /** As sent, still encoded. */
-  readonly target: string;
-  readonly status: number;
-  /** Bytes of headers and body that left, other replies on the same connection not counted. */
-  readonly byteLength: number;
-  readonly milliseconds: number;
-  /** "cut" where either side ended the connection before the reply was through. */
-  readonly outcome: "complete" | "cut";
-  /** Why the server cut it, or failed. */
-  readonly error: unknown;
-}
+export { type AccessEntry, DEFAULT_PORT } from "./start-server.ts";
 
-export interface ServeOptions {
-  /** Address to listen on; this machine alone where absent. */
-  readonly host?: string | undefined;
-  /** 0 takes a free one. */
-  readonly port?: number | undefined;
-  readonly onRequest?: ((entry: AccessEntry) => void) | undefined;
+export interface ServeOptions extends ListenOptions {
   /** Requests that may have a file open at the same time. Memory is bounded by twice 512 KiB for each, and falls to once above 128. */
   readonly maxTransfers?: number | undefined;
-  /** How long the head of a request may take. */
-  readonly headerTimeoutMs?: number | undefined;
-  /** How long a client may take nothing of a reply before the connection ends. */
-  readonly stallTimeoutMs?: number | undefined;
 }
 
-export interface DirectoryServer {
-  /** "http://127.0.0.1:8008", without a slash at the end; reachable from this machine. */
-  readonly url: string;
-  readonly port: number;
-  /** Where other machines find it; empty unless it listens on every address. */
-  readonly networkUrls: readonly string[];
-  /** Takes no more requests, lets replies end for `graceMs` (1 s), then ends them. May be called twice. */
-  close(graceMs?: number): Promise<void>;
-}
+export type DirectoryServer = RunningServer;
 
-export const DEFAULT_PORT = 8008;
-const LOOPBACK = "127.0.0.1";
 const MAX_TRANSFERS = 256;
-const MAX_CONNECTIONS = 1024;
-const HEADER_TIMEOUT_MS = 10_000;
-const STALL_TIMEOUT_MS = 120_000;
-/** Above the 60 s after which most proxies let go of a connection: the client should be the first to. */
-const KEEP_ALIVE_MS = 65_000;
-const GRACE_MS = 1000;
 
 /**
  * Serves the files below `directory` over HTTP, for reading: ranges, validators and CORS as browsers and downloaders
@@ -68,24 +27,9 @@ export async function serveDirectory(directory: string, options: ServeOptions = 
     origin: () => url,
     maxTransfers: options.maxTransfers ?? MAX_TRANSFERS,
   });
-  const headersTimeout = options.headerTimeoutMs ?? HEADER_TIMEOUT_MS;
-  const server = createServer(
-    {
-      headersTimeout,
-      requestTimeout: Math.max(headersTimeout, 30_000),
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: Math.min(headersTimeout, 1000),
-      noDelay: true,
-    },
-    (request, response) => void answer(handler, { request, response, onRequest: options.onRequest }),
-  );
-  server.maxConnections = MAX_CONNECTIONS;
-  server.setTimeout(options.stallTimeoutMs ?? STALL_TIMEOUT_MS);
-  const host = options.host ?? LOOPBACK;
-  const { address, port } = await listen(server, host, options.port ?? DEFAULT_PORT);
-  url = urlOf(reachable(address), port);
-  const networkUrls = isWildcard(address) ? networkAddresses(address).map((found) => urlOf(found, port)) : [];
-  return { url, port, networkUrls, close: (graceMs = GRACE_MS) => closeServer(server, graceMs) };
+  const server = await startServer(handler, options);
+  url = server.url;
+  return server;
 }
 
 async function findRoot(directory: string): Promise<string> {
@@ -99,101 +43,4 @@ async function findRoot(directory: string): Promise<string> {
   throw new UsageError("usage/serve.directory", `Cannot serve "${directory}": must be a folder, found a file`, at, {
     hint: "Name the folder that holds it",
   });
-}
-
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly onRequest: ServeOptions["onRequest"];
-}
-
-/** Nothing that happens to one request may touch another, or end the process. */
-async function answer(handler: RequestHandler, { request, response, onRequest }: Exchange): Promise<void> {
-  const started = performance.now();
-  const { socket } = request;
-  const sentBefore = socket.bytesWritten;
-  let error: unknown;
-  response.on("error", () => undefined); // "close" follows and is enough
-  response.once("close", () => {
-    onRequest?.({
-      client: socket.remoteAddress ?? "",
-      method: request.method ?? "",
-      target: request.url ?? "",
-      status: response.statusCode,
-      byteLength: socket.bytesWritten - sentBefore,
-      milliseconds: performance.now() - started,
-      outcome: response.writableFinished ? "complete" : "cut",
-      error,
-    });
-  });
-  try {
-    await handler.handle(request, response);
-  } catch (thrown) {
-    error = thrown;
-    // Half a reply must not look like a whole one: the length that was promised is never reached.
-    if (response.headersSent) response.destroy();
-    else response.writeHead(500, { "content-length": "0", connection: "close" }).end();
-  }
-}
-
-function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) => reject(listenError(error, host, port)));
-    server.listen({ host, port }, () => {
-      server.removeAllListeners("error");
-      // Out of descriptors for a moment: the connection waits in the system's queue.
-      server.on("error", () => undefined);
-      resolve(server.address() as AddressInfo);
-    });
-  });
-}
-
-function listenError(error: unknown, host: string, port: number): TareError {
-  const errno = errnoOf(error);
-  const at = { source: `${host}:${port}` };
-  if (errno === "EADDRINUSE" || errno === "EACCES") {
-    const reason = errno === "EADDRINUSE" ? "another program listens there" : "ports below 1024 need privileges";
-    return new SourceError("source/serve.port", `Cannot listen on port ${port} of "${host}": ${reason}`, at, {
-      hint: "Pass --port 0 to take a free one",
-      cause: error,
-    });
-  }
-  const message = `Cannot listen on "${host}": must be an address of this machine`;
-  return new UsageError("usage/serve.host", message, at, {
-    hint: "Pass --host 127.0.0.1 for this machine alone, or --host 0.0.0.0 for the network",
-    cause: error,
-  });
-}
-
-function closeServer(server: Server, graceMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-    // Also where it is closed already.
-    server.close(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-    server.closeIdleConnections();
-  });
-}
-
-function isWildcard(address: string): boolean {
-  return address === "0.0.0.0" || address === "::";
-}
-
-function reachable(address: string): string {
-  return address === "0.0.0.0" ? LOOPBACK : address === "::" ? "::1" : address;
-}
-
-/** Link-local addresses are left out: they need a zone that no URL carries. */
-function networkAddresses(wildcard: string): string[] {
-  const found = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
-  const usable = found.filter(({ internal, family, address }) => {
-    return !internal && (family === "IPv4" || (wildcard === "::" && !/^fe80:/i.test(address)));
-  });
-  return usable.map(({ address }) => address);
-}
-
-function urlOf(address: string, port: number): string {
-  return `http://${isIPv6(address) ? `[${address}]` : address}:${port}`;
 }

@@ -1,0 +1,53 @@
+import type { PartRange } from "../../model/format.ts";
+import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import type { GgufModel } from "./gguf-model.ts";
+import type { KeyValueExtent } from "./key-values.ts";
+import { fileHeader } from "./layout.ts";
+import type { GgufHeader } from "./read-header.ts";
+import type { TensorInfo } from "./tensor-infos.ts";
+
+/** Header, keys and tensor infos that the range touches, as docs/formats/gguf.md has them. */
+export function ggufFields({ files }: GgufModel, range: PartRange): readonly FieldPlace[] {
+  const header = files[range.part]?.header;
+  if (header === undefined) return [];
+  const { byteOrder, keyValues, infos } = header;
+  const end = range.offset + range.byteLength;
+  const places: Omit<FieldPlace, "byteOrder">[] = placesOf(fileHeader, 0, "header");
+  for (const [i, extent] of keyValues.entries()) {
+    if (extent.end > range.offset && extent.offset < end) places.push(...keyValuePlaces(extent, `metadata_kv[${i}]`));
+  }
+  for (const [i, info] of infos.entries()) {
+    const rowEnd = infos[i + 1]?.infoOffset ?? header.headerEnd;
+    if (rowEnd > range.offset && info.infoOffset < end) places.push(...infoPlaces(info, `tensor_infos[${i}]`));
+  }
+  return [...places, ...alignmentPlace(header)].map((place) => ({ ...place, byteOrder }));
+}
+
+function keyValuePlaces({ key, offset, valueOffset, end }: KeyValueExtent, path: string): FieldPlace[] {
+  return [
+    { offset, byteLength: 8, name: `${path}.key.len`, type: "u64" },
+    { offset: offset + 8, byteLength: valueOffset - offset - 8, name: `${path}.key`, type: "text" },
+    { offset: valueOffset, byteLength: 4, name: `${path}.value_type`, type: "u32" },
+    { offset: valueOffset + 4, byteLength: end - valueOffset - 4, name: `${path}.value of ${key}`, type: "bytes" },
+  ];
+}
+
+function infoPlaces({ infoOffset, nameBytes, shape }: TensorInfo, path: string): FieldPlace[] {
+  const rankAt = infoOffset + 8 + nameBytes;
+  const typeAt = rankAt + 4 + 8 * shape.length;
+  return [
+    { offset: infoOffset, byteLength: 8, name: `${path}.name.len`, type: "u64" },
+    { offset: infoOffset + 8, byteLength: nameBytes, name: `${path}.name`, type: "text" },
+    { offset: rankAt, byteLength: 4, name: `${path}.n_dimensions`, type: "u32" },
+    ...shape.map((_, d) => {
+      return { offset: rankAt + 4 + 8 * d, byteLength: 8, name: `${path}.dimensions[${d}]`, type: "u64" };
+    }),
+    { offset: typeAt, byteLength: 4, name: `${path}.type`, type: "u32" },
+    { offset: typeAt + 4, byteLength: 8, name: `${path}.offset`, type: "u64" },
+  ];
+}
+
+function alignmentPlace({ headerEnd, dataStart }: GgufHeader): FieldPlace[] {
+  const byteLength = dataStart - headerEnd;
+  return byteLength > 0 ? [{ offset: headerEnd, byteLength, name: "padding", type: "bytes" }] : [];
+}

@@ -1,0 +1,94 @@
+import { useEffect, useState } from "preact/hooks";
+import type { ChosenFile } from "../reader/protocol.ts";
+import { AddressForm } from "../widgets/address-form.tsx";
+import { formatSize } from "../widgets/numbers.ts";
+import { chosenFiles } from "./dropped-files.ts";
+
+export interface StartPageProps {
+  readonly onFiles: (files: readonly ChosenFile[]) => void;
+  readonly onUrl: (url: string) => void;
+}
+
+/** Where a visit begins: drop, choose, or name an address. */
+export function StartPage({ onFiles, onUrl }: StartPageProps) {
+  const take = (event: Event): void => {
+    const { files } = event.currentTarget as HTMLInputElement;
+    if (files !== null) onFiles(chosenFiles(files));
+  };
+  return (
+    <div class="start">
+      <h1>What is in this file?</h1>
+      <p class="lead">
+        Drop a model, a folder of shards or a vault anywhere on this page. It is read here, in your browser: nothing is
+        uploaded.
+      </p>
+      <div class="choices">
+        <label class="button primary">
+          Choose files
+          <input type="file" multiple class="away" onChange={take} />
+        </label>
+        <label class="button">
+          Choose a folder
+          <input type="file" multiple class="away" onChange={take} ref={asFolder} />
+        </label>
+      </div>
+      <AddressForm label="or read an address, by ranges" button="Open" onUrl={onUrl} />
+      <ServerListing onUrl={onUrl} />
+      <p class="soft small formats">
+        GGUF · SafeTensors · AERO and AEROSET · APR · EMBD .weights · ONNX weights · AeroVault
+      </p>
+    </div>
+  );
+}
+
+/** The attribute has no property that the types know. */
+function asFolder(input: HTMLInputElement | null): void {
+  input?.setAttribute("webkitdirectory", "");
+}
+
+interface ListedFile {
+  readonly name: string;
+  readonly path: string;
+  readonly size?: number;
+  readonly type: "file" | "directory";
+  readonly format?: string;
+}
+
+/** The models of the folder that `tare serve` hands out; nothing elsewhere. */
+function ServerListing({ onUrl }: { readonly onUrl: (url: string) => void }) {
+  const [files, setFiles] = useState<readonly ListedFile[]>([]);
+  useEffect(() => {
+    if (document.documentElement.dataset["listing"] === undefined) return;
+    void readListing().then(setFiles, () => undefined); // without a list the page is still whole
+  }, []);
+  const shown = files.filter(({ format, type }) => format !== undefined && type === "file");
+  if (shown.length === 0) return null;
+  return (
+    <section class="listing" aria-labelledby="listing-title">
+      <h2 id="listing-title">On this server</h2>
+      <ul>
+        {shown.map(({ name, path, size, format }) => (
+          <li key={path}>
+            <a
+              href={`#url=${path}`}
+              onClick={(event) => {
+                event.preventDefault();
+                onUrl(path);
+              }}
+            >
+              {name}
+            </a>
+            <span class="soft">{format}</span>
+            <span class="soft number">{size === undefined ? "" : formatSize(size)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+async function readListing(): Promise<readonly ListedFile[]> {
+  const reply = await fetch(location.pathname, { headers: { accept: "application/json" } });
+  const { entries } = (await reply.json()) as { readonly entries: readonly ListedFile[] };
+  return entries;
+}

@@ -1,0 +1,35 @@
+import { useEffect, useState } from "preact/hooks";
+import type { CallName, CallProgress, CallRequest, CallResult } from "../reader/protocol.ts";
+import type { ReaderClient } from "./reader-client.ts";
+
+export interface CallState<N extends CallName> {
+  readonly result: CallResult<N> | undefined;
+  readonly error: unknown;
+  readonly progress: CallProgress<N> | undefined;
+}
+
+/**
+ * Asks the reader, and asks again when `key` changes; an answer that nobody waits for is cancelled. The old result stays until
+ * the new one is there, so that nothing flickers.
+ */
+export function useCall<N extends CallName>(
+  reader: ReaderClient,
+  name: N,
+  request: CallRequest<N> | undefined,
+  key: string,
+): CallState<N> {
+  const [state, setState] = useState<CallState<N>>({ result: undefined, error: undefined, progress: undefined });
+  useEffect(() => {
+    if (request === undefined) return undefined;
+    const controller = new AbortController();
+    const { signal } = controller;
+    reader.call(name, request, { signal, onProgress: (progress) => setState((old) => ({ ...old, progress })) }).then(
+      (result) => setState({ result, error: undefined, progress: undefined }),
+      (error: unknown) => {
+        if (!signal.aborted) setState({ result: undefined, error, progress: undefined });
+      },
+    );
+    return () => controller.abort();
+  }, [reader, name, key]);
+  return state;
+}

@@ -1,0 +1,144 @@
+import { isTareError, UsageError } from "../../src/base/errors.ts";
+import { blobSource } from "../../src/bytes/blob.ts";
+import type { Resolver } from "../../src/bytes/resolver.ts";
+import type { Source } from "../../src/bytes/source.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
+import type { Archive } from "../../src/model/archive.ts";
+import { archiveResolver } from "../../src/model/archive-resolver.ts";
+import type { KnownFormat, Opened } from "../../src/model/format.ts";
+import type { Model } from "../../src/model/model.ts";
+import { openSource, requireModel } from "../../src/open.ts";
+import type { Engine } from "../../src/primitives/engine.ts";
+import { candidatesAmong, chosenResolver } from "./chosen-files.ts";
+import { lazyEngine } from "./lazy-engine.ts";
+import { describeOpened, describeUnreadable } from "./overview.ts";
+import type { OpenReply, OpenRequest } from "./protocol.ts";
+import type { CallContext } from "./serve-calls.ts";
+import { type ReadWatch, watchedSource } from "./watched-source.ts";
+
+/** Something that is open, or at least there. */
+export interface Target {
+  readonly id: number;
+  readonly label: string;
+  /** The file by which it was opened. */
+  readonly source: Source;
+  /** Absent where the content could not be understood. */
+  readonly opened: Opened | undefined;
+  readonly resolver: Resolver | undefined;
+  readonly watch: ReadWatch;
+  /** "remote" where a read is a request. */
+  readonly place: "local" | "remote";
+  /** Requests made so far. */
+  requests(): number;
+}
+
+export interface OpenTargets {
+  readonly engine: Engine;
+  open(request: OpenRequest, context: CallContext<"open">): Promise<OpenReply>;
+  get(id: number): Target;
+  model(id: number): Model;
+  archive(id: number): Archive;
+  close(id: number): Promise<undefined>;
+}
+
+/** What is found before its content is looked at. */
+export interface Place {
+  readonly source: Source;
+  readonly resolver: Resolver | undefined;
+  readonly name: string | undefined;
+  readonly place: Target["place"];
+  readonly requests: () => number;
+}
+
+/** Bytes by which a format that cannot be opened is still recognised. */
+const SNIFFED_BYTES = 4096;
+
+async function recognise(source: Source, name: string): Promise<KnownFormat | undefined> {
+  const { byteLength } = source;
+  const bytes = await source.read(0, Math.min(SNIFFED_BYTES, byteLength)).catch(() => new Uint8Array(0));
+  return FORMATS.find((format) => format.sniff({ bytes, byteLength, name }) === "yes");
+}
+
+export function openTargets(): OpenTargets {
+  return new Targets();
+}
+
+class Targets implements OpenTargets {
+  readonly engine = lazyEngine();
+  readonly #targets = new Map<number, Target>();
+  #next = 1;
+
+  async open(request: OpenRequest, context: CallContext<"open">): Promise<OpenReply> {
+    if (request.kind === "files") {
+      const candidates = request.primary === undefined ? candidatesAmong(request.files) : [request.primary];
+      if (candidates.length > 1) return { kind: "choose", candidates };
+      if (candidates.length === 0) return { kind: "choose", candidates: request.files.map(({ path }) => path) };
+    }
+    const watch: ReadWatch = { onRead: undefined, bytes: 0, reads: 0 };
+    const place = await this.#find(request, watch, context.signal);
+    return { kind: "opened", overview: await this.#openPlace(place, watch, context) };
+  }
+
+  async #find(request: OpenRequest, watch: ReadWatch, signal: AbortSignal): Promise<Place> {
+    if (request.kind === "url") return (await import("./open-url.ts")).openUrl(request, watch, signal);
+    if (request.kind === "entry") {
+      const { place, requests } = this.get(request.target);
+      const archive = this.archive(request.target);
+      const entry = archive.entry(request.path);
+      const resolver = archiveResolver(archive, entry.path);
+      return { source: watchedSource(entry.source(), watch), resolver, name: resolver.name, place, requests };
+    }
+    const files = new Map(request.files.map(({ path, file }) => [path, file]));
+    const path = request.primary ?? candidatesAmong(request.files)[0] ?? "";
+    const file = files.get(path);
+    if (file === undefined) throw new Error(`"${path}" is none of the chosen files`);
+    const open = (found: File, label: string): Source => watchedSource(blobSource(found, label), watch);
+    const resolver = chosenResolver(files, path, open);
+    return { source: open(file, path), resolver, name: resolver.name, place: "local", requests: () => 0 };
+  }
+
+  async #openPlace(found: Place, watch: ReadWatch, { signal, askPassword }: CallContext<"open">) {
+    const { source, resolver, name, place, requests } = found;
+    const id = this.#next++;
+    const shared = { id, label: source.label, source, resolver, watch, place, requests };
+    const options = { engine: this.engine, password: askPassword, resolver, name, signal };
+    try {
+      const opened = await openSource(source, options);
+      const target: Target = { ...shared, opened };
+      this.#targets.set(id, target);
+      return describeOpened(target, opened);
+    } catch (error) {
+      // A secret that is missing or wrong is asked for again; bytes that make no sense, or whose siblings are missing, can
+      // still be looked at.
+      if (!isTareError(error) || error.code.startsWith("usage/")) throw error;
+      const target: Target = { ...shared, opened: undefined };
+      this.#targets.set(id, target);
+      return describeUnreadable(target, await recognise(source, name ?? ""), error.toJSON());
+    }
+  }
+
+  get(id: number): Target {
+    const target = this.#targets.get(id);
+    if (target !== undefined) return target;
+    throw new Error(`nothing is open under ${id}`);
+  }
+
+  model(id: number): Model {
+    const { opened, label } = this.get(id);
+    if (opened !== undefined) return requireModel(opened.container);
+    throw new UsageError("usage/not-a-model", "Cannot read tensors: the content was not understood", { source: label });
+  }
+
+  archive(id: number): Archive {
+    const { opened, label } = this.get(id);
+    if (opened?.container.kind === "archive") return opened.container;
+    throw new UsageError("usage/not-an-archive", "Cannot list files: this is no archive", { source: label });
+  }
+
+  async close(id: number): Promise<undefined> {
+    const target = this.#targets.get(id);
+    this.#targets.delete(id);
+    await (target?.opened?.container ?? target?.source)?.close();
+    return undefined;
+  }
+}

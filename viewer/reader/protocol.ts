@@ -1,0 +1,88 @@
+import type { ErrorJson } from "../../src/base/errors.ts";
+import type { ArchiveStorage } from "../../src/model/archive.ts";
+import type { Finding } from "../../src/model/finding.ts";
+import type { DTypeShare, TensorSummary } from "../../src/operations/inspect.ts";
+import type { ModelDescription } from "../../src/operations/model-description.ts";
+import type { ReaderCalls } from "./calls.ts";
+
+/** A file that was dropped or chosen, with its path inside the folder it came from. */
+export interface ChosenFile {
+  readonly path: string;
+  readonly file: File;
+}
+
+/** What is to be opened. */
+export type OpenRequest =
+  | { readonly kind: "files"; readonly files: readonly ChosenFile[]; readonly primary?: string | undefined }
+  | { readonly kind: "url"; readonly url: string; readonly allowOrigins: readonly string[] }
+  /** A file inside a vault that is open already. */
+  | { readonly kind: "entry"; readonly target: number; readonly path: string };
+
+export type OpenReply =
+  | { readonly kind: "opened"; readonly overview: Overview }
+  /** Several whole models among the files: somebody has to say which one. */
+  | { readonly kind: "choose"; readonly candidates: readonly string[] };
+
+/** One line of metadata, short enough to be shown as it is. */
+export interface MetadataLine {
+  readonly key: string;
+  readonly type: string;
+  readonly text: string;
+  /** Members or elements; absent for plain values. */
+  readonly length?: number | undefined;
+}
+
+export interface FileFacts {
+  readonly label: string;
+  readonly byteLength: number;
+}
+
+/** What the first page shows. Everything comes from the control region; no weights were read for it. */
+export interface Overview {
+  /** By which further calls name what is open. */
+  readonly target: number;
+  readonly label: string;
+  /** "unreadable" where the content could not be understood: bytes can still be looked at. */
+  readonly kind: "model" | "archive" | "unreadable";
+  readonly formatName: string;
+  readonly format: string;
+  readonly version: string | undefined;
+  readonly byteLength: number;
+  readonly files: readonly FileFacts[];
+  readonly tensorCount?: number | undefined;
+  readonly parameterCount?: number | undefined;
+  readonly entryCount?: number | undefined;
+  readonly description: ModelDescription;
+  readonly dtypes: readonly DTypeShare[];
+  readonly largest: readonly TensorSummary[];
+  readonly facts: readonly (readonly [string, string])[];
+  readonly warnings: readonly Finding[];
+  readonly integrity: "digests" | "none";
+  readonly metadata: readonly MetadataLine[];
+  readonly metadataCount: number;
+  readonly storage?: ArchiveStorage | undefined;
+  /** Whether sentences can be embedded with it. */
+  readonly embeds: "yes" | "no";
+  readonly error?: ErrorJson | undefined;
+  readonly cost: { readonly requests: number; readonly bytes: number };
+}
+
+export type CallName = keyof ReaderCalls;
+export type CallRequest<N extends CallName> = ReaderCalls[N]["request"];
+export type CallResult<N extends CallName> = ReaderCalls[N]["result"];
+export type CallProgress<N extends CallName> = ReaderCalls[N]["progress"];
+
+/** From the page to the reader. */
+export type ToReader =
+  | { readonly type: "call"; readonly id: number; readonly name: CallName; readonly request: unknown }
+  | { readonly type: "cancel"; readonly id: number }
+  /** The answer to "ask"; undefined where the person would not say. */
+  | { readonly type: "answer"; readonly id: number; readonly password: Uint8Array<ArrayBuffer> | undefined };
+
+/** From the reader to the page: for each call any progress and exactly one end. */
+export type FromReader =
+  | { readonly type: "progress"; readonly id: number; readonly progress: unknown }
+  | { readonly type: "done"; readonly id: number; readonly result: unknown }
+  | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson }
+  /** A password is needed; the label says for what. The id is the question's own. */
+  | { readonly type: "ask"; readonly id: number; readonly label: string };

@@ -1,0 +1,82 @@
+import type { Bytes } from "../../src/base/bytes.ts";
+import type {
+  DigestAlgorithm,
+  Engine,
+  ExtentsOptions,
+  HashExtent,
+  RangeOptions,
+  ReadableRange,
+} from "../../src/primitives/engine.ts";
+import { DelegatingEngine } from "./delegating-engine.ts";
+import type { ReadListener } from "./watched-source.ts";
+
+/** Tells where hashing has come to, also when workers do it and read the file themselves. */
+export function watchingEngine(engine: Engine, onHashed: ReadListener): Engine {
+  return new WatchingEngine(engine, onHashed);
+}
+
+class WatchingEngine extends DelegatingEngine {
+  readonly #engine: Engine;
+  readonly #onHashed: ReadListener;
+
+  constructor(engine: Engine, onHashed: ReadListener) {
+    super();
+    this.#engine = engine;
+    this.#onHashed = onHashed;
+  }
+
+  protected override async inner(): Promise<Engine> {
+    return this.#engine;
+  }
+
+  override digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
+    const onProgress = this.#follow(range.label, [options], options.onProgress);
+    return super.digestRange(algorithm, range, { ...options, onProgress });
+  }
+
+  override digestExtents(
+    algorithm: DigestAlgorithm,
+    range: ReadableRange,
+    extents: readonly HashExtent[],
+    options: ExtentsOptions = {},
+  ): Promise<Bytes[]> {
+    const onProgress = this.#follow(range.label, mergeExtents(extents), options.onProgress);
+    return super.digestExtents(algorithm, range, extents, { ...options, onProgress });
+  }
+
+  /** Progress comes in bytes, in order of offset and each byte once; this says where they are. */
+  #follow(
+    label: string,
+    runs: readonly HashExtent[],
+    next: ((byteLength: number) => void) | undefined,
+  ): (byteLength: number) => void {
+    let run = 0;
+    let done = 0;
+    return (byteLength) => {
+      next?.(byteLength);
+      for (let rest = byteLength; rest > 0; ) {
+        const current = runs[run];
+        if (current === undefined) return;
+        const taken = Math.min(rest, current.byteLength - done);
+        this.#onHashed(label, current.offset + done, taken);
+        done += taken;
+        rest -= taken;
+        if (done >= current.byteLength) {
+          run++;
+          done = 0;
+        }
+      }
+    };
+  }
+}
+
+/** Extents in order of offset, with what overlaps or touches as one run. */
+export function mergeExtents(extents: readonly HashExtent[]): HashExtent[] {
+  const runs: { offset: number; byteLength: number }[] = [];
+  for (const { offset, byteLength } of [...extents].sort((a, b) => a.offset - b.offset)) {
+    const last = runs.at(-1);
+    if (last === undefined || last.offset + last.byteLength < offset) runs.push({ offset, byteLength });
+    else last.byteLength = Math.max(last.byteLength, offset + byteLength - last.offset);
+  }
+  return runs;
+}

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { treeRows } from "./entry-tree.ts";
+
+const file = (path: string) => ({ path, type: "file" as const, size: 1 });
+const entries = [file("b/10.txt"), file("a.txt"), file("b/9.txt"), file("b/c/d.txt")];
+const shown = (filter: string, ...closed: string[]): string[] =>
+  treeRows(entries, { filter, closed: new Set(closed) }).map(({ depth, name }) => `${"-".repeat(depth)}${name}`);
+
+test("folders that nobody listed stand before what is in them, numbers by value", () => {
+  expect(shown("")).toEqual(["a.txt", "b", "-9.txt", "-10.txt", "-c", "--d.txt"]);
+});
+
+test("a closed folder hides everything below, a filter makes a list of paths", () => {
+  expect(shown("", "b")).toEqual(["a.txt", "b"]);
+  expect(shown("D.TXT", "b")).toEqual(["b/c/d.txt"]);
+});

@@ -1,0 +1,86 @@
+import { useRef, useState } from "preact/hooks";
+import type { Report } from "../../../src/operations/verify.ts";
+import type { Session } from "../../app/session.ts";
+import type { Overview } from "../../reader/protocol.ts";
+import type { VerifyProgress } from "../../reader/verifying.ts";
+import type { AddressSpace } from "./address-space.ts";
+import { type Interval, IntervalSet } from "./interval-set.ts";
+
+export type Found = VerifyProgress["findings"][number];
+
+export interface Verification {
+  readonly phase: "idle" | "running" | "done" | "failed";
+  /** Undefined before anybody asked. */
+  readonly checked: IntervalSet | undefined;
+  readonly damaged: IntervalSet;
+  readonly found: readonly Found[];
+  readonly report: Report | undefined;
+  readonly error: unknown;
+  /** Changes with every message. */
+  readonly version: number;
+  /** Milliseconds that it took, or takes. */
+  readonly milliseconds: number;
+}
+
+const IDLE: Verification = {
+  phase: "idle",
+  checked: undefined,
+  damaged: new IntervalSet(),
+  found: [],
+  report: undefined,
+  error: undefined,
+  version: 0,
+  milliseconds: 0,
+};
+
+/** A shard is wrong where one of its pages is: only what has no smaller fault inside is painted. */
+export function narrowest(faults: readonly Interval[]): IntervalSet {
+  const set = new IntervalSet();
+  const isInside = (a: Interval, b: Interval): boolean =>
+    a.start >= b.start && a.end <= b.end && a.end - a.start < b.end - b.start;
+  for (const fault of faults) {
+    if (!faults.some((other) => isInside(other, fault))) set.add(fault.start, fault.end);
+  }
+  return set;
+}
+
+/** Runs a verification and keeps what it has said so far. */
+export function useVerification(session: Session, overview: Overview, space: AddressSpace) {
+  const [state, setState] = useState<Verification>(IDLE);
+  const controller = useRef<AbortController | undefined>(undefined);
+  const start = (): void => {
+    const running = new AbortController();
+    controller.current = running;
+    const started = performance.now();
+    const checked = new IntervalSet();
+    const faults: Interval[] = [];
+    setState({ ...IDLE, phase: "running", checked, version: state.version + 1 });
+    const change = (next: (old: Verification) => Partial<Verification>): void => {
+      const milliseconds = performance.now() - started;
+      setState((old) => ({ ...old, milliseconds, version: old.version + 1, ...next(old) }));
+    };
+    const onProgress = ({ checked: runs, findings }: VerifyProgress): void => {
+      for (const { part, offset, byteLength } of runs) {
+        const address = space.address(part, offset);
+        checked.add(address, address + byteLength);
+      }
+      for (const { severity, run } of findings) {
+        if (severity !== "error" || run === undefined) continue;
+        const start = space.address(run.part, run.offset);
+        faults.push({ start, end: start + run.byteLength });
+      }
+      change(({ found, damaged }) =>
+        findings.length === 0
+          ? {}
+          : { found: [...found, ...findings], damaged: faults.length === 0 ? damaged : narrowest(faults) },
+      );
+    };
+    session.reader.call("verify", { target: overview.target }, { signal: running.signal, onProgress }).then(
+      (report) => change(() => ({ phase: "done", report })),
+      (error: unknown) => {
+        change(() => (running.signal.aborted ? { phase: "idle" } : { phase: "failed", error }));
+      },
+    );
+  };
+  return { state, start, stop: () => controller.current?.abort() };
+}

@@ -1,0 +1,72 @@
+import { useState } from "preact/hooks";
+import { type DType, dtypeFacts } from "../../../src/model/dtype.ts";
+import type { Session } from "../../app/session.ts";
+import { planeOf } from "../../reader/planes.ts";
+import type { Overview } from "../../reader/protocol.ts";
+import { NumberField } from "../../widgets/number-field.tsx";
+import { formatInteger } from "../../widgets/numbers.ts";
+import { HeatMapView } from "./heat-map-view.tsx";
+import type { TensorFacts } from "./tensor-page.tsx";
+import { ValueGrid } from "./value-grid.tsx";
+
+export interface PlaneViewProps {
+  readonly session: Session;
+  readonly overview: Overview;
+  readonly facts: TensorFacts;
+}
+
+/** A plane of the tensor as a picture and, at its cursor, as numbers. */
+export function PlaneView({ session, overview, facts }: PlaneViewProps) {
+  const { shape } = facts;
+  const [leading, setLeading] = useState<readonly number[]>(() => shape.slice(0, -2).map(() => 0));
+  const [cursor, setCursor] = useState({ row: 0, column: 0 });
+  const plane = planeOf(shape, leading);
+  if (plane.rows * plane.columns === 0 || dtypeFacts(facts.dtype as DType).layout === "opaque") return null;
+  return (
+    <section aria-labelledby="plane-title">
+      <h2 id="plane-title">Values</h2>
+      {shape.length > 2 ? (
+        <fieldset class="slices">
+          <legend>Slice of the outer dimensions</legend>
+          {leading.map((index, dimension) => (
+            <NumberField
+              key={`d${dimension}`}
+              label={`Dimension ${dimension}`}
+              value={index}
+              max={(shape[dimension] ?? 1) - 1}
+              onChange={(next) => setLeading(leading.map((old, i) => (i === dimension ? next : old)))}
+            />
+          ))}
+        </fieldset>
+      ) : null}
+      <HeatMapView
+        session={session}
+        overview={overview}
+        facts={facts}
+        leading={leading}
+        plane={plane}
+        cursor={cursor}
+        onCursor={setCursor}
+      />
+      <fieldset class="slices">
+        <legend>Numbers from</legend>
+        <NumberField
+          label="Row"
+          value={cursor.row}
+          max={plane.rows - 1}
+          onChange={(row) => setCursor({ ...cursor, row })}
+        />
+        <NumberField
+          label="Column"
+          value={cursor.column}
+          max={plane.columns - 1}
+          onChange={(column) => setCursor({ ...cursor, column })}
+        />
+        <span class="soft">
+          of {formatInteger(plane.rows)} × {formatInteger(plane.columns)}
+        </span>
+      </fieldset>
+      <ValueGrid session={session} overview={overview} facts={facts} leading={leading} plane={plane} cursor={cursor} />
+    </section>
+  );
+}

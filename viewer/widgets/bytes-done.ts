@@ -1,0 +1,10 @@
+import type { BytesDone } from "../reader/calls.ts";
+
+/** Adds up what progress tells piece by piece. */
+export function sumBytes(tell: (total: number) => void): (progress: BytesDone) => void {
+  let total = 0;
+  return ({ bytes }) => {
+    total += bytes;
+    tell(total);
+  };
+}

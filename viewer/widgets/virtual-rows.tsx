@@ -1,0 +1,134 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+
+/** Rows drawn beyond the edges, so that a fast scroll shows no holes. */
+const OVERSCAN = 8;
+/** Elements of rows that left are used again for those that come: at least this many before a number repeats. */
+const SLOTS = 128;
+
+export interface VirtualRowsProps {
+  /** For screen readers. */
+  readonly label: string;
+  readonly count: number;
+  readonly rowHeight: number;
+  /** Cells of the row; the list gives them their place. */
+  readonly row: (index: number) => ComponentChildren;
+  /** Which class the row has, beside the list's own. */
+  readonly rowClass?: ((index: number) => string) | undefined;
+  readonly onOpen?: ((index: number) => void) | undefined;
+  /** The row of column headings, which stays in view. */
+  readonly head?: ComponentChildren;
+  readonly class?: string | undefined;
+  /** Told which rows are on screen, for lists whose content is fetched. */
+  readonly onShown?: ((first: number, end: number) => void) | undefined;
+}
+
+interface Shown {
+  readonly first: number;
+  readonly end: number;
+}
+
+/** A list of any length of which only what is on screen exists. Arrow keys move, Enter opens. */
+export function VirtualRows(props: VirtualRowsProps) {
+  const { label, count, rowHeight, row, rowClass, onOpen, head, onShown } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [shown, setShown] = useState<Shown>({ first: 0, end: Math.min(count, 40) });
+  const [active, setActive] = useState(-1);
+  const list = useId();
+  const headRows = head === undefined ? 0 : 1;
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    const measure = (): void => {
+      const first = Math.max(0, Math.floor(element.scrollTop / rowHeight) - OVERSCAN);
+      const end = Math.min(count, Math.ceil((element.scrollTop + element.clientHeight) / rowHeight) + OVERSCAN);
+      setShown((old) => (old.first === first && old.end === end ? old : { first, end }));
+    };
+    measure();
+    element.addEventListener("scroll", measure, { passive: true });
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => {
+      element.removeEventListener("scroll", measure);
+      observer.disconnect();
+    };
+  }, [count, rowHeight]);
+
+  useEffect(() => onShown?.(shown.first, shown.end), [shown.first, shown.end, count]);
+
+  const move = (to: number): void => {
+    const next = Math.max(0, Math.min(count - 1, to));
+    setActive(next);
+    const element = box.current;
+    if (element === null) return;
+    const top = next * rowHeight;
+    const room = element.clientHeight - headRows * rowHeight;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + rowHeight > element.scrollTop + room) element.scrollTop = top + rowHeight - room;
+  };
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.target !== box.current) return;
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / rowHeight) - 1);
+    const steps: Record<string, number> = {
+      ArrowDown: active + 1,
+      ArrowUp: active - 1,
+      PageDown: active + page,
+      PageUp: active - page,
+      Home: 0,
+      End: count - 1,
+    };
+    const to = steps[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      move(to);
+    } else if (event.key === "Enter" && active >= 0) onOpen?.(active);
+  };
+
+  const slots = Math.max(SLOTS, shown.end - shown.first);
+  const rows = [];
+  for (let index = shown.first; index < Math.min(shown.end, count); index++) {
+    const classes = `row ${rowClass?.(index) ?? ""} ${index === active ? "active" : ""}`;
+    rows.push(
+      <div
+        key={index % slots}
+        id={`${list}-${index}`}
+        role="row"
+        aria-rowindex={index + 1 + headRows}
+        aria-selected={index === active}
+        class={classes}
+        style={{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px` }}
+        onClick={() => {
+          setActive(index);
+          onOpen?.(index);
+        }}
+      >
+        {row(index)}
+      </div>,
+    );
+  }
+  return (
+    <div
+      ref={box}
+      class={`virtual ${props.class ?? ""}`}
+      role="grid"
+      aria-label={label}
+      aria-rowcount={count + headRows}
+      aria-activedescendant={active >= shown.first && active < shown.end ? `${list}-${active}` : undefined}
+      tabIndex={0}
+      onKeyDown={onKeyDown}
+    >
+      {head === undefined ? null : (
+        <div role="rowgroup" class="virtual-head">
+          <div role="row" aria-rowindex={1} class="row head">
+            {head}
+          </div>
+        </div>
+      )}
+      <div role="rowgroup" class="virtual-body" style={{ height: `${count * rowHeight}px` }}>
+        {rows}
+      </div>
+    </div>
+  );
+}
