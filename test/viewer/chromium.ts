@@ -37,14 +37,14 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** The viewer on a server as plain as they get: the page must bring its own policy. */
-export async function startStatic(): Promise<StaticServer> {
+/** The viewer, or another folder, on a server as plain as they get: the page must bring its own policy. */
+export async function startStatic(folder: string = VIEWER): Promise<StaticServer> {
   const served: string[] = [];
   const server = createServer((request, response) => {
     const [path = "/"] = (request.url ?? "/").split("?");
     const name = path === "/" ? "/index.html" : path;
     served.push(name.slice(1));
-    readFile(VIEWER + name).then(
+    readFile(folder + name).then(
       (body) => response.writeHead(200, { "content-type": TYPES[extname(name)] ?? "text/plain" }).end(body),
       () => response.writeHead(404).end(),
     );
