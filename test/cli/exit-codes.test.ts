@@ -6,18 +6,18 @@ import { nanSafetensors, smallGguf, smallSafetensors } from "./small-models.ts";
 it("usage errors are 2 and name what was probably meant", async () => {
   const file = scratch();
   const model = file("m.safetensors", smallSafetensors());
-  const [command, flag, missing, extra, later] = await Promise.all([
+  const [command, flag, missing, extra, unknown] = await Promise.all([
     tare(["inspcet", model]),
     tare(["ls", model, "--lnog"]),
     tare(["ls"]),
     tare(["map", model, "x"]),
-    tare(["view", "x"]),
+    tare(["weigh", "x"]),
   ]);
   expect(command).toMatchObject({ code: 2, out: "", err: expect.stringContaining('Did you mean "inspect"?') });
   expect(flag).toMatchObject({ code: 2, out: "", err: expect.stringContaining("Did you mean --long?") });
   expect(missing).toMatchObject({ code: 2, err: expect.stringContaining("tare ls TARGET [GLOB]") });
   expect(extra).toMatchObject({ code: 2, err: expect.stringContaining("[usage/arguments]") });
-  expect(later).toMatchObject({ code: 2, err: expect.stringContaining("unknown command") });
+  expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("unknown command") });
 });
 
 it("what is missing is 9", async () => {
