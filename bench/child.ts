@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** A program and its arguments, run without a shell. */
@@ -26,7 +26,8 @@ export function nodeCommand(script: string, ...args: readonly string[]): Command
 
 /** As a person would type it, with `folder` written as `$DIR` and the root left out. */
 export function commandText(command: CommandLine, shorten: readonly (readonly [string, string])[]): string {
-  const program = command.program === process.execPath ? "node" : command.program;
+  // Where a program stands on this machine tells nobody else anything.
+  const program = command.program === process.execPath ? "node" : basename(command.program);
   let text = [program, ...command.args].join(" ");
   for (const [from, to] of shorten) text = text.replaceAll(from, to);
   return text;
