@@ -101,7 +101,9 @@ async function openWithHeader(
   }
   const byteLength = lengthFor(file, values);
   const before = overlaidSource(file, byteLength, overlaysOf(parts));
-  const directory = await damagedDirectory(before, values);
+  // A vault that has no parity at all is refused as it is: nobody can tell damage from a writer that knows no better.
+  const hasParity = sidecar !== undefined || values.extensionPayloadLength > 0;
+  const directory = hasParity ? await damagedDirectory(before, values) : undefined;
   if (directory !== undefined) parts.push(directory);
   const image = parts.length === 0 && byteLength === file.byteLength ? file : overlaid(file, byteLength, parts);
   const vault = await openVault(image, context, { manifestParity: manifestParity(sidecar, values) });
