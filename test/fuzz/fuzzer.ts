@@ -6,7 +6,7 @@ import { probe } from "./probe.ts";
 import { Random } from "./random.ts";
 
 /** Longest that one input may take, even on a busy machine. */
-const SLOW_MS = 1000;
+const SLOW_MS = 250;
 /** Resident memory may grow by this much over a whole run. */
 const GROWTH_BYTES = 512 << 20;
 const MEMORY_EVERY = 1000;
