@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { statSync } from "node:fs";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import type { DiskCache } from "../src/platform/node/disk-cache.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
@@ -111,7 +111,7 @@ class CommandContext implements Context {
   }
 
   async expectHashing(target: string): Promise<void> {
-    const found = await stat(target).catch(() => undefined); // no path, or none that exists: opening will tell
+    const found = statSync(target, { throwIfNoEntry: false }); // no path, or none that exists: opening will tell
     if (found?.isFile() === true) (await this.engine()).expect?.(found.size);
   }
 
@@ -128,7 +128,7 @@ class CommandContext implements Context {
   async #makeCache(): Promise<DiskCache | undefined> {
     const [{ DiskCache }, { cacheFolder }, { cacheLimit }] = await Promise.all([
       import("../src/platform/node/disk-cache.ts"),
-      import("../src/platform/node/disk-cache-folder.ts"),
+      import("../src/platform/node/cache-place.ts"),
       import("./cache-limit.ts"),
     ]);
     const maxBytes = cacheLimit(this.env);

@@ -20,7 +20,7 @@ export async function openStagedS3Output(context: Context, path: string): Promis
   const [output, { stagedOutput }, { cacheFolder }] = await Promise.all([
     openS3Output(context, path),
     import("../src/platform/node/s3-staged-output.ts"),
-    import("../src/platform/node/disk-cache-folder.ts"),
+    import("../src/platform/node/cache-place.ts"),
   ]);
   // The system's own folder for temporary files is often kept in memory.
   return stagedOutput(output, join(cacheFolder(context.env), "uploads"));

@@ -10,7 +10,7 @@ export async function bundleCli(directory: string): Promise<void> {
   const root = new URL("..", import.meta.url).pathname;
   const bundle = await rolldown({
     cwd: root,
-    input: { tare: "cli/main.ts", "worker-entry": "src/platform/node/worker-entry.ts" },
+    input: { tare: "cli/start.ts", "worker-entry": "cli/start-worker.ts" },
     platform: "node",
     external: [/^@napi-rs\/blake-hash/, /^@cloudpss\/zstd/, /^@node-rs\/argon2/], // optional, and found when asked for
     checks: { ineffectiveDynamicImport: false }, // what a group holds need not be loaded a second time
@@ -38,10 +38,11 @@ function groupsOf(root: string): { name: string; test: RegExp; priority: number 
       "core",
       /\/src\/((base|struct|bytes)\/|model\/(?!bert\/)|primitives\/(compress\/(zstd|zstd-frame|lz4)|quant\/quantizer)\.ts|formats\/(registry|foreign|\w+\/(known|sniff))\.ts)/,
     ],
+    ["addons", /\/src\/platform\/node\/\w+-addon/], // the only ones that import modules: their code is not kept
     ["crypto", /\/src\/primitives\/crypto\/(?!.*(javascript|webcrypto))/],
     [
       "engine",
-      /\/src\/(primitives\/(engine|table-engine|portable|range|extents|choice|digest\/(?!.*(wasm|javascript))|encoding\/)|workers\/|platform\/node\/[a-z-]*(engine|worker|blake-addon|file-source|file-reads))/,
+      /\/src\/(primitives\/(engine|table-engine|portable|range|extents|choice|digest\/(?!.*(wasm|javascript))|encoding\/)|workers\/|platform\/node\/[a-z-]*(engine|worker|file-source|file-reads))/,
     ],
     ...formats.map(({ name }) => [`format-${name}`, new RegExp(`/src/formats/${name}/(?!.*errors)`)] as const),
     ["render", /\/cli\/render\//],

@@ -1,7 +1,8 @@
 import { UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
+import { cacheFolder } from "../../src/platform/node/cache-place.ts";
 import { CACHE_BYTES } from "../../src/platform/node/disk-cache.ts";
-import { cacheFolder, type PruneResult, pruneCache } from "../../src/platform/node/disk-cache-folder.ts";
+import { type PruneResult, pruneCache } from "../../src/platform/node/disk-cache-folder.ts";
 import { type CachedFile, listCache, verifyCache } from "../../src/platform/node/disk-cache-report.ts";
 import { cacheLimit } from "../cache-limit.ts";
 import { defineCommand } from "../command.ts";

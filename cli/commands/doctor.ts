@@ -1,6 +1,6 @@
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { loadFormats } from "../../src/formats/registry.ts";
-import { cacheFolder } from "../../src/platform/node/disk-cache-folder.ts";
+import { cacheFolder } from "../../src/platform/node/cache-place.ts";
 import { measureEngine } from "../../src/primitives/measure.ts";
 import { defineCommand } from "../command.ts";
 import type { Context, Environment } from "../context.ts";

@@ -1,19 +1,19 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError, UsageError } from "../base/errors.ts";
 import type { ExtentsOptions, HashExtent, Hasher, ReadableRange } from "./engine.ts";
+import { Sweep } from "./sweep.ts";
 
 /** Two of these fit a core's second-level cache; every extent that covers a piece is fed while it is there. */
 const PIECE_BYTES = 1 << 18;
 
-/** Of so many pieces one is awaited where the others are not, so that a job can be cancelled: every 16 MiB. */
-const AWAITED = 64;
+/** What a thread reads and hashes in turn, with nobody else to hand it to: it may as well spill a little. */
+const TURN_PIECE_BYTES = 1 << 19;
 
-/** An extent being hashed. */
-interface Active {
-  readonly index: number;
-  readonly end: number;
-  readonly hasher: Hasher;
-}
+/** After so many bytes that were read without a promise one piece is awaited, so that a job can be cancelled. */
+const TURN_BYTES = 16 << 20;
+
+/** What a run counts at least towards that: a thousand short ones are no shorter turn. */
+const LEAST_TURN_BYTES = 1 << 14;
 
 /**
  * Hashes many extents of one source, overlapping or not, reading each byte once: the whole of a shard, its pages and its
@@ -25,45 +25,14 @@ export async function hashExtents(
   extents: readonly HashExtent[],
   options: ExtentsOptions = {},
 ): Promise<Bytes[]> {
-  const digests = new Array<Bytes>(extents.length);
   const order = sortedOrder(extents, range.label);
-  let active: Active[] = [];
-  let next = 0;
-  const openUpTo = (position: number): void => {
-    for (; next < order.length; next++) {
-      const index = order[next] as number;
-      const { offset, byteLength } = extents[index] as HashExtent;
-      if (offset > position) return;
-      if (byteLength === 0) digests[index] = create().digest();
-      else active.push({ index, end: offset + byteLength, hasher: create() });
-    }
-  };
-  const startOfNext = (): number => extents[order[next] as number]?.offset ?? Number.POSITIVE_INFINITY;
-  const feed = ({ start, piece }: Covered): void => {
-    // Within a piece, extents begin and end: cut it where the set of active ones changes.
-    let position = start;
-    const pieceEnd = start + piece.byteLength;
-    while (position < pieceEnd) {
-      openUpTo(position);
-      const nearestEnd = active.reduce((nearest, { end }) => Math.min(nearest, end), pieceEnd);
-      const until = Math.min(pieceEnd, nearestEnd, startOfNext());
-      const part = piece.subarray(position - start, until - start);
-      for (const { hasher } of active) hasher.update(part);
-      position = until;
-      active = active.filter(({ index, end, hasher }) => {
-        if (end > position) return true;
-        digests[index] = hasher.digest();
-        return false;
-      });
-    }
-    options.onProgress?.(piece.byteLength);
-  };
-  if (range.readNow !== undefined) await feedInTurn(pieceRuns(extents, order), range, options, feed);
+  const sweep = new Sweep(create, extents, order);
+  const runs = mergedRuns(extents, order);
+  if (range.readNow !== undefined) await feedInTurn(runs, range, options, sweep);
   else if (range.stream === undefined || (range.descriptor !== undefined && range.prefers !== "stream"))
-    await feedWhileReading(pieceRuns(extents, order), range, options, feed);
-  else await feedFromStreams(mergedRuns(extents, order), range, options, feed);
-  openUpTo(Number.POSITIVE_INFINITY);
-  return digests;
+    await feedWhileReading(pieceRuns(runs), range, options, sweep);
+  else await feedFromStreams(runs, range, options, sweep);
+  return sweep.finish();
 }
 
 function sortedOrder(extents: readonly HashExtent[], label: string): number[] {
@@ -81,14 +50,12 @@ interface Covered {
   readonly piece: Bytes;
 }
 
-type Feed = (covered: Covered) => void;
-
 /** One piece is read while the one before is hashed. */
 async function feedWhileReading(
   runs: Generator<HashExtent>,
   range: ReadableRange,
   options: ExtentsOptions,
-  feed: Feed,
+  sweep: Sweep,
 ): Promise<void> {
   const buffers: readonly [Bytes, Bytes] = [new Uint8Array(PIECE_BYTES), new Uint8Array(PIECE_BYTES)];
   let turn = 0;
@@ -103,7 +70,8 @@ async function feedWhileReading(
       const covered: Covered = await waiting;
       options.signal?.throwIfAborted();
       waiting = read();
-      feed(covered);
+      sweep.feed(covered.start, covered.piece);
+      options.onProgress?.(covered.piece.byteLength);
     }
   } finally {
     await waiting?.catch(() => undefined); // the buffers must be free before they go
@@ -114,8 +82,8 @@ async function feedWhileReading(
 async function feedFromStreams(
   runs: Generator<HashExtent>,
   range: ReadableRange,
-  { signal }: ExtentsOptions,
-  feed: Feed,
+  { signal, onProgress }: ExtentsOptions,
+  sweep: Sweep,
 ): Promise<void> {
   for (const { offset, byteLength } of runs) {
     let done = 0;
@@ -124,7 +92,8 @@ async function feedFromStreams(
       // In pieces that stay in the cache while every extent takes them.
       for (let start = 0; start < piece.byteLength; start += PIECE_BYTES) {
         const part = piece.subarray(start, start + PIECE_BYTES);
-        feed({ start: offset + done, piece: part });
+        sweep.feed(offset + done, part);
+        onProgress?.(part.byteLength);
         done += part.byteLength;
       }
     }
@@ -137,19 +106,35 @@ async function feedInTurn(
   runs: Generator<HashExtent>,
   range: ReadableRange,
   options: ExtentsOptions,
-  feed: Feed,
+  sweep: Sweep,
 ): Promise<void> {
-  const buffer = new Uint8Array(PIECE_BYTES);
+  const buffer = new Uint8Array(TURN_PIECE_BYTES);
   let turn = 0;
-  for (const run of runs) {
-    if (turn++ % AWAITED === 0) {
-      feed(await readPiece(range, run, buffer, options));
-      options.signal?.throwIfAborted();
-      continue;
+  for (const { offset, byteLength } of runs) {
+    const end = offset + byteLength;
+    for (let at = offset; at < end; ) {
+      const until = Math.min(end, at + (turn > 0 ? turn : TURN_PIECE_BYTES));
+      if (turn > 0) {
+        feedNow(range, { offset: at, byteLength: until - at }, buffer, sweep);
+        turn -= Math.max(until - at, LEAST_TURN_BYTES);
+      } else {
+        const { piece } = await readPiece(range, { offset: at, byteLength: until - at }, buffer, options);
+        options.signal?.throwIfAborted();
+        sweep.feed(at, piece);
+        turn = TURN_BYTES;
+      }
+      options.onProgress?.(until - at);
+      at = until;
     }
-    const piece = buffer.subarray(0, run.byteLength);
-    range.readNow?.(run.offset, piece);
-    feed({ start: run.offset, piece });
+  }
+}
+
+function feedNow(range: ReadableRange, { offset, byteLength }: HashExtent, buffer: Bytes, sweep: Sweep): void {
+  const end = offset + byteLength;
+  for (let at = offset; at < end; at += TURN_PIECE_BYTES) {
+    const piece = end - at < TURN_PIECE_BYTES ? buffer.subarray(0, end - at) : buffer;
+    range.readNow?.(at, piece);
+    sweep.feed(at, piece);
   }
 }
 
@@ -185,9 +170,9 @@ function* mergedRuns(extents: readonly HashExtent[], order: readonly number[]): 
   if (end > start) yield { offset: start, byteLength: end - start };
 }
 
-/** The same, cut into pieces. */
-function* pieceRuns(extents: readonly HashExtent[], order: readonly number[]): Generator<HashExtent> {
-  for (const run of mergedRuns(extents, order)) {
+/** Runs, cut into pieces. */
+function* pieceRuns(runs: Generator<HashExtent>): Generator<HashExtent> {
+  for (const run of runs) {
     const end = run.offset + run.byteLength;
     for (let offset = run.offset; offset < end; offset += PIECE_BYTES) {
       yield { offset, byteLength: Math.min(PIECE_BYTES, end - offset) };

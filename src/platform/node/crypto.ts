@@ -1,4 +1,5 @@
 import * as nodeCrypto from "node:crypto";
+import { createRequire } from "node:module";
 import type { Bytes } from "../../base/bytes.ts";
 import type { Candidate } from "../../primitives/choice.ts";
 import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "../../primitives/crypto/aes.ts";
@@ -128,9 +129,8 @@ interface Argon2Package {
 const PACKAGE_ARGON2ID = 2;
 
 async function loadPackage(): Promise<Argon2id> {
-  // A name that the compiler does not follow: the package is optional, and so are its types.
-  const name: string = "@node-rs/argon2";
-  const { hashRaw } = (await import(name)) as Argon2Package;
+  // Not followed by the compiler: the package is optional, and so are its types.
+  const { hashRaw }: Argon2Package = createRequire(import.meta.url)("@node-rs/argon2");
   return async (password, parameters) => {
     checkArgon2(parameters);
     const { salt, memoryKib: memoryCost, passes: timeCost, lanes: parallelism, byteLength: outputLen } = parameters;

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rmdir, stat, unlink } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
@@ -17,14 +16,6 @@ const TEMPORARY = /\.tmp$/;
 const STALE_MS = 3_600_000;
 /** How often a folder that vanishes is made again. */
 const WRITE_ATTEMPTS = 3;
-
-/** Where the cache is: $TARE_CACHE, else tare below the user's cache directory. */
-export function cacheFolder(env: Readonly<Record<string, string | undefined>>): string {
-  if (env["TARE_CACHE"]) return env["TARE_CACHE"];
-  if (env["XDG_CACHE_HOME"]) return join(env["XDG_CACHE_HOME"], "tare");
-  if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");
-  return join(homedir(), ".cache", "tare");
-}
 
 /** A run as its name tells it. */
 export interface NamedRun extends Extent {

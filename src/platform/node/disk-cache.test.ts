@@ -8,8 +8,9 @@ import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { StoredFile } from "../../bytes/range-store.ts";
 import { withStore } from "../../bytes/stored.ts";
+import { cacheFolder } from "./cache-place.ts";
 import { DiskCache } from "./disk-cache.ts";
-import { cacheFolder, pruneCache, scanCache } from "./disk-cache-folder.ts";
+import { pruneCache, scanCache } from "./disk-cache-folder.ts";
 import { listCache, verifyCache } from "./disk-cache-report.ts";
 
 const CONTENT = patternBytes(1 << 20);

@@ -1,9 +1,9 @@
 /** The portable API with what only Node has: files, proxies, native code and worker threads. */
 export * from "../../index.ts";
+export { cacheFolder } from "./cache-place.ts";
 export { directoryOutput } from "./directory-output.ts";
 export { directoryResolver } from "./directory-resolver.ts";
 export { DiskCache, type DiskCacheOptions } from "./disk-cache.ts";
-export { cacheFolder } from "./disk-cache-folder.ts";
 export { type EngineTier, nodeEngine } from "./engine.ts";
 export { fileSink } from "./file-sink.ts";
 export { openFile } from "./file-source.ts";

@@ -11,6 +11,9 @@ export const NATIVE_ZSTD: readonly Candidate<ZstdCodec>[] = [
   { tier: "native", implementation: "@cloudpss/zstd", load: loadAddon },
 ];
 
+/** The addon takes and gives no more at once. */
+const ADDON_MAX_BYTES = 1 << 30;
+
 type Callback = (error: Error | null, result: Buffer) => void;
 
 /** What newer versions of node:zlib have beyond the types of the oldest that is supported. */
@@ -51,13 +54,19 @@ function settle(start: (done: Callback) => void): Promise<Bytes> {
  * as soon as two use it at once; so only the main thread calls them, and every other thread has contexts of its own.
  */
 async function loadAddon(): Promise<ZstdCodec> {
-  const { compress, decompress, _NapiBindings: bindings } = await import("@cloudpss/zstd/napi");
-  if (!isMainThread) return threadCodec(bindings);
+  const { loadZstdAddon } = await import("./zstd-addon.ts");
+  const addon = await loadZstdAddon();
+  if (!isMainThread) return threadCodec(addon);
   return {
     // It allocates what the frame declares, or a full block for each block.
-    compress: (bytes, level) => ownBytes(compress(bytes, level)),
-    decompress: (bytes) => ownBytes(decompress(bytes)),
+    compress: (bytes, level) => ownBytes(addon.compress(addonInput(bytes), level)),
+    decompress: (bytes) => ownBytes(addon.decompress(addonInput(bytes), ADDON_MAX_BYTES)),
   };
+}
+
+function addonInput(bytes: Bytes): Buffer {
+  if (bytes.byteLength > ADDON_MAX_BYTES) throw new Error("longer than the addon takes");
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /** Our byte type; small Buffers of Node share their memory with others and must not be handed out. */

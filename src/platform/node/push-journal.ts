@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { appendFile, mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push-record.ts";
-import { cacheFolder } from "./disk-cache-folder.ts";
+import { cacheFolder } from "./cache-place.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import type { Environment } from "./proxy-environment.ts";
 
