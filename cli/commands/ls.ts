@@ -60,7 +60,7 @@ function tensorJson(tensor: Tensor): unknown {
 }
 
 function entriesJson(entries: readonly Entry[]): unknown[] {
-  const timeOf = timeTexts((text) => text);
+  const timeOf = timeTexts(1, (text) => text);
   return entries.map(({ path, type, size, modified, mode }) => {
     const time = modified === undefined ? {} : { modified: timeOf(modified) };
     return { path, type, size, ...time, ...(mode === undefined ? {} : { mode }) };
@@ -103,7 +103,7 @@ function renderLong(tensors: readonly Tensor[], context: Context): string {
 
 function renderEntries(entries: readonly Entry[], detail: "short" | "long", context: Context): string {
   const isLong = detail === "long";
-  const timeOf = timeTexts((text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
+  const timeOf = timeTexts(isLong ? 1000 : 60_000, (text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
   const cells: EntryCells = {
     mode: (entry) => modeText(entry.mode),
     size: ({ type, size }) => (type === "directory" ? "–" : isLong ? String(size) : formatSize(size)),
@@ -144,13 +144,14 @@ function longest(texts: readonly string[]): number {
   return texts.reduce((most, { length }) => Math.max(most, length), 0);
 }
 
-/** Times as text, from ISO 8601: neighbours often have the same, which is then made once. */
-function timeTexts(shape: (iso: string) => string): (modified: number) => string {
+/** Times as text, from ISO 8601: neighbours often are of the same minute, which is then made once. */
+function timeTexts(unitMs: number, shape: (iso: string) => string): (modified: number) => string {
   let known: number | undefined;
   let text = "";
   return (modified) => {
-    if (modified !== known) text = shape(new Date(modified).toISOString());
-    known = modified;
+    const time = Math.floor(modified / unitMs);
+    if (time !== known) text = shape(new Date(modified).toISOString());
+    known = time;
     return text;
   };
 }
