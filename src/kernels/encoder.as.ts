@@ -6,6 +6,8 @@
 
 export { gemm } from "./encoder/gemm.as";
 export { gemmInt8, quantizeRows } from "./encoder/gemm-int8.as";
+export { gemmBytes } from "./encoder/gemm-bytes.as";
+export { quantizeBytes } from "./encoder/quantize-bytes.as";
 export { attend } from "./encoder/attention.as";
-export { packPanel, packPanelInt8, widenBrains, widenHalves } from "./encoder/pack.as";
+export { packPanel, packPanelBytes, packPanelInt8, widenBrains, widenHalves } from "./encoder/pack.as";
 export { activate, addRows, normalizeRows } from "./encoder/rows.as";

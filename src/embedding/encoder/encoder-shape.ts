@@ -3,10 +3,21 @@ import type { BertConfig } from "../../model/bert/bert-config.ts";
 /** Kernels by speed: a fused multiply-add, plain SIMD, and TypeScript for hosts without WebAssembly. */
 export type KernelKind = "relaxed" | "simd" | "scalar";
 
-/** "int8": linear weights as bytes with a scale a row, activations rounded to 13 bits. Embeddings and norms stay float. */
+/**
+ * "int8": linear weights as bytes with a scale a row, and activations as whole numbers: 13 bits, or 7 and 14 where the
+ * kernel multiplies bytes. Embeddings and norms stay float.
+ */
 export type Precision = "float" | "int8";
 
-/** All that decides where things stand in an encoder's memory. Structured-clonable. */
+/** Linear weights as a kernel takes them; int8 ones are i16 where nothing multiplies bytes sixteen at a time. */
+export type WeightForm = "floats" | "shorts" | "bytes";
+
+export function weightForm(precision: Precision, kernel: KernelKind): WeightForm {
+  if (precision === "float") return "floats";
+  return kernel === "relaxed" ? "bytes" : "shorts";
+}
+
+/** With the kernel's kind, all that decides where things stand in an encoder's memory. Structured-clonable. */
 export interface EncoderShape
   extends Pick<
     BertConfig,

@@ -51,9 +51,9 @@ export interface Encoder {
 /** Loads the weights, all but the word table. The model must stay open: rows of that table are read as they are needed. */
 export async function createEncoder(bert: BertModel, options: EncoderOptions = {}): Promise<Encoder> {
   const shape = shapeOf(bert, options);
-  const layout = planLayout(shape);
   const memory = options.runner === undefined ? "private" : "shared";
-  const bound = await bindKernels(options.kernel ?? "auto", layout, memory);
+  const bound = await bindKernels(options.kernel ?? "auto", shape, memory);
+  const layout = planLayout(shape, bound.kind);
   await loadWeights(bert, { shape, layout, bound }, options.signal);
   return new BertEncoder({ bert, shape, layout, bound, padding: options.padding, runner: options.runner });
 }
@@ -79,11 +79,16 @@ function shapeOf(bert: BertModel, options: EncoderOptions): EncoderShape {
 
 async function bindKernels(
   kind: KernelKind | "auto",
-  { byteLength }: EncoderLayout,
+  shape: EncoderShape,
   memory: "private" | "shared",
 ): Promise<BoundKernels> {
+  let byteLength = 0;
+  const byteLengthFor = (found: KernelKind): number => {
+    byteLength = planLayout(shape, found).byteLength;
+    return byteLength;
+  };
   try {
-    return await loadEncoderKernels({ kind, byteLength, memory });
+    return await loadEncoderKernels({ kind, byteLengthFor, memory });
   } catch (error) {
     const at = { source: "encoder" };
     if (error instanceof RangeError) {
