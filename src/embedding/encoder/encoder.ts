@@ -1,6 +1,6 @@
 import { LimitError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import type { BertModel } from "../../model/bert/bert-model.ts";
-import { normalizeVector } from "../pooling.ts";
+import { normalizeVector } from "../similarity.ts";
 import { type EncoderShape, GROUP_ROWS, type KernelKind, type Precision } from "./encoder-shape.ts";
 import { EncoderThread, type SentenceGroup } from "./encoder-thread.ts";
 import { type GroupPlan, planGroups } from "./groups.ts";
@@ -254,8 +254,7 @@ class BertEncoder implements Encoder {
   #finish(values: Float32Array<ArrayBuffer>, index: number): Float32Array<ArrayBuffer> {
     const { hidden } = this.#parts.shape;
     const vector = values.slice(index * hidden, (index + 1) * hidden);
-    if (this.#parts.bert.config.normalize === "l2") normalizeVector(vector);
-    return vector;
+    return this.#parts.bert.config.normalize === "l2" ? normalizeVector(vector) : vector;
   }
 }
 
