@@ -2,7 +2,7 @@
 // caller pads with zeros. The memory is imported: who embeds on several threads shares one.
 //
 // This file is compiled twice: with relaxed SIMD a product and its sum are one rounded operation where the processor has
-// one, without they are two. Nothing else differs.
+// one, without they are two; and only with it is the product of bytes faster than that of i16. Nothing else differs.
 
 export { gemm } from "./encoder/gemm.as";
 export { gemmInt8, quantizeRows } from "./encoder/gemm-int8.as";

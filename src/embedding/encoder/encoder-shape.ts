@@ -9,14 +9,6 @@ export type KernelKind = "relaxed" | "simd" | "scalar";
  */
 export type Precision = "float" | "int8";
 
-/** Linear weights as a kernel takes them; int8 ones are i16 where nothing multiplies bytes sixteen at a time. */
-export type WeightForm = "floats" | "shorts" | "bytes";
-
-export function weightForm(precision: Precision, kernel: KernelKind): WeightForm {
-  if (precision === "float") return "floats";
-  return kernel === "relaxed" ? "bytes" : "shorts";
-}
-
 /** With the kernel's kind, all that decides where things stand in an encoder's memory. Structured-clonable. */
 export interface EncoderShape
   extends Pick<
@@ -53,6 +45,18 @@ export function paddedWidths({ hidden, heads, intermediate }: EncoderShape): Pad
 
 export function padToEight(count: number): number {
   return Math.ceil(count / 8) * 8;
+}
+
+/** Linear weights as a kernel takes them; int8 ones are i16 where nothing multiplies bytes sixteen at a time. */
+export type WeightForm = "floats" | "shorts" | "bytes";
+
+/** Products of more bytes could leave the 32 bits of their sum: each is up to 127 · 128. */
+const MOST_BYTES = 2 ** 17;
+
+export function weightForm(shape: EncoderShape, kernel: KernelKind): WeightForm {
+  if (shape.precision === "float") return "floats";
+  const { hidden, attention, intermediate } = paddedWidths(shape);
+  return kernel === "relaxed" && Math.max(hidden, attention, intermediate) <= MOST_BYTES ? "bytes" : "shorts";
 }
 
 /** The linear layers of a block, each one product. Query, key and value are one. */

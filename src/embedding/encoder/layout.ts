@@ -110,7 +110,7 @@ class Allocator {
 /** Throws nothing: whether a memory of that length can be had is for the caller to see. */
 export function planLayout(shape: EncoderShape, kernel: KernelKind): EncoderLayout {
   const space = new Allocator(ALIGNMENT);
-  const form = weightForm(shape.precision, kernel);
+  const form = weightForm(shape, kernel);
   const { hidden } = paddedWidths(shape);
   const owners = space.take(4 * shape.slots);
   const norm = (): NormPlace => ({ gain: space.floats(hidden), shift: space.floats(hidden) });
