@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clsPooling, meanPooling, normalizeVector } from "./pooling.ts";
+import { clsPooling, meanPooling } from "./pooling.ts";
 
 const VALUES = Float32Array.of(9, 1, 2, 0, 3, 4, 0, 5, 6, 0);
 const ROWS = { start: 1, rows: 3, stride: 3, width: 2 };
@@ -15,12 +15,4 @@ test("clsPooling() takes the first row, as a copy", () => {
   const pooled = clsPooling(VALUES, ROWS);
   expect([...pooled]).toEqual([1, 2]);
   expect(pooled.buffer).not.toBe(VALUES.buffer);
-});
-
-test("normalizeVector() leaves a vector of zeros alone", () => {
-  const [vector, zero] = [Float32Array.of(3, 4), new Float32Array(2)];
-  normalizeVector(vector);
-  normalizeVector(zero);
-  expect(vector[0]).toBeCloseTo(0.6, 6);
-  expect([...zero]).toEqual([0, 0]);
 });

@@ -1,6 +1,3 @@
-/** Below this a vector has no direction; as in sentence-transformers. */
-const LEAST_NORM = 1e-12;
-
 /** Rows of one sentence. */
 export interface PooledRows {
   /** First value of the first row. */
@@ -29,12 +26,4 @@ export function meanPooling(values: Float32Array, rows: PooledRows): Float32Arra
 /** The first row, which is [CLS]'s. */
 export function clsPooling(values: Float32Array, { start, width }: PooledRows): Float32Array<ArrayBuffer> {
   return Float32Array.from(values.subarray(start, start + width));
-}
-
-/** In place, to length 1. */
-export function normalizeVector(vector: Float32Array): void {
-  let squares = 0;
-  for (const value of vector) squares += value * value;
-  const norm = Math.max(Math.sqrt(squares), LEAST_NORM);
-  for (let i = 0; i < vector.length; i++) vector[i] = (vector[i] as number) / norm;
 }

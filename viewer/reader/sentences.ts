@@ -1,6 +1,6 @@
 import { UsageError } from "../../src/base/errors.ts";
 import { type Embedder, loadEmbedder } from "../../src/embedding/load-embedder.ts";
-import { cosineSimilarity } from "../../src/embedding/search/similarity.ts";
+import { cosineSimilarity } from "../../src/embedding/similarity.ts";
 import type { Target } from "./open-targets.ts";
 
 export interface SimilarityMatrix {

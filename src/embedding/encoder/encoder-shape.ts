@@ -3,10 +3,13 @@ import type { BertConfig } from "../../model/bert/bert-config.ts";
 /** Kernels by speed: a fused multiply-add, plain SIMD, and TypeScript for hosts without WebAssembly. */
 export type KernelKind = "relaxed" | "simd" | "scalar";
 
-/** "int8": linear weights as bytes with a scale a row, activations rounded to 13 bits. Embeddings and norms stay float. */
+/**
+ * "int8": linear weights as bytes with a scale a row, and activations as whole numbers: 13 bits, or 7 and 14 where the
+ * kernel multiplies bytes. Embeddings and norms stay float.
+ */
 export type Precision = "float" | "int8";
 
-/** All that decides where things stand in an encoder's memory. Structured-clonable. */
+/** With the kernel's kind, all that decides where things stand in an encoder's memory. Structured-clonable. */
 export interface EncoderShape
   extends Pick<
     BertConfig,
@@ -42,6 +45,18 @@ export function paddedWidths({ hidden, heads, intermediate }: EncoderShape): Pad
 
 export function padToEight(count: number): number {
   return Math.ceil(count / 8) * 8;
+}
+
+/** Linear weights as a kernel takes them; int8 ones are i16 where nothing multiplies bytes sixteen at a time. */
+export type WeightForm = "floats" | "shorts" | "bytes";
+
+/** Products of more bytes could leave the 32 bits of their sum: each is up to 127 · 128. */
+const MOST_BYTES = 2 ** 17;
+
+export function weightForm(shape: EncoderShape, kernel: KernelKind): WeightForm {
+  if (shape.precision === "float") return "floats";
+  const { hidden, attention, intermediate } = paddedWidths(shape);
+  return kernel === "relaxed" && Math.max(hidden, attention, intermediate) <= MOST_BYTES ? "bytes" : "shorts";
 }
 
 /** The linear layers of a block, each one product. Query, key and value are one. */

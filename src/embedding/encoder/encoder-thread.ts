@@ -1,7 +1,14 @@
 import { clsPooling, meanPooling } from "../pooling.ts";
 import { type EncoderShape, type PaddedWidths, paddedWidths } from "./encoder-shape.ts";
 import { ACTIVATION_KINDS, type BoundKernels, FROM_BIAS, FROM_C } from "./kernels.ts";
-import type { EncoderLayout, LayerPlace, MatrixPlace, NormPlace, ScratchPlace } from "./layout.ts";
+import {
+  DIGIT_ENTRY_BYTES,
+  type EncoderLayout,
+  type LayerPlace,
+  type MatrixPlace,
+  type NormPlace,
+  type ScratchPlace,
+} from "./layout.ts";
 
 /** Sentences that are computed together: their rows stand behind each other, and none sees another's. */
 export interface SentenceGroup {
@@ -19,6 +26,10 @@ const TOP_ACTIVATION = 4095;
 /** The largest whole number for an activation such that no sum of `k` products leaves 32 bits. */
 function topFor(k: number): number {
   return Math.min(TOP_ACTIVATION, Math.floor((2 ** 31 - 1) / (128 * k)));
+}
+
+function totalOf(lengths: readonly number[]): number {
+  return lengths.reduce((sum, length) => sum + length, 0);
 }
 
 /** One thread's work: sentences in, pooled vectors out. Not for two callers at a time. */
@@ -41,11 +52,11 @@ export class EncoderThread {
 
   /** The pooled vectors of the sentences, one behind the other, as long as they come out. */
   run(group: SentenceGroup): Float32Array<ArrayBuffer> {
-    const rows = group.lengths.reduce((sum, length) => sum + length, 0);
+    const rows = totalOf(group.lengths);
     this.#embedWords(group, rows);
     for (const layer of this.#layout.layers) {
       this.#attend(layer, group.lengths, rows);
-      this.#feedForward(layer, rows);
+      this.#feedForward(layer, group.lengths, rows);
     }
     return this.#pool(group);
   }
@@ -73,7 +84,7 @@ export class EncoderThread {
     const { head } = this.#widths;
     const { heads } = this.#shape;
     const scale = 1 / Math.sqrt(this.#shape.hidden / heads);
-    this.#multiply(layer.qkv, [hidden, hiddenStride], [qkv, qkvStride], rows, FROM_BIAS);
+    this.#multiply(layer.qkv, [hidden, hiddenStride], [qkv, qkvStride], lengths, FROM_BIAS);
     let first = 0;
     for (const length of lengths) {
       const from = qkv + first * qkvStride;
@@ -82,35 +93,55 @@ export class EncoderThread {
       first += length;
     }
     const residual = FROM_BIAS | FROM_C;
-    this.#multiply(layer.attentionOutput, [context, contextStride], [hidden, hiddenStride], rows, residual);
+    this.#multiply(layer.attentionOutput, [context, contextStride], [hidden, hiddenStride], lengths, residual);
     this.#normalize(layer.attentionNorm, rows);
   }
 
-  #feedForward(layer: LayerPlace, rows: number): void {
+  #feedForward(layer: LayerPlace, lengths: readonly number[], rows: number): void {
     const { hidden, hiddenStride, inner, innerStride } = this.#scratch;
-    this.#multiply(layer.up, [hidden, hiddenStride], [inner, innerStride], rows, FROM_BIAS);
+    this.#multiply(layer.up, [hidden, hiddenStride], [inner, innerStride], lengths, FROM_BIAS);
     const kind = ACTIVATION_KINDS[this.#shape.activation];
     this.#bound.kernels.activate(inner, innerStride, rows, this.#widths.intermediate, kind);
-    this.#multiply(layer.down, [inner, innerStride], [hidden, hiddenStride], rows, FROM_BIAS | FROM_C);
+    this.#multiply(layer.down, [inner, innerStride], [hidden, hiddenStride], lengths, FROM_BIAS | FROM_C);
     this.#normalize(layer.outputNorm, rows);
   }
 
   /** One linear layer over all rows; places are an address and a stride. */
   #multiply(
-    { k, n, weights, worth, bias }: MatrixPlace,
+    { k, n, weights, worth, sums, bias }: MatrixPlace,
     [a, lda]: readonly [number, number],
     [c, ldc]: readonly [number, number],
-    rows: number,
+    lengths: readonly number[],
     mode: number,
   ): void {
     const { kernels } = this.#bound;
-    if (this.#shape.precision === "float") {
+    const { quantized, rowScales, outliers } = this.#scratch;
+    if (this.#layout.form === "bytes") {
+      const digits = this.#toDigits([a, lda], lengths, k);
+      kernels.gemmBytes(quantized, rowScales, outliers, digits, k, weights, n, worth, sums, bias, c, ldc, mode);
+      return;
+    }
+    const rows = totalOf(lengths);
+    if (this.#layout.form === "floats") {
       kernels.gemm(a, lda, rows, k, weights, n, bias, c, ldc, mode);
       return;
     }
-    const { quantized, rowScales } = this.#scratch;
     kernels.quantizeRows(a, lda, rows, k, quantized, rowScales, topFor(k));
     kernels.gemmInt8(quantized, rowScales, rows, k, weights, n, worth, bias, c, ldc, mode);
+  }
+
+  /** Rows of all sentences as digits; says how many digit rows they take. */
+  #toDigits([a, lda]: readonly [number, number], lengths: readonly number[], k: number): number {
+    const { quantized, rowScales, outliers } = this.#scratch;
+    let [first, digits] = [0, 0];
+    for (const length of lengths) {
+      const [to, table] = [quantized + digits * k, rowScales + digits * DIGIT_ENTRY_BYTES];
+      this.#bound.kernels.quantizeBytes(a + first * lda, lda, first, length, k, to, table, outliers);
+      first += length;
+      // First and last row have two.
+      digits += length + Math.min(length, 2);
+    }
+    return digits;
   }
 
   #normalize({ gain, shift }: NormPlace, rows: number): void {

@@ -55,13 +55,14 @@ describe.each(KERNELS)("createEncoder() with the %s kernel", (kernel) => {
       const encoder = await createEncoder(bert, { kernel });
       expect(encoder.precision).toBe("int8");
       const [vector] = await encoder.embed([sentence(17)]);
-      // What is left is the rounding of activations to 13 bits.
-      expect(largestDifference(vector ?? [], naiveBert(bert, [...sentence(17)]))).toBeLessThan(1e-3);
+      // What is left is the rounding of activations, to 13 bits or to 7.
+      const bound = kernel === "relaxed" ? 5e-3 : 1e-3;
+      expect(largestDifference(vector ?? [], naiveBert(bert, [...sentence(17)]))).toBeLessThan(bound);
     },
   );
 
-  it("gives every sentence of a batch the vector that it has alone, bit by bit", async () => {
-    const encoder = await createEncoder(tinyBert({ hidden: 20, heads: 4, intermediate: 36 }), { kernel });
+  it.each(["F32", "I8"] as const)("gives a sentence of a batch the vector that it has alone: %s", async (dtype) => {
+    const encoder = await createEncoder(tinyBert({ hidden: 20, heads: 4, intermediate: 36 }, dtype), { kernel });
     const batch = Array.from({ length: 40 }, (_, i) => sentence(1 + ((i * 11) % 40), i));
     const together = await encoder.embed(batch);
     for (const [i, ids] of batch.entries()) expect(together[i]).toEqual((await encoder.embed([ids]))[0]);

@@ -1,6 +1,6 @@
 import { LimitError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import type { BertModel } from "../../model/bert/bert-model.ts";
-import { normalizeVector } from "../pooling.ts";
+import { normalizeVector } from "../similarity.ts";
 import { type EncoderShape, GROUP_ROWS, type KernelKind, type Precision } from "./encoder-shape.ts";
 import { EncoderThread, type SentenceGroup } from "./encoder-thread.ts";
 import { type GroupPlan, planGroups } from "./groups.ts";
@@ -51,9 +51,9 @@ export interface Encoder {
 /** Loads the weights, all but the word table. The model must stay open: rows of that table are read as they are needed. */
 export async function createEncoder(bert: BertModel, options: EncoderOptions = {}): Promise<Encoder> {
   const shape = shapeOf(bert, options);
-  const layout = planLayout(shape);
   const memory = options.runner === undefined ? "private" : "shared";
-  const bound = await bindKernels(options.kernel ?? "auto", layout, memory);
+  const bound = await bindKernels(options.kernel ?? "auto", shape, memory);
+  const layout = planLayout(shape, bound.kind);
   await loadWeights(bert, { shape, layout, bound }, options.signal);
   return new BertEncoder({ bert, shape, layout, bound, padding: options.padding, runner: options.runner });
 }
@@ -79,11 +79,16 @@ function shapeOf(bert: BertModel, options: EncoderOptions): EncoderShape {
 
 async function bindKernels(
   kind: KernelKind | "auto",
-  { byteLength }: EncoderLayout,
+  shape: EncoderShape,
   memory: "private" | "shared",
 ): Promise<BoundKernels> {
+  let byteLength = 0;
+  const byteLengthFor = (found: KernelKind): number => {
+    byteLength = planLayout(shape, found).byteLength;
+    return byteLength;
+  };
   try {
-    return await loadEncoderKernels({ kind, byteLength, memory });
+    return await loadEncoderKernels({ kind, byteLengthFor, memory });
   } catch (error) {
     const at = { source: "encoder" };
     if (error instanceof RangeError) {
@@ -249,8 +254,7 @@ class BertEncoder implements Encoder {
   #finish(values: Float32Array<ArrayBuffer>, index: number): Float32Array<ArrayBuffer> {
     const { hidden } = this.#parts.shape;
     const vector = values.slice(index * hidden, (index + 1) * hidden);
-    if (this.#parts.bert.config.normalize === "l2") normalizeVector(vector);
-    return vector;
+    return this.#parts.bert.config.normalize === "l2" ? normalizeVector(vector) : vector;
   }
 }
 

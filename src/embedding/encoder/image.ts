@@ -34,7 +34,7 @@ export interface GroupRunner {
  * lives. Where memory is not shared, or every slot is taken, it has the weights to itself.
  */
 export async function bindImage({ kernel, shape, storage }: EncoderImage): Promise<EncoderThread> {
-  const layout = planLayout(shape);
+  const layout = planLayout(shape, kernel);
   if (storage.kind === "shared") {
     const bound = await bindShared(kernel, storage);
     const slot = takeSlot(new Int32Array(bound.buffer, layout.owners, shape.slots));
@@ -42,7 +42,7 @@ export async function bindImage({ kernel, shape, storage }: EncoderImage): Promi
   }
   const weights =
     storage.kind === "copied" ? storage.weights : new Uint8Array(storage.memory.buffer, 0, layout.weightsEnd);
-  const bound = await loadEncoderKernels({ kind: kernel, byteLength: layout.byteLength, memory: "private" });
+  const bound = await loadEncoderKernels({ kind: kernel, byteLengthFor: () => layout.byteLength, memory: "private" });
   new Uint8Array(bound.buffer).set(weights);
   return new EncoderThread(shape, layout, bound, 0);
 }

@@ -1,6 +1,7 @@
 import { halfValues } from "../../primitives/quant/half.ts";
 import type { EncoderKernels } from "./kernels.ts";
 import { scalarAttend } from "./kernels-scalar-attention.ts";
+import { scalarGemmBytes, scalarPackPanelBytes, scalarQuantizeBytes } from "./kernels-scalar-bytes.ts";
 import { scalarGemm, scalarGemmInt8, scalarPackPanel } from "./kernels-scalar-gemm.ts";
 
 /** The kernels of kernels/encoder in TypeScript, on the same layouts: the last resort, and what the others are held to. */
@@ -9,6 +10,7 @@ export function scalarKernels(buffer: ArrayBuffer): EncoderKernels {
   const bytes = new Int8Array(buffer);
   const shorts = new Int16Array(buffer);
   const halves = new Uint16Array(buffer);
+  const byteViews = { floats, words: new Uint32Array(buffer), weights: bytes, digits: new Uint8Array(buffer) };
   return {
     gemm: (a, lda, m, k, b, n, bias, c, ldc, mode) =>
       scalarGemm(floats, { a: a / 4, lda: lda / 4, m, k, b: b / 4, n, bias: bias / 4, c: c / 4, ldc: ldc / 4, mode }),
@@ -18,6 +20,25 @@ export function scalarKernels(buffer: ArrayBuffer): EncoderKernels {
         { a: a / 2, lda: k, m, k, b: b / 2, n, bias: bias / 4, c: c / 4, ldc: ldc / 4, mode },
         { rows: scales / 4, columns: worth / 4 },
       ),
+    quantizeBytes: (a, lda, first, m, k, to, table, outliers) =>
+      scalarQuantizeBytes(byteViews, {
+        a: a / 4,
+        lda: lda / 4,
+        first,
+        m,
+        k,
+        to,
+        table: table / 4,
+        outliers: outliers / 4,
+      }),
+    gemmBytes: (a, table, outliers, m, k, b, n, worth, sums, bias, c, ldc, mode) =>
+      scalarGemmBytes(
+        byteViews,
+        { a, lda: k, m, k, b, n, bias: bias / 4, c: c / 4, ldc: ldc / 4, mode },
+        { rows: table / 4, columns: worth / 4, outliers: outliers / 4, sums: sums / 4 },
+      ),
+    packPanelBytes: (from, stride, rows, k, depth, panel, to, sums) =>
+      scalarPackPanelBytes(byteViews, { from, stride, rows, k, depth, panel, to, sums: sums / 4 }),
     attend: (qkv, ldq, tokens, heads, width, scale, to, ldt) =>
       scalarAttend(floats, { qkv: qkv / 4, ldq: ldq / 4, tokens, heads, width, scale, to: to / 4, ldt: ldt / 4 }),
     packPanel: (from, stride, rows, k, depth, n, panel, to) =>

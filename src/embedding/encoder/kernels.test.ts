@@ -18,7 +18,7 @@ function fill(buffer: ArrayBuffer | SharedArrayBuffer): void {
 const loaded = new Map<KernelKind, Promise<BoundKernels>>();
 
 function kernelsOf(kind: KernelKind): Promise<BoundKernels> {
-  const known = loaded.get(kind) ?? loadEncoderKernels({ kind, byteLength: BYTES, memory: "private" });
+  const known = loaded.get(kind) ?? loadEncoderKernels({ kind, byteLengthFor: () => BYTES, memory: "private" });
   loaded.set(kind, known);
   return known;
 }
@@ -46,6 +46,30 @@ function expectClose([found, expected]: readonly [Float32Array, Float32Array], t
     if (Number.isNaN(x)) most = Number.NaN;
   }
   expect(most).toBeLessThan(tolerance);
+}
+
+/** Where `multiplyBytes` puts weights before they are packed. */
+const WEIGHTS = B + 8192;
+
+/** Sentences of rows of 32 floats at A, in digits, times 16 columns of bytes; C's rows are 20 floats apart. */
+function multiplyBytes(
+  kernels: EncoderKernels,
+  buffer: ArrayBuffer | SharedArrayBuffer,
+  lengths: readonly number[],
+  mode: number,
+): void {
+  const weights = new Int8Array(buffer, WEIGHTS, 16 * 32);
+  for (let i = 0; i < weights.length; i++) weights[i] = ((i * 89) % 256) - 128;
+  const [sums, table, outliers] = [B + 16384, SCRATCH + 4096, SCRATCH + 8192];
+  for (const panel of [0, 1]) kernels.packPanelBytes(WEIGHTS + panel * 256, 32, 8, 32, 32, panel, B, sums);
+  let [first, digits] = [0, 0];
+  for (const length of lengths) {
+    const place = [SCRATCH + digits * 32, table + digits * 16] as const;
+    kernels.quantizeBytes(A + first * 128, 128, first, length, 32, ...place, outliers);
+    first += length;
+    digits += length + Math.min(length, 2);
+  }
+  kernels.gemmBytes(SCRATCH, table, outliers, digits, 32, B, 16, BIAS, sums, BIAS, C, 80, mode);
 }
 
 describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scalar ones:", (kind) => {
@@ -87,6 +111,64 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
     const call = (kernels: EncoderKernels): void => kernels.packPanelInt8(A, 9, 5, 7, 8, 1, C);
     const [found, expected] = await both(kind, 64, call);
     expect(found).toEqual(expected);
+  });
+
+  it("packPanelBytes() of five rows of 7 bytes, with their sums", async () => {
+    const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
+      kernels.packPanelBytes(A, 9, 5, 7, 8, 1, C, C + 256);
+      const sums = new Float32Array(buffer, C + 256 + 32, 5);
+      const own = new Int8Array(buffer, A + 18, 7).reduce((sum, weight) => sum + weight, 0);
+      expect(sums[2]).toBe(own);
+    };
+    const [found, expected] = await both(kind, 128, call);
+    expect(found).toEqual(expected);
+  });
+
+  it.each([[[1]], [[2]], [[3, 1]], [[9]], [[4, 16, 2]]])(
+    "quantizeBytes() and gemmBytes() of sentences of %o rows",
+    async (lengths) => {
+      for (const mode of [0, 1, 2, 3]) {
+        const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
+          const floats = new Float32Array(buffer);
+          // One value that is far from the others, of every row.
+          for (let row = 0; row < 22; row++) floats[A / 4 + row * 32 + ((row * 5) % 32)] = row % 2 ? 90 : -70;
+          multiplyBytes(kernels, buffer, lengths, mode);
+        };
+        expectClose(await both(kind, 20 * 22, call), 1e-4);
+      }
+    },
+  );
+
+  it("gemmBytes() is near the product of the floats, outliers included", async () => {
+    const { kernels, buffer } = await kernelsOf(kind);
+    fill(buffer);
+    const floats = new Float32Array(buffer);
+    for (let row = 0; row < 9; row++) floats[A / 4 + row * 32 + 3 * row] = 90;
+    multiplyBytes(kernels, buffer, [9], 0);
+    const weights = new Int8Array(buffer, WEIGHTS, 16 * 32);
+    for (let row = 0; row < 9; row++) {
+      for (let column = 0; column < 16; column++) {
+        let sum = 0;
+        for (let i = 0; i < 32; i++)
+          sum += (floats[A / 4 + row * 32 + i] as number) * (weights[column * 32 + i] as number);
+        const found = (floats[C / 4 + row * 20 + column] as number) / (floats[BIAS / 4 + column] as number);
+        // Steps are 92 / 16383 at the ends and 4 / 127 between; without the list of outliers the latter were 92 / 127.
+        expect(Math.abs(found - sum)).toBeLessThan(row === 0 || row === 8 ? 3 : 20);
+      }
+    }
+  });
+
+  it.each([1e-30, 0])("quantizeBytes() lists no more outliers than there is room for, values %d", async (value) => {
+    const { kernels, buffer } = await kernelsOf(kind);
+    fill(buffer);
+    const floats = new Float32Array(buffer);
+    floats.fill(value, A / 4, A / 4 + 96);
+    floats[A / 4 + 40] = 3 * value;
+    const end = SCRATCH + 8192 + 16 * (1 + 2);
+    const behind = floats[end / 4];
+    kernels.quantizeBytes(A, 128, 0, 3, 32, SCRATCH, SCRATCH + 4096, SCRATCH + 8192);
+    expect(new Uint32Array(buffer)[(SCRATCH + 8192) / 4]).toBeLessThanOrEqual(2);
+    expect(floats[end / 4]).toBe(behind);
   });
 
   it.each([1, 7, 8, 50, 120])("attend() over %d tokens", async (tokens) => {
@@ -140,14 +222,14 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
 
 describe("loadEncoderKernels()", () => {
   it("takes the fused kernel where it runs, and zeroed memory of the length asked for", async () => {
-    const { kind, buffer } = await loadEncoderKernels({ kind: "auto", byteLength: 70_000, memory: "private" });
+    const { kind, buffer } = await loadEncoderKernels({ kind: "auto", byteLengthFor: () => 70_000, memory: "private" });
     expect(kind).toBe("relaxed");
     expect(buffer.byteLength).toBeGreaterThanOrEqual(70_000);
     expect(new Uint8Array(buffer).every((byte) => byte === 0)).toBe(true);
   });
 
   it("lets another instance compute in shared memory", async () => {
-    const own = await loadEncoderKernels({ kind: "simd", byteLength: BYTES, memory: "shared" });
+    const own = await loadEncoderKernels({ kind: "simd", byteLengthFor: () => BYTES, memory: "shared" });
     if (own.shared === undefined) throw new Error("memory is not shared");
     const other = await bindShared("simd", structuredClone(own.shared));
     fill(own.buffer);

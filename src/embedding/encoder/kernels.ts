@@ -40,6 +40,31 @@ export interface EncoderKernels {
     ldc: number,
     mode: number,
   ): void;
+  quantizeBytes(
+    a: number,
+    lda: number,
+    first: number,
+    m: number,
+    k: number,
+    to: number,
+    table: number,
+    outliers: number,
+  ): void;
+  gemmBytes(
+    a: number,
+    table: number,
+    outliers: number,
+    m: number,
+    k: number,
+    b: number,
+    n: number,
+    worth: number,
+    sums: number,
+    bias: number,
+    c: number,
+    ldc: number,
+    mode: number,
+  ): void;
   attend(
     qkv: number,
     ldq: number,
@@ -62,6 +87,16 @@ export interface EncoderKernels {
     to: number,
   ): void;
   packPanelInt8(from: number, stride: number, rows: number, k: number, depth: number, panel: number, to: number): void;
+  packPanelBytes(
+    from: number,
+    stride: number,
+    rows: number,
+    k: number,
+    depth: number,
+    panel: number,
+    to: number,
+    sums: number,
+  ): void;
   widenHalves(from: number, count: number, to: number): void;
   widenBrains(from: number, count: number, to: number): void;
   addRows(x: number, ldx: number, rows: number, width: number, table: number): void;
@@ -99,7 +134,8 @@ export interface SharedKernels {
 export interface KernelOptions {
   /** "auto" takes the fastest that runs here. */
   readonly kind: KernelKind | "auto";
-  readonly byteLength: number;
+  /** Of the memory, once it is known what runs here. */
+  readonly byteLengthFor: (kind: KernelKind) => number;
   /** "shared" where other threads are to compute in the same memory; private where the host has no such memory. */
   readonly memory: "private" | "shared";
 }
@@ -110,15 +146,15 @@ const PAGE_BYTES = 0x1_0000;
  * Compiles the kernels and makes their memory, all zeros. A kind that was asked for by name and does not run here
  * rejects; "auto" goes on to the next.
  */
-export async function loadEncoderKernels({ kind, byteLength, memory }: KernelOptions): Promise<BoundKernels> {
+export async function loadEncoderKernels({ kind, byteLengthFor, memory }: KernelOptions): Promise<BoundKernels> {
   const isShared = memory === "shared" && canShare();
-  if (kind === "scalar") return scalarIn(byteLength);
-  if (kind !== "auto") return compiled(kind, byteLength, isShared);
+  if (kind === "scalar") return scalarIn(byteLengthFor(kind));
+  if (kind !== "auto") return compiled(kind, byteLengthFor(kind), isShared);
   for (const candidate of ["relaxed", "simd"] as const) {
     const module = await compile(candidate, isShared).catch(() => undefined);
-    if (module !== undefined) return instantiated(module, candidate, byteLength, isShared);
+    if (module !== undefined) return instantiated(module, candidate, byteLengthFor(candidate), isShared);
   }
-  return scalarIn(byteLength);
+  return scalarIn(byteLengthFor("scalar"));
 }
 
 /** Kernels of another thread's memory. */

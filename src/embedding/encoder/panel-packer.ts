@@ -1,9 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { DType } from "../../model/dtype.ts";
 import { convertToFloat32, LITTLE_ENDIAN } from "../../model/values.ts";
+import type { WeightForm } from "./encoder-shape.ts";
 import { scaleRows } from "./float-tensor.ts";
 import type { BoundKernels } from "./kernels.ts";
-import type { EncoderLayout } from "./layout.ts";
+import type { EncoderLayout, MatrixPlace } from "./layout.ts";
 import type { LinearParameter } from "./parameters.ts";
 
 /** The stored rows of a linear weight. */
@@ -21,11 +22,13 @@ export class PanelPacker {
   readonly #raw: number;
   readonly #converted: number;
   readonly #stagingBytes: number;
+  readonly #form: WeightForm;
 
   constructor(bound: BoundKernels, layout: EncoderLayout) {
     this.#bound = bound;
     this.#bytes = new Uint8Array(bound.buffer);
     this.#stagingBytes = layout.stagingBytes;
+    this.#form = layout.form;
     this.#raw = layout.slots[0]?.start ?? 0;
     this.#converted = this.#raw + layout.stagingBytes;
   }
@@ -61,11 +64,16 @@ export class PanelPacker {
         const width = spread === undefined ? columns : place.k;
         for (let i = 0; i < rows; i += 8) {
           const panel = (column + done + i) / 8;
-          const count = Math.min(8, rows - i);
-          this.#bound.kernels.packPanelInt8(from + i * width, width, count, width, place.k, panel, place.weights);
+          this.#packPanel(place, panel, { at: from + i * width, count: Math.min(8, rows - i), width });
         }
       }
     }
+  }
+
+  #packPanel({ k, weights, sums }: MatrixPlace, panel: number, { at, count, width }: ByteRows): void {
+    const { kernels } = this.#bound;
+    if (this.#form === "bytes") kernels.packPanelBytes(at, width, count, width, k, panel, weights, sums);
+    else kernels.packPanelInt8(at, width, count, width, k, panel, weights);
   }
 
   /** Whole panels, as many as the staging area takes. */
@@ -110,6 +118,13 @@ export class PanelPacker {
     for (let i = 0; i < rows * columns; i += own) wide.set(values.subarray(i, i + own), (i / own) * padded);
     return this.#converted;
   }
+}
+
+/** Up to eight rows of bytes in the kernels' memory, one behind the other. */
+interface ByteRows {
+  readonly at: number;
+  readonly count: number;
+  readonly width: number;
 }
 
 interface Spread {

@@ -1,4 +1,4 @@
-import { vectorNorm } from "./similarity.ts";
+import { vectorNorm } from "../similarity.ts";
 import type { VectorTable } from "./vector-table.ts";
 
 /** One answer of a search. */

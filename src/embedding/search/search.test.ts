@@ -4,11 +4,11 @@ import { isTareError } from "../../base/errors.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { memoryOutput } from "../../bytes/memory-sink.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "../similarity.ts";
 import { type CorpusIndex, readCorpusIndex, writeCorpusIndex } from "./corpus-index.ts";
 import { embedCorpus, type TextEmbedder } from "./embed-corpus.ts";
 import { identifyEmbedder, sameIdentity } from "./index-identity.ts";
 import { rankVectors } from "./rank.ts";
-import { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "./similarity.ts";
 import { VectorTable } from "./vector-table.ts";
 
 const engine = portableEngine();
@@ -59,6 +59,7 @@ test("similarity: cosine, norm and dot product", () => {
   expect(cosineSimilarity(a, Float32Array.of(0, 0))).toBe(0);
   expect([...normalizeVector(a)]).toEqual([Math.fround(0.6), Math.fround(0.8)]);
   expect([...normalizeVector(Float32Array.of(0, 0))]).toEqual([0, 0]);
+  expect(vectorNorm(normalizeVector(Float32Array.of(0, 1e-15)))).toBeCloseTo(1e-3, 9);
   expect(() => dotProduct(a, Float32Array.of(1))).toThrow("must have one length, found 2 and 1");
 });
 

@@ -67,6 +67,30 @@ export function packPanelInt8(
   }
 }
 
+/** The same with four rows side by side as bytes; `sums` gets what each column adds up to. */
+export function packPanelBytes(
+  from: usize,
+  stride: usize,
+  rows: usize,
+  k: usize,
+  depth: usize,
+  panel: usize,
+  to: usize,
+  sums: usize,
+): void {
+  const at = to + panel * 8 * depth;
+  memory.fill(at, 0, depth << 3);
+  for (let row: usize = 0; row < rows; row++) {
+    let sum: i32 = 0;
+    for (let i: usize = 0; i < k; i++) {
+      const weight = load<i8>(from + row * stride + i);
+      store<i8>(at + ((i >> 2) << 5) + (row << 2) + (i & 3), weight);
+      sum += weight;
+    }
+    store<f32>(sums + ((panel * 8 + row) << 2), <f32>sum);
+  }
+}
+
 /** IEEE binary16 to float32; reads and writes whole groups of four. */
 export function widenHalves(from: usize, count: usize, to: usize): void {
   for (let end = to + (count << 2); to < end; to += 16, from += 8) {

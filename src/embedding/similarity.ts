@@ -1,4 +1,7 @@
-import { UsageError } from "../../base/errors.ts";
+import { UsageError } from "../base/errors.ts";
+
+/** Below this a vector has no direction; as in sentence-transformers. */
+const LEAST_NORM = 1e-12;
 
 /** Sum of the products, in double precision. Throws `usage/vector.length` for vectors of different lengths. */
 export function dotProduct(a: Float32Array, b: Float32Array): number {
@@ -16,10 +19,10 @@ export function vectorNorm(vector: Float32Array): number {
   return Math.sqrt(dotProduct(vector, vector));
 }
 
-/** The vector scaled to length 1, as a new array; one of zeros stays as it is. */
+/** The vector scaled to length 1, as a new array; one of zeros stays as it is, one shorter than 1e-12 stays short. */
 export function normalizeVector(vector: Float32Array): Float32Array<ArrayBuffer> {
-  const norm = vectorNorm(vector);
-  return Float32Array.from(vector, (value) => (norm === 0 ? value : value / norm));
+  const norm = Math.max(vectorNorm(vector), LEAST_NORM);
+  return Float32Array.from(vector, (value) => value / norm);
 }
 
 /** Cosine of the angle between two vectors, -1 … 1; 0 where one of them is all zeros. */
