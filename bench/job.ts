@@ -77,6 +77,22 @@ export function fasterRow(
   };
 }
 
+/** A row whose goal is that our time is at most so many times the baseline's. */
+export function timesRow(
+  place: { readonly job: string; readonly measure: string },
+  sides: { readonly ours: Statistics; readonly theirs: Statistics },
+  atMost: number | undefined,
+): Row {
+  const ratio = sides.ours.median / sides.theirs.median;
+  return {
+    ...place,
+    ours: milliseconds(sides.ours),
+    theirs: milliseconds(sides.theirs),
+    ratio: `${ratio.toFixed(2)}× its time`,
+    ...(atMost === undefined ? {} : { goal: `≤ ${atMost}×`, met: ratio <= atMost }),
+  };
+}
+
 /** A row whose goal is a share of a baseline's rate over the same bytes. */
 export function rateRow(
   place: { readonly job: string; readonly measure: string; readonly byteLength: number },

@@ -21,6 +21,7 @@ import { streamSet } from "./jobs/stream-set.ts";
 import { streamStore } from "./jobs/stream-store.ts";
 import { throttled } from "./jobs/throttled.ts";
 import { tokenizer } from "./jobs/tokenizer.ts";
+import { unlock } from "./jobs/unlock.ts";
 import { vaultLarge } from "./jobs/vault-large.ts";
 import { vaultTree } from "./jobs/vault-tree.ts";
 import { vaultWeights } from "./jobs/vault-weights.ts";
@@ -58,6 +59,7 @@ const JOBS: readonly Job[] = [
   vaultWeights,
   vaultTree,
   vaultLarge,
+  unlock,
   parity,
   tokenizer,
   embed,

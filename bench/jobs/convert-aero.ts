@@ -9,7 +9,7 @@ import {
   timeRun,
 } from "../child.ts";
 import { expectText, shortNames } from "../expect.ts";
-import { type BenchContext, type Job, type JobResult, memoryRow, milliseconds, type Row } from "../job.ts";
+import { type BenchContext, type Job, type JobResult, memoryRow, type Row, timesRow } from "../job.ts";
 import { makeFourGigabytes, makeTwoGigabytes } from "../make/safetensors-models.ts";
 import { interleave } from "../measure.ts";
 
@@ -46,7 +46,8 @@ async function runConvert({ workspace, runs, tare, root }: BenchContext): Promis
       return (await timeRun(cp)) + (await timeRun(b3sum));
     };
     await both();
-    rows.push(timesRow(await interleave(runs, fresh, both)));
+    const place = { job: convertAero.name, measure: "against cp and b3sum, one after the other" };
+    rows.push(timesRow(place, await interleave(runs, fresh, both), TIMES_OF_BOTH));
   } else notes.push("b3sum is not installed: install the Debian package b3sum for its row");
   for (const [size, make] of [
     ["2 GB", makeTwoGigabytes],
@@ -65,17 +66,4 @@ async function runConvert({ workspace, runs, tare, root }: BenchContext): Promis
   await rm(output, { force: true });
   const short = shortNames(root, workspace);
   return { rows, commands: [ours, cp, b3sum].map((command) => commandText(command, short)), notes };
-}
-
-function timesRow({ ours, theirs }: Awaited<ReturnType<typeof interleave>>): Row {
-  const ratio = ours.median / theirs.median;
-  return {
-    job: convertAero.name,
-    measure: "against cp and b3sum, one after the other",
-    ours: milliseconds(ours),
-    theirs: milliseconds(theirs),
-    ratio: `${ratio.toFixed(2)}× their time`,
-    goal: `≤ ${TIMES_OF_BOTH}×`,
-    met: ratio <= TIMES_OF_BOTH,
-  };
 }

@@ -1,6 +1,6 @@
 import { commandText, nodeCommand, runCapturing } from "../child.ts";
 import { shortNames } from "../expect.ts";
-import { type BenchContext, type Job, type JobResult, milliseconds, type Row } from "../job.ts";
+import { type BenchContext, type Job, type JobResult, type Row, timesRow } from "../job.ts";
 import { makeHundredThousand } from "../make/safetensors-models.ts";
 import { type Statistics, statisticsOf } from "../measure.ts";
 
@@ -59,13 +59,5 @@ function parseTimes(stdout: string): Times {
 }
 
 function slowerRow(measure: string, ours: Statistics, theirs: Statistics, atMost: number | undefined): Row {
-  const ratio = ours.median / theirs.median;
-  return {
-    job: openSafetensors.name,
-    measure,
-    ours: milliseconds(ours),
-    theirs: milliseconds(theirs),
-    ratio: `${ratio.toFixed(2)}× its time`,
-    ...(atMost === undefined ? {} : { goal: `≤ ${atMost}×`, met: ratio <= atMost }),
-  };
+  return timesRow({ job: openSafetensors.name, measure }, { ours, theirs }, atMost);
 }

@@ -1,7 +1,7 @@
 import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { type CommandLine, commandText, nodeCommand, peakMemory, runCapturing, timeRun } from "../child.ts";
 import { shortNames } from "../expect.ts";
-import { type BenchContext, type Job, type JobResult, memoryRow, milliseconds, type Row } from "../job.ts";
+import { type BenchContext, type Job, type JobResult, memoryRow, type Row, timesRow } from "../job.ts";
 import { makeWeights } from "../make/weights.ts";
 import { interleave } from "../measure.ts";
 import type { VaultSide } from "../vault-peers.ts";
@@ -38,23 +38,14 @@ async function runWeights(context: BenchContext): Promise<JobResult> {
   const ours: VaultSide = { name: "tare", add: () => fresh("fast"), extract };
   const compared = await vaultRows(context, { job, input, ours, stored: async () => (await stat(vault)).size });
   await expectSame(input, `${out}/weights.safetensors`);
-  const { ours: balanced, theirs: fast } = await interleave(
+  const balanced = await interleave(
     runs,
     () => fresh("balanced"),
     () => fresh("fast"),
   );
-  const more = balanced.median / fast.median;
   const rows: Row[] = [
     ...compared,
-    {
-      job,
-      measure: "add, profile balanced, against fast",
-      ours: milliseconds(balanced),
-      theirs: milliseconds(fast),
-      ratio: `${more.toFixed(2)}× its time`,
-      goal: `≤ ${MORE_TIME}×`,
-      met: more <= MORE_TIME,
-    },
+    timesRow({ job, measure: "add, profile balanced, against fast" }, balanced, MORE_TIME),
   ];
   await rm(vault, { force: true });
   await timeRun(verb("create", "--profile", "fast"));
