@@ -29,8 +29,8 @@ export interface ContextOptions {
 /** The two readings of one result; only the one that is asked for is made. */
 export interface Result {
   readonly json: () => unknown;
-  /** Without a trailing newline. */
-  readonly text: () => string;
+  /** Without a trailing newline. Long texts come in pieces: one string of megabytes takes as long to join as to make. */
+  readonly text: () => string | readonly string[];
 }
 
 /** What a command works with: the global flags, made into things. */
@@ -171,10 +171,14 @@ class CommandContext implements Context {
   async show({ json, text }: Result): Promise<void> {
     this.#progress?.end();
     const layout = this.width === undefined ? "compact" : "pretty";
-    const content = `${this.flags.json === true ? encodeJson(json(), layout) : text()}\n`;
-    if (this.reportPath === undefined) return this.terminal.writeOut(content);
+    const content = this.flags.json === true ? encodeJson(json(), layout) : text();
+    const pieces = typeof content === "string" ? [`${content}\n`] : [...content, "\n"];
+    if (this.reportPath === undefined) {
+      for (const piece of pieces) await this.terminal.writeOut(piece);
+      return;
+    }
     const sink = await openOutputFile(this, this.reportPath);
-    await sink.append(new TextEncoder().encode(content));
+    for (const piece of pieces) await sink.append(new TextEncoder().encode(piece));
     await sink.commit();
   }
 

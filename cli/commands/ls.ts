@@ -101,7 +101,11 @@ function renderLong(tensors: readonly Tensor[], context: Context): string {
   return renderTable(columns, rows, { width: context.width, styleTitle: context.colors.dim });
 }
 
-function renderEntries(entries: readonly Entry[], detail: "short" | "long", context: Context): string {
+function renderEntries(
+  entries: readonly Entry[],
+  detail: "short" | "long",
+  context: Context,
+): string | readonly string[] {
   const isLong = detail === "long";
   const timeOf = timeTexts(isLong ? 1000 : 60_000, (text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
   const cells: EntryCells = {
@@ -121,23 +125,32 @@ function renderEntries(entries: readonly Entry[], detail: "short" | "long", cont
   return renderTable(columns, rows, { width: context.width });
 }
 
+/** Lines of one piece of output. */
+const PIECE_LINES = 500;
+
 type EntryCells = Readonly<Record<"mode" | "size" | "time" | "name", (entry: Entry) => string>>;
 
 /** Nothing has to fit: vaults have ten thousands of entries, and measuring them all would take longer than reading them. */
-function renderUnbounded(entries: readonly Entry[], detail: "short" | "long", cells: EntryCells): string {
+function renderUnbounded(entries: readonly Entry[], detail: "short" | "long", cells: EntryCells): string[] {
   const sizes = entries.map(cells.size);
   const times = entries.map(cells.time);
   const sizeWidth = longest(sizes);
   const timeWidth = longest(times);
   const modes = detail === "long" ? entries.map(cells.mode) : undefined;
   const modeWidth = longest(modes ?? []);
+  const pieces: string[] = [];
   let text = "";
-  for (const [i, entry] of entries.entries()) {
+  for (let i = 0; i < entries.length; i++) {
     if (i > 0) text += "\n";
+    if (i % PIECE_LINES === PIECE_LINES - 1) {
+      pieces.push(text);
+      text = "";
+    }
     if (modes !== undefined) text += `${modes[i]?.padEnd(modeWidth)}  `;
-    text += `${sizes[i]?.padStart(sizeWidth)}  ${times[i]?.padEnd(timeWidth)}  ${cells.name(entry)}`;
+    text += `${sizes[i]?.padStart(sizeWidth)}  ${times[i]?.padEnd(timeWidth)}  ${cells.name(entries[i] as Entry)}`;
   }
-  return text;
+  pieces.push(text);
+  return pieces;
 }
 
 function longest(texts: readonly string[]): number {

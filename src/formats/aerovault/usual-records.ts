@@ -17,12 +17,21 @@ const LEAST_PRINTABLE = 0x20;
 /** Exact in a double. */
 const MOST_DIGITS = 15;
 
+/** One entry. Control characters are for the field reader to refuse, and so are numbers that are not exact in a double. */
+const ENTRY = entryPattern("(0|[1-9][0-9]{0,14})", '([^"\\x00-\\x1f]*)');
+
+function entryPattern(whole: string, text: string): RegExp {
+  const fields = `"path":"${text}","size":${whole},"modified":"${text}","is_dir":(true|false),"chunks":\\[([^\\]]*)\\]`;
+  return new RegExp(`{${fields}(?:,"pack_offset":${whole})?(?:,"mtime":"${text}")?(?:,"mode":${whole})?}`, "y");
+}
+
 /** Reads usual records of one text. A step that does not find what is usual sets `#failed`, which is asked at the end. */
 export class UsualRecords {
   readonly #scanner: JsonScanner;
   readonly #text: string;
   #at = 0;
   #failed = false;
+  /** Entries of one seal have the same time: one string serves them all. */
   #lastModified = "";
   /** Neighbours in a pack share their chunks: one list serves them all. */
   #lastText = "";
@@ -40,19 +49,25 @@ export class UsualRecords {
 
   /** The entry at the scanner's position, which moves behind it; undefined where it is written otherwise. */
   entry(): ManifestEntry | undefined {
-    this.#begin();
-    const path = this.#string('{"path":"');
-    const size = this.#whole(',"size":');
-    const modified = this.#modified(',"modified":"');
-    const isDir = this.#skip(',"is_dir":true');
-    if (!isDir) this.#expect(',"is_dir":false');
-    const chunks = this.#ids(',"chunks":[');
-    const packOffset = this.#skip(',"pack_offset":') ? this.#whole("") : undefined;
-    const mtime = this.#skip(',"mtime":"') ? this.#string("") : undefined;
-    const mode = this.#skip(',"mode":') ? this.#whole("") : undefined;
-    this.#expect("}");
-    if (!this.#finish()) return undefined;
-    return { path, size, modified, isDir, chunks, packOffset, mtime, mode, extra: NO_EXTRA_KEYS };
+    ENTRY.lastIndex = this.#scanner.position;
+    const match = ENTRY.exec(this.#text);
+    if (match === null) return undefined;
+    const [, path = "", size, modified = "", directory, ids = "", packOffset, mtime, mode] = match;
+    const chunks = this.#idsIn(ids);
+    if (chunks === undefined) return undefined;
+    if (modified !== this.#lastModified) this.#lastModified = modified;
+    this.#scanner.position = ENTRY.lastIndex;
+    return {
+      path,
+      size: Number(size),
+      modified: this.#lastModified,
+      isDir: directory === "true",
+      chunks,
+      packOffset: packOffset === undefined ? undefined : Number(packOffset),
+      mtime,
+      mode: mode === undefined ? undefined : Number(mode),
+      extra: NO_EXTRA_KEYS,
+    };
   }
 
   /** The record of a chunk, in the same way. */
@@ -119,14 +134,6 @@ export class UsualRecords {
     return this.#text.slice(start, end);
   }
 
-  /** Entries of one seal have the same time. */
-  #modified(key: string): string {
-    this.#expect(key);
-    if (this.#lastModified !== "" && this.#skip(`${this.#lastModified}"`)) return this.#lastModified;
-    this.#lastModified = this.#string("");
-    return this.#lastModified;
-  }
-
   /** A whole number without a leading zero. */
   #whole(key: string): number {
     this.#expect(key);
@@ -142,20 +149,13 @@ export class UsualRecords {
     return count === 0 || count > MOST_DIGITS || isPadded ? this.#fail(0) : value;
   }
 
-  #ids(key: string): readonly string[] {
-    this.#expect(key);
-    const end = this.#text.indexOf("]", this.#at);
-    if (this.#failed || end < 0) return this.#fail([]);
-    const isSame = end - this.#at === this.#lastText.length && this.#text.startsWith(this.#lastText, this.#at);
-    if (!isSame) {
-      const text = this.#text.slice(this.#at, end);
-      const ids = splitIds(text);
-      if (ids === undefined) return this.#fail([]);
-      this.#lastText = text;
-      this.#lastIds = ids;
-    }
-    this.#at = end + 1;
-    return this.#lastIds;
+  #idsIn(text: string): readonly string[] | undefined {
+    if (text === this.#lastText) return this.#lastIds;
+    const ids = splitIds(text);
+    if (ids === undefined) return undefined;
+    this.#lastText = text;
+    this.#lastIds = ids;
+    return ids;
   }
 
   #fail<T>(value: T): T {

@@ -1,4 +1,5 @@
 import { equalBytes } from "../../base/bytes.ts";
+import { IsoTimes } from "../../base/iso-time.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Archive, ArchiveStorage, Entry } from "../../model/archive.ts";
 import { EntryIndex, notAFile } from "../../model/entry-index.ts";
@@ -10,6 +11,8 @@ import type { ManifestEntry } from "./manifest.ts";
 import { normalizePath } from "./paths.ts";
 import { closeVault, manifestPlace, type Vault } from "./vault.ts";
 import { vaultFacts } from "./vault-facts.ts";
+
+const TIMES = new IsoTimes();
 
 /** A vault as an archive of files. */
 export class VaultArchive implements Archive {
@@ -78,7 +81,7 @@ export class VaultEntry implements Entry {
 
   /** The file's own time where it was kept, else that of the operation; any text may stand there. */
   get modified(): number | undefined {
-    const time = Date.parse(this.record.mtime ?? this.record.modified);
+    const time = TIMES.parse(this.record.mtime ?? this.record.modified);
     return Number.isNaN(time) ? undefined : time;
   }
 
