@@ -190,7 +190,7 @@ describe("verifyFile() and planFileRepair()", () => {
     expect(await repair(ruined, sidecar)).toMatchObject({ state: "lost", after: ruined });
   });
 
-  it("row 30: a planted sidecar is refused where the right content is known", async () => {
+  it("row 30 and audit 11: a planted sidecar is refused where the right content is known", async () => {
     const sidecar = await open(medium);
     const sha256 = await engine.digest("sha256", data);
     const file = memorySource(flip(data, 99), "file");
