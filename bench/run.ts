@@ -13,6 +13,7 @@ import { lz4Apr } from "./jobs/lz4-apr.ts";
 import { openAero } from "./jobs/open-aero.ts";
 import { openSafetensors } from "./jobs/open-safetensors.ts";
 import { parity } from "./jobs/parity.ts";
+import { parityRepair } from "./jobs/parity-repair.ts";
 import { pull } from "./jobs/pull.ts";
 import { quantize } from "./jobs/quantize.ts";
 import { scattered } from "./jobs/scattered.ts";
@@ -59,6 +60,7 @@ const JOBS: readonly Job[] = [
   vaultTree,
   vaultLarge,
   parity,
+  parityRepair,
   tokenizer,
   embed,
   viewer,

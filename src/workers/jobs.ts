@@ -102,7 +102,7 @@ export const JOBS: Jobs = {
   "parity-heal": async (request, context) => {
     const { runHealJob } = await import("../operations/correct/heal-job.ts");
     const group = await runHealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
-    context.hand?.(group.bytes.buffer);
+    for (const { buffer } of [group, ...group.changed].map(({ bytes }) => bytes)) context.hand?.(buffer);
     return group;
   },
   "vault-extract": async (request, context) => {

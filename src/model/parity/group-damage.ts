@@ -51,14 +51,16 @@ export async function compareSums(
   return { group, data: differing(data, sums), parity: differing(parity, paritySums) };
 }
 
-/** The parity shards of a group, as they are stored. By one read. */
+/** The parity shards of a group, as they are stored. By one read, perhaps into `memory` of their length. */
 export async function readParityShards(
   { grid, parityAt, shardBytes }: AvecPlan,
   payload: ReadableBytes,
   group: number,
+  memory?: Bytes | undefined,
 ): Promise<Bytes[]> {
   const byteLength = grid.parityShards * shardBytes;
-  const bytes = await payload.read(parityAt + group * byteLength, byteLength);
+  const into = memory === undefined ? {} : { into: memory };
+  const bytes = await payload.read(parityAt + group * byteLength, byteLength, into);
   const shards: Bytes[] = [];
   for (let at = 0; at < byteLength; at += shardBytes) shards.push(bytes.subarray(at, at + shardBytes));
   return shards;

@@ -11,8 +11,15 @@ export interface GroupParts {
   readonly data: ReadableBytes;
   readonly payload: ReadableBytes;
   readonly group: number;
-  /** Where the group goes; long enough for it. */
+  /** Where the group goes, and behind it its parity: see `healMemory`. */
   readonly memory: Bytes;
+}
+
+/** A data shard that is other bytes now, in memory of its own. */
+export interface ChangedShard {
+  /** In the group. */
+  readonly index: number;
+  readonly bytes: Bytes;
 }
 
 /** A group as it was, where enough is left to tell; what cannot be healed is as it is. Structured-clonable. */
@@ -20,8 +27,18 @@ export interface HealedGroup {
   /** All of the group's data, at the start of the memory that was given for it. */
   readonly bytes: Bytes;
   readonly damage: GroupDamage;
-  /** Data shards that are other bytes now. Those of which only the checksum is damaged are not among them. */
-  readonly changed: readonly number[];
+  /** Those of which only the checksum is damaged are not among them. */
+  readonly changed: readonly ChangedShard[];
+}
+
+/** Room for a group and its parity. Memory that is used again: the first touch of a page costs more than all else here. */
+export function healMemory(plan: AvecPlan): Bytes {
+  return new Uint8Array(healLength(plan));
+}
+
+/** How long that room is. */
+export function healLength({ grid, shardBytes }: AvecPlan): number {
+  return (grid.dataShards + grid.parityShards) * shardBytes;
 }
 
 /**
@@ -32,19 +49,25 @@ export async function healGroup(parts: GroupParts): Promise<HealedGroup> {
   const { engine, plan, payload, group, memory } = parts;
   const bytes = memory.subarray(0, groupLength(plan, group));
   const { shards, sums } = await readHashing(parts, bytes);
-  const parity = await readParityShards(plan, payload, group);
+  const parity = await readParityShards(plan, payload, group, parityMemory(plan, memory));
   const damage = await compareSums(plan, payload, group, { data: sums, parity: await shardSums(engine, parity) });
   if (damage.data.length === 0 || !canHeal(plan.grid, damage)) return { bytes, damage, changed: [] };
-  const changed: number[] = [];
+  const changed: ChangedShard[] = [];
   for (const [index, healed] of await reconstructGroup(engine, plan, damage, { data: shards, parity })) {
     // By their checksums: comparing every byte takes many times as long.
     const sum = sums.subarray(SHARD_SUM_BYTES * index, SHARD_SUM_BYTES * (index + 1));
     if (equalBytes(sum, await shardSums(engine, [healed]))) continue;
     const at = index * plan.shardBytes;
-    bytes.set(healed.subarray(0, Math.min(plan.shardBytes, bytes.byteLength - at)), at);
-    changed.push(index);
+    const right = healed.subarray(0, Math.min(plan.shardBytes, bytes.byteLength - at));
+    bytes.set(right, at);
+    changed.push({ index, bytes: right });
   }
   return { bytes, damage, changed };
+}
+
+function parityMemory({ grid, shardBytes }: AvecPlan, memory: Bytes): Bytes {
+  const start = grid.dataShards * shardBytes;
+  return memory.subarray(start, start + grid.parityShards * shardBytes);
 }
 
 /** Shard by shard: what was just read is still in the cache when it is hashed. */

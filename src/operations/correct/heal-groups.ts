@@ -1,20 +1,21 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { groupLength, groupMemory } from "../../model/parity/encode-avec.ts";
-import type { HealedGroup } from "../../model/parity/heal-group.ts";
+import { type HealedGroup, healLength, healMemory } from "../../model/parity/heal-group.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { segmentPlan } from "./examine.ts";
 import { type GroupPlace, healPlace } from "./heal-job.ts";
 
-/** Groups that this thread takes itself: until it has hashed them, others have started. */
-const FIRST_GROUPS = 2;
-/** Groups under way, and bytes of them, from which on no other is started. */
+/** Groups under way elsewhere, and bytes of them, from which on no other is started: one that has to be healed takes longer. */
 const GROUPS_AHEAD = 3;
 const AHEAD_BYTES = 64 << 20;
+/** The same where this thread does everything: the next one is read while one is hashed. */
+const GROUPS_HERE = 2;
 
 /** Heals groups on other threads. */
 export interface GroupHealer {
+  /** False while they are starting: until then the caller is quicker by itself. */
+  readonly isReady: boolean;
   /** `memory` moves there and comes back with the result; undefined where no thread took it, and the caller has to. */
   heal(place: GroupPlace, memory: Bytes): Promise<HealedGroup | undefined>;
   /** Lets their messages through: a caller that computes for long would leave them without work. */
@@ -38,14 +39,14 @@ export async function* healGroups(image: Source, sidecar: Sidecar, context: Heal
   const ahead: { readonly byteLength: number; readonly group: Promise<PlacedGroup> }[] = [];
   const free: Bytes[] = [];
   const places = groupPlaces(sidecar);
-  let count = 0;
   const isFull = (): boolean => {
     const byteLength = ahead.reduce((sum, group) => sum + group.byteLength, 0);
-    return ahead.length >= GROUPS_AHEAD || byteLength >= AHEAD_BYTES;
+    const most = context.healer === undefined ? GROUPS_HERE : context.healer.isReady ? GROUPS_AHEAD : 1;
+    return ahead.length >= most || byteLength >= AHEAD_BYTES;
   };
-  const heal = async (place: GroupPlace): Promise<PlacedGroup> => {
+  // Where nothing is under way, this thread would only wait: it takes the next one itself.
+  const heal = async (place: GroupPlace, healer: GroupHealer | undefined): Promise<PlacedGroup> => {
     const memory = takeMemory(free, place);
-    const healer = count++ < FIRST_GROUPS ? undefined : context.healer;
     const healed = healer === undefined ? undefined : await healer.heal(place, memory);
     return { place, ...(healed ?? (await healHere(image, sidecar, { place, memory }, context))) };
   };
@@ -53,9 +54,9 @@ export async function* healGroups(image: Source, sidecar: Sidecar, context: Heal
     while (!isFull()) {
       const { done, value: place } = await places.next();
       if (done === true) return;
-      const group = heal(place);
+      const group = heal(place, ahead.length === 0 ? undefined : context.healer);
       group.catch(() => undefined); // told when its turn comes
-      ahead.push({ byteLength: groupLength(place.plan, place.group), group });
+      ahead.push({ byteLength: healLength(place.plan), group });
     }
   };
   try {
@@ -78,7 +79,7 @@ export function healAgain(
   place: GroupPlace,
   context: HealContext,
 ): Promise<HealedGroup> {
-  return healHere(image, sidecar, { place, memory: groupMemory(place.plan) }, context);
+  return healHere(image, sidecar, { place, memory: healMemory(place.plan) }, context);
 }
 
 async function* groupPlaces(sidecar: Sidecar): AsyncGenerator<GroupPlace> {
@@ -91,9 +92,9 @@ async function* groupPlaces(sidecar: Sidecar): AsyncGenerator<GroupPlace> {
 }
 
 /** Memory that was used before, where there is some that suffices. */
-function takeMemory(free: Bytes[], { plan, group }: GroupPlace): Bytes {
+function takeMemory(free: Bytes[], { plan }: GroupPlace): Bytes {
   const used = free.pop();
-  return used !== undefined && used.byteLength >= groupLength(plan, group) ? used : groupMemory(plan);
+  return used !== undefined && used.byteLength >= healLength(plan) ? used : healMemory(plan);
 }
 
 function healHere(
@@ -103,6 +104,6 @@ function healHere(
   { engine }: HealContext,
 ): Promise<HealedGroup> {
   // Memory that went to a thread that never answered is gone.
-  const own = memory.byteLength === 0 ? groupMemory(place.plan) : memory;
+  const own = memory.byteLength === 0 ? healMemory(place.plan) : memory;
   return healPlace(image, sidecar.source, place, { engine, memory: own });
 }

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
+import { SourceError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import type { AvecPlan } from "../../model/parity/avec.ts";
 import type { HealedGroup } from "../../model/parity/heal-group.ts";
 import type { WindowDamage } from "./examine.ts";
 import { type HealContext, healAgain, healGroups, type PlacedGroup } from "./heal-groups.ts";
@@ -14,6 +14,8 @@ const KEPT_BYTES = 64 << 20;
 const HASHED_BYTES = 4 << 20;
 
 export interface SurveyContext extends HealContext {
+  /** Bytes of healed shards that stay in memory; 64 MiB where absent, tests use fewer. */
+  readonly keptBytes?: number | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
@@ -40,20 +42,20 @@ export async function surveyFile(image: Source, sidecar: Sidecar, context: Surve
   const hasher = await context.engine.hasher("sha256");
   const windows: WindowLog[] = [];
   const patches: ShardPatch[] = [];
-  let keptBytes = 0;
+  const { keptBytes = KEPT_BYTES } = context;
+  let healedBytes = 0;
   for await (const group of healGroups(image, sidecar, context)) {
     for (let at = 0; at < group.bytes.byteLength; at += HASHED_BYTES) {
       hasher.update(group.bytes.subarray(at, at + HASHED_BYTES));
       await context.healer?.turn();
     }
     logDamage(windows, group);
-    for (const index of group.changed) {
-      const { place } = group;
-      const shard = shardOf(place.plan, group, index);
-      keptBytes += shard.byteLength;
-      const kept = keptBytes <= KEPT_BYTES ? shard.slice() : undefined;
+    const { place } = group;
+    for (const { index, bytes } of group.changed) {
+      healedBytes += bytes.byteLength;
+      const kept = healedBytes <= keptBytes ? bytes : undefined;
       const again = async (): Promise<Bytes> =>
-        shardOf(place.plan, await healAgain(image, sidecar, place, context), index);
+        shardOf(await healAgain(image, sidecar, place, context), index, image.label);
       patches.push({ offset: shardOffset(place, index), read: async () => kept ?? again() });
     }
     context.onProgress?.(group.bytes.byteLength);
@@ -70,8 +72,12 @@ function logDamage(windows: WindowLog[], { place, damage }: PlacedGroup): void {
   if (damage.data.length + damage.parity.length > 0) windows.at(-1)?.damage.push(damage);
 }
 
-function shardOf({ shardBytes }: AvecPlan, { bytes }: HealedGroup, index: number): Bytes {
-  return bytes.subarray(index * shardBytes, (index + 1) * shardBytes);
+/** A file that is still the one that was surveyed heals to the same bytes. */
+function shardOf({ changed }: HealedGroup, wanted: number, label: string): Bytes {
+  const shard = changed.find(({ index }) => index === wanted);
+  if (shard !== undefined) return shard.bytes;
+  const message = `Cannot heal "${label}": it was changed since it was examined`;
+  throw new SourceError("source/changed", message, { source: label }, { hint: "Run the command again" });
 }
 
 function shardOffset({ plan, windowOffset, group }: GroupPlace, index: number): number {

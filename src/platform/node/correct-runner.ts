@@ -46,6 +46,9 @@ export function groupHealer(file: Source, beside: Source, { engine, signal }: He
   if (pool === undefined || descriptor === undefined || sidecar === undefined) return undefined;
   if (!isWorthWorkers({ byteLength, files: 1 })) return undefined;
   return {
+    get isReady() {
+      return pool.readyCount > 0;
+    },
     async heal(place, memory) {
       // Where a file was cut short, its caller knows what is in place of the rest.
       if (place.windowOffset + place.plan.byteLength > byteLength) return undefined;
