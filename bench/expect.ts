@@ -33,6 +33,11 @@ export async function sameBytes(left: string, right: string): Promise<boolean> {
   return true;
 }
 
+/** Throws unless two files hold the same bytes. */
+export async function expectSameFile(left: string, right: string): Promise<void> {
+  if (!(await sameBytes(left, right))) throw new Error(`Cannot measure: ${left} and ${right} must be the same`);
+}
+
 /** Folder names replaced in printed command lines: `$DIR` for the work folder, nothing for the repository. */
 export function shortNames(root: string, workspace: Workspace): readonly (readonly [string, string])[] {
   return [

@@ -13,6 +13,8 @@ import { lz4Apr } from "./jobs/lz4-apr.ts";
 import { openAero } from "./jobs/open-aero.ts";
 import { openSafetensors } from "./jobs/open-safetensors.ts";
 import { parity } from "./jobs/parity.ts";
+import { parityReference } from "./jobs/parity-reference.ts";
+import { parityRepair } from "./jobs/parity-repair.ts";
 import { pull } from "./jobs/pull.ts";
 import { quantize } from "./jobs/quantize.ts";
 import { scattered } from "./jobs/scattered.ts";
@@ -61,6 +63,8 @@ const JOBS: readonly Job[] = [
   vaultLarge,
   unlock,
   parity,
+  parityReference,
+  parityRepair,
   tokenizer,
   embed,
   viewer,

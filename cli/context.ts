@@ -105,9 +105,7 @@ class CommandContext implements Context {
     const { nodeEngine } = await import("../src/platform/node/engine.ts");
     const { engine: tier = "auto", concurrency } = this.flags;
     const workers = concurrency === undefined ? {} : { workers: concurrency };
-    // A conversion keeps the calling thread busy with reading and writing; these commands only wait.
-    const callingThread = /^(verify$|quantize$|correct (gen|verify)$)/.test(this.command) ? "helps" : "free";
-    return nodeEngine({ tier, callingThread, ...workers });
+    return nodeEngine({ tier, callingThread: callingThreadOf(this.command), ...workers });
   }
 
   async expectHashing(target: string): Promise<void> {
@@ -194,4 +192,11 @@ class CommandContext implements Context {
     const engine = await this.#engine?.catch(() => undefined);
     await engine?.close();
   }
+}
+
+/** A conversion keeps the calling thread busy with reading and writing; most that hash only wait. */
+function callingThreadOf(command: string): "free" | "helps" | "computes" {
+  // SHA-256 of the healed file, which no other thread can take over.
+  if (command === "correct repair") return "computes";
+  return /^(verify$|quantize$|correct (gen|verify)$)/.test(command) ? "helps" : "free";
 }

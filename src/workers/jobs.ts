@@ -34,6 +34,8 @@ export interface JobHost {
 export interface JobContext extends JobHost {
   readonly signal: AbortSignal;
   readonly onProgress: (byteLength: number) => void;
+  /** Says that a buffer of the result moves to the caller instead of being copied. */
+  readonly hand?: ((buffer: ArrayBuffer) => void) | undefined;
 }
 
 type Jobs = { readonly [K in JobKind]: (request: JobRequest<K>, context: JobContext) => Promise<JobResult<K>> };
@@ -93,7 +95,15 @@ export const JOBS: Jobs = {
   },
   "parity-window": async (request, context) => {
     const { runParityJob } = await import("../operations/correct/parity-job.ts");
-    return runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+    const payload = await runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+    context.hand?.(payload.buffer);
+    return payload;
+  },
+  "parity-heal": async (request, context) => {
+    const { runHealJob } = await import("../operations/correct/heal-job.ts");
+    const group = await runHealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+    for (const { buffer } of [group, ...group.changed].map(({ bytes }) => bytes)) context.hand?.(buffer);
+    return group;
   },
   "vault-extract": async (request, context) => {
     const { runExtractJob } = await import("../operations/vault/extract-job.ts");

@@ -64,6 +64,13 @@ export class WorkerPool {
     return this.#members.size;
   }
 
+  /** Workers that have started and said so. */
+  get readyCount(): number {
+    let count = 0;
+    for (const { isReady } of this.#members) if (isReady) count++;
+    return count;
+  }
+
   /**
    * Rejects with the signal's reason, with the job's own error, with `source/worker.failed` where the worker died, or
    * with `source/worker.unavailable` where workers do not start here at all.

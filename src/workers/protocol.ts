@@ -5,13 +5,15 @@ import type { SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
 import type { EncoderImage } from "../embedding/encoder/image.ts";
 import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
 import type { DType } from "../model/dtype.ts";
+import type { HealedGroup } from "../model/parity/heal-group.ts";
+import type { HealRequest } from "../operations/correct/heal-job.ts";
 import type { ParityRequest } from "../operations/correct/parity-job.ts";
 import type { ExtractRequest } from "../operations/vault/extract-job.ts";
 import type { DigestAlgorithm, QuantizedRange } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";
 
 /** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
-export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION = 4;
 
 /** What workers can be asked to do. Requests and results are structured-clonable. */
 export interface JobTable {
@@ -52,6 +54,8 @@ export interface JobTable {
   readonly "vault-seal": { readonly request: SealRequest; readonly result: SealResult };
   /** Parity of a window of a file that the worker reads itself. */
   readonly "parity-window": { readonly request: ParityRequest; readonly result: Bytes };
+  /** A group of shards of a file that the worker reads itself, healed in memory that comes with the request. */
+  readonly "parity-heal": { readonly request: HealRequest; readonly result: HealedGroup };
   /** Decrypts chunks of a vault and writes files; how many. */
   readonly "vault-extract": { readonly request: ExtractRequest; readonly result: number };
   /** Sentences through an encoder that the worker has under `encoder`, or gets with this request. */
@@ -102,6 +106,6 @@ export interface WorkerPort {
 
 /** The worker's end. */
 export interface ServerPort {
-  post(message: FromWorker): void;
+  post(message: FromWorker, transfer?: readonly ArrayBuffer[]): void;
   listen(onMessage: (message: ToWorker) => void): void;
 }

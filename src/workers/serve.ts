@@ -17,12 +17,14 @@ export function serveJobs(port: ServerPort, host: JobHost): void {
     const controller = new AbortController();
     running.set(id, controller);
     const progress = new ProgressSteps((byteLength) => port.post({ type: "progress", id, byteLength }));
-    const context = { ...host, signal: controller.signal, onProgress: progress.add };
+    const handed: ArrayBuffer[] = [];
+    const hand = (buffer: ArrayBuffer): void => void handed.push(buffer);
+    const context = { ...host, signal: controller.signal, onProgress: progress.add, hand };
     void runJob(kind, request, context)
       .then(
         (result) => {
           progress.flush();
-          port.post({ type: "done", id, result });
+          port.post({ type: "done", id, result }, handed);
         },
         (error: unknown) => port.post({ type: "failed", id, error: describeError(error) }),
       )

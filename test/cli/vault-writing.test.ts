@@ -214,7 +214,7 @@ describe("an encrypted vault", () => {
   });
 });
 
-it("row 32: kill -9 at any moment leaves the old vault or the new one, and the next change nothing else", {
+it("row 32, audit 13 and audit 15: kill -9 at any moment leaves the old vault or the new one, and nothing else later", {
   timeout: 120_000,
 }, async () => {
   await ok("create", "k.aerovault", "--no-encryption", "--profile", "fast");

@@ -74,11 +74,15 @@ async function plan(
   { file, sidecar }: ProtectedFile,
   expected: Bytes | undefined,
 ): Promise<FileRepair> {
-  const { planFileRepair } = await import("../../../src/operations/correct/repair.ts");
+  const [{ planFileRepair }, { groupHealer }] = await Promise.all([
+    import("../../../src/operations/correct/repair.ts"),
+    import("../../../src/platform/node/correct-runner.ts"),
+  ]);
   const progress = context.progress({ label: "examining", total: file.byteLength });
   const onProgress = (done: number): void => progress.add(done);
-  const examine = { engine: await context.engine(), signal: context.signal, onProgress };
-  const repair = await planFileRepair(file, sidecar, examine, expected);
+  const [engine, { signal }] = [await context.engine(), context];
+  const healer = groupHealer(file, sidecar.source, { engine, signal });
+  const repair = await planFileRepair(file, sidecar, { engine, healer, signal, onProgress }, expected);
   progress.end();
   return repair;
 }

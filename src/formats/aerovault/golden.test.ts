@@ -48,7 +48,7 @@ describe("vaults that the reference wrote", () => {
     ["encrypted", ENCRYPTED, KNOWN_PASSWORD],
     ["plain", PLAIN, undefined],
     ["plain, with a password that nobody needs", PLAIN, "any"],
-  ])("%s: lists and reads", async (_, bytes, password) => {
+  ])("audit 20: %s: lists and reads", async (_, bytes, password) => {
     const archive = await openBytes(bytes, password);
     expect(archive.entries.filter(({ type }) => type === "file").map(({ path, size }) => [path, size])).toEqual([
       ["a.txt", 13],
@@ -104,7 +104,7 @@ describe("passwords", () => {
     ["wrapped MAC key", 90, "integrity/aerovault.header"],
     ["MAC", 1000, "integrity/aerovault.header"],
     ["salt", 20, "usage/password.wrong"],
-  ])("tells damage of the %s from a wrong password as far as there is evidence", async (_, offset, code) => {
+  ])("row 13: tells damage of the %s from a wrong password as far as there is evidence", async (_, offset, code) => {
     await expect(openBytes(flip(ENCRYPTED, offset), KNOWN_PASSWORD)).rejects.toMatchObject({ code });
   });
 
@@ -118,7 +118,7 @@ describe("passwords", () => {
     ["wrapper version", 192, "unsupported/aerovault.version"],
     ["first reserved byte", 194, "unsupported/aerovault.reserved"],
     ["last reserved byte", 959, "unsupported/aerovault.reserved"],
-  ])("refuses damage of the %s before it derives a key", async (_, offset, code) => {
+  ])("row 13: refuses damage of the %s before it derives a key", async (_, offset, code) => {
     const before = engine.derivations();
     await expect(openBytes(flip(ENCRYPTED, offset, 0x40), KNOWN_PASSWORD)).rejects.toMatchObject({ code });
     expect(engine.derivations()).toBe(before);

@@ -56,7 +56,7 @@ describe("header", () => {
     expect(encodeHex(digest)).toBe("77cecd7ba9f74fe3683e99d2ff7774915d00914e55bdf059d63df0915d92e9d3");
   });
 
-  it("its MAC covers every byte but its own field", async () => {
+  it("audit 6: its MAC covers every byte but its own field", async () => {
     const header = vaultHeader.encode(values);
     const mac = await headerMac(engine, filled(9), header);
     expect(await headerMac(engine, filled(9), withMac(header, mac))).toEqual(mac);
@@ -69,7 +69,7 @@ describe("header", () => {
 });
 
 describe("VaultCipher", () => {
-  it("binds a block to its index and its id", async () => {
+  it("audit 1: binds a block to its index and its id", async () => {
     const keys = await completeKeys(engine, { lane: "encrypted", master: filled(7), mac: filled(8) });
     const cipher = await VaultCipher.create(engine, keys);
     const name = { blockIndex: 258, id: "a1dfa5b146fe5f3a3264b05a167f181b" };

@@ -3,7 +3,7 @@ import { comparePaths, findPathFault, normalizePath, parentOf } from "./paths.ts
 
 describe("findPathFault()", () => {
   it.each(["a", "a/b.txt", "a..b", "..a", "…", "con", "ab:c", "x/c:d", "a/ b", "\ufeffa", "a\u200b", "a\nb", "é:"])(
-    "accepts %j",
+    "row 10: accepts %j",
     (path) => {
       expect(findPathFault(path)).toBeUndefined();
     },
@@ -25,7 +25,7 @@ describe("findPathFault()", () => {
     ["a\u0085", /white space/],
     ["a\u00a0", /white space/],
     ["a\u3000", /white space/],
-  ])("refuses %j", (path, reason) => {
+  ])("row 10: refuses %j", (path, reason) => {
     expect(findPathFault(path)).toMatch(reason);
   });
 });

@@ -145,8 +145,12 @@ describe("refusals", () => {
     ],
     ["another block index", change(() => ({ blockIndex: 77 })), "integrity/aerovault.tag"],
     ["a raw block said to be compressed", change(() => ({ storedRaw: false })), "integrity/aerovault.frame"],
-    ["a raw block of another length", change(() => ({ plaintextLen: 1001 })), "integrity/aerovault.frame"],
-    ["overlapping blocks", change((record) => ({ dataOffset: record.dataOffset + 1 })), "format/aerovault.overlap"],
+    ["row 21: a raw block of another length", change(() => ({ plaintextLen: 1001 })), "integrity/aerovault.frame"],
+    [
+      "row 20: overlapping blocks",
+      change((record) => ({ dataOffset: record.dataOffset + 1 })),
+      "format/aerovault.overlap",
+    ],
     ["an inner id of its own", change(() => ({ innerId: "f".repeat(32) })), "accepted"],
   ])("%s", async (_, manifest, code) => {
     if (code === "accepted")
@@ -197,7 +201,7 @@ describe("refusals", () => {
   it.each([
     ["../evil", "format/aerovault.path"],
     ["file/under", "format/aerovault.path-conflict"],
-  ])("the path %s, for the whole vault", async (path, code) => {
+  ])("row 11 and audit 3: the path %s, for the whole vault", async (path, code) => {
     await expect(read({}, [file, { path, chunks: [] }])).rejects.toMatchObject({ code });
   });
 
@@ -206,7 +210,7 @@ describe("refusals", () => {
     await expect(read({ manifest })).rejects.toMatchObject({ code: "format/aerovault.duplicate-path" });
   });
 
-  it("row 37: an unknown algorithm, and a lane that header and manifest do not agree on", async () => {
+  it("row 37 and audit 7: an unknown algorithm, and a lane that header and manifest do not agree on", async () => {
     const wrapper = (name: string, edit: object) => (m: Manifest) => {
       return { ...m, wrappers: { ...m.wrappers, [name]: { ...m.wrappers[name as "crypt"], ...edit } } } as Manifest;
     };
@@ -224,7 +228,7 @@ describe("refusals", () => {
     );
   });
 
-  it("a closed archive wipes its keys and gives nothing more", async () => {
+  it("audit 17: a closed archive wipes its keys and gives nothing more", async () => {
     const archive = await openBuilt([file]);
     const source = archive.entry("file").source();
     await archive.close();

@@ -73,6 +73,22 @@ describe("verifyAerovault()", () => {
     ]);
   });
 
+  it("row 16: two blocks that changed places together with their hashes fail to authenticate", async () => {
+    const swap = (manifest: Manifest): Manifest => {
+      const [[one, a], [other, b]] = [...manifest.chunks] as [[string, ChunkRecord], [string, ChunkRecord]];
+      const placed = ({ dataOffset, blockLen, plaintextLen, compressedLen, cipherHash }: ChunkRecord) => {
+        return { dataOffset, blockLen, plaintextLen, compressedLen, cipherHash };
+      };
+      return {
+        ...manifest,
+        chunks: new Map([...manifest.chunks, [one, { ...a, ...placed(b) }], [other, { ...b, ...placed(a) }]]),
+      };
+    };
+    const { ok, findings } = await check(await spoilt([], { manifest: swap }));
+    expect(ok).toBe(false);
+    expect(findings.filter(({ code }) => code === "integrity/aerovault.tag")).toHaveLength(2);
+  });
+
   it("notes chunks that nothing uses, and checks them too", async () => {
     const manifest = (found: Manifest): Manifest => ({ ...found, entries: found.entries.slice(0, 1) });
     const bytes = await spoilt([1024 + FIRST_BLOCK + 48 + 30], { manifest });

@@ -48,6 +48,12 @@ export function groupMemory({ grid, shardBytes, byteLength }: AvecPlan): Bytes {
   return new Uint8Array(Math.min(grid.dataShards * shardBytes, byteLength));
 }
 
+/** Bytes of data in a group: in the last one perhaps fewer than in others. */
+export function groupLength({ grid, shardBytes, byteLength }: AvecPlan, group: number): number {
+  const groupBytes = grid.dataShards * shardBytes;
+  return Math.min(groupBytes, byteLength - group * groupBytes);
+}
+
 /** The data shards of a group that are stored, the last of all filled up with zeros. By one read, perhaps into `memory`. */
 export async function readDataShards(
   plan: AvecPlan,
@@ -55,9 +61,9 @@ export async function readDataShards(
   group: number,
   memory: Bytes = groupMemory(plan),
 ): Promise<Bytes[]> {
-  const { grid, shardBytes, byteLength } = plan;
+  const { grid, shardBytes } = plan;
   const offset = group * grid.dataShards * shardBytes;
-  const length = Math.min(grid.dataShards * shardBytes, byteLength - offset);
+  const length = groupLength(plan, group);
   const bytes = await data.read(offset, length, { into: memory.subarray(0, length) });
   const shards: Bytes[] = [];
   for (let at = 0; at < length; at += shardBytes) {
@@ -76,7 +82,8 @@ export async function shardSums(engine: Engine, shards: readonly Bytes[]): Promi
   return sums;
 }
 
-function fillUp(shard: Bytes, byteLength: number): Bytes {
+/** A shard in its full length, by zeros at the end where it has to be. */
+export function fillUp(shard: Bytes, byteLength: number): Bytes {
   if (shard.byteLength === byteLength) return shard;
   const filled = new Uint8Array(byteLength);
   filled.set(shard);

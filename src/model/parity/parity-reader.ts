@@ -1,28 +1,19 @@
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import type { Bytes } from "../../base/bytes.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { AVEC_HEADER_BYTES, type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
+import { type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
 import { groupMemory, readDataShards, shardSums } from "./encode-avec.ts";
+import {
+  canHeal,
+  compareSums,
+  type GroupDamage,
+  healthOf,
+  readParityShards,
+  reconstructGroup,
+  type ShardHealth,
+} from "./group-damage.ts";
 
 /** Healed shards that stay in memory: what was proven is written next, and need not be computed again. */
 const KEPT_BYTES = 64 << 20;
-
-/** Shards of a group that do not have their checksums, by their number in the group. */
-export interface GroupDamage {
-  readonly group: number;
-  readonly data: readonly number[];
-  readonly parity: readonly number[];
-}
-
-/** What an examination counted. */
-export interface ShardHealth {
-  readonly dataShards: number;
-  readonly parityShards: number;
-  readonly damagedDataShards: number;
-  readonly damagedParityShards: number;
-  readonly groups: number;
-  /** Groups with more damaged shards than parity can make up for. */
-  readonly unrecoverableGroups: number;
-}
 
 export interface ParityReaderParts {
   readonly engine: Engine;
@@ -67,17 +58,7 @@ export class ParityReader implements ReadableBytes {
   }
 
   get health(): ShardHealth {
-    const { shardCount, groupCount, grid } = this.plan;
-    const { damage } = this;
-    const count = (of: (group: GroupDamage) => number): number => damage.reduce((sum, group) => sum + of(group), 0);
-    return {
-      dataShards: shardCount,
-      parityShards: groupCount * grid.parityShards,
-      damagedDataShards: count(({ data }) => data.length),
-      damagedParityShards: count(({ parity }) => parity.length),
-      groups: groupCount,
-      unrecoverableGroups: damage.filter((group) => !this.#canHeal(group)).length,
-    };
+    return healthOf(this.plan, this.damage);
   }
 
   /** Compares every shard with its checksum. */
@@ -129,8 +110,7 @@ export class ParityReader implements ReadableBytes {
     return bytes;
   }
 
-  readonly #canHeal = ({ data, parity }: GroupDamage): boolean =>
-    data.length <= this.plan.grid.parityShards - parity.length;
+  readonly #canHeal = (damage: GroupDamage): boolean => canHeal(this.plan.grid, damage);
 
   #hasSuspect(group: number): boolean {
     const { isSuspect, plan } = this.#parts;
@@ -151,22 +131,16 @@ export class ParityReader implements ReadableBytes {
 
   async #paritySums(group: number, known: Bytes | undefined): Promise<Bytes> {
     const { engine, plan, payload } = this.#parts;
-    const { grid, parityAt, shardBytes } = plan;
-    const first = group * grid.parityShards;
-    if (known !== undefined)
-      return known.subarray(SHARD_SUM_BYTES * first, SHARD_SUM_BYTES * (first + grid.parityShards));
-    const parity = await payload.read(parityAt + first * shardBytes, grid.parityShards * shardBytes);
-    return shardSums(engine, splitShards(parity, shardBytes));
+    const sumBytes = SHARD_SUM_BYTES * plan.grid.parityShards;
+    if (known !== undefined) return known.subarray(sumBytes * group, sumBytes * (group + 1));
+    return shardSums(engine, await readParityShards(plan, payload, group));
   }
 
   async #compare(group: number, data: Bytes, parity: Bytes): Promise<GroupDamage> {
     const { plan, payload, isSuspect } = this.#parts;
-    const { grid, paritySumsAt } = plan;
-    const first = group * grid.dataShards;
-    const sums = await payload.read(AVEC_HEADER_BYTES + SHARD_SUM_BYTES * first, data.byteLength);
-    const paritySums = await payload.read(paritySumsAt + group * parity.byteLength, parity.byteLength);
-    const suspects = differing(data, sums).filter((index) => isSuspect?.(first + index) !== false);
-    return { group, data: suspects, parity: differing(parity, paritySums) };
+    const first = group * plan.grid.dataShards;
+    const damage = await compareSums(plan, payload, group, { data, parity });
+    return { ...damage, data: damage.data.filter((index) => isSuspect?.(first + index) !== false) };
   }
 
   async #heal(damage: GroupDamage): Promise<ReadonlyMap<number, Bytes>> {
@@ -174,20 +148,11 @@ export class ParityReader implements ReadableBytes {
     const known = this.#healed.get(group);
     if (known !== undefined) return known;
     const { engine, plan, data, payload } = this.#parts;
-    const { grid, parityAt, shardBytes } = plan;
-    const stored = await readDataShards(plan, data, group);
-    const parityStart = parityAt + group * grid.parityShards * shardBytes;
-    const parity = splitShards(await payload.read(parityStart, grid.parityShards * shardBytes), shardBytes);
-    const zeros = new Uint8Array(shardBytes);
-    const shards = [
-      ...Array.from({ length: grid.dataShards }, (_, i) =>
-        damage.data.includes(i) ? undefined : (stored[i] ?? zeros),
-      ),
-      ...parity.map((shard, i) => (damage.parity.includes(i) ? undefined : shard)),
-    ];
-    const healed = new Map(damage.data.map((index) => [index, new Uint8Array(shardBytes)]));
-    const code = await engine.reedSolomon(grid.dataShards, grid.parityShards);
-    code.reconstruct(shards, healed);
+    const shards = {
+      data: await readDataShards(plan, data, group),
+      parity: await readParityShards(plan, payload, group),
+    };
+    const healed = await reconstructGroup(engine, plan, damage, shards);
     this.#keep(group, healed);
     return healed;
   }
@@ -208,20 +173,4 @@ function overlay(bytes: Bytes, at: number, shard: Bytes, shardAt: number): void 
   const start = Math.max(at, shardAt);
   const end = Math.min(at + bytes.byteLength, shardAt + shard.byteLength);
   if (start < end) bytes.set(shard.subarray(start - shardAt, end - shardAt), start - at);
-}
-
-function splitShards(bytes: Bytes, shardBytes: number): Bytes[] {
-  const shards: Bytes[] = [];
-  for (let at = 0; at < bytes.byteLength; at += shardBytes) shards.push(bytes.subarray(at, at + shardBytes));
-  return shards;
-}
-
-/** Numbers of the checksums in which two lists of them differ. */
-function differing(a: Bytes, b: Bytes): number[] {
-  const numbers: number[] = [];
-  for (let i = 0; i * SHARD_SUM_BYTES < a.byteLength; i++) {
-    const run = (sums: Bytes): Bytes => sums.subarray(i * SHARD_SUM_BYTES, (i + 1) * SHARD_SUM_BYTES);
-    if (!equalBytes(run(a), run(b))) numbers.push(i);
-  }
-  return numbers;
 }

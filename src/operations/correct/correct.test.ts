@@ -190,7 +190,23 @@ describe("verifyFile() and planFileRepair()", () => {
     expect(await repair(ruined, sidecar)).toMatchObject({ state: "lost", after: ruined });
   });
 
-  it("row 30: a planted sidecar is refused where the right content is known", async () => {
+  it("computes again what was too much to keep, and refuses where the file is another one by then", async () => {
+    const long = makeContent(noise("shms", 135_000));
+    const sidecar = await open(await generate(long, 20, 40_000));
+    const hurt = flip(long, 5, 45_000, 50_000, 90_000, 134_999);
+    const plan = await planFileRepair(memorySource(hurt, "file"), sidecar, { engine, keptBytes: 5000 });
+    const written: number[] = [];
+    await plan.apply(async ({ offset, bytes }) => {
+      written.push(offset);
+      // In place, as on a disk: what comes later is computed from a file that is partly healed.
+      hurt.set(bytes, offset);
+    });
+    expect(written).toHaveLength(plan.recoveredShards);
+    expect(equalBytes(hurt, long)).toBe(true);
+    await expect(plan.apply(async () => undefined)).rejects.toMatchObject({ code: "source/changed" });
+  });
+
+  it("row 30 and audit 11: a planted sidecar is refused where the right content is known", async () => {
     const sidecar = await open(medium);
     const sha256 = await engine.digest("sha256", data);
     const file = memorySource(flip(data, 99), "file");

@@ -5,7 +5,8 @@ import type { Source } from "../../bytes/source.ts";
 import { type Sidecar, type SidecarSegment, segmentPayload } from "../../formats/aerocorrect/sidecar.ts";
 import { type AvecPlan, findPlans, longestBurst, SHARD_SUM_BYTES } from "../../model/parity/avec.ts";
 import { shardSums } from "../../model/parity/encode-avec.ts";
-import { ParityReader, type ShardHealth } from "../../model/parity/parity-reader.ts";
+import { type GroupDamage, healthOf, type ShardHealth } from "../../model/parity/group-damage.ts";
+import { ParityReader } from "../../model/parity/parity-reader.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** Windows that are looked at at a time. */
@@ -17,15 +18,14 @@ export interface ExamineContext {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** A window of a file with its parity; one that is empty has none. */
-export interface ExaminedWindow {
-  readonly segment: SidecarSegment;
-  readonly reader: ParityReader | undefined;
+/** What is damaged in a window of a file. */
+export interface WindowDamage {
+  readonly plan: AvecPlan;
+  readonly damage: readonly GroupDamage[];
 }
 
 /** What the shards of a file say about it. */
 export interface Examination {
-  readonly windows: readonly ExaminedWindow[];
   readonly health: ShardHealth;
   /** Damaged bytes in a row that can be healed wherever they are; 0 where nothing is protected. */
   readonly longestBurst: number;
@@ -45,46 +45,45 @@ export function protectedLength({ segments }: Sidecar): number {
   return last === undefined ? 0 : last.windowOffset + last.windowLength;
 }
 
-/** Compares every shard with its checksum. `file` has exactly the protected length. */
+/** Compares every shard with its checksum, a few windows at a time. `file` has exactly the protected length. */
 export async function examineFile(file: Source, sidecar: Sidecar, context: ExamineContext): Promise<Examination> {
-  const windows: ExaminedWindow[] = [];
-  for await (const window of examineWindows(file, sidecar, context)) windows.push(window);
-  return summarise(windows);
-}
-
-/** The windows in order, a few of them under way ahead of the caller, who has something to do with each. */
-export async function* examineWindows(
-  file: Source,
-  sidecar: Sidecar,
-  context: ExamineContext,
-): AsyncGenerator<ExaminedWindow> {
-  const ahead: Promise<ExaminedWindow>[] = [];
+  const windows: (WindowDamage | undefined)[] = [];
   let next = 0;
-  const start = (): void => {
-    for (; next < sidecar.segments.length && ahead.length < WINDOWS_AT_ONCE; next++) {
-      const window = examineWindow(file, sidecar, sidecar.segments[next] as SidecarSegment, context);
-      window.catch(() => undefined); // told when its turn comes
-      ahead.push(window);
+  const work = async (): Promise<void> => {
+    while (next < sidecar.segments.length) {
+      const index = next++;
+      const segment = sidecar.segments[index] as SidecarSegment;
+      windows[index] = await examineWindow(file, sidecar, segment, context);
+      context.onProgress?.(segment.windowLength);
     }
   };
-  try {
-    for (start(); ahead.length > 0; start()) {
-      const window = await (ahead[0] as Promise<ExaminedWindow>);
-      ahead.shift();
-      start();
-      yield window;
-      context.onProgress?.(window.segment.windowLength);
+  const stopping = async (): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      next = sidecar.segments.length;
+      throw error;
     }
-  } finally {
-    await Promise.allSettled(ahead);
-  }
+  };
+  const results = await Promise.allSettled(Array.from({ length: WINDOWS_AT_ONCE }, stopping));
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  return summarise(windows.filter((window) => window !== undefined));
 }
 
 /** What all windows say together. */
-export function summarise(windows: readonly ExaminedWindow[]): Examination {
-  const readers = windows.flatMap(({ reader }) => (reader === undefined ? [] : [reader]));
-  const bursts = readers.map(({ plan }) => longestBurst(plan));
-  return { windows, health: sumHealth(readers), longestBurst: bursts.length === 0 ? 0 : Math.min(...bursts) };
+export function summarise(windows: readonly WindowDamage[]): Examination {
+  const bursts = windows.map(({ plan }) => longestBurst(plan));
+  return { health: sumHealth(windows), longestBurst: bursts.length === 0 ? 0 : Math.min(...bursts) };
+}
+
+/** How the parity of a window is laid out; undefined where the window is empty. */
+export async function segmentPlan(sidecar: Sidecar, segment: SidecarSegment): Promise<AvecPlan | undefined> {
+  const { windowLength, offset } = segment;
+  if (windowLength === 0) return undefined;
+  const [found] = await findPlans(segmentPayload(sidecar, segment), windowLength);
+  if (found !== undefined) return found.plan;
+  const message = `Cannot use the sidecar: the parity at ${offset} must be one of ${windowLength} bytes, and is none`;
+  throw new FormatError("format/aerocorrect.segment", message, { source: sidecar.label, offset });
 }
 
 async function examineWindow(
@@ -92,28 +91,20 @@ async function examineWindow(
   sidecar: Sidecar,
   segment: SidecarSegment,
   { engine, signal }: ExamineContext,
-): Promise<ExaminedWindow> {
+): Promise<WindowDamage | undefined> {
   const { windowOffset, windowLength } = segment;
-  if (windowLength === 0) return { segment, reader: undefined };
-  const payload = segmentPayload(sidecar, segment);
-  const [found] = await findPlans(payload, windowLength);
-  if (found === undefined) {
-    const message = `Cannot use the sidecar: the parity at ${segment.offset} must be one of ${windowLength} bytes, and is none`;
-    throw new FormatError("format/aerocorrect.segment", message, { source: sidecar.label, offset: segment.offset });
-  }
+  const plan = await segmentPlan(sidecar, segment);
+  if (plan === undefined) return undefined;
   const data = sliceSource(file, windowOffset, windowLength);
-  const reader = new ParityReader({ engine, plan: found.plan, data, payload });
+  const reader = new ParityReader({ engine, plan, data, payload: segmentPayload(sidecar, segment) });
   const parity = sliceSource(sidecar.source, segment.offset, segment.byteLength);
   // The first window is looked at by this thread: until it is done, others have started.
   const sums =
     segment === sidecar.segments[0]
       ? undefined
-      : {
-          data: await hashShards(engine, data, found.plan, signal),
-          parity: await hashParity(engine, parity, found.plan, signal),
-        };
+      : { data: await hashShards(engine, data, plan, signal), parity: await hashParity(engine, parity, plan, signal) };
   await reader.examine({ signal, sums });
-  return { segment, reader };
+  return { plan, damage: reader.damage };
 }
 
 /** Checksums of the data shards, on other threads where the engine has some. */
@@ -146,7 +137,7 @@ async function hashParity(
   return concatBytes(digests.map((digest) => digest.subarray(0, SHARD_SUM_BYTES)));
 }
 
-function sumHealth(readers: readonly ParityReader[]): ShardHealth {
+function sumHealth(windows: readonly WindowDamage[]): ShardHealth {
   const sum = {
     dataShards: 0,
     parityShards: 0,
@@ -155,7 +146,8 @@ function sumHealth(readers: readonly ParityReader[]): ShardHealth {
     groups: 0,
     unrecoverableGroups: 0,
   };
-  for (const { health } of readers) {
+  for (const { plan, damage } of windows) {
+    const health = healthOf(plan, damage);
     for (const name of Object.keys(sum) as (keyof ShardHealth)[]) sum[name] += health[name];
   }
   return sum;

@@ -4,17 +4,15 @@ import { encodeHex } from "../../base/hex.ts";
 import { overlaidSource } from "../../bytes/overlaid.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import type { Hasher } from "../../primitives/engine.ts";
 import {
   checkFileSidecar,
   type Examination,
   type ExamineContext,
-  type ExaminedWindow,
   examineFile,
-  examineWindows,
   protectedLength,
   summarise,
 } from "./examine.ts";
+import { type SurveyContext, surveyFile } from "./survey.ts";
 
 /**
  * "intact": the file is the one that was protected. "damaged": it is not, and parity suffices. "lost": it is not, and
@@ -23,7 +21,7 @@ import {
 export type FileState = "intact" | "damaged" | "lost";
 
 /** What is wrong with a file, by its sidecar. */
-export interface FileVerdict extends Omit<Examination, "windows"> {
+export interface FileVerdict extends Examination {
   readonly state: FileState;
   /** Of the protected file. */
   readonly byteLength: number;
@@ -67,30 +65,23 @@ export async function verifyFile(source: Source, sidecar: Sidecar, context: Exam
 export async function planFileRepair(
   source: Source,
   sidecar: Sidecar,
-  context: ExamineContext,
+  context: SurveyContext,
   expectSha256?: Bytes | undefined,
 ): Promise<FileRepair> {
   checkFileSidecar(sidecar);
   checkAnchor(sidecar, expectSha256);
   const byteLength = protectedLength(sidecar);
   const image = imageOf(source, byteLength);
-  const hasher = await context.engine.hasher("sha256");
-  const windows: ExaminedWindow[] = [];
-  // Hashing takes longest: it goes on here while other threads examine the windows behind.
-  for await (const window of examineWindows(image, sidecar, context)) {
-    windows.push(window);
-    await hashHealed(image, window, hasher, context.signal);
-  }
-  const { health, longestBurst } = summarise(windows);
-  const verdict = { byteLength, sidecar, health, longestBurst };
+  const survey = await surveyFile(image, sidecar, context);
+  const verdict = { ...summarise(survey.windows), byteLength, sidecar };
   const nothing = { recoveredShards: 0, apply: async () => undefined };
-  if (!equalBytes(hasher.digest(), sidecar.contentSha256)) return { ...verdict, ...nothing, state: "lost" };
-  const runs = await differingRuns(image, windows);
-  if (runs.length === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
+  if (!equalBytes(survey.sha256, sidecar.contentSha256)) return { ...verdict, ...nothing, state: "lost" };
+  const { patches } = survey;
+  if (patches.length === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
   const apply = async (write: WritePatch): Promise<void> => {
-    for (const { offset, read } of runs) await write({ offset, bytes: await read() });
+    for (const { offset, read } of patches) await write({ offset, bytes: await read() });
   };
-  return { ...verdict, state: "damaged", recoveredShards: runs.length, apply };
+  return { ...verdict, state: "damaged", recoveredShards: patches.length, apply };
 }
 
 /** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */
@@ -107,51 +98,4 @@ function imageOf(source: Source, byteLength: number): Source {
 
 function hashWhole(file: Source, { engine, signal }: ExamineContext): Promise<Bytes> {
   return engine.digestRange("sha256", file, { offset: 0, byteLength: file.byteLength, signal });
-}
-
-/** Shards to be written, by their place in the file. */
-interface HealedRun {
-  readonly offset: number;
-  readonly byteLength: number;
-  read(): Promise<Bytes>;
-}
-
-/** Shards of groups that can be healed; those of others stay as they are, and may be right where checksums are damaged. */
-function healedRuns({ segment, reader }: ExaminedWindow): HealedRun[] {
-  return (reader?.healable() ?? []).map(({ offset, byteLength }) => ({
-    offset: segment.windowOffset + offset,
-    byteLength,
-    read: async () => (await reader?.read(offset, byteLength)) as Bytes,
-  }));
-}
-
-async function hashHealed(
-  file: Source,
-  window: ExaminedWindow,
-  hasher: Hasher,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const { windowOffset, windowLength } = window.segment;
-  let position = windowOffset;
-  const copy = async (end: number): Promise<void> => {
-    if (end === position) return;
-    for await (const piece of file.stream(position, { byteLength: end - position, signal })) hasher.update(piece);
-    position = end;
-  };
-  for (const run of healedRuns(window)) {
-    await copy(run.offset);
-    hasher.update(await run.read());
-    position += run.byteLength;
-  }
-  await copy(windowOffset + windowLength);
-}
-
-/** Shards that are as they should be, because only their checksums are damaged, are left alone. */
-async function differingRuns(file: Source, windows: readonly ExaminedWindow[]): Promise<HealedRun[]> {
-  const differing: HealedRun[] = [];
-  for (const run of windows.flatMap(healedRuns)) {
-    const found = await file.read(run.offset, run.byteLength);
-    if (!equalBytes(await run.read(), found)) differing.push(run);
-  }
-  return differing;
 }

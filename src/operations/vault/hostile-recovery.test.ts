@@ -37,7 +37,7 @@ describe("dossier 10 and 12", () => {
     ["data_offset near 2^53", { dataOffset: Number.MAX_SAFE_INTEGER - 3 }],
     ["block_len near 2^53", { blockLen: Number.MAX_SAFE_INTEGER }],
     ["a block behind the data", { dataOffset: 5000 }],
-  ])("T9 and row 19: %s is told by scrub and repair, and read nowhere", async (_, change) => {
+  ])("audit 9 (T9) and row 19: %s is told by scrub and repair, and read nowhere", async (_, change) => {
     const bytes = await craftVault(FILES, { manifest: withRecord(change) });
     const findings = await scrubBytes(bytes, tools);
     const isTold = "code" in findings || findings.some(({ code }) => code === "format/aerovault.block");
@@ -68,7 +68,7 @@ describe("dossier 10 and 12", () => {
       [parityRow("error-correction.reed-solomon", { offset: 1, length: 99 })],
       "format/aerovault.extension",
     ],
-  ])("M4 and row 15: %s refuses the vault on the way of recovery too", async (_, extensions, code) => {
+  ])("audit 8 (M4) and row 15: %s refuses the vault on the way of recovery too", async (_, extensions, code) => {
     const bytes = await craftVault(FILES, { extensions });
     expect(await verdict(bytes)).toEqual({ code });
     expect(await verdict(damage(bytes, [1100]))).toEqual({ code });
@@ -80,21 +80,24 @@ describe("dossier 10 and 12", () => {
     ["shards of no length", [10, 2, 0]],
     ["shards of four gigabytes", [10, 2, 0xffff_ffff]],
     ["more shards than there can be", [65_535, 65_535, 4096]],
-  ])("CRITICAL-1: parity that claims %s allocates nothing and heals nothing", async (_, [k = 0, p = 0, s = 0]) => {
-    const payload = new Uint8Array(9000);
-    payload.set(encodeUtf8("AVEC"));
-    const view = new DataView(payload.buffer);
-    view.setUint16(4, 2, true);
-    view.setUint16(6, k, true);
-    view.setUint16(8, p, true);
-    view.setUint32(10, s, true);
-    view.setBigUint64(14, 0xffff_ffff_ffff_ffffn, true);
-    const extensions = [parityRow("error-correction.reed-solomon", { offset: 0, length: payload.byteLength })];
-    const bytes = damage(await craftVault(FILES, { extensions, payload }), [1100]);
-    expect(await verdict(bytes)).toMatchObject({ state: "lost", fate: "unchanged" });
-  });
+  ])(
+    "audit 4 (CRITICAL-1): parity that claims %s allocates nothing and heals nothing",
+    async (_, [k = 0, p = 0, s = 0]) => {
+      const payload = new Uint8Array(9000);
+      payload.set(encodeUtf8("AVEC"));
+      const view = new DataView(payload.buffer);
+      view.setUint16(4, 2, true);
+      view.setUint16(6, k, true);
+      view.setUint16(8, p, true);
+      view.setUint32(10, s, true);
+      view.setBigUint64(14, 0xffff_ffff_ffff_ffffn, true);
+      const extensions = [parityRow("error-correction.reed-solomon", { offset: 0, length: payload.byteLength })];
+      const bytes = damage(await craftVault(FILES, { extensions, payload }), [1100]);
+      expect(await verdict(bytes)).toMatchObject({ state: "lost", fate: "unchanged" });
+    },
+  );
 
-  it("AV-ECC-01: parity that would change a healthy block beside the damaged one heals nothing", async () => {
+  it("audit 10 (AV-ECC-01): parity that would change a healthy block beside the damaged one heals nothing", async () => {
     const vault = new TestVault({ engine, layout: "rewrite" });
     await vault.create(
       { level: 3, bounds: { min: 4096, avg: 4096, max: 4096 } },
@@ -120,7 +123,7 @@ describe("dossier 10 and 12", () => {
     expect(await verdict(damaged)).toMatchObject({ state: "lost", fate: "unchanged" });
   });
 
-  it("AV-012: no reserved byte of a header that a sidecar brings back is believed either", async () => {
+  it("audit 6 (AV-012): no reserved byte of a header that a sidecar brings back is believed either", async () => {
     const bytes = await craftVault(FILES);
     const sidecar = await exportBytes(bytes, tools);
     expect(await verdict(damage(bytes, [200]), tools, sidecar)).toMatchObject({ header: "sidecar" });

@@ -146,7 +146,7 @@ describe("a vault with parity of its own", () => {
     await expectHealed(embedded.slice(0, -count), embedded);
   });
 
-  it("finds every damaged byte of its list of extensions, and writes it anew", async () => {
+  it("audit 22: finds every damaged byte of its list of extensions, and writes it anew", async () => {
     const { extensionDirectoryOffset, extensionDirectoryLength } = headerOf(embedded);
     for (let i = 0; i < extensionDirectoryLength; i++) {
       const damaged = damage(embedded, [extensionDirectoryOffset + i, 1, 1]);

@@ -1,7 +1,9 @@
+import { setImmediate } from "node:timers/promises";
 import { isTareError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { ParityGrid } from "../../model/parity/grid.ts";
 import type { ParityRunner } from "../../operations/correct/generate.ts";
+import type { GroupHealer } from "../../operations/correct/heal-groups.ts";
 import { windowParity } from "../../operations/correct/parity-job.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { workersOf } from "../../workers/pooled-engine.ts";
@@ -29,5 +31,35 @@ export function parityRunner(source: Source, { engine, grid, signal }: ParityRun
         return windowParity(source, request, { engine, signal });
       }
     },
+  };
+}
+
+export interface HealerOptions {
+  readonly engine: Engine;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Heals groups on worker threads where there is enough to do; undefined where this thread does as well. */
+export function groupHealer(file: Source, beside: Source, { engine, signal }: HealerOptions): GroupHealer | undefined {
+  const pool = workersOf(engine);
+  const [{ descriptor, byteLength }, sidecar] = [file, beside.descriptor];
+  if (pool === undefined || descriptor === undefined || sidecar === undefined) return undefined;
+  if (!isWorthWorkers({ byteLength, files: 1 })) return undefined;
+  return {
+    get isReady() {
+      return pool.readyCount > 0;
+    },
+    async heal(place, memory) {
+      // Where a file was cut short, its caller knows what is in place of the rest.
+      if (place.windowOffset + place.plan.byteLength > byteLength) return undefined;
+      const request = { ...place, file: descriptor, sidecar, memory };
+      try {
+        return await pool.run("parity-heal", request, { signal, transfer: [memory.buffer] });
+      } catch (error) {
+        if (!isTareError(error) || error.code !== "source/worker.unavailable") throw error;
+        return undefined;
+      }
+    },
+    turn: () => setImmediate(),
   };
 }

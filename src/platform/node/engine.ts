@@ -22,9 +22,10 @@ export interface NodeEngineOptions {
   readonly workers?: number;
   /**
    * "helps": the calling thread is one of the workers, so that one thread less has to start. For a command that only
-   * waits; where absent it stays "free" for what else the process does.
+   * waits. "computes": it is as busy as they are with work of its own, so that one worker less finds a core. Where absent
+   * it stays "free" for what else the process does.
    */
-  readonly callingThread?: "free" | "helps";
+  readonly callingThread?: "free" | "helps" | "computes";
 }
 
 /** More cores than this wait for the disk, not for each other. */
@@ -50,7 +51,7 @@ export async function nodeEngine(options: NodeEngineOptions = {}): Promise<Engin
     local = undefined;
     return first;
   };
-  const pool = new WorkerPool({ size, spawn });
+  const pool = new WorkerPool({ size: options.callingThread === "computes" ? size - 1 : size, spawn });
   return pooledEngine(base, pool, { coldBytes: COLD_BYTES });
 }
 

@@ -70,7 +70,7 @@ for (const [kind, byteLength] of [
     expect(readdirSync(folder)).toEqual(["v.aerovault"]);
   });
 
-  test(`updateVaultDraft() of a ${kind} vault refuses to undo what something else wrote`, async () => {
+  test(`updateVaultDraft() of a ${kind} vault refuses to undo what something else wrote (audit 14)`, async () => {
     const draft = await updateVaultDraft(makeVault(byteLength));
     const foreign = readVault();
     foreign[500] = 99;

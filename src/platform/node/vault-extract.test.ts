@@ -81,7 +81,7 @@ test("a long file is written in parts and appears when it is complete", async ()
 });
 
 describe("links in the output folder", () => {
-  test("row 12: are not followed where a folder is needed, and nothing is written behind them", async () => {
+  test("row 12 and audit 2: are not followed where a folder is needed, and nothing is written behind them", async () => {
     const victim = join(folder, "victim");
     mkdirSync(victim);
     mkdirSync(out);
@@ -90,7 +90,7 @@ describe("links in the output folder", () => {
     expect(readdirSync(victim)).toEqual([]);
   });
 
-  test("row 12: are replaced in the place of a file, never written through", async () => {
+  test("row 12 and audit 2: are replaced in the place of a file, never written through", async () => {
     const victim = join(folder, "victim");
     writeFileSync(victim, "mine");
     mkdirSync(join(out, "sub"), { recursive: true });
@@ -120,7 +120,7 @@ test("nothing is written where a name is taken, and a file in the place of a fol
   await expect(extract(await makeVault(), "replace")).rejects.toMatchObject({ code: "source/vault.link" });
 });
 
-test("never worse: a damaged block leaves no file that needs it, and no temporary one", async () => {
+test("audit 12, never worse: a damaged block leaves no file that needs it, and no temporary one", async () => {
   const vault = await makeVault();
   const opened = await vault.open();
   const owner = opened.manifest.entries.find(({ path }) => path === "sub/deep/b");

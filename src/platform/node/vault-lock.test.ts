@@ -28,7 +28,7 @@ test("lockVault() writes the line that AeroFTP reads, and removes it", async () 
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });
 
-test("lockVault() refuses while another one holds the lock, and waits for it", async () => {
+test("audit 14: lockVault() refuses while another one holds the lock, and waits for it", async () => {
   const first = await lockVault(vault);
   await expect(lockVault(vault, { waitMs: 60 })).rejects.toMatchObject({ code: "source/vault.locked" });
   const second = lockVault(vault, { waitMs: 5000 });
@@ -37,7 +37,7 @@ test("lockVault() refuses while another one holds the lock, and waits for it", a
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });
 
-test("lockVault() takes over the lock of a process that ended on this machine since it started", async () => {
+test("audit 14: lockVault() takes over the lock of a process that ended on this machine since it started", async () => {
   const own = await lockVault(vault);
   const line = readFileSync(own.path, "utf8");
   await own.release();
@@ -53,7 +53,7 @@ test.each([
   ["of an earlier boot", (line: string) => line.replace(/boot=\S+/, "boot=earlier")],
   ["without a machine", (line: string) => line.replace(/ host=.*/, "")],
   ["that is no lock", () => "?"],
-])("lockVault() never takes over a lock %s", async (_, change) => {
+])("audit 14: lockVault() never takes over a lock %s", async (_, change) => {
   const own = await lockVault(vault);
   const line = readFileSync(own.path, "utf8");
   await own.release();
@@ -78,7 +78,7 @@ test("releaseAllVaultLocks() leaves none behind", async () => {
   expect(existsSync(path)).toBe(false);
 });
 
-test("removeVaultLitter() removes what dead processes left of this vault, and nothing else", async () => {
+test("audit 15: removeVaultLitter() removes what dead processes left of this vault, and nothing else", async () => {
   const dead = [`.v.aerovault.tare-partial-${DEAD_PID}-0123456789ab`, `.v.aerovault.lock.${DEAD_PID}-0123456789ab`];
   const kept = [
     `.v.aerovault.tare-partial-${process.pid}-0123456789ab`,

@@ -29,7 +29,7 @@ function state(mac: number, generation: number | undefined, modified: string, ke
   };
 }
 
-test("a vault that moves on is remembered, and its earlier states are told", async () => {
+test("audit 22: a vault that moves on is remembered, and its earlier states are told", async () => {
   expect(await recallVault(state(1, 1, "2026-01-01"), engine, env)).toBeUndefined();
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();

@@ -9,7 +9,7 @@ import type { WorkerSettings } from "./spawn-worker.ts";
 if (parentPort !== null) {
   const parent = parentPort;
   const port: ServerPort = {
-    post: (message) => parent.postMessage(message),
+    post: (message, transfer = []) => parent.postMessage(message, transfer),
     listen: (onMessage) => parent.on("message", (message: ToWorker) => onMessage(message)),
   };
   const { tier } = workerData as WorkerSettings;

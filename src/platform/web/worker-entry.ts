@@ -10,7 +10,7 @@ const scope = globalThis as unknown as DedicatedWorkerGlobalScope;
 
 serveJobs(
   {
-    post: (message) => scope.postMessage(message),
+    post: (message, transfer = []) => scope.postMessage(message, [...transfer]),
     listen: (onMessage) => scope.addEventListener("message", (event: MessageEvent<ToWorker>) => onMessage(event.data)),
   },
   {

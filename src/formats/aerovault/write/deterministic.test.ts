@@ -3,8 +3,12 @@ import { describe, expect, test } from "vitest";
 import { fileInput, fixedRandom, TestVault } from "../../../../test/builders/vault.ts";
 import { type Content, makeContent } from "../../../../test/builders/vault-content.ts";
 import { streamZstd, ZSTD_VERSION } from "../../../../test/support/streaming-zstd.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
+import { memorySource } from "../../../bytes/memory.ts";
 import { nativeEngine } from "../../../platform/node/native-engine.ts";
+import { openAerovault } from "../open.ts";
 import { closeVault } from "../vault.ts";
+import type { VaultArchive } from "../vault-archive.ts";
 import { levelSettings, type VaultSettings } from "./profiles.ts";
 
 type Files = readonly (readonly [path: string, content: Content])[];
@@ -35,6 +39,7 @@ const words = (seed: string, len: number): Content => ({ kind: "words", seed, le
 const noise = (seed: string, len: number): Content => ({ kind: "sha256ctr", seed, len });
 const text = (value: string): Content => ({ kind: "utf8", text: value });
 
+const GOLDEN_PASSWORD = "aerovault-fixture-pw";
 const PATTERN = "AeroVault v3 cross-impl big-file pattern block. ";
 
 /**
@@ -43,9 +48,9 @@ const PATTERN = "AeroVault v3 cross-impl big-file pattern block. ";
  */
 const CASES: readonly Case[] = [
   {
-    name: "golden",
+    name: "row 2: golden",
     settings: levelSettings(9),
-    password: "aerovault-fixture-pw",
+    password: GOLDEN_PASSWORD,
     steps: [
       ["mkdir", "emptydir"],
       [
@@ -241,4 +246,34 @@ describe("the reference's vaults are rebuilt byte for byte", () => {
       else expect(found[0]).toBe(digests[0]);
     });
   }
+});
+
+test("row 1: the golden opens with its password and gives its five entries, and with no other", {
+  timeout: 60_000,
+}, async () => {
+  const golden = CASES[0] as Case;
+  const vault = new TestVault({ engine, random: await fixedRandom(), compress: streamZstd, manner: "reference" });
+  await vault.create(golden.settings, { password: GOLDEN_PASSWORD });
+  for (const step of golden.steps) await apply(vault, step);
+  expect(digest(vault.bytes, 64)).toBe(golden.digests.at(-1));
+  const open = (password: string): Promise<VaultArchive> =>
+    openAerovault(memorySource(vault.bytes), { engine, limits: {}, password: async () => encodeUtf8(password) });
+  await expect(open("Aerovault-fixture-pw")).rejects.toMatchObject({ code: "usage/password.wrong" });
+  const archive = await open(GOLDEN_PASSWORD);
+  const kinds = archive.entries.map(({ path, type, size }) => [path, type, size]);
+  expect(kinds.sort()).toEqual([
+    ["data", "directory", 0],
+    ["data/big.bin", "file", 300_000],
+    ["data/small.bin", "file", 1000],
+    ["emptydir", "directory", 0],
+    ["readme.txt", "file", 32],
+  ]);
+  const read = async (path: string): Promise<string> => {
+    const entry = archive.entry(path);
+    return Buffer.from(await entry.source().read(0, entry.size)).toString("latin1");
+  };
+  expect(await read("readme.txt")).toBe("AeroVault v3 cross-impl fixture\n");
+  expect(await read("data/small.bin")).toBe("\u00a5".repeat(1000));
+  expect(await read("data/big.bin")).toBe(PATTERN.repeat(6250));
+  await archive.close();
 });

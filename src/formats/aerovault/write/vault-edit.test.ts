@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { fileInput, MemoryDraft, TestVault } from "../../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../../test/builders/vault-content.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { nativeEngine } from "../../../platform/node/native-engine.ts";
 import { blockExtent } from "../block-check.ts";
@@ -10,6 +11,7 @@ import type { ChunkRecord } from "../manifest.ts";
 import { openAerovault } from "../open.ts";
 import { DATA_PARITY, parityRow } from "../parity-rows.ts";
 import { closeVault } from "../vault.ts";
+import type { VaultArchive } from "../vault-archive.ts";
 import { profileSettings } from "./profiles.ts";
 import { VaultEdit } from "./vault-edit.ts";
 import { stateOf } from "./vault-state.ts";
@@ -149,6 +151,22 @@ describe("what is stored once", () => {
     expect(await storedBlocks(vault)).toBe(stored);
   });
 
+  test("row 7: files of a pack whose chunks are all the same share one block, and each is the right part of it", async () => {
+    const vault = await plainVault();
+    const sizes = Array.from({ length: 60 }, (_, i) => 100_000 + 13 * i);
+    await vault.add(sizes.map((size, i) => fileInput(`zeros-${i}`, new Uint8Array(size))));
+    const opened = await vault.open();
+    const { entries, chunks } = opened.manifest;
+    const listed = entries.flatMap((entry) => entry.chunks);
+    await closeVault(opened);
+    // Two packs of more than four mebibytes of zeros: chunks of one length, and a shorter one at each end.
+    expect(chunks.size).toBeLessThanOrEqual(3);
+    expect(listed.length).toBeGreaterThan(20 * chunks.size);
+    expect(entries.some((entry) => new Set(entry.chunks).size < entry.chunks.length)).toBe(true);
+    const found = await contents(vault.bytes);
+    for (const [i, size] of sizes.entries()) expect(found.get(`zeros-${i}`)).toBe("00".repeat(size));
+  });
+
   test("an edit in the middle of a file costs a few chunks by the keyed chunker, and all that follow by the reference's", async () => {
     const original = makeXorshift(11n, 2_000_000);
     const edited = concatBytes([original.subarray(0, 500_000), makeXorshift(12n, 10_000), original.subarray(500_000)]);
@@ -273,7 +291,7 @@ describe("damage", () => {
   });
 });
 
-test("two inputs of one path, and a file that changes, are errors that leave the vault as it was", async () => {
+test("audit 16: two inputs of one path, and a file that changes, are errors that leave the vault as it was", async () => {
   const vault = await plainVault();
   const before = vault.bytes.slice();
   const twice = [fileInput("a", new Uint8Array(1)), fileInput("a", new Uint8Array(2))];
@@ -312,4 +330,17 @@ test("a stream of unknown length is small or large by what comes", async () => {
   const found = await contents(vault.bytes);
   expect([found.get("empty"), found.get("small")]).toEqual(["", hex(large.subarray(0, 1000))]);
   expect(found.get("large") === hex(large)).toBe(true);
+});
+
+test("row 3: a password has eight bytes or more, and is the bytes that were typed", { timeout: 60_000 }, async () => {
+  const vault = new TestVault({ engine });
+  await expect(vault.create(SHORT, { password: "1234567" })).rejects.toMatchObject({ code: "usage/vault.password" });
+  await vault.create(SHORT, { password: "€€€€" });
+  await closeVault(await vault.open());
+  const [composed, decomposed] = ["caf\u00e9 au lait", "cafe\u0301 au lait"];
+  await vault.create(SHORT, { password: composed });
+  const open = (password: string): Promise<VaultArchive> =>
+    openAerovault(memorySource(vault.bytes), { engine, limits: {}, password: async () => encodeUtf8(password) });
+  await expect(open(decomposed)).rejects.toMatchObject({ code: "usage/password.wrong" });
+  await (await open(composed)).close();
 });

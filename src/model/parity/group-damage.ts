@@ -1,0 +1,100 @@
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import { AVEC_HEADER_BYTES, type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
+import type { ParityGrid } from "./grid.ts";
+
+/** Shards of a group that do not have their checksums, by their number in the group. */
+export interface GroupDamage {
+  readonly group: number;
+  readonly data: readonly number[];
+  readonly parity: readonly number[];
+}
+
+/** What an examination counted. */
+export interface ShardHealth {
+  readonly dataShards: number;
+  readonly parityShards: number;
+  readonly damagedDataShards: number;
+  readonly damagedParityShards: number;
+  readonly groups: number;
+  /** Groups with more damaged shards than parity can make up for. */
+  readonly unrecoverableGroups: number;
+}
+
+/** True where enough of a group is left to compute the rest. */
+export function canHeal({ parityShards }: ParityGrid, { data, parity }: GroupDamage): boolean {
+  return data.length <= parityShards - parity.length;
+}
+
+/** What damage means for a whole payload. */
+export function healthOf({ shardCount, groupCount, grid }: AvecPlan, damage: readonly GroupDamage[]): ShardHealth {
+  const count = (of: (group: GroupDamage) => number): number => damage.reduce((sum, group) => sum + of(group), 0);
+  return {
+    dataShards: shardCount,
+    parityShards: groupCount * grid.parityShards,
+    damagedDataShards: count(({ data }) => data.length),
+    damagedParityShards: count(({ parity }) => parity.length),
+    groups: groupCount,
+    unrecoverableGroups: damage.filter((group) => !canHeal(grid, group)).length,
+  };
+}
+
+/** Checksums of the shards of a group, as they were computed, with those in the payload. */
+export async function compareSums(
+  { grid, paritySumsAt }: AvecPlan,
+  payload: ReadableBytes,
+  group: number,
+  { data, parity }: { readonly data: Bytes; readonly parity: Bytes },
+): Promise<GroupDamage> {
+  const sums = await payload.read(AVEC_HEADER_BYTES + SHARD_SUM_BYTES * group * grid.dataShards, data.byteLength);
+  const paritySums = await payload.read(paritySumsAt + group * parity.byteLength, parity.byteLength);
+  return { group, data: differing(data, sums), parity: differing(parity, paritySums) };
+}
+
+/** The parity shards of a group, as they are stored. By one read, perhaps into `memory` of their length. */
+export async function readParityShards(
+  { grid, parityAt, shardBytes }: AvecPlan,
+  payload: ReadableBytes,
+  group: number,
+  memory?: Bytes | undefined,
+): Promise<Bytes[]> {
+  const byteLength = grid.parityShards * shardBytes;
+  const into = memory === undefined ? {} : { into: memory };
+  const bytes = await payload.read(parityAt + group * byteLength, byteLength, into);
+  const shards: Bytes[] = [];
+  for (let at = 0; at < byteLength; at += shardBytes) shards.push(bytes.subarray(at, at + shardBytes));
+  return shards;
+}
+
+/** The shards of a group as they are stored; data shards that are missing at the end are zeros. */
+export interface GroupShards {
+  readonly data: readonly Bytes[];
+  readonly parity: readonly Bytes[];
+}
+
+/** Computes the damaged data shards of a group that can be healed, by their number. */
+export async function reconstructGroup(
+  engine: Engine,
+  { grid, shardBytes }: AvecPlan,
+  damage: GroupDamage,
+  { data, parity }: GroupShards,
+): Promise<ReadonlyMap<number, Bytes>> {
+  const zeros = data.length < grid.dataShards ? new Uint8Array(shardBytes) : undefined;
+  const shards = [
+    ...Array.from({ length: grid.dataShards }, (_, i) => (damage.data.includes(i) ? undefined : (data[i] ?? zeros))),
+    ...parity.map((shard, i) => (damage.parity.includes(i) ? undefined : shard)),
+  ];
+  const healed = new Map(damage.data.map((index) => [index, new Uint8Array(shardBytes)]));
+  (await engine.reedSolomon(grid.dataShards, grid.parityShards)).reconstruct(shards, healed);
+  return healed;
+}
+
+/** Numbers of the checksums in which two lists of them differ. */
+function differing(a: Bytes, b: Bytes): number[] {
+  const numbers: number[] = [];
+  for (let i = 0; i * SHARD_SUM_BYTES < a.byteLength; i++) {
+    const run = (sums: Bytes): Bytes => sums.subarray(i * SHARD_SUM_BYTES, (i + 1) * SHARD_SUM_BYTES);
+    if (!equalBytes(run(a), run(b))) numbers.push(i);
+  }
+  return numbers;
+}

@@ -1,0 +1,82 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { nativeEngine } from "../../src/platform/node/native-engine.ts";
+import { VAULT_PASSWORD } from "../builders/crafted-vault.ts";
+import { craftVault1 } from "../builders/vault1.ts";
+import { craftVault2 } from "../builders/vault2.ts";
+import { type Run, tare } from "./run-tare.ts";
+
+/** Items of dossier 10 that only the program as a whole shows. */
+
+let folder: string;
+let env: Record<string, string>;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "tare-audit-"));
+  env = { XDG_STATE_HOME: join(folder, ".state"), TARE_PASSWORD: "" };
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function run(...args: readonly string[]): Promise<Run> {
+  return tare(args, { cwd: folder, env });
+}
+
+/** Visible files, and hidden ones that are not the program's memory. */
+function names(): string[] {
+  return readdirSync(folder).filter((name) => name !== ".state");
+}
+
+test("audit 13: a vault with a bare name is replaced in one step, with nothing beside it at any time later", async () => {
+  expect((await run("vault", "create", "bare.aerovault", "--no-encryption")).code).toBe(0);
+  writeFileSync(join(folder, "file"), "content\n");
+  expect((await run("vault", "add", "bare.aerovault", "file")).code).toBe(0);
+  const { ino } = statSync(join(folder, "bare.aerovault"));
+  expect((await run("vault", "compact", "bare.aerovault")).code).toBe(0);
+  // Another file under the same name: written whole, then renamed.
+  expect(statSync(join(folder, "bare.aerovault")).ino).not.toBe(ino);
+  expect(names().sort()).toEqual(["bare.aerovault", "file"]);
+  expect((await run("vault", "cat", "bare.aerovault", "file")).out).toBe("content\n");
+});
+
+test("audit 17: no verb takes a password from its arguments, and none is ever said", { timeout: 60_000 }, async () => {
+  const secret = "Xyzzy-plugh-plover-1977";
+  writeFileSync(join(folder, "pw"), secret);
+  const create = await run("vault", "create", "secret.aerovault", "--password-file", "pw");
+  expect(create.code).toBe(0);
+  for (const verb of ["create", "ls", "add", "extract", "cat", "info", "scrub", "repair", "passwd", "mkdir"]) {
+    const refused = await run("vault", verb, "secret.aerovault", "--password", secret);
+    expect({ verb, code: refused.code }).toEqual({ verb, code: 2 });
+    expect(`${refused.out}${refused.err}`).not.toContain(secret);
+    expect((await run("vault", verb, "--help")).out).not.toMatch(/--(new-)?password[ =](?!FILE)[A-Z]/);
+  }
+  const wrong = await tare(["vault", "ls", "secret.aerovault", "-v"], {
+    cwd: folder,
+    env: { ...env, TARE_PASSWORD: `${secret}!` },
+  });
+  expect(wrong.code).toBe(11);
+  const state = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const kept = state.filter(({ name }) => name !== "pw").map((entry) => join(entry.parentPath, entry.name));
+  expect(kept.length).toBeGreaterThan(0);
+  for (const path of kept) expect(readFileSync(path).includes(secret), path).toBe(false);
+  for (const said of [create, wrong]) expect(`${said.out}${said.err}`).not.toContain(secret);
+});
+
+test("audit 18: what is weaker is called what it is", { timeout: 60_000 }, async () => {
+  const created = await run("vault", "create", "open.aerovault", "--no-encryption");
+  expect(created.out + created.err).toContain("without encryption");
+  writeFileSync(join(folder, "password"), VAULT_PASSWORD);
+  writeFileSync(join(folder, "two.aerovault"), await craftVault2([], { engine: await nativeEngine() }));
+  writeFileSync(join(folder, "one.aerovault"), await craftVault1([{ path: "a", bytes: new Uint8Array(9) }]));
+  const info = async (name: string): Promise<{ version: string; facts: Record<string, string> }> =>
+    JSON.parse((await run("vault", "info", name, "--json", "--password-file", "password")).out);
+  const [open, two, one] = [
+    await info("open.aerovault"),
+    await info("two.aerovault"),
+    await info("one.aerovault"),
+  ] as const;
+  expect([open.version, open.facts["encryption"]]).toEqual(["3", "none"]);
+  expect([two.version, two.facts["encryption"]]).toEqual(["2", expect.stringContaining("Argon2id")]);
+  expect([one.version, one.facts["encryption"]]).toEqual(["1", expect.stringContaining("quickly guessed")]);
+});
