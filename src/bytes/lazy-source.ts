@@ -1,6 +1,6 @@
-import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { ReadGuard } from "../../bytes/read-guard.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
+import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
+import { ReadGuard } from "./read-guard.ts";
+import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 
 /** What a lazy source is made from. */
 export interface LazyFacts {
