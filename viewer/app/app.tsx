@@ -4,11 +4,13 @@ import { OverviewPage } from "../views/overview.tsx";
 import { droppedFiles } from "./dropped-files.ts";
 import { ErrorPanel } from "./error-panel.tsx";
 import { lastName } from "./last-name.ts";
+import { Lazy } from "./lazy.tsx";
 import { LazyView } from "./lazy-view.tsx";
-import { PasswordDialog } from "./password-dialog.tsx";
 import { at, formatRoute, parseRoute, type Route, type View } from "./route.ts";
 import { Session } from "./session.ts";
 import { StartPage } from "./start-page.tsx";
+
+const loadDialog = async () => (await import("./password-dialog.tsx")).PasswordDialog;
 
 const TITLES: Readonly<Record<View, string>> = {
   overview: "Overview",
@@ -77,7 +79,7 @@ export function App() {
         {current === undefined ? null : <Page session={session} current={current} route={route} />}
       </main>
       {isDragging ? <div class="drop-hint">Drop to open</div> : null}
-      {question === undefined ? null : <PasswordDialog key={question.problem} question={question} />}
+      {question === undefined ? null : <Lazy key={question.problem} load={loadDialog} props={{ question }} />}
     </>
   );
 }
