@@ -34,7 +34,7 @@ export const apr: Format = {
     yield* verifyApr(aprModel(container), context);
   },
   sections: (container) => aprSections(aprModel(container)),
-  fields: async (container) => (await import("./fields.ts")).aprFields(aprModel(container)),
+  fields: async (container, range) => (await import("./fields.ts")).aprFields(aprModel(container), range),
   describe: (container) => describeApr(aprModel(container)),
   decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "compress", "layout", "encrypt"],
