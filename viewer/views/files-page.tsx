@@ -88,11 +88,30 @@ function Cells({ row, closed }: { readonly row: TreeRow; readonly closed: Readon
       <div role="gridcell" class="number size">
         {isFolder ? "" : formatSize(entry.size)}
       </div>
+      <div role="gridcell" class="number soft takes" title={describeStorage(entry)}>
+        {briefStorage(entry)}
+      </div>
       <div role="gridcell" class="soft modified">
         {entry.modified === undefined ? "" : new Date(entry.modified).toISOString().slice(0, 10)}
       </div>
     </>
   );
+}
+
+/** What a file takes in its vault, for a narrow column. */
+function briefStorage({ storage }: EntryRow): string {
+  if (storage === undefined) return "";
+  const { ownBytes, sharedBytes } = storage;
+  if (sharedBytes === 0) return `takes ${formatSize(ownBytes)}`;
+  return ownBytes === 0 ? "shared" : `${formatSize(ownBytes)} + shared`;
+}
+
+/** The same as a sentence; undefined where it cannot be told. */
+function describeStorage({ storage }: EntryRow): string | undefined {
+  if (storage === undefined) return undefined;
+  const { ownBytes, sharedBytes } = storage;
+  if (sharedBytes === 0) return `Takes ${formatSize(ownBytes)} of the vault`;
+  return `Takes ${formatSize(ownBytes)} of its own; ${formatSize(sharedBytes)} are stored once for it and other files`;
 }
 
 function PreviewPanel({ session, overview, route, entry }: ViewProps & { readonly entry: EntryRow }) {
@@ -117,6 +136,7 @@ function PreviewPanel({ session, overview, route, entry }: ViewProps & { readonl
     <section class="preview" aria-label={`Preview of ${entry.path}`}>
       <h2 class="mono">{entry.path}</h2>
       <p class="soft">{formatInteger(entry.size)} bytes</p>
+      {entry.storage === undefined ? null : <p class="soft">{describeStorage(entry)}.</p>}
       <div class="buttons">
         {result?.kind === "container" ? (
           <button type="button" class="primary" onClick={openInPlace}>
