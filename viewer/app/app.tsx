@@ -61,8 +61,9 @@ export function App() {
       <main id="main" tabIndex={-1}>
         {phase.kind === "start" ? (
           <StartPage
+            comparing={route.with}
             onFiles={(files) => openFiles(session, files)}
-            onUrl={(url) => go({ url, inside: [], allow: [], view: "overview" })}
+            onUrl={(url) => go({ url, inside: [], allow: [], view: route.view, with: route.with })}
           />
         ) : null}
         {phase.kind === "opening" ? (
@@ -104,7 +105,9 @@ function skip(event: Event): void {
 }
 
 function openFiles(session: Session, files: Parameters<Session["openFiles"]>[0]): void {
-  leaveAddress();
+  const { url, with: other } = parseRoute(location.hash);
+  // An address that waits to be compared with a file of this computer still waits.
+  if (url !== undefined || other === undefined) leaveAddress();
   void session.openFiles(files);
 }
 
