@@ -1,12 +1,4 @@
-import type { Bytes } from "../../src/base/bytes.ts";
-import type {
-  DigestAlgorithm,
-  Engine,
-  ExtentsOptions,
-  HashExtent,
-  RangeOptions,
-  ReadableRange,
-} from "../../src/primitives/engine.ts";
+import type { Engine } from "../../src/primitives/engine.ts";
 import { DelegatingEngine } from "./delegating-engine.ts";
 import { inheritingScript } from "./inheriting-script.ts";
 
@@ -30,22 +22,20 @@ class LazyEngine extends DelegatingEngine {
     return this.#pooled ?? this.#small;
   }
 
-  override async digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
-    return (await this.#engineFor(options.byteLength)).digestRange(algorithm, range, options);
+  override async digestRange(...args: Parameters<Engine["digestRange"]>): ReturnType<Engine["digestRange"]> {
+    const [, , { byteLength }] = args;
+    return (await this.#engineFor(byteLength)).digestRange(...args);
   }
 
-  override async digestExtents(
-    algorithm: DigestAlgorithm,
-    range: ReadableRange,
-    extents: readonly HashExtent[],
-    options?: ExtentsOptions,
-  ): Promise<Bytes[]> {
+  override async digestExtents(...args: Parameters<Engine["digestExtents"]>): ReturnType<Engine["digestExtents"]> {
+    const [, , extents] = args;
     const total = extents.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    return (await this.#engineFor(total)).digestExtents(algorithm, range, extents, options);
+    return (await this.#engineFor(total)).digestExtents(...args);
   }
 
-  override async digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes> {
-    return (await this.#engineFor(bytes.byteLength)).digest(algorithm, bytes);
+  override async digest(...args: Parameters<Engine["digest"]>): ReturnType<Engine["digest"]> {
+    const [, bytes] = args;
+    return (await this.#engineFor(bytes.byteLength)).digest(...args);
   }
 
   #engineFor(byteLength: number): Promise<Engine> {

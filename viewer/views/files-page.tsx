@@ -7,6 +7,8 @@ import type { EntryRow, Preview } from "../reader/vault-entries.ts";
 import { sumBytes } from "../widgets/bytes-done.ts";
 import { formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { saveBlob } from "../widgets/save-blob.ts";
+import { SearchField } from "../widgets/search-field.tsx";
+import { toggled } from "../widgets/toggled.ts";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type TreeRow, treeRows } from "./entry-tree.ts";
 
@@ -26,11 +28,7 @@ export function FilesPage(props: ViewProps) {
   const open = (index: number): void => {
     const entry = rows[index]?.entry;
     if (entry?.type === "file") setChosen(entry);
-    else if (entry !== undefined) {
-      const next = new Set(closed);
-      if (!next.delete(entry.path)) next.add(entry.path);
-      setClosed(next);
-    }
+    else if (entry !== undefined) setClosed(toggled(closed, entry.path));
   };
   const used = storage === undefined ? 0 : storage.storedBytes - storage.unusedBytes;
   const saved = storage === undefined ? 0 : Math.max(0, storage.logicalBytes - used);
@@ -38,15 +36,7 @@ export function FilesPage(props: ViewProps) {
     <div class="files">
       <div class="toolbar">
         <h1 class="away">Files</h1>
-        <label class="search">
-          <span class="away">Filter files</span>
-          <input
-            type="search"
-            placeholder="Filter files"
-            value={filter}
-            onInput={(event) => setFilter(event.currentTarget.value)}
-          />
-        </label>
+        <SearchField label="Filter files" value={filter} onText={setFilter} />
         <p class="soft">
           {formatInteger(entries.result.filter(({ type }) => type === "file").length)} files
           {storage === undefined
