@@ -6,7 +6,6 @@ import { isMemory } from "./bytes/memory.ts";
 import type { Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import type { Spool } from "./bytes/spool.ts";
-import { recogniseForeign } from "./formats/foreign.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Finding } from "./model/finding.ts";
@@ -47,7 +46,8 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
   const byteLength = Math.min(openingBytesFor(name), source.byteLength);
   const bytes = await source.read(0, byteLength, { signal: options.signal });
   const head: Head = { bytes, byteLength: source.byteLength, name };
-  const format = await chooseFormat(head, options.formats ?? FORMATS, source.label).load();
+  const known = await chooseFormat(head, options.formats ?? FORMATS, source.label);
+  const format = await known.load();
   const context: OpenContext = {
     // Loaded only for those who bring none: pages and commands have engines of their own.
     engine: options.engine ?? (await import("./primitives/portable.ts")).portableEngine(),
@@ -77,11 +77,12 @@ export function requireModel(container: Container): Model {
 }
 
 /** Content decides; the extension only lets a damaged file be refused by the reader it was meant for. */
-function chooseFormat(head: Head, formats: readonly KnownFormat[], label: string): KnownFormat {
+async function chooseFormat(head: Head, formats: readonly KnownFormat[], label: string): Promise<KnownFormat> {
   const results = formats.map((format) => ({ format, result: format.sniff(head) }));
   const sure = results.find(({ result }) => result === "yes");
   if (sure !== undefined) return sure.format;
-  const foreign = recogniseForeign(head);
+  // A page that opens what it knows need not load what it would say of everything else.
+  const foreign = (await import("./formats/foreign.ts")).recogniseForeign(head);
   if (foreign !== undefined) {
     const { code, what, hint } = foreign;
     throw new UnsupportedError(code, `Cannot open: this is ${what}`, { source: label, offset: 0 }, { hint });

@@ -1,33 +1,32 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { transform } from "esbuild";
-import { type Plugin, rolldown } from "rolldown";
+import { type OutputChunk, type Plugin, rolldown } from "rolldown";
+import { VIEWER_GROUPS } from "./viewer-groups.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 
 /**
- * What only writes, by who imports it: a format's object refers to its planner and writer, the engine to all primitives, a
- * worker to every job, so that nothing but this keeps them out of a page that only reads.
+ * What a page that only reads never runs, by who imports it: a format's object refers to its planner and writer, the engine
+ * to all primitives, a worker to every job, so that nothing but this keeps them out.
  */
-const WRITING: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
+const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
   [
-    /\/src\/formats\/.*\/(?:format|wild\/index)\.ts$/,
-    /\/(?:plan|plan-facts|plan-sealed|restamp|write|write-sealed|origin-facts|prepare|errors)\.ts$/,
+    /\/src\/formats\/.*\/format\.ts$/,
+    /\/(?:plan|plan-facts|plan-sealed|restamp|signature|write|write-sealed|origin-facts|prepare|\w*-?errors)\.ts$/,
   ],
-  [/\/src\/workers\/jobs\.ts$/, /\/(?:seal-job|extract-job|quantize)\.ts$/],
-  [/\/src\/primitives\/portable\.ts$/, /\/(?:gear|gear-\w+|reed-solomon|combine-\w+|quantizer|quantizer-\w+)\.ts$/],
+  [/\/src\/workers\/jobs\.ts$/, /\/(?:seal-job|extract-job|quantize-job)\.ts$/],
+  // What WebAssembly does is not done in TypeScript as well: the page's policy permits it, and every browser that has module
+  // workers has it. Without it what needs a digest says so; everything else works.
+  [
+    /\/src\/(?:primitives\/(?:portable|crypto\/candidates)|embedding\/encoder\/kernels)\.ts$/,
+    /\/(?:blake3|sha256|crc32|lz4|zstd|argon2|gcm-siv)-javascript\.ts$|\/(?:cipher-blocks|kernels-scalar)\.ts$/,
+  ],
+  [
+    /\/src\/primitives\/(?:portable|crypto\/candidates)\.ts$/,
+    /\/(?:gear|gear-\w+|combine-javascript|quantizer|quantizer-\w+|ed25519|ed25519-\w+)\.ts$/,
+  ],
 ];
 const LEFT_OUT = "?left-out";
-
-/** What every format needs to be opened, as one file: a server would be asked for a dozen otherwise. */
-const CORE = new RegExp(
-  [
-    "/src/(?:base|struct)/",
-    "/src/bytes/(?:extents|slice|memory|headed|read-guard|failing-source|delegating|inner-path)[.]ts$",
-    "/src/model/(?:dtype|shape|tensor|metadata|values|uneven-source|finding|model|json-number|origin)[.]ts$",
-    "/src/formats/(?:registry|foreign|[a-z]+/(?:known|sniff|detect))[.]ts$",
-    "/viewer/reader/inheriting-script[.]ts$",
-  ].join("|"),
-);
 
 /** Bundles the viewer into a folder that any web server can hand out. */
 export async function bundleViewer(directory: string): Promise<void> {
@@ -41,22 +40,42 @@ export async function bundleViewer(directory: string): Promise<void> {
     },
     platform: "browser",
     transform: { jsx: { runtime: "automatic", importSource: "preact" } },
-    plugins: [withoutWriters()],
+    plugins: [withoutUnused(), withoutReasons()],
     checks: { ineffectiveDynamicImport: false },
   });
-  await bundle.write({
+  const { output } = await bundle.write({
     dir: directory,
     format: "esm",
     minify: true,
     comments: { legal: true },
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash].js",
-    codeSplitting: { groups: [{ name: "core", test: CORE }] },
+    codeSplitting: {
+      groups: VIEWER_GROUPS.map(([name, test], i) => ({ name, test, priority: VIEWER_GROUPS.length - i })),
+    },
   });
   await bundle.close();
+  checkEntries(output.filter((one) => one.type === "chunk"));
   await bundleBoot(directory);
   await writeStyle(directory);
   for (const name of ["index.html", "icon.svg"]) copyFileSync(`${root}viewer/${name}`, `${directory}/${name}`);
+}
+
+/** A page that ran the reader's script, or the other way round, would answer itself: entries share chunks and nothing else. */
+function checkEntries(chunks: readonly OutputChunk[]): void {
+  const byName = new Map(chunks.map((chunk) => [chunk.fileName, chunk]));
+  const reach = (name: string, seen: Set<string>): Set<string> => {
+    if (seen.has(name)) return seen;
+    seen.add(name);
+    const { imports = [], dynamicImports = [] } = byName.get(name) ?? {};
+    for (const next of [...imports, ...dynamicImports]) reach(next, seen);
+    return seen;
+  };
+  const entries = chunks.filter(({ isEntry }) => isEntry).map(({ fileName }) => fileName);
+  for (const entry of entries) {
+    const other = entries.find((name) => name !== entry && reach(entry, new Set()).has(name));
+    if (other !== undefined) throw new Error(`${entry} loads ${other}: put what they share into a group of its own`);
+  }
 }
 
 /** A classic script: what runs before modules are allowed. */
@@ -74,13 +93,13 @@ async function writeStyle(directory: string): Promise<void> {
   writeFileSync(`${directory}/style.css`, code);
 }
 
-/** Puts nothing in the place of what only writes. Whoever calls it by mistake finds it undefined. */
-function withoutWriters(): Plugin {
+/** Puts nothing in the place of what is never run. Whoever calls it by mistake finds it undefined. */
+function withoutUnused(): Plugin {
   return {
-    name: "without-writers",
+    name: "without-unused",
     async resolveId(source, importer) {
       if (importer === undefined) return null;
-      if (!WRITING.some(([from, what]) => from.test(importer) && what.test(source))) return null;
+      if (!UNUSED.some(([from, what]) => from.test(importer) && what.test(source))) return null;
       const resolved = await this.resolve(source, importer);
       return resolved === null ? null : `${resolved.id}${LEFT_OUT}`;
     },
@@ -91,6 +110,17 @@ function withoutWriters(): Plugin {
         ([, name]) => name,
       );
       return { code: names.map((name) => `export const ${name} = undefined;`).join("\n"), moduleType: "js" };
+    },
+  };
+}
+
+/** Tables of limits say why each is what it is, for the documentation alone. */
+function withoutReasons(): Plugin {
+  return {
+    name: "without-reasons",
+    transform: {
+      filter: { id: /\/limits\.ts$/ },
+      handler: (code) => ({ code: code.replace(/reason:\s*"(?:[^"\\]|\\.)*"/g, 'reason: ""'), map: null }),
     },
   };
 }

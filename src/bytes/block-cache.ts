@@ -1,5 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Source } from "./source.ts";
+import { untilAborted } from "./until-aborted.ts";
 
 export interface BlockCacheOptions {
   readonly maxBytes: number;
@@ -93,7 +94,7 @@ export class BlockCache {
   async #wait(fetch: Fetch, signal: AbortSignal | undefined): Promise<readonly Bytes[]> {
     fetch.waiters++;
     try {
-      return await raceAbort(fetch.blocks, signal);
+      return await untilAborted(fetch.blocks, signal);
     } finally {
       fetch.waiters--;
       if (fetch.waiters === 0) {
@@ -118,13 +119,4 @@ export class BlockCache {
       this.#keptBytes -= bytes.byteLength;
     }
   }
-}
-
-function raceAbort<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

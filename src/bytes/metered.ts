@@ -7,9 +7,14 @@ export interface Meter {
   /** Reads and streams that reached the source. */
   reads: number;
   bytes: number;
+  /** Told of every run that was read, once the reader has it; who listens may change while the source is open. */
+  onRead?: ReadListener | undefined;
 }
 
-/** Counts what passes through; changes nothing else. */
+/** Told of a run of a file, by the file's label. */
+export type ReadListener = (label: string, offset: number, byteLength: number) => void;
+
+/** Counts what passes through; changes nothing else. Workers that open the bytes themselves pass by. */
 export function withMeter(source: Source, meter: Meter): Source {
   return new MeteredSource(source, meter);
 }
@@ -22,17 +27,23 @@ class MeteredSource extends DelegatingSource {
     this.#meter = meter;
   }
 
-  override read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {
+  override async read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {
     this.#meter.reads++;
     this.#meter.bytes += byteLength;
-    return super.read(offset, byteLength, options);
+    const bytes = await super.read(offset, byteLength, options);
+    this.#meter.onRead?.(this.label, offset, byteLength);
+    return bytes;
   }
 
   override async *stream(offset: number, options?: StreamOptions): AsyncGenerator<Bytes> {
     this.#meter.reads++;
+    let at = offset;
     for await (const piece of super.stream(offset, options)) {
-      this.#meter.bytes += piece.byteLength;
+      const { byteLength } = piece;
+      this.#meter.bytes += byteLength;
       yield piece;
+      this.#meter.onRead?.(this.label, at, byteLength);
+      at += byteLength;
     }
   }
 }

@@ -29,6 +29,14 @@ export interface ArchiveStorage {
   readonly unusedBytes: number;
 }
 
+/** What one file takes of that. */
+export interface EntryStorage {
+  /** Stored bytes of chunks that no other file uses: what deleting it would free. */
+  readonly ownBytes: number;
+  /** Stored bytes of chunks that other files use as well. */
+  readonly sharedBytes: number;
+}
+
 /** Files, not tensors: a vault. */
 export interface Archive {
   readonly kind: "archive";
@@ -39,6 +47,8 @@ export interface Archive {
   readonly warnings: readonly Finding[];
   readonly facts: readonly (readonly [string, string])[];
   readonly storage?: ArchiveStorage | undefined;
+  /** What each entry takes, in their order; undefined for directories, and for small files that lie in one chunk with others. */
+  entryStorage?(): Promise<readonly (EntryStorage | undefined)[]>;
   /** Throws `usage/entry-not-found`, with near names as the hint. */
   entry(path: string): Entry;
   close(): Promise<void>;

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { encodeUtf8 } from "../base/text.ts";
 import { addedEntry, type Holding, packMetadata, restoreMetadata } from "./carry.ts";
 import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "./metadata.ts";
-import { encodeOrigin, ORIGIN_KEY, type Origin, parseOrigin, splitChain, takeOrigin } from "./origin.ts";
+import { encodeOrigin, type Origin, parseOrigin, splitChain, takeOrigin } from "./origin.ts";
+import { ORIGIN_KEY } from "./origin-key.ts";
 
 /** A target that only has strings, like SafeTensors. */
 const stringsOnly = ({ value }: MetadataEntry): Holding =>

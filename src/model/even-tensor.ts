@@ -1,5 +1,6 @@
 import { Tensor } from "./tensor.ts";
-import { UnevenSource, unevenLayout } from "./uneven-source.ts";
+import { unevenLayout } from "./uneven-layout.ts";
+import { UnevenSource } from "./uneven-source.ts";
 
 /**
  * The same values as float32 where the stored ones are not one run of whole blocks; the tensor itself otherwise. What

@@ -4,8 +4,7 @@ import { sliceSource } from "../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { type DType, dtypeFacts } from "./dtype.ts";
 import { rowCount, type Shape } from "./shape.ts";
-import { UnevenSource, unevenLayout } from "./uneven-source.ts";
-import { convertToFloat32 } from "./values.ts";
+import { unevenLayout } from "./uneven-layout.ts";
 
 /** How a format hands out a tensor's bytes: a slice, a decompressing or a verifying Source. One per model. */
 export interface TensorReader {
@@ -106,11 +105,8 @@ export class Tensor implements TensorFacts {
 
   /** The values as float32: exact for F16, BF16 and fp8, rounded for F64 and wide integers. */
   async toFloat32(options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
-    const at = { source: this.file ?? this.name };
-    const uneven = unevenLayout(this);
-    if (uneven === undefined) return convertToFloat32(this.dtype, await this.bytes(options), at);
-    const floats = new UnevenSource(this.source(), uneven);
-    return convertToFloat32("F32", await floats.read(0, floats.byteLength, { signal: options?.signal }), at);
+    // Loaded by whoever reads values: listing tensors needs none of the block types.
+    return (await import("./tensor-values.ts")).tensorValues(this, options);
   }
 
   /** True where blocks run over the ends of rows, or one scale stands before them all. */

@@ -6,7 +6,7 @@ import { fingerprint } from "../formats/apr/metadata-render.ts";
 import type { Format, Opened } from "../model/format.ts";
 import type { Metadata, MetadataValue } from "../model/metadata.ts";
 import { type Model, nearNames } from "../model/model.ts";
-import { ORIGIN_KEY } from "../model/origin.ts";
+import { ORIGIN_KEY } from "../model/origin-key.ts";
 import { type FormatRestamp, RESTAMP_ERRORS } from "../model/restamp.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";

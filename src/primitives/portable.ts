@@ -1,35 +1,22 @@
 import { type Candidate, Choice } from "./choice.ts";
-import { type Gear, provesGear } from "./chunking/gear.ts";
+import type { Gear } from "./chunking/gear.ts";
 import type { Inflate } from "./compress/inflate.ts";
-import { type Lz4Codec, provesLz4 } from "./compress/lz4.ts";
-import { provesZstd, type ZstdCodec } from "./compress/zstd.ts";
-import { type Aes, provesAes } from "./crypto/aes.ts";
+import type { Lz4Codec } from "./compress/lz4.ts";
+import type { ZstdCodec } from "./compress/zstd.ts";
+import type { Aes } from "./crypto/aes.ts";
 import type { MakeAesBlocks } from "./crypto/aes-blocks.ts";
-import { type Argon2id, provesArgon2 } from "./crypto/argon2.ts";
+import type { Argon2id } from "./crypto/argon2.ts";
 import { AES, AES_BLOCKS, ARGON2, CHACHA, ED25519, GCM_SIV, PBKDF2, SHA1, SHA512 } from "./crypto/candidates.ts";
 import type { ChachaPoly } from "./crypto/chacha20-poly1305.ts";
-import { type Ed25519, provesEd25519 } from "./crypto/ed25519.ts";
-import { type GcmSiv, provesGcmSiv } from "./crypto/gcm-siv.ts";
+import type { Ed25519 } from "./crypto/ed25519.ts";
+import type { GcmSiv } from "./crypto/gcm-siv.ts";
 import type { Pbkdf2Sha1 } from "./crypto/pbkdf2.ts";
-import { blake3 } from "./digest/blake3.ts";
-import { blake3Javascript } from "./digest/blake3-javascript.ts";
-import { loadBlake3Wasm } from "./digest/blake3-wasm.ts";
-import { crc32Javascript } from "./digest/crc32-javascript.ts";
-import { loadCrc32Wasm } from "./digest/crc32-wasm.ts";
-import {
-  type Blake3Implementation,
-  type Crc32Function,
-  type DigestImplementation,
-  provesBlake3,
-  provesCrc32,
-  provesDigest,
-} from "./digest/implementation.ts";
-import { sha256 } from "./digest/sha256.ts";
-import { sha256Javascript } from "./digest/sha256-javascript.ts";
-import { loadSha256Wasm } from "./digest/sha256-wasm.ts";
-import type { Engine } from "./engine.ts";
-import { type Combine, provesReedSolomon } from "./erasure/reed-solomon.ts";
-import { provesQuantizer, type Quantizer } from "./quant/quantizer.ts";
+import type { Blake3Core } from "./digest/blake3.ts";
+import type { Blake3Implementation, Crc32Function, DigestImplementation } from "./digest/implementation.ts";
+import type { Sha256Core } from "./digest/sha256.ts";
+import type { Engine, HasherAlgorithm } from "./engine.ts";
+import type { Combine } from "./erasure/reed-solomon.ts";
+import type { Quantizer } from "./quant/quantizer.ts";
 import { type PrimitiveTable, tableEngine } from "./table-engine.ts";
 
 export interface PortableOptions {
@@ -75,25 +62,40 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
     return first === undefined ? chosen : [first, ...chosen];
   };
   return {
-    sha256: new Choice("sha256", candidates(accelerators.sha256, SHA256), (it) => provesDigest("sha256", it)),
-    blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), provesBlake3),
-    crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), provesCrc32),
-    zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], provesZstd),
-    lz4: new Choice("lz4", candidates(undefined, LZ4), provesLz4),
-    quantizer: new Choice("quantizer", candidates(undefined, QUANTIZER), provesQuantizer),
-    sha512: new Choice("sha512", secrets(accelerators.sha512, SHA512), (it) => provesDigest("sha512", it)),
-    aes: new Choice("aes", secrets(accelerators.aes, AES), provesAes),
-    ed25519: new Choice("ed25519", secrets(accelerators.ed25519, ED25519), provesEd25519),
-    argon2id: new Choice(
-      "argon2id",
-      [...(accelerators.argon2id ?? []), ...candidates(undefined, ARGON2)],
-      provesArgon2,
+    sha256: new Choice("sha256", candidates(accelerators.sha256, SHA256), provesDigest("sha256")),
+    blake3: new Choice("blake3", candidates(accelerators.blake3, BLAKE3), async (it) =>
+      (await import("./digest/implementation.ts")).provesBlake3(it),
     ),
-    gcmSiv: new Choice("aes-gcm-siv", candidates(accelerators.gcmSiv, GCM_SIV), provesGcmSiv),
-    gear: new Choice("gear", candidates(undefined, GEAR), provesGear),
-    erasure: new Choice("reed-solomon", candidates(undefined, ERASURE), provesReedSolomon),
-    sha1: new Choice("sha1", secrets(accelerators.sha1, SHA1), (it) => provesDigest("sha1", it)),
-    // What only older vaults need is proven by code that only they load.
+    crc32: new Choice("crc32", candidates(accelerators.crc32, CRC32), async (it) =>
+      (await import("./digest/implementation.ts")).provesCrc32(it),
+    ),
+    zstd: new Choice("zstd", [...(accelerators.zstd ?? []), ...candidates(undefined, ZSTD)], async (it) =>
+      (await import("./compress/zstd.ts")).provesZstd(it),
+    ),
+    lz4: new Choice("lz4", candidates(undefined, LZ4), async (it) => (await import("./compress/lz4.ts")).provesLz4(it)),
+    quantizer: new Choice("quantizer", candidates(undefined, QUANTIZER), async (it) =>
+      (await import("./quant/quantizer.ts")).provesQuantizer(it),
+    ),
+    sha512: new Choice("sha512", secrets(accelerators.sha512, SHA512), provesDigest("sha512")),
+    aes: new Choice("aes", secrets(accelerators.aes, AES), async (it) =>
+      (await import("./crypto/aes.ts")).provesAes(it),
+    ),
+    ed25519: new Choice("ed25519", secrets(accelerators.ed25519, ED25519), async (it) =>
+      (await import("./crypto/ed25519.ts")).provesEd25519(it),
+    ),
+    argon2id: new Choice("argon2id", [...(accelerators.argon2id ?? []), ...candidates(undefined, ARGON2)], async (it) =>
+      (await import("./crypto/argon2.ts")).provesArgon2(it),
+    ),
+    gcmSiv: new Choice("aes-gcm-siv", candidates(accelerators.gcmSiv, GCM_SIV), async (it) =>
+      (await import("./crypto/gcm-siv.ts")).provesGcmSiv(it),
+    ),
+    gear: new Choice("gear", candidates(undefined, GEAR), async (it) =>
+      (await import("./chunking/gear.ts")).provesGear(it),
+    ),
+    erasure: new Choice("reed-solomon", candidates(undefined, ERASURE), async (it) =>
+      (await import("./erasure/reed-solomon.ts")).provesReedSolomon(it),
+    ),
+    sha1: new Choice("sha1", secrets(accelerators.sha1, SHA1), provesDigest("sha1")),
     aesBlocks: new Choice("aes-blocks", candidates(accelerators.aesBlocks, AES_BLOCKS), async (it) =>
       (await import("./crypto/aes-blocks.ts")).provesAesBlocks(it),
     ),
@@ -109,19 +111,59 @@ export function portableTable(options: PortableOptions = {}, accelerators: Accel
   };
 }
 
+/** Known answers are loaded with the primitive that they prove: a page that hashes needs those of no cipher. */
+function provesDigest(algorithm: HasherAlgorithm): (it: DigestImplementation) => Promise<boolean> {
+  return async (it) => (await import("./digest/implementation.ts")).provesDigest(algorithm, it);
+}
+
+/** The hash around its compression function. */
+async function sha256Over(load: () => Promise<Sha256Core>): Promise<DigestImplementation> {
+  const [{ sha256 }, core] = await Promise.all([import("./digest/sha256.ts"), load()]);
+  return sha256(core);
+}
+
+async function blake3Over(load: () => Promise<Blake3Core>): Promise<Blake3Implementation> {
+  const [{ blake3 }, core] = await Promise.all([import("./digest/blake3.ts"), load()]);
+  return blake3(core);
+}
+
 const SHA256: readonly Candidate<DigestImplementation>[] = [
-  { tier: "wasm", implementation: "wasm simd", load: async () => sha256(await loadSha256Wasm()) },
-  { tier: "javascript", implementation: "javascript", load: async () => sha256(sha256Javascript) },
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: () => sha256Over(async () => (await import("./digest/sha256-wasm.ts")).loadSha256Wasm()),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: () => sha256Over(async () => (await import("./digest/sha256-javascript.ts")).sha256Javascript),
+  },
 ];
 
 const BLAKE3: readonly Candidate<Blake3Implementation>[] = [
-  { tier: "wasm", implementation: "wasm simd", load: async () => blake3(await loadBlake3Wasm()) },
-  { tier: "javascript", implementation: "javascript", load: async () => blake3(blake3Javascript) },
+  {
+    tier: "wasm",
+    implementation: "wasm simd",
+    load: () => blake3Over(async () => (await import("./digest/blake3-wasm.ts")).loadBlake3Wasm()),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: () => blake3Over(async () => (await import("./digest/blake3-javascript.ts")).blake3Javascript),
+  },
 ];
 
 const CRC32: readonly Candidate<Crc32Function>[] = [
-  { tier: "wasm", implementation: "wasm", load: loadCrc32Wasm },
-  { tier: "javascript", implementation: "javascript", load: async () => crc32Javascript },
+  {
+    tier: "wasm",
+    implementation: "wasm",
+    load: async () => (await import("./digest/crc32-wasm.ts")).loadCrc32Wasm(),
+  },
+  {
+    tier: "javascript",
+    implementation: "javascript",
+    load: async () => (await import("./digest/crc32-javascript.ts")).crc32Javascript,
+  },
 ];
 
 const LZ4: readonly Candidate<Lz4Codec>[] = [

@@ -4,7 +4,7 @@ import type { Choice } from "./choice.ts";
 import type { Gear, GearChunker, GearRule } from "./chunking/gear.ts";
 import type { Inflate } from "./compress/inflate.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
-import { compressZstd, decompressZstd, type ZstdCodec } from "./compress/zstd.ts";
+import type { ZstdCodec } from "./compress/zstd.ts";
 import type { Aes } from "./crypto/aes.ts";
 import type { AesBlocks, MakeAesBlocks } from "./crypto/aes-blocks.ts";
 import type { Argon2id, Argon2Parameters } from "./crypto/argon2.ts";
@@ -27,10 +27,9 @@ import type {
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "./engine.ts";
-import { type Combine, type ReedSolomon, reedSolomon } from "./erasure/reed-solomon.ts";
-import { hashExtents } from "./extents.ts";
+import type { Combine, ReedSolomon } from "./erasure/reed-solomon.ts";
 import type { Quantizer } from "./quant/quantizer.ts";
-import { RangeHasher } from "./range.ts";
+import type { RangeHasher } from "./range.ts";
 
 /** BLAKE3 paper §2.3. */
 const BLAKE3_KEY_BYTES = 32;
@@ -65,7 +64,8 @@ export function tableEngine(name: "portable" | "native", table: PrimitiveTable):
 class TableEngine implements Engine {
   readonly name: "portable" | "native";
   readonly #table: PrimitiveTable;
-  readonly #ranges = new RangeHasher();
+  #ranges: RangeHasher | undefined;
+  #zstdModule: Promise<typeof import("./compress/zstd.ts")> | undefined;
 
   constructor(name: "portable" | "native", table: PrimitiveTable) {
     this.name = name;
@@ -88,6 +88,8 @@ class TableEngine implements Engine {
   }
 
   async digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
+    const { RangeHasher } = await import("./range.ts");
+    this.#ranges ??= new RangeHasher();
     return this.#ranges.run(await this.hasher(algorithm), range, options);
   }
 
@@ -97,6 +99,7 @@ class TableEngine implements Engine {
     extents: readonly HashExtent[],
     options?: ExtentsOptions,
   ): Promise<Bytes[]> {
+    const { hashExtents } = await import("./extents.ts");
     const implementation = await this.#table[algorithm].get();
     return hashExtents(() => implementation.create(), range, extents, options);
   }
@@ -106,10 +109,12 @@ class TableEngine implements Engine {
   }
 
   async zstdCompress(bytes: Bytes, options: ZstdCompressOptions = {}): Promise<Bytes> {
+    const { compressZstd } = await this.#zstd();
     return compressZstd(await this.#table.zstd.get(), bytes, options);
   }
 
   async zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
+    const { decompressZstd } = await this.#zstd();
     return decompressZstd(await this.#table.zstd.get(), bytes, options);
   }
 
@@ -156,6 +161,7 @@ class TableEngine implements Engine {
   }
 
   async reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon> {
+    const { reedSolomon } = await import("./erasure/reed-solomon.ts");
     return reedSolomon(await this.#table.erasure.get(), dataShards, parityShards);
   }
 
@@ -177,6 +183,12 @@ class TableEngine implements Engine {
 
   close(): Promise<void> {
     return Promise.resolve();
+  }
+
+  /** Asked for once: vaults call it for every block. */
+  #zstd(): Promise<typeof import("./compress/zstd.ts")> {
+    this.#zstdModule ??= import("./compress/zstd.ts");
+    return this.#zstdModule;
   }
 }
 

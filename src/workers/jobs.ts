@@ -5,10 +5,9 @@ import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../bytes/source.ts";
-import { Tensor } from "../model/tensor.ts";
-import { quantizeTensor } from "../operations/quantize.ts";
 import type { ExtractTarget, TargetFile } from "../operations/vault/extract-job.ts";
-import type { Engine, HashExtent } from "../primitives/engine.ts";
+import type { Engine } from "../primitives/engine.ts";
+import { unpackExtents } from "./packed-extents.ts";
 import type { JobKind, JobRequest, JobResult } from "./protocol.ts";
 
 /** A descriptor that is not made of others. */
@@ -68,26 +67,17 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
-  async "quantize-range"({ type, dtype, shape, descriptor, storedBytes, offset, byteLength }, context) {
-    const { descriptor: leaf, offset: base } = flattenDescriptor(descriptor, 0, storedBytes);
+  // What follows is loaded only where it is asked for: most workers hash.
+  "quantize-range": async (request, context) => {
+    const { quantizeStored } = await import("./quantize-job.ts");
+    const { descriptor: leaf, offset } = flattenDescriptor(request.descriptor, 0, request.storedBytes);
     const source = await openFlat(leaf, context);
     try {
-      const stored = sliceSource(source, base, storedBytes);
-      const facts = { name: source.label, dtype, shape, byteLength: storedBytes, offset: base };
-      let badBlocks = 0;
-      const blocks = quantizeTensor(new Tensor(facts, { source: () => stored }), type, {
-        quantizer: await context.engine.quantizer(),
-        onBadBlocks: (_, count) => {
-          badBlocks += count;
-        },
-      });
-      const bytes = await blocks.source().read(offset, byteLength, { signal: context.signal });
-      return { bytes, badBlocks };
+      return await quantizeStored(request, sliceSource(source, offset, request.storedBytes), context);
     } finally {
       await source.close();
     }
   },
-  // What follows is loaded only where it is asked for: most workers hash.
   "vault-seal": async (request, context) => {
     const { runSealJob } = await import("../formats/aerovault/write/seal-job.ts");
     const open = (descriptor: SourceDescriptor): Promise<Source> => openAny(descriptor, context);
@@ -159,24 +149,6 @@ async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Sour
     await Promise.allSettled(sources.map((source) => source.close()));
     throw error;
   }
-}
-
-/** Extents as one array that is cheap to send. */
-export function packExtents(extents: readonly HashExtent[]): Float64Array<ArrayBuffer> {
-  const packed = new Float64Array(extents.length * 2);
-  extents.forEach(({ offset, byteLength }, i) => {
-    packed[2 * i] = offset;
-    packed[2 * i + 1] = byteLength;
-  });
-  return packed;
-}
-
-function unpackExtents(packed: Float64Array<ArrayBuffer>, base: number): HashExtent[] {
-  const extents: HashExtent[] = [];
-  for (let i = 0; i < packed.length; i += 2) {
-    extents.push({ offset: base + (packed[i] as number), byteLength: packed[i + 1] as number });
-  }
-  return extents;
 }
 
 /** Where a run of a slice lies in what the slice was cut from, at any depth. */

@@ -30,7 +30,7 @@ import type {
 } from "../primitives/engine.ts";
 import type { ReedSolomon } from "../primitives/erasure/reed-solomon.ts";
 import type { Quantizer } from "../primitives/quant/quantizer.ts";
-import { packExtents } from "./jobs.ts";
+import { packExtents } from "./packed-extents.ts";
 import type { WorkerPool } from "./pool.ts";
 
 export interface PooledOptions {

@@ -5,7 +5,7 @@ import { memorySource } from "../../src/bytes/memory.ts";
 import { memorySink } from "../../src/bytes/memory-sink.ts";
 import { readSidecar } from "../../src/formats/aerocorrect/read.ts";
 import { openVault } from "../../src/formats/aerovault/open.ts";
-import { gridOf } from "../../src/formats/aerovault/parity-rows.ts";
+import { gridOf } from "../../src/formats/aerovault/parity-grid.ts";
 import { closeVault, type Vault } from "../../src/formats/aerovault/vault.ts";
 import { VaultArchive } from "../../src/formats/aerovault/vault-archive.ts";
 import { verifyAerovault } from "../../src/formats/aerovault/verify.ts";

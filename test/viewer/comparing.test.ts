@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
 import { tare } from "../cli/run-tare.ts";
 import { describeInBrowser } from "./browser.ts";
 import { type Models, makeModels } from "./models.ts";
@@ -38,6 +39,36 @@ describeInBrowser("comparing and embedding in the viewer", (viewer) => {
     await visit.page.getByText("Everything that has a name is the same in both.").waitFor();
     visit.calm();
     await visit.close();
+  });
+
+  it.each(["the address first", "the file first"])("a file of this computer and an address: %s", async (order) => {
+    const server = await serveDirectory(models.folder, { port: 0 });
+    try {
+      const visit = await viewer().visit();
+      const { page } = visit;
+      const address = `${server.url}/demo.gguf`;
+      if (order === "the address first") {
+        await page.goto(`${viewer().url}#url=${address}&view=compare`);
+        await page.locator("main input[type=file]").setInputFiles(models.path("demo.apr"));
+      } else {
+        await visit.choose(models.path("demo.apr"));
+        await visit.tab("Compare");
+        await page.getByRole("textbox", { name: /from an address/ }).fill(address);
+        await page.getByRole("button", { name: "Compare" }).click();
+        // The policy that allows the address is a new page's, and no page may keep a file for another.
+        await page.getByRole("heading", { name: "Compare which file?" }).waitFor();
+        expect(page.url()).toContain(`with=${address}`);
+        await page.locator("main input[type=file]").first().setInputFiles(models.path("demo.apr"));
+      }
+      await page.getByText("Everything that has a name is the same in both.").waitFor();
+      expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe(
+        order === "the address first" ? "demo.gguf and demo.apr" : "demo.apr and demo.gguf",
+      );
+      visit.calm();
+      await visit.close();
+    } finally {
+      await server.close(0);
+    }
   });
 
   it("sentences have the similarities that embed computes", async () => {

@@ -50,6 +50,10 @@ describeInBrowser("vaults in the viewer", (viewer) => {
     const { page } = visit;
     await unlock(visit);
     await visit.tab("Files");
+    const shared = page.getByRole("row", { name: /copy\.gguf/ });
+    expect(await shared.innerText()).toMatch(/2\.83 MB[\s\S]*shared/);
+    await shared.click();
+    await page.getByText(/Takes 0 B of its own; 2\.\d+ MB are stored once for it and other files/).waitFor();
     await page.getByRole("row", { name: /notes\.md/ }).click();
     await expect.poll(() => page.locator(".preview").innerText()).toContain("Weights and what they weigh.");
     const [download] = await Promise.all([

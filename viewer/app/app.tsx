@@ -4,11 +4,13 @@ import { OverviewPage } from "../views/overview.tsx";
 import { droppedFiles } from "./dropped-files.ts";
 import { ErrorPanel } from "./error-panel.tsx";
 import { lastName } from "./last-name.ts";
+import { Lazy } from "./lazy.tsx";
 import { LazyView } from "./lazy-view.tsx";
-import { PasswordDialog } from "./password-dialog.tsx";
 import { at, formatRoute, parseRoute, type Route, type View } from "./route.ts";
 import { Session } from "./session.ts";
 import { StartPage } from "./start-page.tsx";
+
+const loadDialog = async () => (await import("./password-dialog.tsx")).PasswordDialog;
 
 const TITLES: Readonly<Record<View, string>> = {
   overview: "Overview",
@@ -59,8 +61,9 @@ export function App() {
       <main id="main" tabIndex={-1}>
         {phase.kind === "start" ? (
           <StartPage
+            comparing={route.with}
             onFiles={(files) => openFiles(session, files)}
-            onUrl={(url) => go({ url, inside: [], allow: [], view: "overview" })}
+            onUrl={(url) => go({ url, inside: [], allow: [], view: route.view, with: route.with })}
           />
         ) : null}
         {phase.kind === "opening" ? (
@@ -77,7 +80,7 @@ export function App() {
         {current === undefined ? null : <Page session={session} current={current} route={route} />}
       </main>
       {isDragging ? <div class="drop-hint">Drop to open</div> : null}
-      {question === undefined ? null : <PasswordDialog key={question.problem} question={question} />}
+      {question === undefined ? null : <Lazy key={question.problem} load={loadDialog} props={{ question }} />}
     </>
   );
 }
@@ -102,7 +105,9 @@ function skip(event: Event): void {
 }
 
 function openFiles(session: Session, files: Parameters<Session["openFiles"]>[0]): void {
-  leaveAddress();
+  const { url, with: other } = parseRoute(location.hash);
+  // An address that waits to be compared with a file of this computer still waits.
+  if (url !== undefined || other === undefined) leaveAddress();
   void session.openFiles(files);
 }
 

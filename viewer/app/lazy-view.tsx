@@ -1,7 +1,6 @@
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import type { Overview } from "../reader/protocol.ts";
-import { ErrorPanel } from "./error-panel.tsx";
+import { Lazy } from "./lazy.tsx";
 import type { Route, View } from "./route.ts";
 import type { Session } from "./session.ts";
 
@@ -23,14 +22,7 @@ const LOADERS: Readonly<Record<LazyName, () => Promise<ComponentType<ViewProps>>
   embed: async () => (await import("../views/embed-page.tsx")).EmbedPage,
 };
 
-/** A page whose code comes when it is first looked at. */
+/** The page of a view. */
 export function LazyView({ view, ...props }: ViewProps & { readonly view: LazyName }) {
-  const [Loaded, setLoaded] = useState<ComponentType<ViewProps> | undefined>(undefined);
-  const [error, setError] = useState<unknown>(undefined);
-  useEffect(() => {
-    // A component is a function, and so is what setState takes to make the next value of the old.
-    LOADERS[view]().then((component) => setLoaded(() => component), setError);
-  }, [view]);
-  if (error !== undefined) return <ErrorPanel title="Cannot load this page" error={error} />;
-  return Loaded === undefined ? null : <Loaded {...props} />;
+  return <Lazy load={LOADERS[view]} props={props} />;
 }

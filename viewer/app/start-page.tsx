@@ -3,22 +3,30 @@ import type { ChosenFile } from "../reader/protocol.ts";
 import { AddressForm } from "../widgets/address-form.tsx";
 import { formatSize } from "../widgets/numbers.ts";
 import { chosenFiles } from "./dropped-files.ts";
+import { lastName } from "./last-name.ts";
 
 export interface StartPageProps {
+  /** The address that waits to be compared with what is opened here. */
+  readonly comparing?: string | undefined;
   readonly onFiles: (files: readonly ChosenFile[]) => void;
   readonly onUrl: (url: string) => void;
 }
 
 /** Where a visit begins: drop, choose, or name an address. */
-export function StartPage({ onFiles, onUrl }: StartPageProps) {
+export function StartPage({ comparing, onFiles, onUrl }: StartPageProps) {
   const take = (event: Event): void => {
     const { files } = event.currentTarget as HTMLInputElement;
     if (files !== null) onFiles(chosenFiles(files));
   };
   return (
     <div class="start">
-      <h1>What is in this file?</h1>
+      <h1>{comparing === undefined ? "What is in this file?" : "Compare which file?"}</h1>
       <p class="lead">
+        {comparing === undefined ? null : (
+          <>
+            It is put beside <span class="mono">{lastName(comparing)}</span>.{" "}
+          </>
+        )}
         Drop a model, a folder of shards or a vault anywhere on this page. It is read here, in your browser: nothing is
         uploaded.
       </p>

@@ -18,6 +18,10 @@ export abstract class DelegatingEngine implements Engine {
 
   protected abstract inner(): Promise<Engine>;
 
+  async digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes> {
+    return (await this.inner()).digest(algorithm, bytes);
+  }
+
   async digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
     return (await this.inner()).digestRange(algorithm, range, options);
   }
@@ -31,7 +35,6 @@ export abstract class DelegatingEngine implements Engine {
     return (await this.inner()).digestExtents(algorithm, range, extents, options);
   }
 
-  readonly digest: Call<"digest"> = async (...args) => (await this.inner()).digest(...args);
   readonly hasher: Call<"hasher"> = async (...args) => (await this.inner()).hasher(...args);
   readonly crc32: Call<"crc32"> = async (...args) => (await this.inner()).crc32(...args);
   readonly zstdCompress: Call<"zstdCompress"> = async (...args) => (await this.inner()).zstdCompress(...args);

@@ -3,7 +3,7 @@ import type { Extent } from "../../src/bytes/extents.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import type { Opened } from "../../src/model/format.ts";
 import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
-import { type FieldPlace, placesOf, showField } from "../../src/struct/field-places.ts";
+import { type FieldPlace, showField } from "../../src/struct/field-places.ts";
 import type { Target } from "./open-targets.ts";
 
 /** Bytes of a field that are read to show its value. */
@@ -56,7 +56,7 @@ async function placesIn({ opened }: Target, request: HexRequest): Promise<readon
   const { container, format } = opened;
   const touches = ({ offset, byteLength }: Extent): boolean =>
     byteLength > 0 && offset < request.offset + request.byteLength && offset + byteLength > request.offset;
-  const fields = (await format.fields?.(container, request)) ?? (await vaultPlaces(format.id, request));
+  const fields = (await format.fields?.(container, request)) ?? [];
   const named = fields.filter(touches);
   // Where the format names no field, the map still says what the bytes belong to.
   const runs = rowsOf(opened)
@@ -77,13 +77,6 @@ function rowsOf(opened: Opened): readonly LayoutRow[] {
   const rows = maps.get(opened) ?? mapLayout(opened);
   maps.set(opened, rows);
   return rows;
-}
-
-/** The header of a vault, by its own table: that format has no `fields`. */
-async function vaultPlaces(format: string, request: HexRequest): Promise<readonly FieldPlace[]> {
-  if (format !== "aerovault" || request.part !== 0) return [];
-  const { vaultHeader } = await import("../../src/formats/aerovault/layout.ts");
-  return placesOf(vaultHeader, 0, "header");
 }
 
 function sourceOfPart({ opened, source }: Target, part: number): Source {

@@ -1,10 +1,7 @@
 import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
+import { KINDS } from "./layout-kinds.ts";
 import type { Target } from "./open-targets.ts";
 import type { FileFacts } from "./protocol.ts";
-
-/** What a run of bytes can be; the index is what the table stores. */
-export const KINDS = ["header", "metadata", "index", "tensor", "data", "integrity", "padding", "gap"] as const;
-export type Kind = (typeof KINDS)[number];
 
 /** Every run of every file, by columns: 100 000 rows cross to the page in a few arrays. */
 export interface LayoutTable {

@@ -1,5 +1,6 @@
 import { isTareError, UsageError } from "../../src/base/errors.ts";
 import { blobSource } from "../../src/bytes/blob.ts";
+import { type Meter, withMeter } from "../../src/bytes/metered.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { FORMATS } from "../../src/formats/registry.ts";
@@ -14,7 +15,6 @@ import { lazyEngine } from "./lazy-engine.ts";
 import { describeOpened, describeUnreadable } from "./overview.ts";
 import type { OpenReply, OpenRequest } from "./protocol.ts";
 import type { CallContext } from "./serve-calls.ts";
-import { type ReadWatch, watchedSource } from "./watched-source.ts";
 
 /** Something that is open, or at least there. */
 export interface Target {
@@ -25,7 +25,7 @@ export interface Target {
   /** Absent where the content could not be understood. */
   readonly opened: Opened | undefined;
   readonly resolver: Resolver | undefined;
-  readonly watch: ReadWatch;
+  readonly watch: Meter;
   /** "remote" where a read is a request. */
   readonly place: "local" | "remote";
   /** Requests made so far. */
@@ -74,30 +74,30 @@ class Targets implements OpenTargets {
       if (candidates.length > 1) return { kind: "choose", candidates };
       if (candidates.length === 0) return { kind: "choose", candidates: request.files.map(({ path }) => path) };
     }
-    const watch: ReadWatch = { onRead: undefined, bytes: 0, reads: 0 };
+    const watch: Meter = { onRead: undefined, bytes: 0, reads: 0 };
     const place = await this.#find(request, watch, context.signal);
     return { kind: "opened", overview: await this.#openPlace(place, watch, context) };
   }
 
-  async #find(request: OpenRequest, watch: ReadWatch, signal: AbortSignal): Promise<Place> {
+  async #find(request: OpenRequest, watch: Meter, signal: AbortSignal): Promise<Place> {
     if (request.kind === "url") return (await import("./open-url.ts")).openUrl(request, watch, signal);
     if (request.kind === "entry") {
       const { place, requests } = this.get(request.target);
       const archive = this.archive(request.target);
       const entry = archive.entry(request.path);
       const resolver = archiveResolver(archive, entry.path);
-      return { source: watchedSource(entry.source(), watch), resolver, name: resolver.name, place, requests };
+      return { source: withMeter(entry.source(), watch), resolver, name: resolver.name, place, requests };
     }
     const files = new Map(request.files.map(({ path, file }) => [path, file]));
     const path = request.primary ?? candidatesAmong(request.files)[0] ?? "";
     const file = files.get(path);
     if (file === undefined) throw new Error(`"${path}" is none of the chosen files`);
-    const open = (found: File, label: string): Source => watchedSource(blobSource(found, label), watch);
+    const open = (found: File, label: string): Source => withMeter(blobSource(found, label), watch);
     const resolver = chosenResolver(files, path, open);
     return { source: open(file, path), resolver, name: resolver.name, place: "local", requests: () => 0 };
   }
 
-  async #openPlace(found: Place, watch: ReadWatch, { signal, askPassword }: CallContext<"open">) {
+  async #openPlace(found: Place, watch: Meter, { signal, askPassword }: CallContext<"open">) {
     const { source, resolver, name, place, requests } = found;
     const id = this.#next++;
     const shared = { id, label: source.label, source, resolver, watch, place, requests };

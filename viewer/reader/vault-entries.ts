@@ -1,13 +1,15 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { decodeUtf8 } from "../../src/base/text.ts";
 import { FORMATS } from "../../src/formats/registry.ts";
-import type { Archive } from "../../src/model/archive.ts";
+import type { Archive, EntryStorage } from "../../src/model/archive.ts";
 
 export interface EntryRow {
   readonly path: string;
   readonly type: "file" | "directory";
   readonly size: number;
   readonly modified?: number | undefined;
+  /** What it takes of the archive, where that can be told. */
+  readonly storage?: EntryStorage | undefined;
 }
 
 /** What a file of a vault looks like before it is downloaded. */
@@ -30,8 +32,11 @@ const IMAGES: readonly (readonly [type: string, offset: number, magic: readonly 
   ["image/webp", 8, [0x57, 0x45, 0x42, 0x50]],
 ];
 
-export function entryRows({ entries }: Archive): readonly EntryRow[] {
-  return entries.map(({ path, type, size, modified }) => ({ path, type, size, modified }));
+export async function entryRows(archive: Archive): Promise<readonly EntryRow[]> {
+  const storage = await archive.entryStorage?.();
+  return archive.entries.map(({ path, type, size, modified }, i) => {
+    return { path, type, size, modified, storage: storage?.[i] };
+  });
 }
 
 export async function preview(archive: Archive, path: string, signal: AbortSignal): Promise<Preview> {

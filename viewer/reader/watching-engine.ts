@@ -1,4 +1,5 @@
 import type { Bytes } from "../../src/base/bytes.ts";
+import type { ReadListener } from "../../src/bytes/metered.ts";
 import type {
   DigestAlgorithm,
   Engine,
@@ -8,7 +9,6 @@ import type {
   ReadableRange,
 } from "../../src/primitives/engine.ts";
 import { DelegatingEngine } from "./delegating-engine.ts";
-import type { ReadListener } from "./watched-source.ts";
 
 /** Tells where hashing has come to, also when workers do it and read the file themselves. */
 export function watchingEngine(engine: Engine, onHashed: ReadListener): Engine {

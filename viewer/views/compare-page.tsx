@@ -58,13 +58,15 @@ export function ComparePage({ session, overview, route }: ViewProps) {
           />
         </label>
       </div>
-      {route.url === undefined ? null : (
-        <AddressForm
-          label="or read the other one from an address"
-          button="Compare"
-          onUrl={(url) => reopenWith(at(route, { view: "compare", with: url }))}
-        />
-      )}
+      <AddressForm
+        label={
+          route.url === undefined
+            ? "or read the other one from an address; the page then loads again, and asks for your file once more"
+            : "or read the other one from an address"
+        }
+        button="Compare"
+        onUrl={(url) => reopenWith(at(route, { view: "compare", with: url }))}
+      />
       {candidates.length === 0 ? null : (
         <ul class="rows">
           {candidates.map((primary) => (

@@ -7,6 +7,8 @@ import type { EntryRow, Preview } from "../reader/vault-entries.ts";
 import { sumBytes } from "../widgets/bytes-done.ts";
 import { formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { saveBlob } from "../widgets/save-blob.ts";
+import { SearchField } from "../widgets/search-field.tsx";
+import { toggled } from "../widgets/toggled.ts";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type TreeRow, treeRows } from "./entry-tree.ts";
 
@@ -26,11 +28,7 @@ export function FilesPage(props: ViewProps) {
   const open = (index: number): void => {
     const entry = rows[index]?.entry;
     if (entry?.type === "file") setChosen(entry);
-    else if (entry !== undefined) {
-      const next = new Set(closed);
-      if (!next.delete(entry.path)) next.add(entry.path);
-      setClosed(next);
-    }
+    else if (entry !== undefined) setClosed(toggled(closed, entry.path));
   };
   const used = storage === undefined ? 0 : storage.storedBytes - storage.unusedBytes;
   const saved = storage === undefined ? 0 : Math.max(0, storage.logicalBytes - used);
@@ -38,15 +36,7 @@ export function FilesPage(props: ViewProps) {
     <div class="files">
       <div class="toolbar">
         <h1 class="away">Files</h1>
-        <label class="search">
-          <span class="away">Filter files</span>
-          <input
-            type="search"
-            placeholder="Filter files"
-            value={filter}
-            onInput={(event) => setFilter(event.currentTarget.value)}
-          />
-        </label>
+        <SearchField label="Filter files" value={filter} onText={setFilter} />
         <p class="soft">
           {formatInteger(entries.result.filter(({ type }) => type === "file").length)} files
           {storage === undefined
@@ -88,11 +78,30 @@ function Cells({ row, closed }: { readonly row: TreeRow; readonly closed: Readon
       <div role="gridcell" class="number size">
         {isFolder ? "" : formatSize(entry.size)}
       </div>
+      <div role="gridcell" class="number soft takes" title={describeStorage(entry)}>
+        {briefStorage(entry)}
+      </div>
       <div role="gridcell" class="soft modified">
         {entry.modified === undefined ? "" : new Date(entry.modified).toISOString().slice(0, 10)}
       </div>
     </>
   );
+}
+
+/** What a file takes in its vault, for a narrow column. */
+function briefStorage({ storage }: EntryRow): string {
+  if (storage === undefined) return "";
+  const { ownBytes, sharedBytes } = storage;
+  if (sharedBytes === 0) return `takes ${formatSize(ownBytes)}`;
+  return ownBytes === 0 ? "shared" : `${formatSize(ownBytes)} + shared`;
+}
+
+/** The same as a sentence; undefined where it cannot be told. */
+function describeStorage({ storage }: EntryRow): string | undefined {
+  if (storage === undefined) return undefined;
+  const { ownBytes, sharedBytes } = storage;
+  if (sharedBytes === 0) return `Takes ${formatSize(ownBytes)} of the vault`;
+  return `Takes ${formatSize(ownBytes)} of its own; ${formatSize(sharedBytes)} are stored once for it and other files`;
 }
 
 function PreviewPanel({ session, overview, route, entry }: ViewProps & { readonly entry: EntryRow }) {
@@ -117,6 +126,7 @@ function PreviewPanel({ session, overview, route, entry }: ViewProps & { readonl
     <section class="preview" aria-label={`Preview of ${entry.path}`}>
       <h2 class="mono">{entry.path}</h2>
       <p class="soft">{formatInteger(entry.size)} bytes</p>
+      {entry.storage === undefined ? null : <p class="soft">{describeStorage(entry)}.</p>}
       <div class="buttons">
         {result?.kind === "container" ? (
           <button type="button" class="primary" onClick={openInPlace}>

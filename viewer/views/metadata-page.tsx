@@ -5,6 +5,7 @@ import type { Session } from "../app/session.ts";
 import { useCall } from "../app/use-call.ts";
 import type { MetadataNode } from "../reader/metadata-tree.ts";
 import { formatInteger } from "../widgets/numbers.ts";
+import { SearchField } from "../widgets/search-field.tsx";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 
 /** Lists up to this length are shown whole; longer ones as far as they are scrolled to. */
@@ -26,15 +27,7 @@ export function MetadataPage({ session, overview }: ViewProps) {
     <div class="metadata">
       <div class="toolbar">
         <h1 class="away">Metadata</h1>
-        <label class="search">
-          <span class="away">Search keys and values</span>
-          <input
-            type="search"
-            placeholder="Search keys and values"
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        </label>
+        <SearchField label="Search keys and values" value={text} onText={setText} />
         <p class="soft">{formatInteger(overview.metadataCount)} keys</p>
       </div>
       {text.trim() === "" ? <Tree {...place} /> : <Matches {...place} text={text.trim()} />}

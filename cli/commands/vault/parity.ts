@@ -82,7 +82,7 @@ async function exportSidecar(context: Context, vault: string, percent?: number):
 async function embed(context: Context, vault: string, percent?: number): Promise<ExitCode> {
   const [{ withParity }, { DEFAULT_PARITY_PERCENT }] = await Promise.all([
     import("../../../src/operations/vault/embed-parity.ts"),
-    import("../../../src/formats/aerovault/parity-rows.ts"),
+    import("../../../src/formats/aerovault/parity-grid.ts"),
   ]);
   const restate = async (opened: Vault): Promise<VaultState> =>
     withParity(opened, percent ?? opened.manifest.errorCorrectionPct ?? DEFAULT_PARITY_PERCENT);

@@ -4,7 +4,7 @@ import { resolveLimits } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { AeroModel } from "./aero-model.ts";
 import { type ChunkContext, checkChunkHash, checkChunkSize, compareHash, decodeChunk, decodeContent } from "./chunk.ts";
 import { decodeMjsn, type JsonMetadata } from "./chunks/mjsn.ts";

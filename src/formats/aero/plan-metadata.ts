@@ -4,7 +4,8 @@ import { addedEntry, type Holding, packMetadata, retypeLike } from "../../model/
 import type { Metadata, MetadataEntry, MetadataValue } from "../../model/metadata.ts";
 import { stringValue } from "../../model/metadata.ts";
 import { fingerprint } from "../../model/metadata-json.ts";
-import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink } from "../../model/origin.ts";
+import { type CarriedTensor, encodeOrigin, type OriginLink } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { decodeMjsn } from "./chunks/mjsn.ts";
 import { isWellFormed } from "./plan-tensors.ts";
 import { renderJsonObject, renderJsonValue } from "./render-mjsn.ts";

@@ -1,15 +1,15 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type TareError } from "../../base/errors.ts";
-import { checkLimit } from "../../base/limits.ts";
 import { failingSource } from "../../bytes/failing-source.ts";
+import { LazySource } from "../../bytes/lazy-source.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
-import { type ChunkContext, checkChunkHash, checkChunkSize, readChunk } from "./chunk.ts";
-import { decodePhsh, type PageHashes } from "./chunks/phsh.ts";
+import type { ChunkContext } from "./chunk.ts";
+import type { PageHashes } from "./chunks/phsh.ts";
 import { FOURCC, pageHashName, shardName } from "./layout.ts";
-import { PageSource } from "./page-source.ts";
+import type { PageSource } from "./page-source.ts";
 import { type Chunk, chunkAt, chunkTitle, isCompressed } from "./toc.ts";
 
 /** Shards whose checked pages are kept: a reader that goes through a file in order is in one, or between two. */
@@ -74,7 +74,7 @@ export class Shard implements TensorReader {
   readPages(signal: AbortSignal | undefined): Promise<PageHashes> | undefined {
     const { chunk, pages } = this;
     if (chunk === undefined || pages === undefined) return undefined;
-    return readPages({ ...this.#shards.context, signal }, pages, chunk.byteLength);
+    return loadPages({ ...this.#shards.context, signal }, pages, chunk.byteLength);
   }
 
   /** The stored page digests, where opening the file has read them; nothing is checked. */
@@ -82,8 +82,22 @@ export class Shard implements TensorReader {
     return this.pages === undefined ? undefined : this.#shards.context.preloaded.get(this.pages);
   }
 
-  #pageSource(chunk: Chunk, pages: Chunk): PageSource {
+  /** What checks pages is loaded by the first read: listing tensors needs none of it. */
+  #pageSource(chunk: Chunk, pages: Chunk): Source {
+    let loading: Promise<PageSource> | undefined;
+    const open = (): Promise<PageSource> => {
+      loading ??= this.#loadPageSource(chunk, pages).catch((error: unknown) => {
+        loading = undefined;
+        throw error;
+      });
+      return loading;
+    };
+    return new LazySource({ label: this.#shards.context.label, byteLength: chunk.byteLength, open });
+  }
+
+  async #loadPageSource(chunk: Chunk, pages: Chunk): Promise<PageSource> {
     const { context } = this.#shards;
+    const { PageSource } = await import("./page-source.ts");
     return new PageSource({
       stored: this.stored(),
       offset: chunk.offset,
@@ -92,6 +106,7 @@ export class Shard implements TensorReader {
       namesIn: context.namesIn,
       onUse: (source) => this.#shards.use(source),
       readPages: async () => {
+        const { checkPageBytes, readPages } = await import("./read-pages.ts");
         const hashes = await readPages(context, pages, chunk.byteLength);
         checkPageBytes(hashes, pages, context);
         return hashes;
@@ -168,24 +183,6 @@ function firstByName(chunks: readonly Chunk[], fourcc: string, hidden: Chunk[]):
   return byName;
 }
 
-/** Reads and decodes a PHSH chunk; refuses one that is compressed, damaged or does not fit its shard. */
-async function readPages(context: ShardContext, pages: Chunk, shardBytes: number): Promise<PageHashes> {
-  const { label, source, preloaded } = context;
-  if (isCompressed(pages)) {
-    const message = `Cannot read ${chunkTitle(pages)}: must be stored raw, found the flag COMPRESSED_ZSTD`;
-    throw new FormatError("format/aero.compressed", message, chunkAt(label, pages));
-  }
-  const stored = preloaded.get(pages);
-  const content = stored === undefined ? await readChunk(source, pages, context) : stored;
-  if (stored !== undefined) {
-    checkChunkSize(pages, context);
-    await checkChunkHash(pages, stored, context);
-  }
-  return decodePhsh(content, { label, offset: pages.offset }, shardBytes);
-}
-
-/** A page is held whole until it has been checked. */
-function checkPageBytes({ pageBytes }: PageHashes, pages: Chunk, { label, limits }: ShardContext): void {
-  const at = { ...chunkAt(label, pages), path: "phsh.page_size" };
-  checkLimit(pageBytes, limits.verifyBytes, "pages of so many bytes", "limit/aero.verify-bytes", at);
+async function loadPages(context: ShardContext, pages: Chunk, shardBytes: number): Promise<PageHashes> {
+  return (await import("./read-pages.ts")).readPages(context, pages, shardBytes);
 }

@@ -7,7 +7,7 @@ import type { Finding } from "../../model/finding.ts";
 import type { Verification } from "../../model/model.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import type { TensorEntry } from "./chunks/tidx.ts";
-import { HashedTensorReader } from "./hashed-tensor.ts";
+import { hashedReader } from "./hashed-reader.ts";
 import type { Shard, Shards } from "./shards.ts";
 import { type Convention, type TensorType, typeOfEntry } from "./tensor-type.ts";
 import type { Chunk } from "./toc.ts";
@@ -108,7 +108,7 @@ export class IndexResolver {
     if (hash === undefined || verificationBy(hash, dataLen, shard) === "pages") return shard;
     const { source, engine, limits, spool } = this.#options.shards.context;
     const stored = sliceSource(source, offset, dataLen);
-    return new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool });
+    return hashedReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool });
   }
 
   #typeOf(entry: TensorEntry, index: number): TensorType {

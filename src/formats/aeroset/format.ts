@@ -23,6 +23,7 @@ export const aeroset: Format = {
     yield* verifyAeroset(setModel(container), context);
   },
   sections: (container) => aerosetSections(setModel(container)),
+  fields: async (container, range) => (await import("./fields.ts")).aerosetFields(setModel(container), range),
   describe: (container) => describeAeroset(setModel(container)),
   writeOptions: [
     "align",

@@ -7,7 +7,7 @@ import type { Verification } from "../../model/model.ts";
 import { equalShapes, formatShape, type Shape } from "../../model/shape.ts";
 import { Tensor } from "../../model/tensor.ts";
 import type { AeroModel } from "../aero/aero-model.ts";
-import { HashedTensorReader } from "../aero/hashed-tensor.ts";
+import { hashedReader } from "../aero/hashed-reader.ts";
 import { FOURCC, shardName } from "../aero/layout.ts";
 import type { Shard } from "../aero/shards.ts";
 import type { PartFile } from "./parts.ts";
@@ -117,7 +117,7 @@ export class PartTensors {
     const stored = sliceSource(source, offset, storedByteLength);
     const { engine, spool } = shards.context;
     const maxBytes = limits.verifyBytes;
-    const reader = new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes, spool });
+    const reader = hashedReader({ name, hash, stored, offset, engine, maxBytes, spool });
     return { tensor: new Tensor(plain, reader), verification: "tensor" };
   }
 

@@ -1,6 +1,7 @@
 import { type Location, SourceError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { withHead } from "../../bytes/headed.ts";
+import { LazySource } from "../../bytes/lazy-source.ts";
 import { closedError } from "../../bytes/memory.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
@@ -8,8 +9,8 @@ import type { OpenContext } from "../../model/format.ts";
 import type { Part } from "../../model/model.ts";
 import { type AeroModel, openAero } from "../aero/index.ts";
 import type { ParsedSetFile, SetEntry, SetPart } from "./index-file.ts";
-import { LazySource } from "./lazy-source.ts";
 import { labelOf, locateFile, type SetOrigin, type SetPlace } from "./locate.ts";
+import type { PartTensors } from "./part-tensors.ts";
 
 /** What opening a file of the set takes. */
 export interface SetContext extends OpenContext {
@@ -91,6 +92,7 @@ export class PartFile implements Part {
   readonly #leastBytes: number;
   #opening: Promise<AeroModel> | undefined;
   #opened: AeroModel | undefined;
+  #tensors: PartTensors | undefined;
   #closed = false;
   #layout: "unplaced" | undefined = "unplaced";
 
@@ -129,6 +131,11 @@ export class PartFile implements Part {
     return this.#opened;
   }
 
+  /** Finds tensors of the set in the file; undefined until it is open. */
+  get tensors(): PartTensors | undefined {
+    return this.#tensors;
+  }
+
   /** Opens the file once, whoever asks how often; after a failure the next one tries again. */
   open(): Promise<AeroModel> {
     if (this.#closed) return Promise.reject(closedError(this.label));
@@ -151,6 +158,9 @@ export class PartFile implements Part {
     const source = await openEntry(this.entry, `parts[${this.number}]`, context);
     try {
       const model = await openAero(await withOpening(source, OPENING_BYTES), context);
+      // Loaded with the first part: the tensors of a set are listed without any.
+      const { PartTensors } = await import("./part-tensors.ts");
+      this.#tensors = new PartTensors(this, model);
       this.#opened = model;
       return model;
     } catch (error) {

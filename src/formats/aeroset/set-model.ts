@@ -1,6 +1,7 @@
 import { FormatError, isTareError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { failingSource } from "../../bytes/failing-source.ts";
+import { LazySource } from "../../bytes/lazy-source.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
@@ -8,9 +9,8 @@ import { type Model, type Part, TensorIndex, type Verification } from "../../mod
 import { Tensor } from "../../model/tensor.ts";
 import type { AeroModel } from "../aero/aero-model.ts";
 import type { ParsedSetFile } from "./index-file.ts";
-import { LazySource } from "./lazy-source.ts";
 import { labelOf } from "./locate.ts";
-import { type GlobalEntry, PartTensors, type PlacedTensor } from "./part-tensors.ts";
+import type { GlobalEntry, PlacedTensor } from "./part-tensors.ts";
 import type { PartFile } from "./parts.ts";
 
 /** Parts opened at once where all of them are wanted. */
@@ -50,7 +50,6 @@ export class SetModel implements Model {
   readonly facts: readonly (readonly [string, string])[];
   #index: TensorIndex;
   #numbers: ReadonlyMap<string, number> | undefined;
-  readonly #partTensors = new Map<PartFile, PartTensors>();
   readonly #placed = new Map<number, PlacedTensor>();
 
   constructor(content: SetContent) {
@@ -114,13 +113,8 @@ export class SetModel implements Model {
     if (known !== undefined) return known;
     const entry = this.content.entries[number] as GlobalEntry;
     const part = this.partOf(entry);
-    if (part?.model === undefined) throw this.#noPart(entry);
-    let tensors = this.#partTensors.get(part);
-    if (tensors === undefined) {
-      tensors = new PartTensors(part, part.model);
-      this.#partTensors.set(part, tensors);
-    }
-    const placed = tensors.find(entry);
+    if (part?.tensors === undefined) throw this.#noPart(entry);
+    const placed = part.tensors.find(entry);
     this.#placed.set(number, placed);
     return placed;
   }

@@ -2,7 +2,6 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, LimitError, type Location } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { decompressChunk } from "./chunk-frames.ts";
 import type { VaultCipher } from "./framing.ts";
 import { HEADER_BYTES, PREFIX_BYTES } from "./layout.ts";
 import type { ChunkRecord } from "./manifest.ts";
@@ -104,6 +103,7 @@ export function checkPrefix(stored: Bytes, record: ChunkRecord, at: Location): v
 }
 
 async function decompress(engine: Engine, payload: Bytes, record: ChunkRecord, at: Location): Promise<Bytes> {
+  const { decompressChunk } = await import("./chunk-frames.ts");
   try {
     return await decompressChunk(engine, payload, record.plaintextLen, at);
   } catch (error) {

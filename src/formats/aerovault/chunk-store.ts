@@ -1,6 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
+import { untilAborted } from "../../bytes/until-aborted.ts";
 import { type BlockBatch, planBlockBatches } from "./block-batches.ts";
 import { type BlockBounds, type BlockTools, blockExtent, checkRecord, decodeBlock } from "./block-check.ts";
 import type { ChunkRecord } from "./manifest.ts";
@@ -67,7 +68,7 @@ export class ChunkStore {
     try {
       for (start(); ahead.length > 0; start()) {
         const [{ chunks, bytes }] = ahead as [(typeof ahead)[number]];
-        for (const chunk of chunks) yield await unlessAborted(chunk, signal);
+        for (const chunk of chunks) yield await untilAborted(chunk, signal);
         ahead.shift();
         aheadBytes -= bytes;
       }
@@ -132,14 +133,4 @@ export class ChunkStore {
       this.#keptBytes -= bytes.byteLength;
     }
   }
-}
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  if (signal.aborted) return Promise.reject(signal.reason);
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

@@ -18,6 +18,7 @@ export const aerovault: Format = {
     yield* verifyAerovault(vaultArchive(container), context);
   },
   sections: (container) => vaultSections(vaultArchive(container).vault),
+  fields: async (container, range) => (await import("./fields.ts")).vaultFields(vaultArchive(container).vault, range),
 };
 
 /** The container as a vault; another one is refused. */

@@ -10,15 +10,13 @@ import type { ReadFile } from "./block-stream.ts";
 import { checkManifest } from "./check-manifest.ts";
 import { ChunkStore } from "./chunk-store.ts";
 import { decodeManifest } from "./decode-manifest.ts";
+import { extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory, type ExtensionRow } from "./extensions.ts";
 import { VaultCipher } from "./framing.ts";
 import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./header.ts";
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
 import { type Manifest, maxChunkBytes } from "./manifest.ts";
-import { healedVersions } from "./manifest-parity.ts";
-import { extensionPayload, MANIFEST_PARITY } from "./parity-rows.ts";
-import { checkPlainManifest } from "./plain-manifest.ts";
 import { unlock } from "./unlock.ts";
 import type { HealedPart, Vault } from "./vault.ts";
 import { VaultArchive } from "./vault-archive.ts";
@@ -98,6 +96,7 @@ async function openOrHeal(
     return { ...(await judgeManifest(opened, blob, parity, engine)), healed: [] };
   } catch (error) {
     if (!isTareError(error)) throw error;
+    const { healedVersions } = await import("./manifest-parity.ts");
     for (const payload of [parity, manifestParity]) {
       if (payload === undefined) continue;
       for await (const bytes of healedVersions(engine, blob, payload)) {
@@ -126,8 +125,9 @@ async function judgeManifest(
   const { source, header, keys, cipher } = opened;
   const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
   const at = { source: source.label, offset: header.values.manifestOffset };
-  const warnings = keys.lane === "plain" ? await checkPlainManifest(engine, { blob, manifest }, parity, at) : [];
-  return { manifest, warnings };
+  if (keys.lane !== "plain") return { manifest, warnings: [] };
+  const { checkPlainManifest } = await import("./plain-manifest.ts");
+  return { manifest, warnings: await checkPlainManifest(engine, { blob, manifest }, parity, at) };
 }
 
 /** Healing is told wherever the vault is opened. */

@@ -1,18 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { decodeAvecHeader, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
-import { type ParityGrid, parityGrid } from "../../model/parity/grid.ts";
+import { decodeAvecHeader, planAvec } from "../../model/parity/avec.ts";
 import type { ReadFile } from "./block-stream.ts";
+import { DATA_PARITY, MANIFEST_PARITY } from "./extension-payload.ts";
 import { type ExtensionRow, encodeDirectory } from "./extensions.ts";
 import { NO_EXTRA_KEYS } from "./field-reader.ts";
 import type { VaultHeader } from "./layout.ts";
-import type { Manifest } from "./manifest.ts";
-
-/** Parity of the data section. */
-export const DATA_PARITY = "error-correction.reed-solomon";
-/** Parity of the manifest. */
-export const MANIFEST_PARITY = "error-correction-metadata.reed-solomon";
-/** Of a vault that records no percentage (dossier 5.2). */
-export const DEFAULT_PARITY_PERCENT = 20;
 
 /** True for rows that seals compute anew. */
 export function isParityRow({ extensionId }: Pick<ExtensionRow, "extensionId">): boolean {
@@ -31,26 +23,6 @@ export function parityRows(dataBytes: number, manifestBytes: number): readonly [
     parityRow(DATA_PARITY, { offset: 0, length: dataBytes }),
     parityRow(MANIFEST_PARITY, { offset: dataBytes, length: manifestBytes }),
   ];
-}
-
-/** The grid of a vault's parity, whether it carries it or a sidecar does. */
-export function gridOf({ errorCorrectionPct }: Pick<Manifest, "errorCorrectionPct">): ParityGrid {
-  return parityGrid(errorCorrectionPct ?? DEFAULT_PARITY_PERCENT);
-}
-
-/** The bytes of an extension; undefined where the vault has none of that id. */
-export function extensionPayload(
-  extensionId: string,
-  {
-    rows,
-    header,
-    read,
-  }: { readonly rows: readonly ExtensionRow[]; readonly header: VaultHeader; readonly read: ReadFile },
-): ReadableBytes | undefined {
-  const row = rows.find((one) => one.extensionId === extensionId);
-  if (row === undefined) return undefined;
-  const start = header.extensionPayloadOffset + row.offset;
-  return { byteLength: row.length, read: (offset, byteLength) => read(start + offset, byteLength) };
 }
 
 /**

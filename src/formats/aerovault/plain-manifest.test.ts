@@ -7,8 +7,8 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { avecHeader } from "../../model/parity/avec.ts";
 import { decodeManifest } from "./decode-manifest.ts";
+import { MANIFEST_PARITY } from "./extension-payload.ts";
 import { openAerovault } from "./open.ts";
-import { MANIFEST_PARITY } from "./parity-rows.ts";
 import { encodeCheckedManifest } from "./plain-manifest.ts";
 import type { VaultArchive } from "./vault-archive.ts";
 

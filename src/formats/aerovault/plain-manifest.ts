@@ -7,7 +7,6 @@ import type { ReadableBytes } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { encodeManifest } from "./encode-manifest.ts";
 import { CHECKSUM_KEY, type Manifest } from "./manifest.ts";
-import { compareWithParity } from "./manifest-parity.ts";
 
 /**
  * In the plaintext lane nothing of the format protects the manifest: a size that lost a digit would be believed. Vaults that
@@ -39,7 +38,10 @@ export async function checkPlainManifest(
     await checkChecksum(engine, blob, manifest.checksum, at);
     return [];
   }
-  const verdict = parity === undefined ? "unknown" : await compareWithParity(engine, blob, parity);
+  const verdict =
+    parity === undefined
+      ? "unknown"
+      : await (await import("./manifest-parity.ts")).compareWithParity(engine, blob, parity);
   if (typeof verdict === "number") {
     const place = { ...at, offset: (at.offset ?? 0) + verdict };
     throw wrongManifest("its parity must have the checksums of its bytes, and has not", place);

@@ -1,7 +1,7 @@
 import { equalBytes } from "../../base/bytes.ts";
 import { IsoTimes } from "../../base/iso-time.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Archive, ArchiveStorage, Entry } from "../../model/archive.ts";
+import type { Archive, ArchiveStorage, Entry, EntryStorage } from "../../model/archive.ts";
 import { EntryIndex, notAFile } from "../../model/entry-index.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
@@ -42,6 +42,10 @@ export class VaultArchive implements Archive {
   get storage(): ArchiveStorage {
     this.#storage ??= measureStorage(this.vault);
     return this.#storage;
+  }
+
+  async entryStorage(): Promise<readonly (EntryStorage | undefined)[]> {
+    return (await import("./entry-storage.ts")).measureEntries(this.vault);
   }
 
   /** By its path; slashes at the ends do not matter. */

@@ -1,9 +1,10 @@
 import type { ArchiveStorage } from "../../model/archive.ts";
 import { longestBurst, planAvec } from "../../model/parity/avec.ts";
+import { DATA_PARITY } from "./extension-payload.ts";
 import { KDF_COST } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";
 import { DEFAULT_BOUNDS, DEFAULT_LEVEL } from "./manifest.ts";
-import { DATA_PARITY, DEFAULT_PARITY_PERCENT, gridOf } from "./parity-rows.ts";
+import { DEFAULT_PARITY_PERCENT, gridOf } from "./parity-grid.ts";
 import type { Vault } from "./vault.ts";
 
 /** What `inspect` and `vault info` say about a vault beyond its entries. */

@@ -6,12 +6,12 @@ import type { Finding } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
 import { AVEC_HEADER_BYTES, decodeAvecHeader, type ReadableBytes } from "../../model/parity/avec.ts";
 import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory } from "./extensions.ts";
 import { checkSections, readHeader } from "./header.ts";
 import type { VaultHeader } from "./layout.ts";
 import { AEROVAULT_LIMITS } from "./limits.ts";
 import { compareWithParity } from "./manifest-parity.ts";
-import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "./parity-rows.ts";
 
 /**
  * What can be said about an encrypted vault without its password: whether header and directory make sense, and, where it

@@ -18,6 +18,7 @@ export const aerovault1: Format = {
     yield* verifyAerovault1(vault1Archive(container), context);
   },
   sections: (container) => vault1Sections(vault1Archive(container).vault),
+  fields: async (container, range) => (await import("./fields.ts")).vault1Fields(vault1Archive(container).vault, range),
 };
 
 function vault1Archive(container: Container): Vault1Archive {

@@ -18,6 +18,7 @@ export const aerovault2: Format = {
     yield* verifyAerovault2(vault2Archive(container), context);
   },
   sections: (container) => vault2Sections(vault2Archive(container).vault),
+  fields: async (container) => (await import("./fields.ts")).vault2Fields(vault2Archive(container).vault),
 };
 
 function vault2Archive(container: Container): Vault2Archive {

@@ -7,7 +7,7 @@ import type { OriginFacts } from "../../model/origin.ts";
 import { AprModel } from "./apr-model.ts";
 import { knownApr } from "./known.ts";
 import { APR_LIMITS } from "./limits.ts";
-import { openApr, verifyApr } from "./open.ts";
+import { openApr } from "./open.ts";
 import { aprRestamp } from "./restamp.ts";
 import { isSealedPlan, planSealed } from "./seal/plan-sealed.ts";
 import { aprSigning } from "./seal/signature.ts";
@@ -16,7 +16,8 @@ import { aprSections } from "./sections.ts";
 import { describeSpec } from "./spec/origin-facts.ts";
 import { planSpec } from "./spec/plan.ts";
 import { writeSpec } from "./spec/write.ts";
-import { isAprenderPlan, planAprender, WILD_LIMITS, writeAprender } from "./wild/index.ts";
+import { WILD_LIMITS } from "./wild/limits.ts";
+import { isAprenderPlan, planAprender, writeAprender } from "./wild/plan.ts";
 
 /** APR v2 by its specification, sets by their manifest, and the other layouts under this extension. */
 export const apr: Format = {
@@ -28,9 +29,12 @@ export const apr: Format = {
     ...(await import("./wild/errors.ts")).WILD_ERRORS,
   }),
   open: openApr,
-  verify: (container, context) => verifyApr(aprModel(container), context),
+  async *verify(container, context) {
+    const { verifyApr } = await import("./verify.ts");
+    yield* verifyApr(aprModel(container), context);
+  },
   sections: (container) => aprSections(aprModel(container)),
-  fields: async (container) => (await import("./fields.ts")).aprFields(aprModel(container)),
+  fields: async (container, range) => (await import("./fields.ts")).aprFields(aprModel(container), range),
   describe: (container) => describeApr(aprModel(container)),
   decodeValue: decodeJsonNumber,
   writeOptions: ["align", "maxShardBytes", "compress", "layout", "encrypt"],

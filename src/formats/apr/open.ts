@@ -2,19 +2,13 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, UnsupportedError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Finding } from "../../model/finding.ts";
-import type { OpenContext, VerifyContext } from "../../model/format.ts";
+import type { OpenContext } from "../../model/format.ts";
 import type { AprModel } from "./apr-model.ts";
 import { OPENING_BYTES } from "./known.ts";
-import { isSealed, openSealable } from "./seal/open-sealed.ts";
-import { verifySealed } from "./seal/verify-sealed.ts";
+import { openSealable } from "./seal/open-sealed.ts";
 import { type AprKind, aprKind } from "./sniff.ts";
-import { type ManifestDetails, openManifest } from "./spec/open-manifest.ts";
-import { verifySpec } from "./spec/verify.ts";
-import { verifyManifest } from "./spec/verify-manifest.ts";
-import { openWild, verifyWild } from "./wild/index.ts";
 
-/** Opens an APR file of any layout, or a set by its manifest. Reads no tensor data. */
+/** Opens an APR file of any layout, or a set by its manifest. Reads no tensor data; loads the code of that layout alone. */
 export async function openApr(source: Source, context: OpenContext): Promise<AprModel> {
   const { signal } = context;
   const opening = await source.read(0, Math.min(OPENING_BYTES, source.byteLength), { signal });
@@ -23,7 +17,7 @@ export async function openApr(source: Source, context: OpenContext): Promise<Apr
     case "spec":
       return openSealable(source, opening, context);
     case "manifest":
-      return openManifest(source, opening, context, openApr);
+      return (await import("./spec/open-manifest.ts")).openManifest(source, opening, context, openApr);
     case undefined:
     case "byte-swapped":
     case "unknown-magic":
@@ -31,32 +25,8 @@ export async function openApr(source: Source, context: OpenContext): Promise<Apr
     case "bundle":
       throw refusal(kind, source, opening);
     default:
-      return openWild(source, opening, context);
+      return (await import("./wild/open.ts")).openWild(source, opening, context);
   }
-}
-
-/** Findings as they arise, by the rules of the model's own layout. */
-export function verifyApr(model: AprModel, context: VerifyContext): AsyncIterable<Finding> {
-  switch (model.layout) {
-    case "spec":
-      return isSealed(model) ? verifyBoth(model, context) : verifySpec(model, context);
-    case "manifest":
-      return verifySet(model, context);
-    default:
-      return verifyWild(model, context);
-  }
-}
-
-/** An encrypted file is checked as any other, and then by what only the password opens. */
-async function* verifyBoth(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
-  yield* verifySpec(model, context);
-  yield* verifySealed(model, context);
-}
-
-async function* verifySet(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
-  yield* verifyManifest(model, context, verifyApr);
-  const { shards } = model.details as ManifestDetails;
-  for (const shard of shards) if (isSealed(shard)) yield* verifySealed(shard, context);
 }
 
 /** What is recognised and cannot be read. */

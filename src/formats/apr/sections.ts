@@ -1,7 +1,7 @@
 import type { Section } from "../../model/format.ts";
 import type { AprModel } from "./apr-model.ts";
 import { manifestSections, specSections } from "./spec/sections.ts";
-import { wildSections } from "./wild/index.ts";
+import { WildDetails } from "./wild/details.ts";
 
 /** What lies where beside the tensors, by the model's own layout. */
 export function aprSections(model: AprModel): readonly Section[] {
@@ -11,6 +11,6 @@ export function aprSections(model: AprModel): readonly Section[] {
     case "manifest":
       return manifestSections(model, aprSections);
     default:
-      return wildSections(model);
+      return model.details instanceof WildDetails ? model.details.sections : [];
   }
 }

@@ -23,7 +23,7 @@ export const embd: Format = {
     yield* verifyEmbd(embdModel(container), context);
   },
   sections: (container) => embdSections(embdModel(container)),
-  fields: async (container) => (await import("./fields.ts")).embdFields(embdModel(container)),
+  fields: async (container, range) => (await import("./fields.ts")).embdFields(embdModel(container), range),
   describe: (container) => describeEmbd(embdModel(container)),
   decodeValue: decodeTokens,
   writeOptions: ["align", "int8", "vocabulary"],

@@ -1,6 +1,6 @@
 import { encodeUtf8 } from "../../base/text.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { MAX_TEXT_BYTES } from "./layout.ts";
 import type { TextEntry } from "./metadata-section.ts";
 

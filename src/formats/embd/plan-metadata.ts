@@ -3,13 +3,8 @@ import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
 import { addedEntry, type Holding, packMetadata } from "../../model/carry.ts";
 import type { Loss } from "../../model/format.ts";
 import type { Metadata, MetadataEntry, StringValue } from "../../model/metadata.ts";
-import {
-  type CarriedEntry,
-  type CarriedTensor,
-  encodeOrigin,
-  ORIGIN_KEY,
-  type OriginLink,
-} from "../../model/origin.ts";
+import { type CarriedEntry, type CarriedTensor, encodeOrigin, type OriginLink } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { MAX_TEXT_BYTES } from "./layout.ts";
 import { type TextEntry, textBytes } from "./metadata-section.ts";
 import { isOriginPart, splitOrigin } from "./origin-entries.ts";

@@ -4,7 +4,7 @@ import { alignUp } from "../../base/integers.ts";
 import { printable } from "../../base/text.ts";
 import type { Container } from "../../model/container.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/restamp.ts";
 import { crc32Combine } from "../../primitives/digest/crc32-combine.ts";
 import { EmbdModel } from "./embd-model.ts";

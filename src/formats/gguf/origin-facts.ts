@@ -1,6 +1,7 @@
 import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin.ts";
+import { type Json, type OriginFacts, takeOrigin } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { encodeGgufValue } from "./encode-values.ts";
 import type { GgufModel } from "./gguf-model.ts";
 import { SPLIT_KEYS } from "./split.ts";

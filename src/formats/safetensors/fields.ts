@@ -1,15 +1,36 @@
 import type { Container } from "../../model/container.ts";
-import type { PartRange } from "../../model/format.ts";
+import type { PartRange, Section } from "../../model/format.ts";
 import type { FieldPlace } from "../../struct/field-places.ts";
 import { safetensorsSections } from "./sections.ts";
 
 const TYPES: Readonly<Record<string, string>> = { "header length": "u64", "header JSON": "text", "index JSON": "text" };
 
-/** The length of the header and the header: all that is not tensor data. */
-export async function safetensorsFields(container: Container, { part }: PartRange): Promise<readonly FieldPlace[]> {
-  return safetensorsSections(container)
-    .filter((section) => section.part === part)
-    .map(({ name, offset, byteLength }) => {
+/** Read before and behind the range, so that an entry that it cuts is named too. */
+const MARGIN_BYTES = 4096;
+
+/** A key and its object without objects inside: an entry of the header. */
+const ENTRY = /"((?:[^"\\]|\\.)*)"\s*:\s*\{[^{}]*\}/g;
+
+/** The length of the header, the header, and its entries that the range touches. */
+export async function safetensorsFields(container: Container, range: PartRange): Promise<readonly FieldPlace[]> {
+  const sections = safetensorsSections(container).filter(({ part }) => part === range.part);
+  const header = sections.find(({ name }) => name === "header JSON");
+  return [
+    ...sections.map(({ name, offset, byteLength }) => {
       return { name: name.replaceAll(" ", "_"), offset, byteLength, type: TYPES[name] ?? "bytes" };
-    });
+    }),
+    ...(header === undefined ? [] : await entryPlaces(container, header, range)),
+  ];
+}
+
+async function entryPlaces(container: Container, header: Section, range: PartRange): Promise<FieldPlace[]> {
+  const start = Math.max(header.offset, range.offset - MARGIN_BYTES);
+  const end = Math.min(header.offset + header.byteLength, range.offset + range.byteLength + MARGIN_BYTES);
+  const source = container.parts[range.part]?.source;
+  if (source === undefined || start >= end) return [];
+  // One character for each byte, so that places of the text are places of the file.
+  const text = new TextDecoder("latin1").decode(await source.read(start, end - start));
+  return [...text.matchAll(ENTRY)].map(({ 0: entry, 1: key, index }) => {
+    return { offset: start + index, byteLength: entry.length, name: `header["${key}"]`, type: "text" };
+  });
 }

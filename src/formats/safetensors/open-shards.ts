@@ -7,7 +7,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import type { Header } from "./header.ts";

@@ -7,13 +7,13 @@ import type { MetadataEntry } from "../../model/metadata.ts";
 import {
   encodeOrigin,
   type Json,
-  ORIGIN_KEY,
   type Origin,
   type OriginFacts,
   type OriginLink,
   parseOrigin,
   splitChain,
 } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import { type Header, parseHeaderText } from "./header.ts";

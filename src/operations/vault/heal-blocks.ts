@@ -5,7 +5,7 @@ import type { Source } from "../../bytes/source.ts";
 import { blockExtent } from "../../formats/aerovault/block-check.ts";
 import { BlockStream, scanBlocks } from "../../formats/aerovault/block-stream.ts";
 import type { ChunkRecord } from "../../formats/aerovault/manifest.ts";
-import { gridOf } from "../../formats/aerovault/parity-rows.ts";
+import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { findPlans, type ReadableBytes } from "../../model/parity/avec.ts";
 import { ParityReader } from "../../model/parity/parity-reader.ts";

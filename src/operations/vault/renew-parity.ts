@@ -1,8 +1,9 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import type { Source } from "../../bytes/source.ts";
 import { BlockStream } from "../../formats/aerovault/block-stream.ts";
+import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "../../formats/aerovault/extension-payload.ts";
 import { inMemory } from "../../formats/aerovault/manifest-parity.ts";
-import { DATA_PARITY, extensionPayload, gridOf, MANIFEST_PARITY } from "../../formats/aerovault/parity-rows.ts";
+import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { findPlans, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
 import { avecPayload, encodeAvec } from "../../model/parity/encode-avec.ts";

@@ -2,7 +2,7 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { overlaidSource, overlayBytes } from "../../bytes/overlaid.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/parity-rows.ts";
+import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extension-payload.ts";
 import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";
 import { ChunkOwners } from "../../formats/aerovault/verify.ts";
 import type { Patch, WritePatch } from "../correct/repair.ts";

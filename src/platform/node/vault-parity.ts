@@ -5,7 +5,7 @@ import type { SidecarPlan } from "../../formats/aerocorrect/plan.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
-import { gridOf } from "../../formats/aerovault/parity-rows.ts";
+import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
 import type { PasswordSource } from "../../model/format.ts";
 import { AVEC_HEADER_BYTES, decodeAvecHeader } from "../../model/parity/avec.ts";

@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadKernel } from "../../kernels/load.ts";
-import { checkAesKey, type MakeAesBlocks } from "./aes-blocks.ts";
-import { CipherBlocks } from "./cipher-blocks.ts";
+import type { MakeAesBlocks } from "./aes-blocks.ts";
 import type { GcmSiv } from "./gcm-siv.ts";
 import { type BlockCipher, loadKernelGcmSiv } from "./gcm-siv-kernel.ts";
 
@@ -26,6 +25,11 @@ export async function loadGcmSivWasm(): Promise<GcmSiv> {
 /** AES-256 on blocks, by the same kernel. */
 export async function loadAesBlocksWasm(): Promise<MakeAesBlocks> {
   const kernel = await loadAesKernel();
+  // Only older vaults go by single blocks.
+  const [{ checkAesKey }, { CipherBlocks }] = await Promise.all([
+    import("./aes-blocks.ts"),
+    import("./cipher-blocks.ts"),
+  ]);
   return (key) => {
     checkAesKey(key);
     return new CipherBlocks(new WasmCipher(kernel, key), kernel.windowBytes());

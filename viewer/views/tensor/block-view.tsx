@@ -3,12 +3,12 @@ import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
 import { NumberField } from "../../widgets/number-field.tsx";
 import { formatInteger, formatValue } from "../../widgets/numbers.ts";
-import type { PlaneViewProps } from "./plane-view.tsx";
+import type { TensorPlace } from "./plane-props.ts";
 
 const BLOCKS = 4;
 
 /** Quantised blocks as they are stored: scales and quants, and what they stand for. */
-export function BlockView({ session, overview, facts }: PlaneViewProps) {
+export function BlockView({ session, overview, facts }: TensorPlace) {
   const [first, setFirst] = useState(0);
   const request = { target: overview.target, name: facts.name, first, count: BLOCKS };
   const { result, error } = useCall(session.reader, "blocks", request, JSON.stringify(request));

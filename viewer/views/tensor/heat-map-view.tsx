@@ -1,31 +1,21 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ErrorPanel } from "../../app/error-panel.tsx";
-import type { Session } from "../../app/session.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { Plane } from "../../reader/planes.ts";
-import type { Overview } from "../../reader/protocol.ts";
 import type { HeatMap } from "../../reader/tensor-reads.ts";
 import { formatInteger, formatSize, formatValue } from "../../widgets/numbers.ts";
 import { colorOf, scaleOf } from "./heat-colors.ts";
-import type { TensorFacts } from "./tensor-page.tsx";
+import type { Cell, PlaneProps } from "./plane-props.ts";
 
 /** A picture is never larger, so that it stays quick on any screen. */
 const MAX_PIXELS = 512;
 const HEIGHT = 320;
 
-interface HeatMapViewProps {
-  readonly session: Session;
-  readonly overview: Overview;
-  readonly facts: TensorFacts;
-  readonly leading: readonly number[];
-  readonly plane: Plane;
-  readonly cursor: { readonly row: number; readonly column: number };
-  readonly onCursor: (cursor: { readonly row: number; readonly column: number }) => void;
+interface HeatMapViewProps extends PlaneProps {
+  readonly onCursor: (cursor: Cell) => void;
 }
 
-interface Window {
-  readonly row: number;
-  readonly column: number;
+interface Window extends Cell {
   readonly rows: number;
   readonly columns: number;
 }
@@ -47,7 +37,7 @@ export function HeatMapView({ session, overview, facts, leading, plane, cursor, 
   const pan = (rows: number, columns: number): void => {
     setView({ ...shown, row: shown.row + Math.round(rows), column: shown.column + Math.round(columns) });
   };
-  const cellAt = (event: MouseEvent): { readonly row: number; readonly column: number } => {
+  const cellAt = (event: MouseEvent): Cell => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const column = shown.column + Math.floor(((event.clientX - box.left) / box.width) * shown.columns);
     const row = shown.row + Math.floor(((event.clientY - box.top) / box.height) * shown.rows);
@@ -130,7 +120,7 @@ function zoomWindow(view: Window, plane: Plane, factor: number, x: number, y: nu
   return clampWindow({ row, column, rows, columns }, plane);
 }
 
-function describeCell(map: HeatMap | undefined, cell: { readonly row: number; readonly column: number }): string {
+function describeCell(map: HeatMap | undefined, cell: Cell): string {
   if (map === undefined) return "";
   const y = nearest(map.rowIndex, cell.row);
   const x = nearest(map.columnIndex, cell.column);

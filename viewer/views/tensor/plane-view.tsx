@@ -1,27 +1,20 @@
 import { useState } from "preact/hooks";
 import { type DType, dtypeFacts } from "../../../src/model/dtype.ts";
-import type { Session } from "../../app/session.ts";
 import { planeOf } from "../../reader/planes.ts";
-import type { Overview } from "../../reader/protocol.ts";
 import { NumberField } from "../../widgets/number-field.tsx";
 import { formatInteger } from "../../widgets/numbers.ts";
 import { HeatMapView } from "./heat-map-view.tsx";
-import type { TensorFacts } from "./tensor-page.tsx";
+import type { Cell, PlaneProps, TensorPlace } from "./plane-props.ts";
 import { ValueGrid } from "./value-grid.tsx";
 
-export interface PlaneViewProps {
-  readonly session: Session;
-  readonly overview: Overview;
-  readonly facts: TensorFacts;
-}
-
 /** A plane of the tensor as a picture and, at its cursor, as numbers. */
-export function PlaneView({ session, overview, facts }: PlaneViewProps) {
+export function PlaneView({ session, overview, facts }: TensorPlace) {
   const { shape } = facts;
   const [leading, setLeading] = useState<readonly number[]>(() => shape.slice(0, -2).map(() => 0));
-  const [cursor, setCursor] = useState({ row: 0, column: 0 });
+  const [cursor, setCursor] = useState<Cell>({ row: 0, column: 0 });
   const plane = planeOf(shape, leading);
   if (plane.rows * plane.columns === 0 || dtypeFacts(facts.dtype as DType).layout === "opaque") return null;
+  const shown: PlaneProps = { session, overview, facts, leading, plane, cursor };
   return (
     <section aria-labelledby="plane-title">
       <h2 id="plane-title">Values</h2>
@@ -39,15 +32,7 @@ export function PlaneView({ session, overview, facts }: PlaneViewProps) {
           ))}
         </fieldset>
       ) : null}
-      <HeatMapView
-        session={session}
-        overview={overview}
-        facts={facts}
-        leading={leading}
-        plane={plane}
-        cursor={cursor}
-        onCursor={setCursor}
-      />
+      <HeatMapView {...shown} onCursor={setCursor} />
       <fieldset class="slices">
         <legend>Numbers from</legend>
         <NumberField
@@ -66,7 +51,7 @@ export function PlaneView({ session, overview, facts }: PlaneViewProps) {
           of {formatInteger(plane.rows)} × {formatInteger(plane.columns)}
         </span>
       </fieldset>
-      <ValueGrid session={session} overview={overview} facts={facts} leading={leading} plane={plane} cursor={cursor} />
+      <ValueGrid {...shown} />
     </section>
   );
 }

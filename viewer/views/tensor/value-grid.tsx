@@ -1,25 +1,13 @@
 import { ErrorPanel } from "../../app/error-panel.tsx";
-import type { Session } from "../../app/session.ts";
 import { useCall } from "../../app/use-call.ts";
-import type { Plane } from "../../reader/planes.ts";
-import type { Overview } from "../../reader/protocol.ts";
 import { formatInteger, formatValue } from "../../widgets/numbers.ts";
-import type { TensorFacts } from "./tensor-page.tsx";
+import type { PlaneProps } from "./plane-props.ts";
 
 const ROWS = 12;
 const COLUMNS = 10;
 
-interface ValueGridProps {
-  readonly session: Session;
-  readonly overview: Overview;
-  readonly facts: TensorFacts;
-  readonly leading: readonly number[];
-  readonly plane: Plane;
-  readonly cursor: { readonly row: number; readonly column: number };
-}
-
 /** A few of the numbers, as they are. */
-export function ValueGrid({ session, overview, facts, leading, plane, cursor }: ValueGridProps) {
+export function ValueGrid({ session, overview, facts, leading, plane, cursor }: PlaneProps) {
   const row = Math.min(cursor.row, Math.max(0, plane.rows - ROWS));
   const column = Math.min(cursor.column, Math.max(0, plane.columns - COLUMNS));
   const rows = Math.min(ROWS, plane.rows);

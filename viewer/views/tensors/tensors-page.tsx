@@ -5,6 +5,8 @@ import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { SortKey, TensorTable } from "../../reader/tensor-table.ts";
 import { formatCount, formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
+import { SearchField } from "../../widgets/search-field.tsx";
+import { toggled } from "../../widgets/toggled.ts";
 import { VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { TensorPage } from "../tensor/tensor-page.tsx";
 import { type RowOptions, type TableRow, visibleRows } from "./visible-rows.ts";
@@ -46,14 +48,9 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
     setDirection(next === key && direction === "up" ? "down" : "up");
     setKey(next);
   };
-  const toggle = (group: number): void => {
-    const next = new Set(closed);
-    if (!next.delete(group)) next.add(group);
-    setClosed(next);
-  };
   const open = (index: number): void => {
     const row = rows[index];
-    if (row?.kind === "group") toggle(row.group);
+    if (row?.kind === "group") setClosed(toggled(closed, row.group));
     else if (row !== undefined) {
       location.hash = formatRoute(at(route, { view: "tensors", tensor: table.names[row.index] }));
     }
@@ -63,15 +60,12 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
     <div class="fill">
       <div class="toolbar">
         <h1 class="away">Tensors</h1>
-        <label class="search">
-          <span class="away">Filter tensors</span>
-          <input
-            type="search"
-            placeholder="Filter: attn f16, *.weight, 4096"
-            value={filter}
-            onInput={(event) => setFilter(event.currentTarget.value)}
-          />
-        </label>
+        <SearchField
+          label="Filter tensors"
+          placeholder="Filter: attn f16, *.weight, 4096"
+          value={filter}
+          onText={setFilter}
+        />
         <label class="check">
           <input
             type="checkbox"

@@ -5,6 +5,7 @@ import { encodeAvec } from "../../../model/parity/encode-avec.ts";
 import { GCM_SIV_NONCE_BYTES } from "../../../primitives/crypto/gcm-siv.ts";
 import { BlockStream, checkStoredBlocks } from "../block-stream.ts";
 import { encodeManifest } from "../encode-manifest.ts";
+import { DATA_PARITY, MANIFEST_PARITY } from "../extension-payload.ts";
 import { type ExtensionRow, encodeDirectory } from "../extensions.ts";
 import type { VaultCipher } from "../framing.ts";
 import { headerMac, type KeySlots } from "../keys.ts";
@@ -12,7 +13,8 @@ import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../layout.ts
 import { AEROVAULT_LIMITS } from "../limits.ts";
 import type { Manifest } from "../manifest.ts";
 import { inMemory } from "../manifest-parity.ts";
-import { DATA_PARITY, gridOf, isParityRow, MANIFEST_PARITY, parityRow } from "../parity-rows.ts";
+import { gridOf } from "../parity-grid.ts";
+import { isParityRow, parityRow } from "../parity-rows.ts";
 import { encodeCheckedManifest } from "../plain-manifest.ts";
 import type { VaultDraft } from "./draft.ts";
 import type { SpacePlan } from "./space.ts";

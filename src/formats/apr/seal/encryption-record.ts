@@ -4,9 +4,7 @@ import { FormatError, LimitError, type Location, UnsupportedError } from "../../
 import { encodeUtf8 } from "../../../base/text.ts";
 import { Metadata, type MetadataValue } from "../../../model/metadata.ts";
 import { AES_KEY_BYTES, KEY_WRAP_BYTES } from "../../../primitives/crypto/aes.ts";
-
-/** The metadata key that says how a file is encrypted: an extension, since the specification only has a flag for it. */
-export const ENCRYPTION_KEY = "encryption";
+import { ENCRYPTION_KEY } from "./encryption-key.ts";
 
 const SCHEME = "tare-aes-256-gcm-v1";
 const KDF = "argon2id";

@@ -6,13 +6,13 @@ import type { OpenContext } from "../../../model/format.ts";
 import { AprModel } from "../apr-model.ts";
 import { specDetails } from "../spec/details.ts";
 import { FILE_FLAGS } from "../spec/layout.ts";
-import { openSpec } from "../spec/open.ts";
-import { ENCRYPTION_KEY } from "./encryption-record.ts";
-import { unsealer } from "./unsealer.ts";
+import { openSpec, type Unseal } from "../spec/open.ts";
+import { ENCRYPTION_KEY } from "./encryption-key.ts";
 
 /** Opens a file of the specification's layout, encrypted or not. Needs no password: only reading tensors does. */
 export async function openSealable(source: Source, opening: Bytes, context: OpenContext): Promise<AprModel> {
-  const model = await openSpec(source, opening, context, { unseal: unsealer(source, opening, context) });
+  const loadUnseal = async (): Promise<Unseal> => (await import("./unsealer.ts")).unsealer(source, opening, context);
+  const model = await openSpec(source, opening, context, { loadUnseal });
   if (!isSealed(model)) return model;
   const details = specDetails(model);
   const open = details.entries.find(({ sealing, size }) => sealing === "plain" && size > 0);

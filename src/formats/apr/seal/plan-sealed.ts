@@ -3,7 +3,8 @@ import type { ModelContent, WriteEncryption, WriteOptions } from "../../../model
 import { FILE_FLAGS, fileFooter } from "../spec/layout.ts";
 import { type FileImage, PlannedLength, planSpec, type SpecImage, type SpecPlan } from "../spec/plan.ts";
 import { layOutFront } from "../spec/render.ts";
-import { blankRecord, checkCost, DEFAULT_COST, ENCRYPTION_KEY, type KdfCost, withRecord } from "./encryption-record.ts";
+import { ENCRYPTION_KEY } from "./encryption-key.ts";
+import { blankRecord, checkCost, DEFAULT_COST, type KdfCost, withRecord } from "./encryption-record.ts";
 import { sealedByteLength } from "./segments.ts";
 
 /** A plan whose files will be encrypted. */

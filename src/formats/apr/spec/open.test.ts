@@ -258,6 +258,6 @@ it("tells an encrypted tensor from a readable one, and why it cannot be read", a
   const unseal = (): never => {
     throw new FormatError("format/apr.block", "broken", { source: "m.apr" });
   };
-  const broken = await openSpec(memorySource(file), file, context, { unseal });
+  const broken = await openSpec(memorySource(file), file, context, { loadUnseal: async () => unseal });
   expect(await codeOf(broken.tensor("shut").bytes())).toBe("format/apr.block");
 });

@@ -28,8 +28,8 @@ export type Unseal = (entry: SpecEntry, stored: Source) => Source;
 export interface OpenSpecOptions {
   /** Label of the file in a set; tensors name it as theirs. */
   readonly file?: string | undefined;
-  /** Opens encrypted tensors; without it their bytes are refused and everything else works. */
-  readonly unseal?: Unseal | undefined;
+  /** Opens encrypted tensors, asked for where there are any; without it their bytes are refused and everything else works. */
+  readonly loadUnseal?: (() => Promise<Unseal>) | undefined;
 }
 
 /** Opens a file of the specification's layout. Reads no tensor data. */
@@ -52,13 +52,15 @@ export async function openSpec(
   const places = placeEntries(index.entries, header.dataOffset, dataEnd, label);
   const signing = FILE_FLAGS.has(header.flags, "SIGNED") ? "signed" : "unsigned";
   const details: SpecDetails = { source, header, metadata, entries: index.entries, places, signing, dataEnd };
+  const isSealed = index.entries.some(({ sealing }) => sealing !== "plain");
+  const unseal = isSealed ? await options.loadUnseal?.() : undefined;
   const footer = await footerWarnings(source, opening, context);
   return new AprModel({
     layout: "spec",
     version: `${VERSION.major}.${header.versionMinor}`,
     parts: [{ label: options.file ?? label, byteLength: source.byteLength, source }],
     metadata: new Metadata(metadata.entries),
-    tensors: specTensors(details, context.engine, options),
+    tensors: specTensors(details, new SpecReader(details, context.engine, unseal), options.file),
     warnings: [...index.warnings, ...lintOnOpen(details), ...footer],
     facts: specFacts(details),
     details,
@@ -81,8 +83,7 @@ async function footerWarnings(source: Source, opening: Bytes, context: OpenConte
   return [findingFromError(crcError(footer.crc32, found, source.label, source.byteLength), "warning")];
 }
 
-function specTensors(details: SpecDetails, engine: Engine, { file, unseal }: OpenSpecOptions): Tensor[] {
-  const reader = new SpecReader(details, engine, unseal);
+function specTensors(details: SpecDetails, reader: TensorReader, file: string | undefined): Tensor[] {
   return details.entries.map(({ name, dtype, shape, byteLength }, i) => {
     const { offset, byteLength: storedByteLength } = details.places[i] as Extent;
     return new Tensor({ name, dtype, shape, byteLength, offset, storedByteLength, file }, reader);
@@ -119,7 +120,8 @@ class SpecReader implements TensorReader {
   }
 }
 
-interface StoredPlace extends Pick<OpenSpecOptions, "unseal"> {
+interface StoredPlace {
+  readonly unseal: Unseal | undefined;
   /** Of the stored bytes, in the file. */
   readonly offset: number;
 }

@@ -1,10 +1,9 @@
-import { findGaps } from "../../../bytes/extents.ts";
+import { type Extent, findGaps } from "../../../bytes/extents.ts";
 import type { Section } from "../../../model/format.ts";
 import type { AprModel } from "../apr-model.ts";
 import { type SpecDetails, specDetails } from "./details.ts";
 import { fileFooter, fileHeader, SIGNATURE_BYTES } from "./layout.ts";
 import type { ManifestDetails } from "./open-manifest.ts";
-import { occupied } from "./verify.ts";
 
 /** Everything of a file that is not tensor data. */
 export function specSections(model: AprModel): Section[] {
@@ -35,5 +34,15 @@ function fileSections(details: SpecDetails, part: number): Section[] {
   return [
     ...sections,
     { name: "signature", kind: "integrity", part, offset: footerAt - SIGNATURE_BYTES, byteLength: SIGNATURE_BYTES },
+  ];
+}
+
+/** Everything that is not padding. */
+export function occupied({ header, places }: SpecDetails): Extent[] {
+  return [
+    { offset: 0, byteLength: fileHeader.byteLength },
+    { offset: header.metadataOffset, byteLength: header.metadataSize },
+    { offset: header.indexOffset, byteLength: header.indexSize },
+    ...places,
   ];
 }

@@ -5,8 +5,9 @@ import type { VerifyContext } from "../../../model/format.ts";
 import type { AprModel } from "../apr-model.ts";
 import { type SpecDetails, specDetails } from "./details.ts";
 import { crcError, decodeFooter } from "./footer.ts";
-import { fileFooter, fileHeader } from "./layout.ts";
+import { fileFooter } from "./layout.ts";
 import { lintOnVerify } from "./lint.ts";
+import { occupied } from "./sections.ts";
 
 /** What scanning a whole file has found, for whoever wants its CRC too. */
 export interface ScanResult {
@@ -99,16 +100,6 @@ async function scanFile(details: SpecDetails, context: VerifyContext): Promise<S
     context.onProgress?.(piece.byteLength);
   }
   return { crc, paddingAt };
-}
-
-/** Everything that is not padding. */
-export function occupied({ header, places }: SpecDetails): Extent[] {
-  return [
-    { offset: 0, byteLength: fileHeader.byteLength },
-    { offset: header.metadataOffset, byteLength: header.metadataSize },
-    { offset: header.indexOffset, byteLength: header.indexSize },
-    ...places,
-  ];
 }
 
 /** A CRC can be right over blocks that were never LZ4: each compressed tensor is decoded once. */

@@ -1,22 +1,14 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { UsageError } from "../../../base/errors.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { OpenContext, Section } from "../../../model/format.ts";
+import type { OpenContext } from "../../../model/format.ts";
 import type { AprLayout, AprModel } from "../apr-model.ts";
 import { aprKind } from "../sniff.ts";
 import { openApr1 } from "./apr1.ts";
 import { openAprender } from "./aprender.ts";
 import { openAprn } from "./aprn.ts";
-import { WildDetails } from "./details.ts";
 import { openWhisper } from "./whisper.ts";
 import { openWrapper } from "./wrapper.ts";
-
-export { readAprnPayload } from "./aprn.ts";
-export { WILD_ERRORS } from "./errors.ts";
-export { WILD_LIMITS } from "./limits.ts";
-export { type AprenderPlan, isAprenderPlan, planAprender, writeAprender } from "./plan.ts";
-export { verifyWild } from "./verify.ts";
-export { WhisperDetails } from "./whisper.ts";
 
 type Opener = (source: Source, opening: Bytes, context: OpenContext) => Promise<AprModel>;
 
@@ -36,9 +28,4 @@ export function openWild(source: Source, opening: Bytes, context: OpenContext): 
   if (open !== undefined) return open(source, opening, context);
   const message = `Cannot open "${kind ?? "unknown"}" as one of the layouts of other programs`;
   throw new UsageError("usage/apr.container", message, { source: source.label });
-}
-
-/** Everything but the tensors. */
-export function wildSections(model: AprModel): readonly Section[] {
-  return model.details instanceof WildDetails ? model.details.sections : [];
 }

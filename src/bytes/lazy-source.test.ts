@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { sourceContract } from "../../../test/contracts/source-contract.ts";
-import { memorySource } from "../../bytes/memory.ts";
+import { sourceContract } from "../../test/contracts/source-contract.ts";
 import { LazySource } from "./lazy-source.ts";
+import { memorySource } from "./memory.ts";
 
 sourceContract("lazily opened", async (bytes) => {
   const inner = memorySource(bytes, "inner");

@@ -1,6 +1,7 @@
-import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { ReadGuard } from "../../bytes/read-guard.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
+import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
+import { ReadGuard } from "./read-guard.ts";
+import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+import { untilAborted } from "./until-aborted.ts";
 
 /** What a lazy source is made from. */
 export interface LazyFacts {
@@ -33,13 +34,13 @@ export class LazySource implements Source {
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     if (byteLength === 0 && this.byteLength === 0) return options.into ?? EMPTY_BYTES;
-    const source = await raceAbort(this.#facts.open(), options.signal);
+    const source = await untilAborted(this.#facts.open(), options.signal);
     return source.read(offset, byteLength, options);
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const byteLength = this.#guard.checkStream(offset, options);
-    const source = await raceAbort(this.#facts.open(), options.signal);
+    const source = await untilAborted(this.#facts.open(), options.signal);
     yield* source.stream(offset, { ...options, byteLength });
   }
 
@@ -47,14 +48,4 @@ export class LazySource implements Source {
     this.#guard.close();
     return Promise.resolve();
   }
-}
-
-/** Opening goes on for the other readers when one of them gives up. */
-function raceAbort<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

@@ -1,0 +1,33 @@
+import type { Finding } from "../../model/finding.ts";
+import type { VerifyContext } from "../../model/format.ts";
+import type { AprModel } from "./apr-model.ts";
+import { isSealed } from "./seal/open-sealed.ts";
+import { verifySealed } from "./seal/verify-sealed.ts";
+import type { ManifestDetails } from "./spec/open-manifest.ts";
+import { verifySpec } from "./spec/verify.ts";
+import { verifyManifest } from "./spec/verify-manifest.ts";
+import { verifyWild } from "./wild/verify.ts";
+
+/** Findings as they arise, by the rules of the model's own layout. */
+export function verifyApr(model: AprModel, context: VerifyContext): AsyncIterable<Finding> {
+  switch (model.layout) {
+    case "spec":
+      return isSealed(model) ? verifyBoth(model, context) : verifySpec(model, context);
+    case "manifest":
+      return verifySet(model, context);
+    default:
+      return verifyWild(model, context);
+  }
+}
+
+/** An encrypted file is checked as any other, and then by what only the password opens. */
+async function* verifyBoth(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
+  yield* verifySpec(model, context);
+  yield* verifySealed(model, context);
+}
+
+async function* verifySet(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
+  yield* verifyManifest(model, context, verifyApr);
+  const { shards } = model.details as ManifestDetails;
+  for (const shard of shards) if (isSealed(shard)) yield* verifySealed(shard, context);
+}
