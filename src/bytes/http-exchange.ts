@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import { networkError, timeoutError } from "./http-errors.ts";
+import { parseContentLength } from "./http-headers.ts";
 import type { HttpRequest, HttpResponse, HttpTransport } from "./http-transport.ts";
 
 /** What every request for one file has in common. */
@@ -81,17 +82,28 @@ export class Exchange {
 
   /** As `body`, for takers that never wait: a promise for every piece costs as much as receiving it. */
   async each(take: (piece: Bytes) => void): Promise<void> {
-    const { label, stop, watch } = this.#parts;
     const { response } = this;
+    if (response.each === undefined) for await (const piece of this.body()) take(piece);
+    else await this.#watched((heard) => response.each?.((piece) => take(heard(piece))));
+  }
+
+  /** The body right into `into`, where it says that it has as many bytes and the transport can; false where not. */
+  async fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<boolean> {
+    const { response } = this;
+    if (response.fill === undefined) return false;
+    if (parseContentLength(response.headers.get("content-length")) !== into.byteLength) return false;
+    await this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
+    return true;
+  }
+
+  /** Receives to the end; `heard` has to see everything that comes, so that only silence counts as silence. */
+  async #watched(receive: (heard: <T>(news: T) => T) => Promise<void> | undefined): Promise<void> {
+    const { label, stop, watch } = this.#parts;
     try {
-      if (response.each === undefined) {
-        for await (const piece of this.body()) take(piece);
-        return;
-      }
       watch.start();
-      await response.each((piece) => {
+      await receive((news) => {
         watch.start();
-        take(piece);
+        return news;
       });
       stop.signal.throwIfAborted();
     } catch (error) {

@@ -80,6 +80,7 @@ export class RangedHttpSource implements Source {
   /** Fills `target` from a body that must have as many bytes. */
   async #receive(exchange: Exchange, target: Bytes, onBytes: ReadOptions["onBytes"]): Promise<number> {
     const promised = target.byteLength;
+    if (await exchange.fill(target, onBytes)) return promised;
     let received = 0;
     await exchange.each((piece) => {
       if (received + piece.byteLength > promised) throw lengthError(this.label, promised, "more");

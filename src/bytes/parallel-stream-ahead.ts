@@ -5,12 +5,19 @@ import { LinkedAbort } from "./linked-abort.ts";
 import type { StreamBuffers } from "./parallel-stream-buffers.ts";
 import type { Source } from "./source.ts";
 
-/** A piece that is on its way or here. */
-export interface PieceAhead {
-  readonly bytes: Promise<Bytes>;
+/** One request and the pieces that it brings. */
+interface Request {
   readonly buffer: Bytes;
   /** Resolves when nobody writes to the buffer any more. */
   readonly settled: Promise<void>;
+  /** Pieces that are not given back. */
+  held: number;
+}
+
+/** A piece that is on its way or here. */
+export interface PieceAhead {
+  readonly bytes: Promise<Bytes>;
+  readonly request: Request;
 }
 
 /** How much is asked for ahead. */
@@ -63,34 +70,21 @@ export class PiecesAhead {
   /** Asks for further pieces until the window is full, or there are no more buffers or bytes. */
   fill({ requests, pieces }: Window): void {
     while (this.#requests < requests && this.#next < this.#end) {
-      const left = Math.ceil((this.#end - this.#next) / this.#buffers.bufferBytes);
+      const left = Math.ceil((this.#end - this.#next) / this.#buffers.pieceBytes);
       const wanted = Math.min(pieces, left);
       if (this.#queue.length + wanted > requests * pieces) return;
-      const buffers = this.#takeBuffers(wanted);
-      if (buffers.length === 0) return;
-      const offset = this.#next;
-      this.#ask(
-        offset,
-        buffers.map((buffer) => ({ buffer, into: buffer.subarray(0, this.skip().byteLength) })),
-      );
+      // A short request now would make a long one late; where nothing is waiting, it is better than none.
+      const count = this.#queue.length === 0 ? Math.min(wanted, this.#buffers.piecesLeft) : wanted;
+      const buffer = count === 0 ? undefined : this.#buffers.tryTake(count);
+      if (buffer === undefined) return;
+      this.#ask(buffer);
     }
   }
 
-  /** As many as wanted; fewer only where nothing is waiting, since a short request now would make a long one late. */
-  #takeBuffers(wanted: number): readonly Bytes[] {
-    const buffers: Bytes[] = [];
-    while (buffers.length < wanted) {
-      const buffer = this.#buffers.tryTake();
-      if (buffer === undefined) break;
-      buffers.push(buffer);
-    }
-    if (buffers.length === wanted || this.#queue.length === 0) return buffers;
-    for (const buffer of buffers) this.#buffers.giveBack(buffer);
-    return [];
-  }
-
-  #ask(offset: number, run: readonly { readonly buffer: Bytes; readonly into: Bytes }[]): void {
-    const filled = new FilledInTurn(run.map(({ into }) => into));
+  #ask(buffer: Bytes): void {
+    const offset = this.#next;
+    this.#next = Math.min(offset + buffer.byteLength, this.#end);
+    const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
     const read = this.#abort.run((signal) => this.#read(offset, filled, signal));
     const settled = read.then(
@@ -100,7 +94,8 @@ export class PiecesAhead {
         filled.fail(error);
       },
     );
-    for (const [i, { buffer }] of run.entries()) this.#queue.push({ bytes: filled.piece(i), buffer, settled });
+    const request = { buffer, settled, held: filled.pieces.length };
+    for (const bytes of filled.pieces) this.#queue.push({ bytes, request });
   }
 
   #endRequest(): void {
@@ -109,15 +104,11 @@ export class PiecesAhead {
 
   async #read(offset: number, filled: FilledInTurn, signal: AbortSignal): Promise<void> {
     const began = performance.now();
-    const { byteLength, only } = filled;
-    if (only !== undefined) {
-      await this.#source.read(offset, byteLength, { into: only, signal });
-      filled.complete();
-    } else {
-      for await (const part of this.#source.stream(offset, { byteLength, signal })) filled.add(part);
-      filled.checkFull();
-    }
-    this.#pieceMs = (performance.now() - began) / filled.count;
+    const { into } = filled;
+    const onBytes = (byteLength: number): void => filled.landed(byteLength);
+    await this.#source.read(offset, into.byteLength, { into, signal, onBytes });
+    filled.complete();
+    this.#pieceMs = (performance.now() - began) / filled.pieces.length;
   }
 
   /** The next piece in order, or undefined where none was asked for. */
@@ -129,14 +120,15 @@ export class PiecesAhead {
   /** Leaves the next piece to the caller, and says where it is. */
   skip(): Extent {
     const offset = this.#next;
-    const byteLength = Math.min(this.#buffers.bufferBytes, this.#end - offset);
+    const byteLength = Math.min(this.#buffers.pieceBytes, this.#end - offset);
     this.#next = offset + byteLength;
     return { offset, byteLength };
   }
 
-  giveBack(piece: PieceAhead): void {
+  /** The buffer is free again when all its pieces are given back. */
+  giveBack({ request }: PieceAhead): void {
     this.#current = undefined;
-    this.#buffers.giveBack(piece.buffer);
+    if (--request.held === 0) this.#buffers.giveBack(request.buffer);
   }
 
   /** Ends what is under way. A buffer goes back when nobody writes to it any more. */
@@ -145,7 +137,6 @@ export class PiecesAhead {
     this.#abort.release();
     const left = this.#queue.splice(0);
     if (this.#current !== undefined) left.push(this.#current);
-    this.#current = undefined;
-    for (const { settled, buffer } of left) settled.then(() => this.#buffers.giveBack(buffer));
+    for (const piece of left) piece.request.settled.then(() => this.giveBack(piece));
   }
 }

@@ -11,7 +11,7 @@ const bytes = patternBytes(1_000_003);
 const PIECE = 10_000;
 
 function smallBuffers(count = 8): StreamBuffers {
-  return new StreamBuffers({ bufferBytes: PIECE, maxBytes: count * PIECE });
+  return new StreamBuffers({ pieceBytes: PIECE, maxBytes: count * PIECE });
 }
 
 /** Reads take a random number of turns and end out of order; counts what is under way. */
@@ -223,7 +223,7 @@ test("one request brings several pieces where requests are dear", async () => {
     },
     close: () => inner.close(),
   };
-  const buffers = new StreamBuffers({ bufferBytes: MIB, maxBytes: 12 * MIB });
+  const buffers = new StreamBuffers({ pieceBytes: MIB, maxBytes: 12 * MIB });
   const source = withParallelStreams(below, { requestBytes: 6 * MIB, buffers });
   let at = 0;
   for await (const piece of source.stream(0, { byteLength: bytes.byteLength })) {

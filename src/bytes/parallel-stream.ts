@@ -40,7 +40,9 @@ const OPEN_ENDED_BYTES = 32 << 20;
 /** A reader that leaves a stream earlier than this has made one request: most headers end before. */
 const RAMP_BYTES = 256 << 10;
 
-const SHARED_BUFFERS = new StreamBuffers({ bufferBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });
+const NOTHING_AHEAD: Window = { requests: 0, pieces: 0 };
+
+const SHARED_BUFFERS = new StreamBuffers({ pieceBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });
 
 /**
  * Reads long runs with several requests under way, delivered in order. The beginning of a stream comes as it arrives
@@ -64,7 +66,7 @@ class ParallelSource extends DelegatingSource {
     this.#stepMs = options.stepMs ?? STEP_MS;
     this.#openEndedBytes = options.openEndedBytes ?? OPEN_ENDED_BYTES;
     this.#buffers = options.buffers ?? SHARED_BUFFERS;
-    this.#requestBytes = options.requestBytes ?? this.#buffers.bufferBytes;
+    this.#requestBytes = options.requestBytes ?? this.#buffers.pieceBytes;
     this.#guard = new ReadGuard(source.label, source.byteLength);
   }
 
@@ -73,7 +75,7 @@ class ParallelSource extends DelegatingSource {
     if (!this.#isLong(byteLength)) return this.inner.read(offset, byteLength, options);
     const target = options.into ?? allocateFor(byteLength, this.label);
     const share = Math.ceil(byteLength / this.#connections);
-    const pieceBytes = Math.min(Math.max(share, this.#buffers.bufferBytes), MAX_REQUEST_BYTES);
+    const pieceBytes = Math.min(Math.max(share, this.#buffers.pieceBytes), MAX_REQUEST_BYTES);
     const limiter = new Limiter(this.#connections);
     await readSplit(this.inner, { offset, target, pieceBytes, limiter, signal: options.signal });
     return target;
@@ -90,7 +92,10 @@ class ParallelSource extends DelegatingSource {
       run = { offset: offset + byteLength, byteLength: whole.byteLength - byteLength };
       if (run.byteLength === 0) return;
     }
-    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, signal);
+    // Where every request is dear, whoever says how much they want gets it asked for at once.
+    const isAtOnce = options.byteLength !== undefined && this.#requestBytes > this.#buffers.pieceBytes;
+    const window = isAtOnce ? this.#window(0) : NOTHING_AHEAD;
+    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, window, signal);
     yield* this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
   }
 
@@ -101,12 +106,12 @@ class ParallelSource extends DelegatingSource {
 
   /** Below two pieces there is nothing to read ahead. */
   #isLong(byteLength: number): boolean {
-    return byteLength >= 2 * this.#buffers.bufferBytes && this.#connections > 1;
+    return byteLength >= 2 * this.#buffers.pieceBytes && this.#connections > 1;
   }
 
-  async *#streamAhead(run: Extent, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *#streamAhead(run: Extent, begin: Window, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
-    let window: Window = { requests: 0, pieces: 0 };
+    let window = begin;
     try {
       while (!ahead.isDone) {
         ahead.fill(window);
@@ -130,9 +135,9 @@ class ParallelSource extends DelegatingSource {
   #window(pieceMs: number): Window {
     const wanted = Math.max(LEAST_CONNECTIONS, Math.ceil(pieceMs / this.#stepMs));
     const requests = Math.min(wanted, this.#connections);
-    const { maxBytes, bufferBytes } = this.#buffers;
-    const share = Math.floor(maxBytes / bufferBytes / requests);
-    return { requests, pieces: Math.max(1, Math.min(share, Math.floor(this.#requestBytes / bufferBytes))) };
+    const { maxBytes, pieceBytes } = this.#buffers;
+    const share = Math.floor(maxBytes / pieceBytes / requests);
+    return { requests, pieces: Math.max(1, Math.min(share, Math.floor(this.#requestBytes / pieceBytes))) };
   }
 
   /** The next piece as it arrives: at the beginning, and where no buffer is to be had. */

@@ -4,7 +4,10 @@ export interface ReadOptions {
   /** Where the bytes go. It must have exactly the length asked for, and is what the promise resolves with. */
   readonly into?: Bytes;
   readonly signal?: AbortSignal | undefined;
-  /** Called with each number of bytes as they land, by sources whose `reportsBytes` is true. */
+  /**
+   * Called with each number of bytes as they land, from the front on, by sources whose `reportsBytes` is true. What was
+   * told of does not change any more, even where the read then fails.
+   */
   readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 

@@ -1,6 +1,6 @@
 import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
 import type { Extent } from "../bytes/extents.ts";
-import { isSlice } from "../bytes/slice.ts";
+import { runOf } from "../bytes/slice.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
@@ -53,8 +53,9 @@ function planRuns(tensors: readonly Tensor[]): Run[] {
   const bySource = new Map<Source, Placed[]>();
   for (const tensor of tensors) {
     const source = tensor.source();
-    const whole = isSlice(source) ? source.whole : source;
-    const placed = { tensor, offset: isSlice(source) ? source.start : 0, byteLength: tensor.byteLength };
+    const run = runOf(source);
+    const whole = run?.whole ?? source;
+    const placed = { tensor, offset: run?.start ?? 0, byteLength: tensor.byteLength };
     const others = bySource.get(whole);
     if (others === undefined) bySource.set(whole, [placed]);
     else others.push(placed);

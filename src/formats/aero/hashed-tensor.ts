@@ -3,7 +3,7 @@ import { IntegrityError, isTareError, LimitError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
 import { allocateFor, deliver, ReadGuard } from "../../bytes/read-guard.ts";
-import { sliceSource } from "../../bytes/slice.ts";
+import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
@@ -14,7 +14,7 @@ const WHOLE_BYTES = 8 << 20;
 /** Pieces of a stream over bytes in memory. */
 const PIECE_BYTES = 1 << 20;
 
-/** A tensor with a digest of its own and no page digests. */
+/** A tensor with a digest of its own, by which it is checked. */
 export interface HashedTensor {
   readonly name: string;
   /** `data_len` bytes: what the digest covers, padding included. */
@@ -28,6 +28,8 @@ export interface HashedTensor {
   readonly maxBytes: number;
   /** Takes what is longer; without it such a tensor is refused. */
   readonly spool?: Spool | undefined;
+  /** Its shard, where that has page digests: for readers that go through all of it. */
+  readonly paged?: TensorReader | undefined;
 }
 
 /**
@@ -45,8 +47,13 @@ export class HashedTensorReader implements TensorReader {
     this.#tensor = tensor;
   }
 
-  source({ byteLength }: Tensor): Source {
-    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, byteLength));
+  source(tensor: Tensor): Source {
+    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, tensor.byteLength), () => this.#within(tensor));
+  }
+
+  #within(tensor: Tensor): SliceSource | undefined {
+    const paged = this.#tensor.paged?.source(tensor);
+    return paged === undefined ? undefined : runOf(paged);
   }
 
   get isChecked(): boolean {
@@ -160,19 +167,25 @@ export function tensorError(
   );
 }
 
-class HashedSource implements Source {
+class HashedSource implements WithinSource {
   readonly label: string;
   readonly byteLength: number;
   readonly #reader: HashedTensorReader;
   readonly #plain: Source;
+  readonly #within: () => SliceSource | undefined;
   readonly #guard: ReadGuard;
 
-  constructor(reader: HashedTensorReader, plain: Source) {
+  constructor(reader: HashedTensorReader, plain: Source, within: () => SliceSource | undefined) {
     this.#reader = reader;
     this.#plain = plain;
+    this.#within = within;
     this.label = plain.label;
     this.byteLength = plain.byteLength;
     this.#guard = new ReadGuard(plain.label, plain.byteLength);
+  }
+
+  get within(): SliceSource | undefined {
+    return this.#within();
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {

@@ -4,25 +4,25 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { parseReplyHead, type ReplyHead } from "./direct-reply.ts";
+import { fillingTaker, type Taker } from "./direct-taker.ts";
 import { transportError } from "./http-errors.ts";
 
 /** Longest head that is read here; servers send less than a kilobyte. */
 const MAX_HEAD_BYTES = 32 << 10;
+/** What is read at once while nobody has said where the body goes: it will have to be copied. */
+const FIRST_BYTES = 64 << 10;
 
 interface OpenOptions {
   readonly bufferBytes: number;
   readonly signal: AbortSignal;
 }
 
-/** Who is handed the body without being waited for. */
-interface Taker {
-  readonly take: (piece: Bytes) => void;
-  readonly end: (failure?: unknown) => void;
-}
-
-/** One connection that downloads one body after the other, each into the same buffer. */
+/** One connection that downloads one body after the other, through one buffer or right to where it is wanted. */
 export class DirectConnection {
   readonly #socket: Socket;
+  readonly #buffer: Bytes;
+  /** True where the socket writes to a taker's memory in place of `#buffer`. */
+  #isLent = false;
   #head = Buffer.alloc(0);
   /** Where the head of a reply goes; undefined once it is here. */
   #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
@@ -36,15 +36,17 @@ export class DirectConnection {
   #failure: unknown;
   #isAlive = true;
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, buffer: Bytes) {
     this.#socket = socket;
+    this.#buffer = buffer;
   }
 
   static open(url: URL, { bufferBytes, signal }: OpenOptions): Promise<DirectConnection> {
     return new Promise((resolve, reject) => {
       let connection: DirectConnection | undefined;
+      const own = new Uint8Array(bufferBytes);
       const onread: OnReadOpts = {
-        buffer: new Uint8Array(bufferBytes),
+        buffer: () => connection?.nextBuffer() ?? own,
         callback: (byteLength, buffer) => connection?.receive(buffer.subarray(0, byteLength) as Bytes) ?? true,
       };
       const host = url.hostname.replace(/^\[|\]$/g, "");
@@ -69,7 +71,7 @@ export class DirectConnection {
       socket.once(isSecure ? "secureConnect" : "connect", () => {
         signal.removeEventListener("abort", abort);
         socket.off("error", reject);
-        connection = new DirectConnection(socket);
+        connection = new DirectConnection(socket, own);
         socket.on("error", (error) => connection?.fail(error));
         socket.on("close", () => connection?.fail(undefined));
         socket.on("end", () => connection?.fail(undefined));
@@ -124,6 +126,16 @@ export class DirectConnection {
     this.#socket.destroy();
   }
 
+  /** Called by the socket after each read: where the next one goes. */
+  nextBuffer(): Bytes {
+    const room = this.#left > 0 ? this.#taker?.room?.() : undefined;
+    this.#isLent = room !== undefined;
+    if (room !== undefined) return room.subarray(0, this.#left);
+    return this.#taker === undefined && this.#chunk === undefined
+      ? this.#buffer.subarray(0, FIRST_BYTES)
+      : this.#buffer;
+  }
+
   /** Called by the socket with what it read; false stops it until the body is asked for more. */
   receive(bytes: Bytes): boolean {
     const body = this.#onHead === undefined ? bytes : this.#receiveHead(bytes);
@@ -143,9 +155,10 @@ export class DirectConnection {
     return false;
   }
 
-  #hand(body: Bytes, { take, end }: Taker): void {
+  #hand(body: Bytes, { take, landed, end }: Taker): void {
     try {
-      take(body);
+      if (this.#isLent) landed?.(body.byteLength);
+      else take(body);
     } catch (error) {
       this.#taker = undefined;
       end(error);
@@ -211,32 +224,34 @@ export class DirectConnection {
         finish("spent");
       }
     };
+    const whole = async (taker: Omit<Taker, "end">): Promise<void> => {
+      try {
+        await this.#each(taker);
+        finish("reusable");
+      } catch (error) {
+        throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
+      } finally {
+        finish("spent");
+      }
+    };
     if (head.byteLength === 0) finish("reusable");
     return {
       status: head.status,
       headers: { get: (name) => head.headers.get(name.toLowerCase()) ?? null },
       url,
       body: read.call(this),
-      each: async (take) => {
-        try {
-          await this.#each(take);
-          finish("reusable");
-        } catch (error) {
-          throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
-        } finally {
-          finish("spent");
-        }
-      },
+      each: (take) => whole({ take }),
+      fill: (into, onBytes) => whole(fillingTaker(into, onBytes)),
       cancel: () => finish(this.#left === 0 ? "reusable" : "spent"),
     };
   }
 
   /** The whole body, without a promise for every piece of it. */
-  #each(take: (piece: Bytes) => void): Promise<void> {
+  #each(taker: Omit<Taker, "end">): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#left === 0) return resolve();
       if (this.#failure !== undefined && this.#chunk === undefined) return reject(this.#failure);
-      this.#taker = { take, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
+      this.#taker = { ...taker, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
       const early = this.#chunk;
       this.#chunk = undefined;
       if (early !== undefined) this.#hand(early, this.#taker);
