@@ -77,13 +77,13 @@ export class PiecesAhead {
       const count = this.#queue.length === 0 ? Math.min(wanted, this.#buffers.piecesLeft) : wanted;
       const buffer = count === 0 ? undefined : this.#buffers.tryTake(count);
       if (buffer === undefined) return;
-      this.#ask(buffer);
+      this.#ask(buffer, count);
     }
   }
 
-  #ask(buffer: Bytes): void {
+  #ask(buffer: Bytes, pieces: number): void {
     const offset = this.#next;
-    this.#next = Math.min(offset + buffer.byteLength, this.#end);
+    this.#next = Math.min(offset + pieces * this.#buffers.pieceBytes, this.#end);
     const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
     const read = this.#abort.run((signal) => this.#read(offset, filled, signal));

@@ -35,20 +35,28 @@ export class StreamBuffers {
     return Math.floor((this.maxBytes - this.#usedBytes) / this.pieceBytes);
   }
 
-  /** A buffer for so many pieces; undefined where the allowance is used up. */
+  /** A buffer for at least so many pieces; undefined where the allowance is used up. */
   tryTake(pieces: number): Bytes | undefined {
     if (pieces > this.piecesLeft) return undefined;
-    const byteLength = pieces * this.pieceBytes;
     this.#wake();
-    this.#usedBytes += byteLength;
-    const index = this.#free.findIndex((buffer) => buffer.byteLength === byteLength);
-    const [kept] = index < 0 ? [] : this.#free.splice(index, 1);
-    if (kept !== undefined) {
-      this.#freeBytes -= byteLength;
-      return kept;
-    }
-    // Those of another length count as well.
-    if (this.#usedBytes + this.#freeBytes > this.maxBytes) this.#keep([]);
+    const buffer = this.#reuse(pieces * this.pieceBytes) ?? this.#make(pieces * this.pieceBytes);
+    this.#usedBytes += buffer.byteLength;
+    return buffer;
+  }
+
+  /** The shortest free one that is long enough: the last request of a stream is shorter than those before. */
+  #reuse(byteLength: number): Bytes | undefined {
+    const fitting = this.#free.filter((buffer) => buffer.byteLength >= byteLength);
+    if (fitting.length === 0) return undefined;
+    const shortest = fitting.reduce((best, next) => (next.byteLength < best.byteLength ? next : best));
+    if (this.#usedBytes + shortest.byteLength > this.maxBytes) return undefined;
+    this.#keep(this.#free.filter((buffer) => buffer !== shortest));
+    return shortest;
+  }
+
+  #make(byteLength: number): Bytes {
+    // Free ones that are too short count as well.
+    if (this.#usedBytes + this.#freeBytes + byteLength > this.maxBytes) this.#keep([]);
     return new Uint8Array(byteLength);
   }
 

@@ -146,7 +146,7 @@ class CheckedPages {
     const end = offset + byteLength;
     let position = Math.floor(offset / pageBytes) * pageBytes;
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
-    const page = allocateFor(Math.min(pageBytes, until - position), stored.label);
+    let page: Bytes | undefined;
     let filled = 0;
     for await (const piece of stored.stream(position, { byteLength: until - position, signal })) {
       for (let taken = 0; taken < piece.byteLength; ) {
@@ -154,11 +154,14 @@ class CheckedPages {
         const part = piece.subarray(taken, taken + wanted - filled);
         // Parallel streams hand out whole pages, which need no copy.
         const isWhole = part.byteLength === wanted;
-        if (!isWhole) page.set(part, filled);
+        if (!isWhole) {
+          page ??= allocateFor(Math.min(pageBytes, until - position), stored.label);
+          page.set(part, filled);
+        }
         filled += part.byteLength;
         taken += part.byteLength;
         if (filled < wanted) continue;
-        const whole = isWhole ? part : page.subarray(0, wanted);
+        const whole = isWhole || page === undefined ? part : page.subarray(0, wanted);
         await this.#check(position / pageBytes, whole);
         yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
         position += wanted;
