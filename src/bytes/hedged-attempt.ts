@@ -16,6 +16,7 @@ export interface Wanted {
   readonly target: Bytes;
   readonly signal: AbortSignal | undefined;
   readonly onBytes: ReadOptions["onBytes"];
+  readonly ahead: ReadOptions["ahead"];
 }
 
 export interface AttemptOptions extends Wanted {
@@ -63,7 +64,7 @@ export class Attempt {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { mirror, offset, target, clock, pace } = this.#options;
+    const { mirror, offset, target, clock, pace, ahead } = this.#options;
     const { progress } = this;
     const { source } = mirror;
     const onBytes = (byteLength: number): void => {
@@ -71,7 +72,7 @@ export class Attempt {
       this.#options.onBytes?.(byteLength);
     };
     if (source.reportsBytes === true) {
-      await source.read(offset, target.byteLength, { into: target, signal, onBytes });
+      await source.read(offset, target.byteLength, { into: target, signal, onBytes, ahead });
     } else {
       for await (const piece of source.stream(offset, { byteLength: target.byteLength, signal })) {
         target.set(piece, progress.received);

@@ -71,7 +71,7 @@ class HedgedSource extends DelegatingSource {
     const target = options.into ?? allocateFor(byteLength, this.label);
     this.#active++;
     try {
-      await this.#race({ offset, target, signal: options.signal, onBytes: options.onBytes });
+      await this.#race({ offset, target, signal: options.signal, onBytes: options.onBytes, ahead: options.ahead });
     } finally {
       this.#active--;
     }
@@ -113,7 +113,7 @@ class HedgedSource extends DelegatingSource {
     spare.usedBytes += byteLength;
     const into = allocateFor(byteLength, this.label);
     const other = this.#mirrors.pickOther(first.mirror);
-    const second = this.#attempt(other, { ...rest, target: into, onBytes: undefined });
+    const second = this.#attempt(other, { ...rest, target: into, onBytes: undefined, ahead: undefined });
     void second.ended.then(() => {
       spare.usedBytes -= byteLength;
     });

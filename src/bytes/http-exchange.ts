@@ -56,10 +56,18 @@ interface ExchangeParts {
 export class Exchange {
   readonly response: HttpResponse;
   readonly #parts: ExchangeParts;
+  #unlink: () => void;
 
   constructor(response: HttpResponse, parts: ExchangeParts) {
     this.response = response;
     this.#parts = parts;
+    this.#unlink = parts.unlink;
+  }
+
+  /** Other signals end the exchange from now on. */
+  follow(signals: ExchangeOptions["signals"]): void {
+    this.#unlink();
+    this.#unlink = linkSignals(this.#parts.stop, signals);
   }
 
   /** The body in order; ends the exchange when it is through, fails or is left early. */
@@ -85,18 +93,22 @@ export class Exchange {
     const { response } = this;
     if (response.each === undefined) for await (const piece of this.body()) take(piece);
     else await this.#watched((heard) => response.each?.((piece) => take(heard(piece))));
+    this.cancel();
   }
 
-  /** The body right into `into`, where it says that it has as many bytes and the transport can; false where not. */
-  async fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<boolean> {
+  /** True where `fill` can be used: the transport has it, and the body says that it has so many bytes. */
+  canFill(byteLength: number): boolean {
+    const { headers, fill } = this.response;
+    return fill !== undefined && parseContentLength(headers.get("content-length")) === byteLength;
+  }
+
+  /** The next bytes of the body right into `into`; whoever needs no more of it cancels. */
+  async fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<void> {
     const { response } = this;
-    if (response.fill === undefined) return false;
-    if (parseContentLength(response.headers.get("content-length")) !== into.byteLength) return false;
     await this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
-    return true;
   }
 
-  /** Receives to the end; `heard` has to see everything that comes, so that only silence counts as silence. */
+  /** Receives; `heard` has to see everything that comes, so that only silence counts as silence. */
   async #watched(receive: (heard: <T>(news: T) => T) => Promise<void> | undefined): Promise<void> {
     const { label, stop, watch } = this.#parts;
     try {
@@ -107,17 +119,17 @@ export class Exchange {
       });
       stop.signal.throwIfAborted();
     } catch (error) {
+      this.cancel();
       throw explain(error, stop.signal, label);
     } finally {
-      this.cancel();
+      watch.pause();
     }
   }
 
   /** Lets go of the connection; allowed at any time and twice. */
   cancel(): void {
-    const { unlink, watch } = this.#parts;
-    watch.end();
-    unlink();
+    this.#parts.watch.end();
+    this.#unlink();
     this.response.cancel();
   }
 }

@@ -3,7 +3,7 @@ import type { Extent } from "./extents.ts";
 import { FilledInTurn } from "./filled-in-turn.ts";
 import { LinkedAbort } from "./linked-abort.ts";
 import type { StreamBuffers } from "./parallel-stream-buffers.ts";
-import type { Source } from "./source.ts";
+import type { ReadAhead, ReadOptions, Source } from "./source.ts";
 
 /** One request and the pieces that it brings. */
 interface Request {
@@ -26,6 +26,10 @@ export interface Window {
   readonly requests: number;
   /** Pieces that one request brings, one after the other. */
   readonly pieces: number;
+  /** Pieces that may wait; as many as all requests bring where absent. */
+  readonly held?: number;
+  /** How far a reply may go beyond its request, for the requests after it. */
+  readonly replyBytes?: number;
 }
 
 export interface AheadOptions {
@@ -46,6 +50,8 @@ export class PiecesAhead {
   /** Taken from the queue and not given back: the piece that the consumer looks at. */
   #current: PieceAhead | undefined;
   #next: number;
+  #replyEnd = 0;
+  readonly #left = new AbortController();
   #pieceMs = 0;
   #requests = 0;
 
@@ -68,25 +74,26 @@ export class PiecesAhead {
   }
 
   /** Asks for further pieces until the window is full, or there are no more buffers or bytes. */
-  fill({ requests, pieces }: Window): void {
+  fill({ requests, pieces, held = requests * pieces, replyBytes }: Window): void {
     while (this.#requests < requests && this.#next < this.#end) {
       const left = Math.ceil((this.#end - this.#next) / this.#buffers.pieceBytes);
       const wanted = Math.min(pieces, left);
-      if (this.#queue.length + wanted > requests * pieces) return;
+      if (this.#queue.length + wanted > held) return;
       // A short request now would make a long one late; where nothing is waiting, it is better than none.
       const count = this.#queue.length === 0 ? Math.min(wanted, this.#buffers.piecesLeft) : wanted;
       const buffer = count === 0 ? undefined : this.#buffers.tryTake(count);
       if (buffer === undefined) return;
-      this.#ask(buffer, count);
+      this.#ask(buffer, count, replyBytes);
     }
   }
 
-  #ask(buffer: Bytes, pieces: number): void {
+  #ask(buffer: Bytes, pieces: number, replyBytes: number | undefined): void {
     const offset = this.#next;
     this.#next = Math.min(offset + pieces * this.#buffers.pieceBytes, this.#end);
     const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
-    const read = this.#abort.run((signal) => this.#read(offset, filled, signal));
+    const ahead = replyBytes === undefined ? undefined : this.#ahead(offset, replyBytes);
+    const read = this.#abort.run((signal) => this.#read(offset, filled, { signal, ahead }));
     const settled = read.then(
       () => this.#endRequest(),
       (error: unknown) => {
@@ -102,11 +109,17 @@ export class PiecesAhead {
     this.#requests--;
   }
 
-  async #read(offset: number, filled: FilledInTurn, signal: AbortSignal): Promise<void> {
+  /** The reply that is open may end where the window says nothing of it any more. */
+  #ahead(offset: number, replyBytes: number): ReadAhead {
+    if (offset >= this.#replyEnd) this.#replyEnd = Math.min(offset + replyBytes, this.#end);
+    return { end: this.#replyEnd, until: this.#left.signal };
+  }
+
+  async #read(offset: number, filled: FilledInTurn, options: ReadOptions): Promise<void> {
     const began = performance.now();
     const { into } = filled;
     const onBytes = (byteLength: number): void => filled.landed(byteLength);
-    await this.#source.read(offset, into.byteLength, { into, signal, onBytes });
+    await this.#source.read(offset, into.byteLength, { ...options, into, onBytes });
     filled.complete();
     this.#pieceMs = (performance.now() - began) / filled.pieces.length;
   }
@@ -134,6 +147,7 @@ export class PiecesAhead {
   /** Ends what is under way. A buffer goes back when nobody writes to it any more. */
   release(): void {
     this.#abort.abort(LEFT);
+    this.#left.abort(LEFT);
     this.#abort.release();
     const left = this.#queue.splice(0);
     if (this.#current !== undefined) left.push(this.#current);

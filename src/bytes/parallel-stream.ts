@@ -92,10 +92,7 @@ class ParallelSource extends DelegatingSource {
       run = { offset: offset + byteLength, byteLength: whole.byteLength - byteLength };
       if (run.byteLength === 0) return;
     }
-    // Where every request is dear, whoever says how much they want gets it asked for at once.
-    const isAtOnce = options.byteLength !== undefined && this.#requestBytes > this.#buffers.pieceBytes;
-    const window = isAtOnce ? this.#window(0) : NOTHING_AHEAD;
-    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, window, signal);
+    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, options);
     yield* this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
   }
 
@@ -109,9 +106,14 @@ class ParallelSource extends DelegatingSource {
     return byteLength >= 2 * this.#buffers.pieceBytes && this.#connections > 1;
   }
 
-  async *#streamAhead(run: Extent, begin: Window, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *#streamAhead(run: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
+    const { signal, together = 1 } = options;
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
-    let window = begin;
+    // Where every request is dear, whoever says how much they want gets it asked for at once.
+    const isDear = this.#requestBytes > this.#buffers.pieceBytes;
+    const windowFor = (pieceMs: number): Window =>
+      isDear && together > 1 ? this.#sharedWindow(together) : this.#window(pieceMs);
+    let window = isDear && options.byteLength !== undefined ? windowFor(0) : NOTHING_AHEAD;
     try {
       while (!ahead.isDone) {
         ahead.fill(window);
@@ -124,7 +126,7 @@ class ParallelSource extends DelegatingSource {
         }
         signal?.throwIfAborted();
         this.#guard.checkOpen();
-        window = this.#window(ahead.pieceMs);
+        window = windowFor(ahead.pieceMs);
       }
     } finally {
       ahead.release();
@@ -138,6 +140,16 @@ class ParallelSource extends DelegatingSource {
     const { maxBytes, pieceBytes } = this.#buffers;
     const share = Math.floor(maxBytes / pieceBytes / requests);
     return { requests, pieces: Math.max(1, Math.min(share, Math.floor(this.#requestBytes / pieceBytes))) };
+  }
+
+  /**
+   * Several streams keep each other's line busy, so each of them can do with one reply, as long as may be: what does not
+   * fit in its share of the buffers waits in the connection.
+   */
+  #sharedWindow(together: number): Window {
+    const { maxBytes, pieceBytes } = this.#buffers;
+    const held = Math.max(2, Math.floor(maxBytes / pieceBytes / together));
+    return { requests: 1, pieces: Math.floor(held / 2), held, replyBytes: MAX_REQUEST_BYTES };
   }
 
   /** The next piece as it arrives: at the beginning, and where no buffer is to be had. */

@@ -45,7 +45,7 @@ class RetriedSource implements Source {
 
   /** A read that breaks goes on where it stopped, as a stream does. */
   async #readOn(offset: number, options: ReadOptions & { readonly into: Bytes }): Promise<Bytes> {
-    const { into, signal } = options;
+    const { into, signal, ahead } = options;
     let done = 0;
     let attempt = 0;
     const onBytes = (byteLength: number): void => {
@@ -56,7 +56,7 @@ class RetriedSource implements Source {
     for (;;) {
       const rest = into.subarray(done);
       try {
-        await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes });
+        await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes, ahead });
         return into;
       } catch (error) {
         await pause(error, attempt, { policy: this.#policy, signal });

@@ -58,7 +58,7 @@ export class PageSource implements Source {
     const byteLength = this.#guard.checkStream(offset, options);
     if (byteLength === 0) return;
     const pages = await this.#pages();
-    for await (const piece of pages.stream(offset, byteLength, options.signal)) {
+    for await (const piece of pages.stream(offset, { ...options, byteLength })) {
       yield piece;
       this.#guard.checkOpen();
     }
@@ -140,15 +140,15 @@ class CheckedPages {
   }
 
   /** Page by page from one stream below: one request, however long the run. */
-  async *stream(offset: number, byteLength: number, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *stream(offset: number, options: StreamOptions & { readonly byteLength: number }): AsyncGenerator<Bytes> {
     const { pageBytes } = this.#hashes;
     const { stored } = this.#shard;
-    const end = offset + byteLength;
+    const end = offset + options.byteLength;
     let position = Math.floor(offset / pageBytes) * pageBytes;
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
     let page: Bytes | undefined;
     let filled = 0;
-    for await (const piece of stored.stream(position, { byteLength: until - position, signal })) {
+    for await (const piece of stored.stream(position, { ...options, byteLength: until - position })) {
       for (let taken = 0; taken < piece.byteLength; ) {
         const wanted = Math.min(pageBytes, until - position);
         const part = piece.subarray(taken, taken + wanted - filled);

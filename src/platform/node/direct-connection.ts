@@ -148,24 +148,27 @@ export class DirectConnection {
     }
     if (this.#taker !== undefined) {
       this.#hand(body, this.#taker);
-      return true;
+      // A taker that has enough leaves the rest of the body where it is.
+      return this.#taker !== undefined || this.#left === 0;
     }
     this.#chunk = body;
     this.#onChunk?.();
     return false;
   }
 
-  #hand(body: Bytes, { take, landed, end }: Taker): void {
+  #hand(body: Bytes, { take, room, landed, end }: Taker): void {
+    const part = this.#isLent ? body : body.subarray(0, room?.().byteLength);
     try {
       if (this.#isLent) landed?.(body.byteLength);
-      else take(body);
+      else take(part);
     } catch (error) {
       this.#taker = undefined;
       end(error);
       return;
     }
-    this.#left -= body.byteLength;
-    if (this.#left > 0) return;
+    this.#left -= part.byteLength;
+    if (part.byteLength < body.byteLength) this.#chunk = body.subarray(part.byteLength);
+    if (this.#left > 0 && room?.().byteLength !== 0) return;
     this.#taker = undefined;
     end();
   }
@@ -227,11 +230,10 @@ export class DirectConnection {
     const whole = async (taker: Omit<Taker, "end">): Promise<void> => {
       try {
         await this.#each(taker);
-        finish("reusable");
+        if (this.#left === 0) finish("reusable");
       } catch (error) {
-        throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
-      } finally {
         finish("spent");
+        throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
       }
     };
     if (head.byteLength === 0) finish("reusable");

@@ -4,7 +4,7 @@ import type { Bytes } from "../../base/bytes.ts";
 export interface Taker {
   /** Takes bytes that lie in the connection's own buffer. */
   readonly take: (piece: Bytes) => void;
-  /** Where the socket may write the bytes that come next; absent where they all go through `take`. */
+  /** Where the socket may write the bytes that come next, empty when there is enough; absent where all go through `take`. */
   readonly room?: () => Bytes;
   /** Takes note of bytes that the socket wrote there. */
   readonly landed?: (byteLength: number) => void;
