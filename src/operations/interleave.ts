@@ -7,25 +7,30 @@ export async function* interleave<T>(
   atOnce: number,
 ): AsyncGenerator<T, void> {
   const waiting = streams.values();
+  const open = new Set<AsyncIterator<T>>();
   const active = new Map<AsyncIterator<T>, Promise<Answer<T>>>();
   try {
     for (;;) {
       while (active.size < atOnce) {
-        const { done, value: open } = waiting.next();
+        const { done, value: start } = waiting.next();
         if (done === true) break;
-        const iterator = open()[Symbol.asyncIterator]();
+        const iterator = start()[Symbol.asyncIterator]();
+        open.add(iterator);
         active.set(iterator, ask(iterator));
       }
       if (active.size === 0) return;
       const { iterator, result } = await Promise.race(active.values());
       // To the end of the line: a stream that always has something must not keep the others waiting.
       active.delete(iterator);
-      if (result.done === true) continue;
+      if (result.done === true) {
+        open.delete(iterator);
+        continue;
+      }
       yield result.value;
       active.set(iterator, ask(iterator));
     }
   } finally {
-    await Promise.allSettled([...active.keys()].map((iterator) => iterator.return?.()));
+    await Promise.allSettled([...open].map((iterator) => iterator.return?.()));
   }
 }
 

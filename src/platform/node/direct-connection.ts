@@ -1,5 +1,5 @@
 import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from "node:net";
-import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
 import type { Bytes } from "../../base/bytes.ts";
 import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
@@ -21,15 +21,19 @@ interface OpenOptions {
 export class DirectConnection {
   readonly #socket: Socket;
   readonly #buffer: Bytes;
+  #spare: Bytes | undefined;
   /** True where the socket writes to a taker's memory in place of `#buffer`. */
   #isLent = false;
   #head = Buffer.alloc(0);
   /** Where the head of a reply goes; undefined once it is here. */
   #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
-  /** Bytes of the body that have not arrived. */
+  /** Bytes of the body that have not been handed out, and those of them that have not arrived. */
   #left = 0;
+  #toCome = 0;
   /** What was read and not yet handed out. */
   #chunk: Bytes | undefined;
+  /** What came behind it all the same: TLS hands out whatever it has decrypted. */
+  #late: Bytes[] = [];
   #onChunk: (() => void) | undefined;
   /** Takes pieces as the socket reads them, in place of `#chunk`. */
   #taker: Taker | undefined;
@@ -131,20 +135,29 @@ export class DirectConnection {
     const room = this.#left > 0 ? this.#taker?.room?.() : undefined;
     this.#isLent = room !== undefined;
     if (room !== undefined) return room.subarray(0, this.#left);
-    return this.#taker === undefined && this.#chunk === undefined
-      ? this.#buffer.subarray(0, FIRST_BYTES)
-      : this.#buffer;
+    if (this.#taker !== undefined) return this.#buffer;
+    if (this.#chunk === undefined) return this.#buffer.subarray(0, FIRST_BYTES);
+    // What waits must not be written over; a plain socket that was stopped does not write.
+    const isFree = !(this.#socket instanceof TLSSocket) || this.#chunk.buffer !== this.#buffer.buffer;
+    if (isFree) return this.#buffer;
+    this.#spare ??= new Uint8Array(FIRST_BYTES);
+    return this.#spare;
   }
 
   /** Called by the socket with what it read; false stops it until the body is asked for more. */
   receive(bytes: Bytes): boolean {
     const body = this.#onHead === undefined ? bytes : this.#receiveHead(bytes);
     if (body === undefined || body.byteLength === 0) return true;
-    if (this.#chunk !== undefined || body.byteLength > this.#left) {
+    this.#toCome -= body.byteLength;
+    if (this.#toCome < 0) {
       // Bytes that nobody asked for: whatever follows cannot be told apart.
       this.fail(new Error("more bytes than announced"));
       this.#socket.destroy();
       return true;
+    }
+    if (this.#chunk !== undefined) {
+      this.#late.push(body.slice());
+      return false;
     }
     if (this.#taker !== undefined) {
       this.#hand(body, this.#taker);
@@ -200,6 +213,7 @@ export class DirectConnection {
       return new Uint8Array(0);
     }
     this.#left = head.byteLength;
+    this.#toCome = head.byteLength;
     tell?.(head);
     return bytes.subarray(end + 4 - before);
   }
@@ -211,6 +225,7 @@ export class DirectConnection {
       isOver = true;
       // The next reply must not find what nobody has taken of this one.
       this.#chunk = undefined;
+      this.#late = [];
       end(state);
     };
     const read = async function* (this: DirectConnection): AsyncGenerator<Bytes> {
@@ -219,7 +234,7 @@ export class DirectConnection {
           const chunk = await this.#nextChunk(url);
           this.#left -= chunk.byteLength;
           yield chunk;
-          this.#chunk = undefined;
+          this.#chunk = this.#late.shift();
           if (this.#left > 0) this.#socket.resume();
         }
         finish("reusable");
@@ -254,9 +269,11 @@ export class DirectConnection {
       if (this.#left === 0) return resolve();
       if (this.#failure !== undefined && this.#chunk === undefined) return reject(this.#failure);
       this.#taker = { ...taker, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
-      const early = this.#chunk;
-      this.#chunk = undefined;
-      if (early !== undefined) this.#hand(early, this.#taker);
+      for (let early = this.#chunk; early !== undefined && this.#taker !== undefined; early = this.#chunk) {
+        this.#chunk = undefined;
+        this.#hand(early, this.#taker);
+        this.#chunk ??= this.#late.shift();
+      }
       if (this.#taker !== undefined) this.#socket.resume();
     });
   }
