@@ -2,6 +2,7 @@
 // from the first request on. With --expose-gc, buffers is the highest number of bytes in live array buffers at any look,
 // what is garbage taken out; otherwise it is 0, because looking costs time.
 //   node remote-reader.mjs DIST stream URL
+//   node remote-reader.mjs DIST parts URL                   the same, several parts at a time
 //   node remote-reader.mjs DIST mirrors URL MIRROR NAME…    parts NAME below both addresses, one after the other
 //   node remote-reader.mjs DIST prefetch URL PREFIX         every tensor whose name begins so
 const [dist, mode, url, ...rest] = process.argv.slice(2);
@@ -17,9 +18,9 @@ const look = () => {
   buffers = Math.max(buffers, process.memoryUsage().arrayBuffers);
 };
 
-async function streamModel(model) {
+async function streamModel(model, options) {
   let bytes = 0;
-  for await (const piece of tare.streamTensors(model)) {
+  for await (const piece of tare.streamTensors(model, options)) {
     bytes += piece.bytes.byteLength;
     look();
   }
@@ -29,6 +30,8 @@ async function streamModel(model) {
 
 const modes = {
   stream: async () => streamModel(await tare.openModel(url, { engine, http: { transport } })),
+
+  parts: async () => streamModel(await tare.openModel(url, { engine, http: { transport } }), { order: "any" }),
 
   async mirrors([mirror, ...names]) {
     const pace = new tare.Pace();

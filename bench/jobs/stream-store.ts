@@ -40,7 +40,11 @@ async function runStreamStore(context: BenchContext): Promise<JobResult> {
     const wounded = await store.compare(`one node dead, against mc, ${best} at a time`, best);
     const short = [...shortNames(context.root, context.workspace), [CLIENT, "mc"] as const];
     const commands = [store.ours(), store.theirs(best)].map((command) => commandText(command, short));
-    return { rows: [whole, wounded], commands, notes: [`the store ran as ${cluster.kind}, on the same two cores`] };
+    const notes = [
+      `the store ran as ${cluster.kind}, on the same two cores`,
+      "both sides read every byte of the same objects, three or more parts at a time; tare checks each page, counted from its first request on, mc writes to /dev/null, its starts included",
+    ];
+    return { rows: [whole, wounded], commands, notes };
   } finally {
     await cluster.stop();
   }
@@ -81,7 +85,7 @@ class Store {
   }
 
   ours(): CommandLine {
-    return this.#inStore(readerCommand(this.#context, "stream", `s3://${BUCKET}/set/${SET_NAME}`));
+    return this.#inStore(readerCommand(this.#context, "parts", `s3://${BUCKET}/set/${SET_NAME}`));
   }
 
   theirs(concurrency: number): CommandLine {

@@ -12,6 +12,7 @@ import {
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Store } from "./store.ts";
 
 /** The key of the store that the rounds run against. */
 export const KEY = { id: "tareinterop", secret: "tare-interop-secret" };
@@ -37,9 +38,10 @@ export function findMinio(): string | undefined {
 }
 
 /** A store on loopback. */
-export class Cluster {
-  /** "four nodes" or "one process with four drives". */
+export class Cluster implements Store {
+  /** Its name, and how it is laid out. */
   readonly kind: string;
+  readonly conditions = "known";
   readonly #folder: string;
   readonly #commands: readonly (readonly string[])[];
   readonly #processes: (ChildProcess | undefined)[] = [];
@@ -119,10 +121,10 @@ function planCommands(binary: string, folder: string): [kind: string, commands: 
   const address = (i: number): string => `127.0.0.1:${FIRST_PORT + i}`;
   if (!existsSync("/.dockerenv")) {
     const peers = nodes.map((i) => `http://${address(i)}${drives[i]}`);
-    return ["four nodes", nodes.map((i) => [binary, "server", "--quiet", "--address", address(i), ...peers])];
+    return ["MinIO, four nodes", nodes.map((i) => [binary, "server", "--quiet", "--address", address(i), ...peers])];
   }
   if (process.getuid?.() !== 0 || spawnSync("unshare", ["--mount", "true"]).status !== 0) {
-    return ["one process with four drives", [[binary, "server", "--quiet", "--address", address(0), ...drives]]];
+    return ["MinIO, one process with four drives", [[binary, "server", "--quiet", "--address", address(0), ...drives]]];
   }
   const root = makeRoot(binary, folder);
   const peers = nodes.map((i) => `http://${address(i)}/drive-${i}`);
@@ -131,7 +133,7 @@ function planCommands(binary: string, folder: string): [kind: string, commands: 
     const script = `mount -t proc proc ${root}/proc && mount --bind /dev ${root}/dev && exec chroot ${root} ${server}`;
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script];
   });
-  return ["four nodes in a chroot", commands];
+  return ["MinIO, four nodes in a chroot", commands];
 }
 
 /** The server with its libraries and nothing else. */

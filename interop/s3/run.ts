@@ -10,14 +10,18 @@ import { Cluster, findMinio, KEY } from "./minio.ts";
 import { Program } from "./program.ts";
 import { roundConvert, roundKill, roundPush, roundRace, roundRead, type Setting } from "./rounds.ts";
 import { compareSignatures } from "./signatures.ts";
+import type { Store } from "./store.ts";
+import { Swift, swiftObstacle } from "./swift.ts";
+import { SWIFT_KEY } from "./swift-config.ts";
 
-/** tare against a real distributed object store. Run with: tsx interop/s3/run.ts */
+/** tare against real object stores. Run with: tsx interop/s3/run.ts [--store minio|swift] */
 
 const { values } = parseArgs({
   options: {
     tare: { type: "string", default: fileURLToPath(new URL("../../dist/bin/tare.js", import.meta.url)) },
     megabytes: { type: "string", default: "256" },
     only: { type: "string", default: "" },
+    store: { type: "string", default: "" },
   },
 });
 const BUCKET = "models";
@@ -34,23 +38,40 @@ async function main(): Promise<readonly Outcome[]> {
     console.log("Skipped the store: the program is missing. Build it with: npm run build");
     return [signatures];
   }
-  const binary = findMinio();
-  if (binary === undefined) {
-    console.log(
-      "Skipped the store: MinIO is missing and cannot be built. Install Go 1.24 or newer, and have a network.",
-    );
-    return [signatures];
+  const outcomes = [signatures];
+  for (const [name, start] of Object.entries(STORES)) {
+    if (values.store !== "" && values.store !== name) continue;
+    const opened = await start();
+    if (typeof opened === "string") console.log(`Skipped a store: ${opened}`);
+    else outcomes.push(...(await runRounds(amazon, opened)));
   }
-  return [signatures, ...(await runRounds(amazon, binary))];
+  return outcomes;
 }
 
-async function runRounds(amazon: Amazon, binary: string): Promise<Outcome[]> {
-  const cluster = await Cluster.start(binary);
+interface OpenedStore {
+  readonly cluster: Store;
+  readonly key: { readonly id: string; readonly secret: string };
+}
+
+/** How to start each store; what is missing where that cannot be done. */
+const STORES: Readonly<Record<string, () => Promise<OpenedStore | string>>> = {
+  async minio() {
+    const binary = findMinio();
+    if (binary === undefined)
+      return "MinIO is missing and cannot be built. Install Go 1.24 or newer, and have a network";
+    return { cluster: await Cluster.start(binary), key: KEY };
+  },
+  async swift() {
+    return swiftObstacle() ?? { cluster: await Swift.start(), key: SWIFT_KEY };
+  },
+};
+
+async function runRounds(amazon: Amazon, { cluster, key }: OpenedStore): Promise<Outcome[]> {
   const folder = mkdtempSync(join(tmpdir(), "tare-s3-"));
   try {
-    const store = { endpoint: cluster.endpoint(), id: KEY.id, secret: KEY.secret, bucket: BUCKET };
+    const store = { endpoint: cluster.endpoint(), id: key.id, secret: key.secret, bucket: BUCKET };
     amazon.makeBucket(store);
-    console.log(`store: MinIO, ${cluster.kind}`);
+    console.log(`store: ${cluster.kind}`);
     const [model, otherModel] = [join(folder, "model.safetensors"), join(folder, "other.safetensors")];
     const count = Math.max(10, Math.round((Number(values.megabytes) * 1e6) / TENSOR_BYTES));
     for (const path of [model, otherModel]) writeModel(path, count);

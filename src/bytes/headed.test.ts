@@ -34,6 +34,16 @@ describe("withHead()", () => {
       { kind: "stream", offset: 100, byteLength: 10 },
     ]);
   });
+  test("a long stream of stated length is read whole, so that its pieces line up with its beginning", async () => {
+    const bytes = patternBytes(100 + (16 << 20));
+    const below = countingSource(memorySource(bytes));
+    const source = withHead(below, bytes.slice(0, 100));
+    let total = 0;
+    for await (const piece of source.stream(50, { byteLength: bytes.byteLength - 50 })) total += piece.byteLength;
+    for await (const piece of source.stream(50)) total += piece.byteLength;
+    expect(total).toBe(2 * (bytes.byteLength - 50));
+    expect(below.calls.map(({ offset }) => offset)).toEqual([50, 100]);
+  });
   test("ignores a head that is longer than the source", async () => {
     const source = withHead(memorySource(Uint8Array.of(1, 2)), Uint8Array.of(1, 2, 3));
     await expect(source.read(0, 3)).rejects.toMatchObject({ code: "source/out-of-range" });

@@ -2,6 +2,9 @@ import type { Bytes } from "../base/bytes.ts";
 import { allocateFor, deliver, ReadGuard } from "./read-guard.ts";
 import { type ReadOptions, restOf, type Source, type SourceDescriptor, type StreamOptions } from "./source.ts";
 
+/** Runs that are so much longer than the head are read whole: their pieces line up with their beginning then. */
+const LONG_BYTES = 16 << 20;
+
 /**
  * Serves the first bytes of a source from memory, so that sniffing and opening share one read. A read that
  * begins in the head and goes beyond it fetches only the rest. Closing closes the source below.
@@ -45,6 +48,9 @@ class HeadedSource implements Source {
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const end = offset + this.#guard.checkStream(offset, options);
     const headLength = this.#head.byteLength;
+    // What checks pages would have to put every one together from two pieces, for the sake of a few bytes of the first.
+    const isLong = options.byteLength !== undefined && end - headLength >= LONG_BYTES;
+    if (isLong && offset < headLength) return yield* this.#source.stream(offset, options);
     if (offset < Math.min(headLength, end)) yield this.#head.subarray(offset, Math.min(headLength, end));
     if (end <= headLength) return;
     // The consumer may have closed the source, or given up, while it looked at the head.

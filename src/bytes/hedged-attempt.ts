@@ -2,20 +2,27 @@ import type { Bytes } from "../base/bytes.ts";
 import type { Mirror } from "./hedged-mirrors.ts";
 import { type Clock, LEAST_RATE_BYTES, type Pace, Progress } from "./hedged-pace.ts";
 import { LinkedAbort } from "./linked-abort.ts";
+import type { ReadOptions } from "./source.ts";
 
 export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
 
 /** Made once, because an error with its stack costs more than a small read. */
 const CANCELLED = new Error("another request was faster");
 
-export interface AttemptOptions {
-  readonly mirror: Mirror;
+/** A range, and where it goes. */
+export interface Wanted {
   readonly offset: number;
-  /** Filled from `offset` on; the attempt writes to it until `ended` settles. */
+  /** Filled from `offset` on; an attempt writes to it until its `ended` settles. */
   readonly target: Bytes;
+  readonly signal: AbortSignal | undefined;
+  readonly onBytes: ReadOptions["onBytes"];
+  readonly ahead: ReadOptions["ahead"];
+}
+
+export interface AttemptOptions extends Wanted {
+  readonly mirror: Mirror;
   readonly clock: Clock;
   readonly pace: Pace;
-  readonly signal: AbortSignal | undefined;
 }
 
 /** One request for a range, watched while it runs. */
@@ -57,12 +64,15 @@ export class Attempt {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { mirror, offset, target, clock, pace } = this.#options;
+    const { mirror, offset, target, clock, pace, ahead } = this.#options;
     const { progress } = this;
     const { source } = mirror;
-    const onBytes = (byteLength: number): void => progress.add(byteLength, clock.now());
+    const onBytes = (byteLength: number): void => {
+      progress.add(byteLength, clock.now());
+      this.#options.onBytes?.(byteLength);
+    };
     if (source.reportsBytes === true) {
-      await source.read(offset, target.byteLength, { into: target, signal, onBytes });
+      await source.read(offset, target.byteLength, { into: target, signal, onBytes, ahead });
     } else {
       for await (const piece of source.stream(offset, { byteLength: target.byteLength, signal })) {
         target.set(piece, progress.received);

@@ -122,6 +122,24 @@ describe("withHedging(), reads", () => {
     expect(clock.now()).toBeLessThan(1600);
   });
 
+  test("tells of every byte once, and never changes one that it told of", async () => {
+    const clock = new FakeClock();
+    const other = bytes.map((byte) => 255 - byte);
+    const source = withHedging(scripted(clock, [{ stallAfter: MIB / 2 }]), {
+      mirrors: [scripted(clock, [{}], other)],
+      clock,
+    });
+    const into = new Uint8Array(2 * MIB);
+    let told = 0;
+    const onBytes = (byteLength: number): void => {
+      told += byteLength;
+    };
+    await clock.until(source.read(0, 2 * MIB, { into, onBytes }));
+    expect(told).toBe(2 * MIB);
+    expectBytes(into.subarray(0, MIB / 2), bytes.subarray(0, MIB / 2));
+    expectBytes(into.subarray(MIB / 2), other.subarray(MIB / 2, 2 * MIB));
+  });
+
   test("waits longer where first bytes usually take longer", async () => {
     const clock = new FakeClock();
     const slow = { firstMs: 800 };

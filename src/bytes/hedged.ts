@@ -1,9 +1,9 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
 import { DelegatingSource } from "./delegating.ts";
-import { Attempt, type Outcome } from "./hedged-attempt.ts";
+import { Attempt, type Outcome, type Wanted } from "./hedged-attempt.ts";
 import { Mirrors } from "./hedged-mirrors.ts";
-import { type Clock, looks, Pace, THREAD_CLOCK } from "./hedged-pace.ts";
+import { type Clock, looks, Pace, type Progress, THREAD_CLOCK } from "./hedged-pace.ts";
 import { streamHedged } from "./hedged-stream.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -60,13 +60,18 @@ class HedgedSource extends DelegatingSource {
     this.#guard = new ReadGuard(source.label, source.byteLength);
   }
 
+  /** Of bytes that are asked for twice, those count that came first. */
+  get reportsBytes(): boolean {
+    return this.#when() === "lagging";
+  }
+
   override async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     if (byteLength === 0 || this.#when() === "never") return this.inner.read(offset, byteLength, options);
     const target = options.into ?? allocateFor(byteLength, this.label);
     this.#active++;
     try {
-      await this.#race(offset, target, options.signal);
+      await this.#race({ offset, target, signal: options.signal, onBytes: options.onBytes, ahead: options.ahead });
     } finally {
       this.#active--;
     }
@@ -85,14 +90,15 @@ class HedgedSource extends DelegatingSource {
     await Promise.all(this.#mirrors.all.map(({ source }) => source.close()));
   }
 
-  async #race(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<void> {
+  async #race(wanted: Wanted): Promise<void> {
+    const { signal } = wanted;
     this.#requests++;
-    const first = this.#attempt(this.#mirrors.pick(), { offset, target, signal });
+    const first = this.#attempt(this.#mirrors.pick(), wanted);
     const outcome = await Promise.race([first.ended, this.#lag(first)]);
     if (outcome?.ok === true) return;
     signal?.throwIfAborted();
     this.#guard.checkOpen();
-    const rest = { offset: offset + first.progress.received, target: target.subarray(first.progress.received), signal };
+    const rest = restAfter(wanted, first);
     if (outcome === undefined) return this.#hedge(first, rest);
     const other = this.#mirrors.pickOther(first.mirror);
     if (!(outcome.error instanceof SourceError) || other === first.mirror) throw outcome.error;
@@ -103,9 +109,11 @@ class HedgedSource extends DelegatingSource {
   /** `first` goes on; the second answer waits in a buffer of its own, since both write. */
   async #hedge(first: Attempt, rest: Wanted): Promise<void> {
     const { byteLength } = rest.target;
+    const before = first.progress.received;
     spare.usedBytes += byteLength;
     const into = allocateFor(byteLength, this.label);
-    const second = this.#attempt(this.#mirrors.pickOther(first.mirror), { ...rest, target: into });
+    const other = this.#mirrors.pickOther(first.mirror);
+    const second = this.#attempt(other, { ...rest, target: into, onBytes: undefined, ahead: undefined });
     void second.ended.then(() => {
       spare.usedBytes -= byteLength;
     });
@@ -117,7 +125,10 @@ class HedgedSource extends DelegatingSource {
     await first.ended;
     rest.signal?.throwIfAborted();
     if (winner === undefined) return settle(first.ended);
-    rest.target.set(into);
+    // What the first one brought meanwhile may be in use already, and a mirror could have other bytes.
+    const { target } = restAfter(rest, { progress: { received: first.progress.received - before } });
+    target.set(into.subarray(byteLength - target.byteLength));
+    if (target.byteLength > 0) rest.onBytes?.(target.byteLength);
   }
 
   #attempt(mirror: Attempt["mirror"], wanted: Wanted): Attempt {
@@ -142,10 +153,10 @@ class HedgedSource extends DelegatingSource {
   }
 }
 
-interface Wanted {
-  readonly offset: number;
-  readonly target: Bytes;
-  readonly signal: AbortSignal | undefined;
+/** What an attempt did not get. */
+function restAfter(wanted: Wanted, { progress }: { readonly progress: Pick<Progress, "received"> }): Wanted {
+  const { received } = progress;
+  return { ...wanted, offset: wanted.offset + received, target: wanted.target.subarray(received) };
 }
 
 /** Undefined where both fail. */

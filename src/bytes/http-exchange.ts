@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import { networkError, timeoutError } from "./http-errors.ts";
+import { parseContentLength } from "./http-headers.ts";
 import type { HttpRequest, HttpResponse, HttpTransport } from "./http-transport.ts";
 
 /** What every request for one file has in common. */
@@ -55,10 +56,18 @@ interface ExchangeParts {
 export class Exchange {
   readonly response: HttpResponse;
   readonly #parts: ExchangeParts;
+  #unlink: () => void;
 
   constructor(response: HttpResponse, parts: ExchangeParts) {
     this.response = response;
     this.#parts = parts;
+    this.#unlink = parts.unlink;
+  }
+
+  /** Other signals end the exchange from now on. */
+  follow(signals: ExchangeOptions["signals"]): void {
+    this.#unlink();
+    this.#unlink = linkSignals(this.#parts.stop, signals);
   }
 
   /** The body in order; ends the exchange when it is through, fails or is left early. */
@@ -81,31 +90,46 @@ export class Exchange {
 
   /** As `body`, for takers that never wait: a promise for every piece costs as much as receiving it. */
   async each(take: (piece: Bytes) => void): Promise<void> {
-    const { label, stop, watch } = this.#parts;
     const { response } = this;
+    if (response.each === undefined) for await (const piece of this.body()) take(piece);
+    else await this.#watched((heard) => response.each?.((piece) => take(heard(piece))));
+    this.cancel();
+  }
+
+  /** True where `fill` can be used: the transport has it, and the body says that it has so many bytes. */
+  canFill(byteLength: number): boolean {
+    const { headers, fill } = this.response;
+    return fill !== undefined && parseContentLength(headers.get("content-length")) === byteLength;
+  }
+
+  /** The next bytes of the body right into `into`; whoever needs no more of it cancels. */
+  async fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<void> {
+    const { response } = this;
+    await this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
+  }
+
+  /** Receives; `heard` has to see everything that comes, so that only silence counts as silence. */
+  async #watched(receive: (heard: <T>(news: T) => T) => Promise<void> | undefined): Promise<void> {
+    const { label, stop, watch } = this.#parts;
     try {
-      if (response.each === undefined) {
-        for await (const piece of this.body()) take(piece);
-        return;
-      }
       watch.start();
-      await response.each((piece) => {
+      await receive((news) => {
         watch.start();
-        take(piece);
+        return news;
       });
       stop.signal.throwIfAborted();
     } catch (error) {
+      this.cancel();
       throw explain(error, stop.signal, label);
     } finally {
-      this.cancel();
+      watch.pause();
     }
   }
 
   /** Lets go of the connection; allowed at any time and twice. */
   cancel(): void {
-    const { unlink, watch } = this.#parts;
-    watch.end();
-    unlink();
+    this.#parts.watch.end();
+    this.#unlink();
     this.response.cancel();
   }
 }

@@ -13,6 +13,8 @@ import {
   strongTag,
   type Validators,
 } from "./http-headers.ts";
+import { KeptReplies } from "./http-kept-replies.ts";
+import { LongReply } from "./http-long-reply.ts";
 import { closedError } from "./memory.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -41,6 +43,9 @@ export class RangedHttpSource implements Source {
   /** One for each range under way: one signal with the listeners of many requests looks like a leak to Node. */
   readonly #open = new Set<AbortController>();
   #validators: Validators;
+  readonly #kept = new KeptReplies();
+  /** False where replies have to be read in one go: then none is asked for that is longer than what is wanted. */
+  #canLeave = true;
   #start: "untouched" | "begun" = "untouched";
   #proof: "unproven" | "proven";
 
@@ -66,9 +71,13 @@ export class RangedHttpSource implements Source {
     this.#open.add(closing);
     try {
       for (let done = 0; done < byteLength; ) {
-        const run = { offset: offset + done, byteLength: byteLength - done };
-        const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
-        done += await this.#receive(exchange, target.subarray(done, done + promised), options.onBytes);
+        const rest = target.subarray(done);
+        const reply = await this.#reply(offset + done, rest.byteLength, options, closing.signal);
+        const part = rest.subarray(0, reply.left);
+        await reply.receive(part, options.onBytes);
+        done += part.byteLength;
+        if (reply.left === 0 || options.ahead === undefined) reply.exchange.cancel();
+        else this.#kept.keep(offset + done, reply, options.ahead.until);
       }
     } finally {
       this.#open.delete(closing);
@@ -77,18 +86,20 @@ export class RangedHttpSource implements Source {
     return target;
   }
 
-  /** Fills `target` from a body that must have as many bytes. */
-  async #receive(exchange: Exchange, target: Bytes, onBytes: ReadOptions["onBytes"]): Promise<number> {
-    const promised = target.byteLength;
-    let received = 0;
-    await exchange.each((piece) => {
-      if (received + piece.byteLength > promised) throw lengthError(this.label, promised, "more");
-      target.set(piece, received);
-      received += piece.byteLength;
-      onBytes?.(piece.byteLength);
-    });
-    if (received < promised) throw lengthError(this.label, promised, String(received));
-    return received;
+  /** A reply that begins at `offset`: one that an earlier read left there, or a new one. */
+  async #reply(offset: number, byteLength: number, options: ReadOptions, closing: AbortSignal): Promise<LongReply> {
+    const signals = [options.signal, closing];
+    const kept = this.#kept.take(offset);
+    if (kept !== undefined) {
+      kept.exchange.follow(signals);
+      return kept;
+    }
+    const end = this.#canLeave ? Math.min(options.ahead?.end ?? 0, this.byteLength) : 0;
+    const run = { offset, byteLength: Math.max(byteLength, end - offset) };
+    const { exchange, promised } = await this.#request(run, signals);
+    const reply = new LongReply(exchange, promised, this.label);
+    this.#canLeave = reply.canPause;
+    return reply;
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
@@ -101,6 +112,7 @@ export class RangedHttpSource implements Source {
 
   close(): Promise<void> {
     this.#guard.close();
+    this.#kept.close();
     for (const closing of this.#open) closing.abort(closedError(this.label));
     return Promise.resolve();
   }

@@ -24,6 +24,11 @@ export interface HttpResponse {
   readonly body: AsyncIterable<Bytes>;
   /** The body without a promise for each piece, in place of iterating it; rejects where it breaks or `take` throws. */
   each?(take: (piece: Bytes) => void): Promise<void>;
+  /**
+   * The next bytes of the body right into `into`, in place of iterating it; `onBytes` hears of them as they land. What
+   * is left of the body waits for the next call, and meanwhile the connection is not read from.
+   */
+  fill?(into: Bytes, onBytes: (byteLength: number) => void): Promise<void>;
   /** Drops what is left of the body; harmless when there is nothing. */
   cancel(): void;
 }

@@ -3,14 +3,21 @@ import type { Extent } from "./extents.ts";
 import { FilledInTurn } from "./filled-in-turn.ts";
 import { LinkedAbort } from "./linked-abort.ts";
 import type { StreamBuffers } from "./parallel-stream-buffers.ts";
-import type { Source } from "./source.ts";
+import type { ReadAhead, ReadOptions, Source } from "./source.ts";
+
+/** One request and the pieces that it brings. */
+interface Request {
+  readonly buffer: Bytes;
+  /** Resolves when nobody writes to the buffer any more. */
+  readonly settled: Promise<void>;
+  /** Pieces that are not given back. */
+  held: number;
+}
 
 /** A piece that is on its way or here. */
 export interface PieceAhead {
   readonly bytes: Promise<Bytes>;
-  readonly buffer: Bytes;
-  /** Resolves when nobody writes to the buffer any more. */
-  readonly settled: Promise<void>;
+  readonly request: Request;
 }
 
 /** How much is asked for ahead. */
@@ -19,6 +26,10 @@ export interface Window {
   readonly requests: number;
   /** Pieces that one request brings, one after the other. */
   readonly pieces: number;
+  /** Pieces that may wait; as many as all requests bring where absent. */
+  readonly held?: number;
+  /** How far a reply may go beyond its request, for the requests after it. */
+  readonly replyBytes?: number;
 }
 
 export interface AheadOptions {
@@ -39,6 +50,8 @@ export class PiecesAhead {
   /** Taken from the queue and not given back: the piece that the consumer looks at. */
   #current: PieceAhead | undefined;
   #next: number;
+  #replyEnd = 0;
+  readonly #left = new AbortController();
   #pieceMs = 0;
   #requests = 0;
 
@@ -61,38 +74,26 @@ export class PiecesAhead {
   }
 
   /** Asks for further pieces until the window is full, or there are no more buffers or bytes. */
-  fill({ requests, pieces }: Window): void {
+  fill({ requests, pieces, held = requests * pieces, replyBytes }: Window): void {
     while (this.#requests < requests && this.#next < this.#end) {
-      const left = Math.ceil((this.#end - this.#next) / this.#buffers.bufferBytes);
+      const left = Math.ceil((this.#end - this.#next) / this.#buffers.pieceBytes);
       const wanted = Math.min(pieces, left);
-      if (this.#queue.length + wanted > requests * pieces) return;
-      const buffers = this.#takeBuffers(wanted);
-      if (buffers.length === 0) return;
-      const offset = this.#next;
-      this.#ask(
-        offset,
-        buffers.map((buffer) => ({ buffer, into: buffer.subarray(0, this.skip().byteLength) })),
-      );
+      if (this.#queue.length + wanted > held) return;
+      // A short request now would make a long one late; where nothing is waiting, it is better than none.
+      const count = this.#queue.length === 0 ? Math.min(wanted, this.#buffers.piecesLeft) : wanted;
+      const buffer = count === 0 ? undefined : this.#buffers.tryTake(count);
+      if (buffer === undefined) return;
+      this.#ask(buffer, count, replyBytes);
     }
   }
 
-  /** As many as wanted; fewer only where nothing is waiting, since a short request now would make a long one late. */
-  #takeBuffers(wanted: number): readonly Bytes[] {
-    const buffers: Bytes[] = [];
-    while (buffers.length < wanted) {
-      const buffer = this.#buffers.tryTake();
-      if (buffer === undefined) break;
-      buffers.push(buffer);
-    }
-    if (buffers.length === wanted || this.#queue.length === 0) return buffers;
-    for (const buffer of buffers) this.#buffers.giveBack(buffer);
-    return [];
-  }
-
-  #ask(offset: number, run: readonly { readonly buffer: Bytes; readonly into: Bytes }[]): void {
-    const filled = new FilledInTurn(run.map(({ into }) => into));
+  #ask(buffer: Bytes, pieces: number, replyBytes: number | undefined): void {
+    const offset = this.#next;
+    this.#next = Math.min(offset + pieces * this.#buffers.pieceBytes, this.#end);
+    const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
-    const read = this.#abort.run((signal) => this.#read(offset, filled, signal));
+    const ahead = replyBytes === undefined ? undefined : this.#ahead(offset, replyBytes);
+    const read = this.#abort.run((signal) => this.#read(offset, filled, { signal, ahead }));
     const settled = read.then(
       () => this.#endRequest(),
       (error: unknown) => {
@@ -100,24 +101,27 @@ export class PiecesAhead {
         filled.fail(error);
       },
     );
-    for (const [i, { buffer }] of run.entries()) this.#queue.push({ bytes: filled.piece(i), buffer, settled });
+    const request = { buffer, settled, held: filled.pieces.length };
+    for (const bytes of filled.pieces) this.#queue.push({ bytes, request });
   }
 
   #endRequest(): void {
     this.#requests--;
   }
 
-  async #read(offset: number, filled: FilledInTurn, signal: AbortSignal): Promise<void> {
+  /** The reply that is open may end where the window says nothing of it any more. */
+  #ahead(offset: number, replyBytes: number): ReadAhead {
+    if (offset >= this.#replyEnd) this.#replyEnd = Math.min(offset + replyBytes, this.#end);
+    return { end: this.#replyEnd, until: this.#left.signal };
+  }
+
+  async #read(offset: number, filled: FilledInTurn, options: ReadOptions): Promise<void> {
     const began = performance.now();
-    const { byteLength, only } = filled;
-    if (only !== undefined) {
-      await this.#source.read(offset, byteLength, { into: only, signal });
-      filled.complete();
-    } else {
-      for await (const part of this.#source.stream(offset, { byteLength, signal })) filled.add(part);
-      filled.checkFull();
-    }
-    this.#pieceMs = (performance.now() - began) / filled.count;
+    const { into } = filled;
+    const onBytes = (byteLength: number): void => filled.landed(byteLength);
+    await this.#source.read(offset, into.byteLength, { ...options, into, onBytes });
+    filled.complete();
+    this.#pieceMs = (performance.now() - began) / filled.pieces.length;
   }
 
   /** The next piece in order, or undefined where none was asked for. */
@@ -129,23 +133,24 @@ export class PiecesAhead {
   /** Leaves the next piece to the caller, and says where it is. */
   skip(): Extent {
     const offset = this.#next;
-    const byteLength = Math.min(this.#buffers.bufferBytes, this.#end - offset);
+    const byteLength = Math.min(this.#buffers.pieceBytes, this.#end - offset);
     this.#next = offset + byteLength;
     return { offset, byteLength };
   }
 
-  giveBack(piece: PieceAhead): void {
+  /** The buffer is free again when all its pieces are given back. */
+  giveBack({ request }: PieceAhead): void {
     this.#current = undefined;
-    this.#buffers.giveBack(piece.buffer);
+    if (--request.held === 0) this.#buffers.giveBack(request.buffer);
   }
 
   /** Ends what is under way. A buffer goes back when nobody writes to it any more. */
   release(): void {
     this.#abort.abort(LEFT);
+    this.#left.abort(LEFT);
     this.#abort.release();
     const left = this.#queue.splice(0);
     if (this.#current !== undefined) left.push(this.#current);
-    this.#current = undefined;
-    for (const { settled, buffer } of left) settled.then(() => this.#buffers.giveBack(buffer));
+    for (const piece of left) piece.request.settled.then(() => this.giveBack(piece));
   }
 }

@@ -11,7 +11,7 @@ const bytes = patternBytes(1_000_003);
 const PIECE = 10_000;
 
 function smallBuffers(count = 8): StreamBuffers {
-  return new StreamBuffers({ bufferBytes: PIECE, maxBytes: count * PIECE });
+  return new StreamBuffers({ pieceBytes: PIECE, maxBytes: count * PIECE });
 }
 
 /** Reads take a random number of turns and end out of order; counts what is under way. */
@@ -116,6 +116,45 @@ describe("withParallelStreams()", () => {
       if (total >= 11 * MIB) break;
     }
     expect(below.calls).toEqual([{ kind: "stream", offset: 0, byteLength: 12 * MIB }]);
+  });
+
+  test("streams that are read together take a share each, from one long reply at a time", async () => {
+    const asked: { offset: number; byteLength: number; end: number | undefined }[] = [];
+    let active = 0;
+    let most = 0;
+    const below: Source = {
+      ...memorySource(bytes),
+      label: "s",
+      byteLength: bytes.byteLength,
+      close: async () => undefined,
+      stream: () => {
+        throw new Error("no buffer was to be had");
+      },
+      async read(offset, byteLength, { into = new Uint8Array(byteLength), ahead } = {}) {
+        asked.push({ offset, byteLength, end: ahead?.end });
+        most = Math.max(most, ++active);
+        await new Promise((resolve) => setImmediate(resolve));
+        active--;
+        into.set(bytes.subarray(offset, offset + byteLength));
+        return into;
+      },
+    };
+    const buffers = smallBuffers(12);
+    const source = withParallelStreams(below, { requestBytes: 6 * PIECE, buffers });
+    const options = { byteLength: 9 * PIECE, together: 3 };
+    const all = await Promise.all([0, 1, 2].map((i) => drain(source, i * 300_000, options)));
+    for (const [i, found] of all.entries()) expectBytes(found, bytes.subarray(i * 300_000, i * 300_000 + 9 * PIECE));
+    expect(most).toBe(3);
+    expect(buffers.usedBytes).toBe(0);
+    const first = asked.filter(({ offset }) => offset < 300_000);
+    expect(first.map(({ offset, byteLength }) => [offset / PIECE, byteLength / PIECE])).toEqual([
+      [0, 2],
+      [2, 2],
+      [4, 2],
+      [6, 2],
+      [8, 1],
+    ]);
+    expect(new Set(first.map(({ end }) => end))).toEqual(new Set([9 * PIECE]));
   });
 
   test("splits a long read into ranges that run together", async () => {
@@ -223,7 +262,7 @@ test("one request brings several pieces where requests are dear", async () => {
     },
     close: () => inner.close(),
   };
-  const buffers = new StreamBuffers({ bufferBytes: MIB, maxBytes: 12 * MIB });
+  const buffers = new StreamBuffers({ pieceBytes: MIB, maxBytes: 12 * MIB });
   const source = withParallelStreams(below, { requestBytes: 6 * MIB, buffers });
   let at = 0;
   for await (const piece of source.stream(0, { byteLength: bytes.byteLength })) {

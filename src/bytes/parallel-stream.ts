@@ -40,7 +40,9 @@ const OPEN_ENDED_BYTES = 32 << 20;
 /** A reader that leaves a stream earlier than this has made one request: most headers end before. */
 const RAMP_BYTES = 256 << 10;
 
-const SHARED_BUFFERS = new StreamBuffers({ bufferBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });
+const NOTHING_AHEAD: Window = { requests: 0, pieces: 0 };
+
+const SHARED_BUFFERS = new StreamBuffers({ pieceBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });
 
 /**
  * Reads long runs with several requests under way, delivered in order. The beginning of a stream comes as it arrives
@@ -64,7 +66,7 @@ class ParallelSource extends DelegatingSource {
     this.#stepMs = options.stepMs ?? STEP_MS;
     this.#openEndedBytes = options.openEndedBytes ?? OPEN_ENDED_BYTES;
     this.#buffers = options.buffers ?? SHARED_BUFFERS;
-    this.#requestBytes = options.requestBytes ?? this.#buffers.bufferBytes;
+    this.#requestBytes = options.requestBytes ?? this.#buffers.pieceBytes;
     this.#guard = new ReadGuard(source.label, source.byteLength);
   }
 
@@ -73,7 +75,7 @@ class ParallelSource extends DelegatingSource {
     if (!this.#isLong(byteLength)) return this.inner.read(offset, byteLength, options);
     const target = options.into ?? allocateFor(byteLength, this.label);
     const share = Math.ceil(byteLength / this.#connections);
-    const pieceBytes = Math.min(Math.max(share, this.#buffers.bufferBytes), MAX_REQUEST_BYTES);
+    const pieceBytes = Math.min(Math.max(share, this.#buffers.pieceBytes), MAX_REQUEST_BYTES);
     const limiter = new Limiter(this.#connections);
     await readSplit(this.inner, { offset, target, pieceBytes, limiter, signal: options.signal });
     return target;
@@ -90,7 +92,7 @@ class ParallelSource extends DelegatingSource {
       run = { offset: offset + byteLength, byteLength: whole.byteLength - byteLength };
       if (run.byteLength === 0) return;
     }
-    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, signal);
+    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, options);
     yield* this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
   }
 
@@ -101,12 +103,17 @@ class ParallelSource extends DelegatingSource {
 
   /** Below two pieces there is nothing to read ahead. */
   #isLong(byteLength: number): boolean {
-    return byteLength >= 2 * this.#buffers.bufferBytes && this.#connections > 1;
+    return byteLength >= 2 * this.#buffers.pieceBytes && this.#connections > 1;
   }
 
-  async *#streamAhead(run: Extent, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *#streamAhead(run: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
+    const { signal, together = 1 } = options;
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
-    let window: Window = { requests: 0, pieces: 0 };
+    // Where every request is dear, whoever says how much they want gets it asked for at once.
+    const isDear = this.#requestBytes > this.#buffers.pieceBytes;
+    const windowFor = (pieceMs: number): Window =>
+      isDear && together > 1 ? this.#sharedWindow(together) : this.#window(pieceMs);
+    let window = isDear && options.byteLength !== undefined ? windowFor(0) : NOTHING_AHEAD;
     try {
       while (!ahead.isDone) {
         ahead.fill(window);
@@ -119,7 +126,7 @@ class ParallelSource extends DelegatingSource {
         }
         signal?.throwIfAborted();
         this.#guard.checkOpen();
-        window = this.#window(ahead.pieceMs);
+        window = windowFor(ahead.pieceMs);
       }
     } finally {
       ahead.release();
@@ -130,9 +137,19 @@ class ParallelSource extends DelegatingSource {
   #window(pieceMs: number): Window {
     const wanted = Math.max(LEAST_CONNECTIONS, Math.ceil(pieceMs / this.#stepMs));
     const requests = Math.min(wanted, this.#connections);
-    const { maxBytes, bufferBytes } = this.#buffers;
-    const share = Math.floor(maxBytes / bufferBytes / requests);
-    return { requests, pieces: Math.max(1, Math.min(share, Math.floor(this.#requestBytes / bufferBytes))) };
+    const { maxBytes, pieceBytes } = this.#buffers;
+    const share = Math.floor(maxBytes / pieceBytes / requests);
+    return { requests, pieces: Math.max(1, Math.min(share, Math.floor(this.#requestBytes / pieceBytes))) };
+  }
+
+  /**
+   * Several streams keep each other's line busy, so each of them can do with one reply, as long as may be: what does not
+   * fit in its share of the buffers waits in the connection.
+   */
+  #sharedWindow(together: number): Window {
+    const { maxBytes, pieceBytes } = this.#buffers;
+    const held = Math.max(2, Math.floor(maxBytes / pieceBytes / together));
+    return { requests: 1, pieces: Math.floor(held / 2), held, replyBytes: MAX_REQUEST_BYTES };
   }
 
   /** The next piece as it arrives: at the beginning, and where no buffer is to be had. */

@@ -56,6 +56,38 @@ describe("withRetries()", () => {
     expectBytes(await read, bytes.subarray(7, 27));
     expect(log.waits).toEqual([100, 200, 400]);
   });
+  test("goes on with a read where it broke, where the source tells how far it got", async () => {
+    const log = recorder();
+    const asked: [offset: number, byteLength: number][] = [];
+    const below: Source = {
+      ...{ label: "s", byteLength: 1000, reportsBytes: true, close: async () => undefined },
+      stream: () => {
+        throw new Error("reads only");
+      },
+      async read(offset, byteLength, options = {}) {
+        asked.push([offset, byteLength]);
+        const count = Math.min(byteLength, 100);
+        options.into?.set(bytes.subarray(offset, offset + count));
+        options.onBytes?.(count);
+        if (count < byteLength) throw failure();
+        return options.into as Bytes;
+      },
+    };
+    const into = new Uint8Array(250);
+    let told = 0;
+    const onBytes = (byteLength: number): void => {
+      told += byteLength;
+    };
+    expect(await withRetries(below, { ...log, retries: 1, baseDelayMs: 8 }).read(7, 250, { into, onBytes })).toBe(into);
+    expectBytes(into, bytes.subarray(7, 257));
+    expect(told).toBe(250);
+    expect(asked).toEqual([
+      [7, 250],
+      [107, 150],
+      [207, 50],
+    ]);
+    expect(log.waits).toEqual([8, 8]);
+  });
   test("spreads waits over the whole interval, and caps them", async () => {
     const log = recorder();
     const source = flakySource(

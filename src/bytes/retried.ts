@@ -30,16 +30,44 @@ class RetriedSource implements Source {
     return this.#source.descriptor;
   }
 
+  /** As the source's own: bytes that landed before a failure are not asked for again. */
+  get reportsBytes(): boolean {
+    return this.#source.reportsBytes === true;
+  }
+
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
-    return retry(
-      () => {
-        this.#guard.checkOpen();
-        return this.#source.read(offset, byteLength, options);
-      },
-      this.#policy,
-      options.signal,
-    );
+    if (options.into === undefined || options.onBytes === undefined) {
+      return retry(() => this.#attempt(offset, byteLength, options), this.#policy, options.signal);
+    }
+    return this.#readOn(offset, { ...options, into: options.into });
+  }
+
+  /** A read that breaks goes on where it stopped, as a stream does. */
+  async #readOn(offset: number, options: ReadOptions & { readonly into: Bytes }): Promise<Bytes> {
+    const { into, signal, ahead } = options;
+    let done = 0;
+    let attempt = 0;
+    const onBytes = (byteLength: number): void => {
+      done += byteLength;
+      attempt = 0;
+      options.onBytes?.(byteLength);
+    };
+    for (;;) {
+      const rest = into.subarray(done);
+      try {
+        await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes, ahead });
+        return into;
+      } catch (error) {
+        await pause(error, attempt, { policy: this.#policy, signal });
+        attempt++;
+      }
+    }
+  }
+
+  #attempt(offset: number, byteLength: number, options: ReadOptions): Promise<Bytes> {
+    this.#guard.checkOpen();
+    return this.#source.read(offset, byteLength, options);
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {

@@ -28,6 +28,15 @@ describe("parseS3Address()", () => {
       expect.objectContaining({ code: "usage/s3.address", message: expect.not.stringContaining("secret") }),
     );
   });
+  test.each([
+    ["s3://b/key", "found 1"],
+    [`s3://${"b".repeat(256)}/key`, "found 256"],
+    ["s3:///key", "found none"],
+    ["s3://-bucket/key", 'found "-" first'],
+    ["s3://b:cket/key", "found other characters"],
+  ])("says what is wrong with the bucket of %s", (text, reason) => {
+    expect(() => parseS3Address(text)).toThrow(reason);
+  });
 });
 
 describe("objectUrl()", () => {

@@ -34,12 +34,20 @@ export function isS3Url(text: string): boolean {
 export function parseS3Address(text: string): S3Address {
   const [, bucket = "", key = ""] = /^s3:\/\/([^/]*)\/?(.*)$/is.exec(text) ?? [];
   if (!BUCKET.test(bucket)) {
-    // Not repeated: somebody may have put a key and a secret in front of an @.
-    const found = bucket === "" ? "none" : "other characters";
-    throw addressError(`the bucket must have 2 to 255 letters, digits, dots, dashes or underscores, found ${found}`);
+    throw addressError(
+      `the bucket must have 2 to 255 letters, digits, dots, dashes or underscores and begin with a letter or digit, found ${bucketFault(bucket)}`,
+    );
   }
   checkKey(key);
   return s3Address(bucket, key);
+}
+
+/** What is wrong with a name, without repeating it: somebody may have put a key and a secret in front of an @. */
+function bucketFault(bucket: string): string {
+  if (bucket === "") return "none";
+  if (/[^A-Za-z0-9._-]/.test(bucket)) return "other characters";
+  if (bucket.length < 2 || bucket.length > 255) return `${bucket.length}`;
+  return `"${bucket.charAt(0)}" first`;
 }
 
 /** The address of a key that is known to be sound. */

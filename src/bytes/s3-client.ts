@@ -87,6 +87,7 @@ type Answer =
   | { readonly headers: HeaderReader; readonly text: string; readonly refusal?: undefined }
   | { readonly refusal: S3Refusal };
 
+const isMalformed = ({ code }: S3Refusal): boolean => code === "MalformedXML";
 const isMissing = ({ status, code }: S3Refusal): boolean => status === 404 && code !== "NoSuchBucket";
 
 /** The calls of the S3 protocol that tare needs. Failures that can pass are retried in here. */
@@ -179,9 +180,15 @@ export class S3Client {
     options: Omit<S3WriteOptions, "writeId">,
   ): Promise<S3Outcome> {
     const headers = { "content-type": "application/xml", ...conditionHeaders(options.condition) };
-    const body = encodeUtf8(encodeParts(upload.parts));
     const { signal } = options;
-    return this.#conditional({ method: "POST", address, query: { uploadId: upload.id }, headers, body, signal });
+    const call = { method: "POST", address, query: { uploadId: upload.id }, headers, signal } as const;
+    const told = await this.#conditional({ ...call, body: encodeUtf8(encodeParts(upload.parts, "told")) });
+    if (told.kind !== "refused" || !isMalformed(told.refusal)) return told;
+    // OpenStack Swift knows PartNumber and ETag only. The signature of each part has covered its bytes anyway.
+    const plain = await this.#conditional({ ...call, body: encodeUtf8(encodeParts(upload.parts, "left-out")) });
+    if (plain.kind === "refused" && isMalformed(plain.refusal))
+      throw s3Error(plain.refusal, address.label, "Cannot write");
+    return plain;
   }
 
   /** Drops an upload and its parts; one that is gone already is fine. */
@@ -254,7 +261,7 @@ function outcomeOf({ status, code }: S3Refusal): Exclude<S3Outcome["kind"], "wri
   if (code === "NoSuchUpload") return "gone";
   // If-Match on an object that was removed meanwhile is NoSuchKey.
   const isRefused = status === 412 || code === "PreconditionFailed" || code === "ConditionalRequestConflict";
-  return isRefused || code === "NoSuchKey" ? "refused" : undefined;
+  return isRefused || code === "NoSuchKey" || code === "MalformedXML" ? "refused" : undefined;
 }
 
 function conditionHeaders(condition: S3Condition): Record<string, string> {

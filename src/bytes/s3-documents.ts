@@ -30,10 +30,10 @@ export interface S3ListedPart {
 /** A page of a listing with the longest keys has about 2 MiB. */
 const MAX_DOCUMENT_BYTES = 16 << 20;
 
-/** The body of CompleteMultipartUpload. */
-export function encodeParts(parts: readonly S3Part[]): string {
+/** The body of CompleteMultipartUpload. Stores that keep no checksums may refuse to be told them. */
+export function encodeParts(parts: readonly S3Part[], checksums: "told" | "left-out"): string {
   const rows = parts.map(({ number, etag, sha256 }) => {
-    const checksum = `<ChecksumSHA256>${escapeXml(sha256)}</ChecksumSHA256>`;
+    const checksum = checksums === "told" ? `<ChecksumSHA256>${escapeXml(sha256)}</ChecksumSHA256>` : "";
     return `<Part><PartNumber>${number}</PartNumber><ETag>${escapeXml(etag)}</ETag>${checksum}</Part>`;
   });
   const space = "http://s3.amazonaws.com/doc/2006-03-01/";

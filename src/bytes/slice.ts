@@ -8,6 +8,17 @@ export interface SliceSource extends Source {
   readonly start: number;
 }
 
+/** A Source whose bytes may also be had, just as well checked, as a run of a longer one. */
+export interface WithinSource extends Source {
+  readonly within: SliceSource | undefined;
+}
+
+/** The run of a longer source that holds the same bytes: what to read where neighbours are wanted as well. */
+export function runOf(source: Source): SliceSource | undefined {
+  if (isSlice(source)) return source;
+  return "within" in source ? (source as WithinSource).within : undefined;
+}
+
 /** Closing a slice does nothing: whoever opened the whole source closes it. */
 export function sliceSource(of: Source, offset: number, byteLength: number, label: string = of.label): SliceSource {
   checkRange(of.label, of.byteLength, offset, byteLength);

@@ -4,22 +4,35 @@ export interface ReadOptions {
   /** Where the bytes go. It must have exactly the length asked for, and is what the promise resolves with. */
   readonly into?: Bytes;
   readonly signal?: AbortSignal | undefined;
-  /** Called with each number of bytes as they land, by sources whose `reportsBytes` is true. */
+  /**
+   * Called with each number of bytes as they land, from the front on, by sources whose `reportsBytes` is true. What was
+   * told of does not change any more, even where the read then fails.
+   */
   readonly onBytes?: ((byteLength: number) => void) | undefined;
+  /** What will be read next: for sources where asking costs more than the bytes. */
+  readonly ahead?: ReadAhead | undefined;
+}
+
+/** Says that reads one after the other will go on up to `end`; whatever was begun for them is left when `until` aborts. */
+export interface ReadAhead {
+  readonly end: number;
+  readonly until: AbortSignal;
 }
 
 export interface StreamOptions {
   /** How many bytes; to the end of the source where absent. */
   readonly byteLength?: number;
   readonly signal?: AbortSignal | undefined;
+  /** How many streams the reader goes through at a time, this one among them; 1 where absent. They share what is held. */
+  readonly together?: number | undefined;
 }
 
 /**
  * The options for the rest of a stream. Whoever did not say how much they need still has not: sources below go on more
  * carefully then.
  */
-export function restOf({ byteLength, signal }: StreamOptions, rest: number): StreamOptions {
-  return byteLength === undefined ? { signal } : { byteLength: rest, signal };
+export function restOf({ byteLength, ...others }: StreamOptions, rest: number): StreamOptions {
+  return byteLength === undefined ? others : { byteLength: rest, ...others };
 }
 
 /**

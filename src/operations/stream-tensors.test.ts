@@ -48,6 +48,19 @@ test("streamTensors() begins another stream behind a long gap, for tied tensors 
   ]);
 });
 
+test("streamTensors() in any order goes through several files at a time, every tensor in its own order", async () => {
+  const sources = [0, 1, 2, 3].map((i) => countingSource(memorySource(bytes.subarray(i * 1000, (i + 1) * 1000))));
+  const tensors = sources.map((source, i) => {
+    const [tensor] = adjacentTensors(source, [1000]) as [Tensor];
+    return tensor.with({ name: `t${i}` });
+  });
+  const found = await collect(memoryModel(tensors), { order: "any" });
+  for (const [i, { name }] of tensors.entries()) {
+    expectBytes(found.get(name) ?? new Uint8Array(0), bytes.subarray(i * 1000, (i + 1) * 1000));
+  }
+  expect([...found.keys()]).toHaveLength(4);
+});
+
 test("streamTensors() takes some of the tensors where asked", async () => {
   const tensors = adjacentTensors(memorySource(bytes), [10, 20, 30]);
   const found = await collect(memoryModel(tensors), { tensors: tensors.slice(1, 2) });

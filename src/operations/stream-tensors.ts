@@ -1,14 +1,20 @@
 import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
 import type { Extent } from "../bytes/extents.ts";
-import { isSlice } from "../bytes/slice.ts";
-import type { Source } from "../bytes/source.ts";
+import { runOf } from "../bytes/slice.ts";
+import type { Source, StreamOptions } from "../bytes/source.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
+import { interleave } from "./interleave.ts";
 
 export interface StreamTensorsOptions {
   /** Those of the model to read; all where absent. */
   readonly tensors?: readonly Tensor[] | undefined;
   readonly signal?: AbortSignal | undefined;
+  /**
+   * "files" where absent: one file after the other. "any": several files at a time, so that pieces of different tensors
+   * alternate; those of one tensor still come in order. The faster way through a model of many parts in object storage.
+   */
+  readonly order?: "files" | "any" | undefined;
 }
 
 /** Some bytes of a tensor. */
@@ -23,6 +29,9 @@ export interface TensorPiece {
 /** Unwanted bytes that are read along rather than begin another stream: less than starting one costs. */
 const MAX_GAP = 1 << 20;
 
+/** Three keep a store and a line busy, and leave each a share of the buffers that is worth having. */
+const FILES_AT_ONCE = 3;
+
 /**
  * Every tensor's bytes in one pass in the order of the files, checked as any read is, in bounded memory: the way to go
  * through a whole model, above all a remote one, where each byte is fetched and each page hashed once although tensors
@@ -32,10 +41,13 @@ export async function* streamTensors(model: Model, options: StreamTensorsOptions
   // Where parts are opened lazily, only open ones tell where their tensors lie.
   await model.openParts?.();
   const wanted = options.tensors?.map(({ name }) => model.tensor(name)) ?? model.tensors;
-  for (const run of planRuns(wanted)) {
-    if (run.members.length === 0) continue;
-    yield* streamRun(run, options.signal);
-  }
+  const runs = planRuns(wanted);
+  const together = options.order === "any" ? Math.min(FILES_AT_ONCE, runs.length) : 1;
+  const { signal } = options;
+  yield* interleave(
+    runs.map((run) => () => streamRun(run, { signal, together })),
+    together,
+  );
 }
 
 interface Placed extends Extent {
@@ -53,8 +65,9 @@ function planRuns(tensors: readonly Tensor[]): Run[] {
   const bySource = new Map<Source, Placed[]>();
   for (const tensor of tensors) {
     const source = tensor.source();
-    const whole = isSlice(source) ? source.whole : source;
-    const placed = { tensor, offset: isSlice(source) ? source.start : 0, byteLength: tensor.byteLength };
+    const run = runOf(source);
+    const whole = run?.whole ?? source;
+    const placed = { tensor, offset: run?.start ?? 0, byteLength: tensor.byteLength };
     const others = bySource.get(whole);
     if (others === undefined) bySource.set(whole, [placed]);
     else others.push(placed);
@@ -78,7 +91,7 @@ function planSourceRuns(source: Source, placed: readonly Placed[]): Run[] {
   return runs;
 }
 
-async function* streamRun({ source, members, end }: Run, signal: AbortSignal | undefined): AsyncGenerator<TensorPiece> {
+async function* streamRun({ source, members, end }: Run, options: StreamOptions): AsyncGenerator<TensorPiece> {
   const start = members[0]?.offset ?? end;
   let index = 0;
   function* passEmpty(): Generator<TensorPiece> {
@@ -89,7 +102,7 @@ async function* streamRun({ source, members, end }: Run, signal: AbortSignal | u
   let position = start;
   yield* passEmpty();
   if (end === start) return;
-  for await (const piece of source.stream(start, { byteLength: end - start, signal })) {
+  for await (const piece of source.stream(start, { ...options, byteLength: end - start })) {
     const pieceEnd = position + piece.byteLength;
     for (let member = members[index]; member !== undefined && member.offset < pieceEnd; member = members[index]) {
       const from = Math.max(position, member.offset);

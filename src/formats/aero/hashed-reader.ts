@@ -1,4 +1,6 @@
-import { LazySource } from "../../bytes/lazy-source.ts";
+import { type LazyFacts, LazySource } from "../../bytes/lazy-source.ts";
+import { runOf, type SliceSource, type WithinSource } from "../../bytes/slice.ts";
+import type { Source } from "../../bytes/source.ts";
 import type { TensorReader } from "../../model/tensor.ts";
 import type { HashedTensor, HashedTensorReader } from "./hashed-tensor.ts";
 
@@ -13,13 +15,26 @@ export function hashedReader(hashed: HashedTensor): TensorReader {
     return loading;
   };
   return {
-    source: (tensor) =>
-      new LazySource({
-        label: hashed.stored.label,
-        byteLength: tensor.byteLength,
-        open: async () => (await load()).source(tensor),
-      }),
+    source(tensor) {
+      const open = async (): Promise<Source> => (await load()).source(tensor);
+      const facts = { label: hashed.stored.label, byteLength: tensor.byteLength, open };
+      return new HashedTensorSource(facts, () => hashed.paged?.source(tensor));
+    },
   };
+}
+
+class HashedTensorSource extends LazySource implements WithinSource {
+  readonly #paged: () => Source | undefined;
+
+  constructor(facts: LazyFacts, paged: () => Source | undefined) {
+    super(facts);
+    this.#paged = paged;
+  }
+
+  get within(): SliceSource | undefined {
+    const paged = this.#paged();
+    return paged === undefined ? undefined : runOf(paged);
+  }
 }
 
 async function loadReader(hashed: HashedTensor): Promise<HashedTensorReader> {

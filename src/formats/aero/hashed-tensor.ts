@@ -14,7 +14,7 @@ const WHOLE_BYTES = 8 << 20;
 /** Pieces of a stream over bytes in memory. */
 const PIECE_BYTES = 1 << 20;
 
-/** A tensor with a digest of its own and no page digests. */
+/** A tensor with a digest of its own, by which it is checked. */
 export interface HashedTensor {
   readonly name: string;
   /** `data_len` bytes: what the digest covers, padding included. */
@@ -28,6 +28,8 @@ export interface HashedTensor {
   readonly maxBytes: number;
   /** Takes what is longer; without it such a tensor is refused. */
   readonly spool?: Spool | undefined;
+  /** Its shard, where that has page digests: for readers that go through all of it. */
+  readonly paged?: TensorReader | undefined;
 }
 
 /**
@@ -45,8 +47,8 @@ export class HashedTensorReader implements TensorReader {
     this.#tensor = tensor;
   }
 
-  source({ byteLength }: Tensor): Source {
-    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, byteLength));
+  source(tensor: Tensor): Source {
+    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, tensor.byteLength));
   }
 
   get isChecked(): boolean {

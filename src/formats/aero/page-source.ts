@@ -58,7 +58,7 @@ export class PageSource implements Source {
     const byteLength = this.#guard.checkStream(offset, options);
     if (byteLength === 0) return;
     const pages = await this.#pages();
-    for await (const piece of pages.stream(offset, byteLength, options.signal)) {
+    for await (const piece of pages.stream(offset, { ...options, byteLength })) {
       yield piece;
       this.#guard.checkOpen();
     }
@@ -140,25 +140,28 @@ class CheckedPages {
   }
 
   /** Page by page from one stream below: one request, however long the run. */
-  async *stream(offset: number, byteLength: number, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *stream(offset: number, options: StreamOptions & { readonly byteLength: number }): AsyncGenerator<Bytes> {
     const { pageBytes } = this.#hashes;
     const { stored } = this.#shard;
-    const end = offset + byteLength;
+    const end = offset + options.byteLength;
     let position = Math.floor(offset / pageBytes) * pageBytes;
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
-    const page = allocateFor(Math.min(pageBytes, until - position), stored.label);
+    let page: Bytes | undefined;
     let filled = 0;
-    for await (const piece of stored.stream(position, { byteLength: until - position, signal })) {
+    for await (const piece of stored.stream(position, { ...options, byteLength: until - position })) {
       for (let taken = 0; taken < piece.byteLength; ) {
         const wanted = Math.min(pageBytes, until - position);
         const part = piece.subarray(taken, taken + wanted - filled);
         // Parallel streams hand out whole pages, which need no copy.
         const isWhole = part.byteLength === wanted;
-        if (!isWhole) page.set(part, filled);
+        if (!isWhole) {
+          page ??= allocateFor(Math.min(pageBytes, until - position), stored.label);
+          page.set(part, filled);
+        }
         filled += part.byteLength;
         taken += part.byteLength;
         if (filled < wanted) continue;
-        const whole = isWhole ? part : page.subarray(0, wanted);
+        const whole = isWhole || page === undefined ? part : page.subarray(0, wanted);
         await this.#check(position / pageBytes, whole);
         yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
         position += wanted;

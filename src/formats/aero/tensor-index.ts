@@ -108,7 +108,8 @@ export class IndexResolver {
     if (hash === undefined || verificationBy(hash, dataLen, shard) === "pages") return shard;
     const { source, engine, limits, spool } = this.#options.shards.context;
     const stored = sliceSource(source, offset, dataLen);
-    return hashedReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool });
+    const paged = shard.pages === undefined ? undefined : shard;
+    return hashedReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool, paged });
   }
 
   #typeOf(entry: TensorEntry, index: number): TensorType {

@@ -1,50 +1,56 @@
 import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from "node:net";
-import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
 import type { Bytes } from "../../base/bytes.ts";
 import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { parseReplyHead, type ReplyHead } from "./direct-reply.ts";
+import { fillingTaker, type Taker } from "./direct-taker.ts";
 import { transportError } from "./http-errors.ts";
 
 /** Longest head that is read here; servers send less than a kilobyte. */
 const MAX_HEAD_BYTES = 32 << 10;
+/** What is read at once while nobody has said where the body goes: it will have to be copied. */
+const FIRST_BYTES = 64 << 10;
 
 interface OpenOptions {
   readonly bufferBytes: number;
   readonly signal: AbortSignal;
 }
 
-/** Who is handed the body without being waited for. */
-interface Taker {
-  readonly take: (piece: Bytes) => void;
-  readonly end: (failure?: unknown) => void;
-}
-
-/** One connection that downloads one body after the other, each into the same buffer. */
+/** One connection that downloads one body after the other, through one buffer or right to where it is wanted. */
 export class DirectConnection {
   readonly #socket: Socket;
+  readonly #buffer: Bytes;
+  #spare: Bytes | undefined;
+  /** True where the socket writes to a taker's memory in place of `#buffer`. */
+  #isLent = false;
   #head = Buffer.alloc(0);
   /** Where the head of a reply goes; undefined once it is here. */
   #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
-  /** Bytes of the body that have not arrived. */
+  /** Bytes of the body that have not been handed out, and those of them that have not arrived. */
   #left = 0;
+  #toCome = 0;
   /** What was read and not yet handed out. */
   #chunk: Bytes | undefined;
+  /** What came behind it all the same: TLS hands out whatever it has decrypted. */
+  #late: Bytes[] = [];
   #onChunk: (() => void) | undefined;
   /** Takes pieces as the socket reads them, in place of `#chunk`. */
   #taker: Taker | undefined;
   #failure: unknown;
   #isAlive = true;
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, buffer: Bytes) {
     this.#socket = socket;
+    this.#buffer = buffer;
   }
 
   static open(url: URL, { bufferBytes, signal }: OpenOptions): Promise<DirectConnection> {
     return new Promise((resolve, reject) => {
       let connection: DirectConnection | undefined;
+      const own = new Uint8Array(bufferBytes);
       const onread: OnReadOpts = {
-        buffer: new Uint8Array(bufferBytes),
+        buffer: () => connection?.nextBuffer() ?? own,
         callback: (byteLength, buffer) => connection?.receive(buffer.subarray(0, byteLength) as Bytes) ?? true,
       };
       const host = url.hostname.replace(/^\[|\]$/g, "");
@@ -69,7 +75,7 @@ export class DirectConnection {
       socket.once(isSecure ? "secureConnect" : "connect", () => {
         signal.removeEventListener("abort", abort);
         socket.off("error", reject);
-        connection = new DirectConnection(socket);
+        connection = new DirectConnection(socket, own);
         socket.on("error", (error) => connection?.fail(error));
         socket.on("close", () => connection?.fail(undefined));
         socket.on("end", () => connection?.fail(undefined));
@@ -124,35 +130,58 @@ export class DirectConnection {
     this.#socket.destroy();
   }
 
+  /** Called by the socket after each read: where the next one goes. */
+  nextBuffer(): Bytes {
+    const room = this.#left > 0 ? this.#taker?.room?.() : undefined;
+    this.#isLent = room !== undefined;
+    if (room !== undefined) return room.subarray(0, this.#left);
+    if (this.#taker !== undefined) return this.#buffer;
+    if (this.#chunk === undefined) return this.#buffer.subarray(0, FIRST_BYTES);
+    // What waits must not be written over; a plain socket that was stopped does not write.
+    const isFree = !(this.#socket instanceof TLSSocket) || this.#chunk.buffer !== this.#buffer.buffer;
+    if (isFree) return this.#buffer;
+    this.#spare ??= new Uint8Array(FIRST_BYTES);
+    return this.#spare;
+  }
+
   /** Called by the socket with what it read; false stops it until the body is asked for more. */
   receive(bytes: Bytes): boolean {
     const body = this.#onHead === undefined ? bytes : this.#receiveHead(bytes);
     if (body === undefined || body.byteLength === 0) return true;
-    if (this.#chunk !== undefined || body.byteLength > this.#left) {
+    this.#toCome -= body.byteLength;
+    if (this.#toCome < 0) {
       // Bytes that nobody asked for: whatever follows cannot be told apart.
       this.fail(new Error("more bytes than announced"));
       this.#socket.destroy();
       return true;
     }
+    if (this.#chunk !== undefined) {
+      this.#late.push(body.slice());
+      return false;
+    }
     if (this.#taker !== undefined) {
       this.#hand(body, this.#taker);
-      return true;
+      // A taker that has enough leaves the rest of the body where it is.
+      return this.#taker !== undefined || this.#left === 0;
     }
     this.#chunk = body;
     this.#onChunk?.();
     return false;
   }
 
-  #hand(body: Bytes, { take, end }: Taker): void {
+  #hand(body: Bytes, { take, room, landed, end }: Taker): void {
+    const part = this.#isLent ? body : body.subarray(0, room?.().byteLength);
     try {
-      take(body);
+      if (this.#isLent) landed?.(body.byteLength);
+      else take(part);
     } catch (error) {
       this.#taker = undefined;
       end(error);
       return;
     }
-    this.#left -= body.byteLength;
-    if (this.#left > 0) return;
+    this.#left -= part.byteLength;
+    if (part.byteLength < body.byteLength) this.#chunk = body.subarray(part.byteLength);
+    if (this.#left > 0 && room?.().byteLength !== 0) return;
     this.#taker = undefined;
     end();
   }
@@ -184,6 +213,7 @@ export class DirectConnection {
       return new Uint8Array(0);
     }
     this.#left = head.byteLength;
+    this.#toCome = head.byteLength;
     tell?.(head);
     return bytes.subarray(end + 4 - before);
   }
@@ -195,6 +225,7 @@ export class DirectConnection {
       isOver = true;
       // The next reply must not find what nobody has taken of this one.
       this.#chunk = undefined;
+      this.#late = [];
       end(state);
     };
     const read = async function* (this: DirectConnection): AsyncGenerator<Bytes> {
@@ -203,12 +234,21 @@ export class DirectConnection {
           const chunk = await this.#nextChunk(url);
           this.#left -= chunk.byteLength;
           yield chunk;
-          this.#chunk = undefined;
+          this.#chunk = this.#late.shift();
           if (this.#left > 0) this.#socket.resume();
         }
         finish("reusable");
       } finally {
         finish("spent");
+      }
+    };
+    const whole = async (taker: Omit<Taker, "end">): Promise<void> => {
+      try {
+        await this.#each(taker);
+        if (this.#left === 0) finish("reusable");
+      } catch (error) {
+        finish("spent");
+        throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
       }
     };
     if (head.byteLength === 0) finish("reusable");
@@ -217,29 +257,23 @@ export class DirectConnection {
       headers: { get: (name) => head.headers.get(name.toLowerCase()) ?? null },
       url,
       body: read.call(this),
-      each: async (take) => {
-        try {
-          await this.#each(take);
-          finish("reusable");
-        } catch (error) {
-          throw this.#failure === undefined ? error : transportError(error, parseHttpUrl(url).label);
-        } finally {
-          finish("spent");
-        }
-      },
+      each: (take) => whole({ take }),
+      fill: (into, onBytes) => whole(fillingTaker(into, onBytes)),
       cancel: () => finish(this.#left === 0 ? "reusable" : "spent"),
     };
   }
 
   /** The whole body, without a promise for every piece of it. */
-  #each(take: (piece: Bytes) => void): Promise<void> {
+  #each(taker: Omit<Taker, "end">): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#left === 0) return resolve();
       if (this.#failure !== undefined && this.#chunk === undefined) return reject(this.#failure);
-      this.#taker = { take, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
-      const early = this.#chunk;
-      this.#chunk = undefined;
-      if (early !== undefined) this.#hand(early, this.#taker);
+      this.#taker = { ...taker, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
+      for (let early = this.#chunk; early !== undefined && this.#taker !== undefined; early = this.#chunk) {
+        this.#chunk = undefined;
+        this.#hand(early, this.#taker);
+        this.#chunk ??= this.#late.shift();
+      }
       if (this.#taker !== undefined) this.#socket.resume();
     });
   }

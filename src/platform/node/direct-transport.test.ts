@@ -2,6 +2,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { httpContract } from "../../../test/contracts/http-contract.ts";
+import { expectBytes, patternBytes } from "../../../test/contracts/source-contract.ts";
+import { startRangeServer } from "../../../test/support/range-server.ts";
+import { RangedHttpSource } from "../../bytes/http-source.ts";
 import type { HttpResponse } from "../../bytes/http-transport.ts";
 import { directTransport } from "./direct-transport.ts";
 import { undiciTransport } from "./http-transport.ts";
@@ -39,6 +42,64 @@ describe("directTransport()", () => {
     server.closeAllConnections();
     expect(await bodyOf(await transport.request(get(url)))).toBe("hello");
     expect(connections).toBe(2);
+    await transport.close();
+  });
+
+  it("fills buffers one after the other from one body, and uses the connection again", async () => {
+    const whole = Buffer.from("0123456789abcdef".repeat(1 << 16));
+    let connections = 0;
+    const { server, url } = await start((_, response) => {
+      response.setHeader("content-length", whole.byteLength);
+      response.end(whole);
+    });
+    server.on("connection", () => connections++);
+    const transport = make();
+    for (let round = 0; round < 2; round++) {
+      const response = await transport.request(get(url));
+      const found: Buffer[] = [];
+      // The first is shorter than what comes with the head, and some end in the middle of what was read.
+      for (const byteLength of [10, 1000, 300_000, 1, whole.byteLength - 301_011]) {
+        const into = new Uint8Array(byteLength);
+        let told = 0;
+        await response.fill?.(into, (count) => {
+          told += count;
+        });
+        expect(told).toBe(byteLength);
+        found.push(Buffer.from(into));
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      expect(Buffer.concat(found).equals(whole)).toBe(true);
+    }
+    expect(connections).toBe(1);
+    await transport.close();
+  });
+
+  it("asks once for what several reads take, and lets go of it when nobody reads on", async () => {
+    const content = patternBytes(3_000_000);
+    const server = await startRangeServer(content);
+    onTestFinished(() => server.close());
+    const transport = make();
+    const target = { url: server.url, label: "s", transport, headers: {}, timeoutMs: 5000 };
+    const facts = {
+      byteLength: content.byteLength,
+      validators: { etag: undefined, lastModified: undefined },
+      contentRange: "shown" as const,
+    };
+    const source = new RangedHttpSource(target, facts);
+    const until = new AbortController();
+    const ahead = { end: 2_000_000, until: until.signal };
+    for (const offset of [0, 500_000, 1_000_000]) {
+      expectBytes(await source.read(offset, 500_000, { ahead }), content.subarray(offset, offset + 500_000));
+    }
+    expect(server.requests.map(({ headers }) => headers["range"])).toEqual(["bytes=0-1999999"]);
+    // A read elsewhere is a request of its own; the long reply still waits.
+    expectBytes(await source.read(7, 10), content.subarray(7, 17));
+    expectBytes(await source.read(1_500_000, 10, { ahead }), content.subarray(1_500_000, 1_500_010));
+    expect(server.requests).toHaveLength(2);
+    until.abort();
+    expectBytes(await source.read(1_500_010, 10), content.subarray(1_500_010, 1_500_020));
+    expect(server.requests).toHaveLength(3);
+    await source.close();
     await transport.close();
   });
 
