@@ -14,6 +14,11 @@ export function renderMembers(entries: readonly MetadataEntry[], renderText: Tex
   return `{${members.join(",")}}`;
 }
 
+/** The same, text as it is. */
+export function renderMetadata(entries: readonly MetadataEntry[]): string {
+  return renderMembers(entries, JSON.stringify);
+}
+
 export function renderValue(value: MetadataValue, renderText: TextRenderer): string {
   if (value.encoded?.encoding === JSON_NUMBER) return new TextDecoder().decode(value.encoded.bytes);
   switch (value.type) {

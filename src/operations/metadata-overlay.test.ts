@@ -32,7 +32,7 @@ describe("overlayMetadata", () => {
   });
 
   it("refuses what is no object", () => {
-    expect(() => overlay("[1]")).toThrow(expect.objectContaining({ code: "format/apr.metadata" }));
+    expect(() => overlay("[1]")).toThrow(expect.objectContaining({ code: "format/json.object" }));
     expect(() => overlay('{"a":Infinity}')).toThrow(expect.objectContaining({ code: "format/json.syntax" }));
   });
 });

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
-import { decodeMetadata } from "../formats/apr/metadata.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../model/metadata.ts";
+import { decodeMetadataJson } from "../model/metadata-from-json.ts";
 
 /** Values of one JSON file; no configuration has more. */
 const MAX_VALUES = 4_000_000;
@@ -12,7 +12,8 @@ export interface MetadataOverlay {
 
 /** Reads the overlay; refuses what is not one JSON object. */
 export function decodeOverlay(bytes: Bytes, label: string): MetadataOverlay {
-  return { entries: decodeMetadata(bytes, { source: label, offset: 0, maxValues: MAX_VALUES }).entries };
+  const place = { source: label, offset: 0, maxValues: MAX_VALUES, what: "the metadata to lay over" };
+  return { entries: decodeMetadataJson(bytes, place).entries };
 }
 
 /**

@@ -1,10 +1,10 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError, UnsupportedError } from "../base/errors.ts";
 import { encodeUtf8 } from "../base/text.ts";
-import { decodeMetadata } from "../formats/apr/metadata.ts";
-import { renderMetadata } from "../formats/apr/metadata-render.ts";
 import { retypeLike } from "../model/carry.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue, stringValue } from "../model/metadata.ts";
+import { decodeMetadataJson, type MetadataJson } from "../model/metadata-from-json.ts";
+import { renderMetadata } from "../model/metadata-json.ts";
 import type { FormatRestamp } from "../model/restamp.ts";
 
 /** JSON values of one edit; no configuration has more. */
@@ -61,8 +61,8 @@ export function typeOf(value: MetadataValue): string {
   return value.type === "array" ? `array of ${value.elementType ?? "values"}` : value.type;
 }
 
-function decode(bytes: Bytes, source: string): ReturnType<typeof decodeMetadata> {
-  return decodeMetadata(bytes, { source, offset: 0, maxValues: MAX_VALUES });
+function decode(bytes: Bytes, source: string): MetadataJson {
+  return decodeMetadataJson(bytes, { source, offset: 0, maxValues: MAX_VALUES, what: "the values" });
 }
 
 function render(value: MetadataValue): string {

@@ -2,9 +2,9 @@ import { type ErrorCatalog, IntegrityError, UnsupportedError, UsageError } from 
 import type { LimitOverrides } from "../base/limits.ts";
 import { printable } from "../base/text.ts";
 import type { Sink } from "../bytes/sink.ts";
-import { fingerprint } from "../formats/apr/metadata-render.ts";
 import type { Format, Opened } from "../model/format.ts";
 import type { Metadata, MetadataValue } from "../model/metadata.ts";
+import { fingerprint } from "../model/metadata-json.ts";
 import { type Model, nearNames } from "../model/model.ts";
 import { ORIGIN_KEY } from "../model/origin-key.ts";
 import { type FormatRestamp, RESTAMP_ERRORS } from "../model/restamp.ts";

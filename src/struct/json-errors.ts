@@ -17,6 +17,11 @@ export const JSON_ERRORS = {
     why: "Readers disagree on which of the two counts, which is how one file shows two faces.",
     fix: "Remove one of the two.",
   },
+  "format/json.object": {
+    what: "A JSON text is something else than an object.",
+    why: "Its members are taken as keys and values; a list, a number or nothing at all has none.",
+    fix: 'Write it as one object: {"key": value, …}',
+  },
   "limit/json.depth": {
     what: "JSON arrays and objects are nested deeper than 127 levels.",
     why: "Deep nesting serves only to exhaust the stack of a reader; 127 is what common readers accept.",

@@ -1,8 +1,8 @@
 import { UsageError } from "../../../base/errors.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
+import type { MetadataJson } from "../../../model/metadata-from-json.ts";
 import type { AprModel } from "../apr-model.ts";
-import type { AprMetadata } from "../metadata.ts";
 import type { SpecEntry } from "./entries.ts";
 import type { FileHeader } from "./layout.ts";
 
@@ -10,7 +10,7 @@ import type { FileHeader } from "./layout.ts";
 export interface SpecDetails {
   readonly source: Source;
   readonly header: FileHeader;
-  readonly metadata: AprMetadata;
+  readonly metadata: MetadataJson;
   readonly entries: readonly SpecEntry[];
   /** Stored bytes of each entry, in the order of the index. */
   readonly places: readonly Extent[];

@@ -1,7 +1,7 @@
 import { encodeUtf8 } from "../../../base/text.ts";
+import { renderMetadata } from "../../../model/metadata-json.ts";
 import { type Json, type OriginFacts, type OriginLink, splitChain } from "../../../model/origin.ts";
 import type { AprModel } from "../apr-model.ts";
-import { renderMetadata } from "../metadata-render.ts";
 import { type SpecDetails, specDetails } from "./details.ts";
 import { FILE_FLAGS, TENSOR_FLAGS } from "./layout.ts";
 import { alignmentOf } from "./lint.ts";
