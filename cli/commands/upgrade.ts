@@ -1,12 +1,11 @@
 import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { PROFILES } from "../../src/formats/aerovault/write/profiles.ts";
-import { formatById } from "../../src/formats/registry.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { hasNumbers } from "../../src/model/values.ts";
 import { castTensor } from "../../src/operations/cast.ts";
 import { isBlockType } from "../../src/operations/quantize.ts";
-import { upgradeApr } from "../../src/operations/upgrade.ts";
+import { upgrade } from "../../src/operations/upgrade.ts";
 import { defineCommand } from "../command.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -35,8 +34,6 @@ export const upgradeCommand = defineCommand({
   output: "data",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
-    const target = formatById("apr");
-    if (target === undefined) throw new Error("APR is not registered");
     await checkAbsent(context, path);
     const opened = await context.open(input);
     if (opened.container.kind === "archive") {
@@ -47,7 +44,7 @@ export const upgradeCommand = defineCommand({
       return upgradeVault(context, opened.container, { label: opened.label, path, profile, newPasswordFile });
     }
     checkFlags(flags, ["profile", "new-password-file"], "a model");
-    const upgraded = await upgradeApr(opened, {
+    const upgraded = await upgrade(opened, {
       engine: await context.engine(),
       limits: await context.limits(),
       signal: context.signal,
@@ -55,7 +52,7 @@ export const upgradeCommand = defineCommand({
     });
     await runConversion(context, {
       opened: upgraded,
-      target,
+      target: opened.format,
       path,
       options: {
         name: basename(path),

@@ -17,6 +17,7 @@ import type { OriginFacts, OriginLink } from "./origin.ts";
 import type { FormatRestamp } from "./restamp.ts";
 import type { FormatSigning } from "./signing.ts";
 import type { Tensor } from "./tensor.ts";
+import type { FormatUpgrade } from "./upgrade.ts";
 
 /** What `sniff` sees: the opening read, never more. */
 export interface Head {
@@ -230,6 +231,8 @@ export interface Format extends KnownFormat {
   readonly signing?: FormatSigning;
   /** Present where metadata can be edited without writing the tensors anew. */
   readonly restamp?: FormatRestamp;
+  /** Present where older layouts of the format have a successor. */
+  readonly upgrade?: FormatUpgrade;
   /**
    * Makes foreign content what files of this format hold by custom, before it is planned: renames tensors, and takes in
    * what stands beside the source. May read; content that needs nothing is given back as it is.

@@ -10,15 +10,15 @@ import type { Model } from "../model/model.ts";
 import { openSource } from "../open.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import { planConversion, writeConversion } from "./convert.ts";
-import { type UpgradeOptions, upgradeApr } from "./upgrade.ts";
+import { type UpgradeOptions, upgrade } from "./upgrade.ts";
 
 const engine = portableEngine();
 const W = { name: "w", shape: [2], bytes: f32(1, 2) };
 
-async function upgrade(bytes: Bytes, options: Partial<UpgradeOptions> = {}): Promise<Model> {
+async function upgraded(bytes: Bytes, options: Partial<UpgradeOptions> = {}): Promise<Model> {
   const opened = await openSource(memorySource(bytes, "old.apr"), { name: "old.apr" });
-  const upgraded = await upgradeApr(opened, { engine, limits: {}, ...options });
-  const conversion = planConversion(upgraded, apr, { name: "new.apr", formats: [apr] });
+  const newer = await upgrade(opened, { engine, limits: {}, ...options });
+  const conversion = planConversion(newer, apr, { name: "new.apr", formats: [apr] });
   const output = memoryOutput("new.apr");
   await writeConversion(conversion, output, { engine, verify: {} });
   const written = memorySource(output.files.get("new.apr") ?? new Uint8Array(0), "new.apr");
@@ -26,7 +26,7 @@ async function upgrade(bytes: Bytes, options: Partial<UpgradeOptions> = {}): Pro
 }
 
 const refusal = (bytes: Bytes, options?: Partial<UpgradeOptions>): Promise<string> =>
-  upgrade(bytes, options).then(
+  upgraded(bytes, options).then(
     () => "upgraded",
     (error: { code: string }) => error.code,
   );
@@ -34,9 +34,9 @@ const refusal = (bytes: Bytes, options?: Partial<UpgradeOptions>): Promise<strin
 const member = (value: MetadataValue | undefined, key: string): MetadataValue | undefined =>
   value?.type === "map" ? value.entries.find((entry) => entry.key === key)?.value : undefined;
 
-describe("upgradeApr()", () => {
+describe("upgrade()", () => {
   test("keeps bytes and keys, and adds what the specification requires", async () => {
-    const model = await upgrade(buildApr1('{"model":"t","n_mels":80,"apr_version":"1.0"}', [W]));
+    const model = await upgraded(buildApr1('{"model":"t","n_mels":80,"apr_version":"1.0"}', [W]));
     expect((model as unknown as { layout: string }).layout).toBe("spec");
     expect([...(await model.tensor("w").toFloat32())]).toEqual([1, 2]);
     expect(model.metadata.text("apr_version")).toBe("2.0.0");
@@ -50,7 +50,7 @@ describe("upgradeApr()", () => {
   test("turns an architecture that is a string into an object, and keeps the string", async () => {
     const tensors = [{ name: "w", dtype: 0, shape: [2], bytes: f32(1, 2) }];
     const metadata = '{"model_type":"qwen2","architecture":"qwen2","source_metadata":{"format":"pt"}}';
-    const model = await upgrade(buildAprender({ metadata, tensors }));
+    const model = await upgraded(buildAprender({ metadata, tensors }));
     expect(member(model.metadata.get("architecture"), "name")).toEqual({ type: "string", value: "qwen2" });
     const source = model.metadata.get("source_metadata");
     expect(member(source, "format")).toEqual({ type: "string", value: "pt" });
@@ -59,7 +59,7 @@ describe("upgradeApr()", () => {
 
   test("makes floats of int8 weights, and says so nowhere else", async () => {
     const tensors = [{ name: "w", shape: [4], bytes: Uint8Array.of(1, 0xff, 0x7f, 0), scale: 0.5 }];
-    const model = await upgrade(buildWhisper({ quantization: 2, tensors }));
+    const model = await upgraded(buildWhisper({ quantization: 2, tensors }));
     expect(model.tensor("w").dtype).toBe("F32");
     expect([...(await model.tensor("w").toFloat32())]).toEqual([0.5, -0.5, 63.5, 0]);
     expect(model.metadata.get("tensor_scales")).toBeUndefined();
@@ -71,7 +71,7 @@ describe("upgradeApr()", () => {
   test("keeps the payload of APRN where asked to", async () => {
     const payload = Uint8Array.of(9, 8, 7);
     expect(await refusal(buildAprn({ payload }))).toBe("unsupported/upgrade.aprn");
-    const model = await upgrade(buildAprn({ payload }), { payload: "wrap" });
+    const model = await upgraded(buildAprn({ payload }), { payload: "wrap" });
     expect(await model.tensor("payload").bytes()).toEqual(payload);
     expect(model.metadata.text("source_format")).toBe("APRN");
   });

@@ -40,6 +40,10 @@ export const apr: Format = {
   writeOptions: ["align", "maxShardBytes", "compress", "layout", "encrypt"],
   signing: aprSigning,
   restamp: aprRestamp,
+  upgrade: {
+    check: async (container, context) => (await import("./upgrade.ts")).checkUpgrade(aprModel(container), context),
+    apply: async (container, context) => (await import("./upgrade.ts")).upgradeApr(aprModel(container), context),
+  },
   plan: planApr,
   write: writeApr,
 };

@@ -1,4 +1,4 @@
-import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../model/metadata.ts";
+import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 
 /** What `apr_version` says in the files that upgrading writes. */
 const APR_VERSION = "2.0.0";

@@ -1,0 +1,123 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { UnsupportedError, UsageError } from "../../base/errors.ts";
+import { ComputedSource } from "../../bytes/computed.ts";
+import { checkRange } from "../../bytes/extents.ts";
+import { memorySource } from "../../bytes/memory.ts";
+import type { ReadOptions, Source } from "../../bytes/source.ts";
+import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { Tensor } from "../../model/tensor.ts";
+import type { UpgradeContext } from "../../model/upgrade.ts";
+import { AprModel } from "./apr-model.ts";
+import { upgradeMetadata } from "./upgrade-metadata.ts";
+import { readAprnPayload } from "./wild/aprn.ts";
+import { WhisperDetails } from "./wild/whisper.ts";
+
+/** Refuses the specification's own layout, and APRN unless its payload is to be kept as bytes. */
+export function checkUpgrade(model: AprModel, { payload }: UpgradeContext): void {
+  const at = { source: labelOf(model) };
+  if (model.layout === "spec" || model.layout === "manifest") {
+    const message = "Cannot upgrade: the file is in the layout of the APR v2 specification already";
+    throw new UsageError("usage/upgrade.current", message, at, {
+      hint: "To write it again, use: tare convert IN OUT.apr",
+    });
+  }
+  if (model.layout !== "aprn" || payload !== undefined) return;
+  const message = "Cannot upgrade APRN: its payload is a structure of the program that wrote it, not tensors";
+  throw new UnsupportedError("unsupported/upgrade.aprn", message, at, {
+    hint: "Pass --wrap to keep the payload as one tensor of bytes",
+  });
+}
+
+/** The same model as the specification has it: required keys added, int8 weights of whisper.apr as floats. */
+export async function upgradeApr(model: AprModel, context: UpgradeContext): Promise<AprModel> {
+  const { tensors, replaced, added } = await upgradeTensors(model, context);
+  const extra = added.reduce((metadata, { key, value }) => metadata.with(key, value), model.metadata);
+  return new AprModel({
+    layout: model.layout,
+    version: model.version,
+    parts: model.parts,
+    metadata: upgradeMetadata(extra, replaced),
+    tensors,
+    warnings: model.warnings,
+    facts: [],
+    details: model.details,
+  });
+}
+
+interface Upgraded {
+  readonly tensors: readonly Tensor[];
+  readonly replaced: readonly string[];
+  readonly added: readonly MetadataEntry[];
+}
+
+async function upgradeTensors(model: AprModel, context: UpgradeContext): Promise<Upgraded> {
+  if (model.layout === "aprn") {
+    const payload = await payloadTensor(model, context);
+    return { tensors: [payload], replaced: [], added: [{ key: "source_format", value: stringValue("APRN") }] };
+  }
+  const { details, tensors } = model;
+  if (!(details instanceof WhisperDetails) || details.scales.size === 0) return { tensors, replaced: [], added: [] };
+  const floats = tensors.map((tensor) => {
+    const scale = details.scales.get(tensor.name);
+    return scale === undefined || tensor.dtype !== "I8" ? tensor : scaledTensor(tensor, scale);
+  });
+  return { tensors: floats, replaced: ["quantization", "tensor_scales"], added: [] };
+}
+
+async function payloadTensor(model: AprModel, context: UpgradeContext): Promise<Tensor> {
+  const bytes = await readAprnPayload(model, context);
+  const { byteLength } = bytes;
+  const source = memorySource(bytes, labelOf(model));
+  return new Tensor(
+    { name: "payload", dtype: "U8", shape: [byteLength], byteLength, offset: 0 },
+    { source: () => source },
+  );
+}
+
+/** Stored integers times one step, as float32. */
+function scaledTensor(tensor: Tensor, scale: number): Tensor {
+  const { name, shape, offset, storedByteLength, file, elementCount } = tensor;
+  const facts = { name, dtype: "F32" as const, shape, byteLength: 4 * elementCount, offset, storedByteLength, file };
+  return new Tensor(facts, { source: () => new ScaledSource(tensor.source(), scale) });
+}
+
+/** Elements that one step converts. */
+const PIECE_ELEMENTS = 1 << 18;
+
+class ScaledSource extends ComputedSource {
+  readonly #inner: Source;
+  readonly #scale: number;
+
+  constructor(inner: Source, scale: number) {
+    super({ label: inner.label, byteLength: 4 * inner.byteLength, pieceBytes: 4 * PIECE_ELEMENTS });
+    this.#inner = inner;
+    this.#scale = scale;
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const result = options.into ?? new Uint8Array(byteLength);
+    const end = offset + byteLength;
+    for (let position = offset; position < end; ) {
+      const first = Math.floor(position / 4);
+      const last = Math.min(Math.ceil(end / 4), first + PIECE_ELEMENTS);
+      const floats = scale(await this.#inner.read(first, last - first, { signal: options.signal }), this.#scale);
+      const piece = floats.subarray(position - 4 * first, position - 4 * first + end - position);
+      result.set(piece, position - offset);
+      position += piece.byteLength;
+    }
+    return result;
+  }
+}
+
+function scale(integers: Bytes, step: number): Bytes {
+  const floats = new Uint8Array(4 * integers.byteLength);
+  const view = new DataView(floats.buffer);
+  const signed = new Int8Array(integers.buffer, integers.byteOffset, integers.byteLength);
+  for (let i = 0; i < signed.length; i++) view.setFloat32(4 * i, step * (signed[i] as number), true);
+  return floats;
+}
+
+function labelOf(model: AprModel): string {
+  return model.parts[0]?.label ?? "apr";
+}
