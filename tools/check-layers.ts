@@ -42,6 +42,9 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
   ["src/formats/registry.ts", "src/formats/", "the registry is the one list of formats"],
 ];
 
+/** Operations that are about one format; the others know formats by the registry and by what `Format` says. */
+const FORMAT_OPERATIONS: readonly string[] = ["src/operations/vault/", "src/operations/correct/"];
+
 /** Files at the root of src compose the layers below them. */
 const COMPOSERS = new Map([
   ["src/open.ts", 4.5],
@@ -88,6 +91,7 @@ function checkImport(file: string, specifier: string): void {
   else if (from.folder !== to.folder && to.layer >= from.layer)
     problems.push(`${file}: imports ${target}, which is not below it`);
   else if (isOtherFormat(file, target)) problems.push(`${file}: imports another format, ${target}`);
+  else if (namesFormat(file, target)) problems.push(`${file}: names a format, ${target}`);
 }
 
 /** Formats share a layer and a folder, but never each other's code; files beside the folders are shared by all. */
@@ -95,6 +99,11 @@ function isOtherFormat(file: string, target: string): boolean {
   const own = /^src\/formats\/([^/]+)\//.exec(file)?.[1];
   const other = /^src\/formats\/([^/]+)\//.exec(target)?.[1];
   return own !== undefined && other !== undefined && own !== other;
+}
+
+function namesFormat(file: string, target: string): boolean {
+  if (!file.startsWith("src/operations/") || FORMAT_OPERATIONS.some((prefix) => file.startsWith(prefix))) return false;
+  return /^src\/formats\/[^/]+\//.test(target);
 }
 
 function placeOf(file: string): { readonly folder: string; readonly layer: number } | undefined {
@@ -119,6 +128,6 @@ function listFiles(folder: string): string[] {
       .map((entry) => relative(root, join(entry.parentPath, entry.name)))
       .filter((file) => !file.includes("/generated/"));
   } catch {
-    return []; // the viewer comes later
+    return [];
   }
 }

@@ -1,4 +1,4 @@
-import type { Format, KnownFormat } from "../model/format.ts";
+import type { Format, Head, KnownFormat } from "../model/format.ts";
 import { knownAero } from "./aero/known.ts";
 import { knownAeroset } from "./aeroset/known.ts";
 import { knownAerovault } from "./aerovault/known.ts";
@@ -26,6 +26,11 @@ export const FORMATS: readonly KnownFormat[] = [
   knownEmbd,
   knownOnnx,
 ];
+
+/** The format that is sure of a file by its first bytes. */
+export function sniffFormat(head: Head): KnownFormat | undefined {
+  return FORMATS.find((format) => format.sniff(head) === "yes");
+}
 
 export function formatById(id: string): KnownFormat | undefined {
   return FORMATS.find((format) => format.id === id);

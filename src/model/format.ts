@@ -12,6 +12,7 @@ import type { Vocabulary } from "./bert/vocabulary.ts";
 import type { FloatTarget } from "./cast.ts";
 import type { Container } from "./container.ts";
 import type { Finding } from "./finding.ts";
+import type { Members, MembersContext, PageDigests } from "./members.ts";
 import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
 import type { OriginFacts, OriginLink } from "./origin.ts";
 import type { FormatRestamp } from "./restamp.ts";
@@ -216,6 +217,10 @@ export interface Format extends KnownFormat {
   /** Every code that reading or writing the format can throw, for documentation and `explain`. */
   errors(): Promise<ErrorCatalog>;
   open(source: Source, context: OpenContext): Promise<Container>;
+  /** The files of the model whose index or first part this is; undefined, or absent, where it is the only one. */
+  members?(source: Source, context: MembersContext): Promise<Members | undefined>;
+  /** Present where files hold digests by which weights can be checked page by page. */
+  pageDigests?(container: Container, signal?: AbortSignal): Promise<PageDigests>;
   /** What opening did not check. A generator, so that findings are shown as they arise. */
   verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;
   sections(container: Container): readonly Section[];

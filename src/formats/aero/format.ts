@@ -17,6 +17,8 @@ export const aero: Format = {
   limits: AERO_LIMITS,
   errors: async () => (await import("./errors.ts")).AERO_ERRORS,
   open: (source, context) => openAero(source, context),
+  pageDigests: async (container, signal) =>
+    (await import("./page-digests.ts")).aeroPageDigests(aeroModel(container), signal),
   async *verify(container, context) {
     const { verifyAero } = await import("./verify.ts");
     yield* verifyAero(aeroModel(container), context);

@@ -18,6 +18,7 @@ export const aeroset: Format = {
     ...(await import("./write-errors.ts")).AEROSET_WRITE_ERRORS,
   }),
   open: openAeroset,
+  members: async (source, context) => (await import("./members.ts")).aerosetMembers(source, context),
   async *verify(container, context) {
     const { verifyAeroset } = await import("./verify.ts");
     yield* verifyAeroset(setModel(container), context);

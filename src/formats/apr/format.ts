@@ -29,6 +29,7 @@ export const apr: Format = {
     ...(await import("./wild/errors.ts")).WILD_ERRORS,
   }),
   open: openApr,
+  members: async (source, context) => (await import("./members.ts")).aprMembers(source, context),
   async *verify(container, context) {
     const { verifyApr } = await import("./verify.ts");
     yield* verifyApr(aprModel(container), context);

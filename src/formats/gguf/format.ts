@@ -17,6 +17,7 @@ export const gguf: Format = {
   limits: GGUF_LIMITS,
   errors: async () => (await import("./errors.ts")).GGUF_ERRORS,
   open: openGguf,
+  members: async (source, context) => (await import("./members.ts")).ggufMembers(source, context),
   async *verify(container, context) {
     const { verifyGguf } = await import("./verify.ts");
     yield* verifyGguf(own(container), context);

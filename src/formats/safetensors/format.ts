@@ -13,6 +13,7 @@ export const safetensors: Format = {
   limits: SAFETENSORS_LIMITS,
   errors: async () => (await import("./errors.ts")).SAFETENSORS_ERRORS,
   open: openSafetensors,
+  members: async (source, context) => (await import("./members.ts")).safetensorsMembers(source, context),
   async *verify(container, context) {
     const { verifySafetensors } = await import("./verify.ts");
     yield* verifySafetensors(container, context);

@@ -2,20 +2,22 @@ import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
-import { AeroModel, aero } from "../../formats/aero/index.ts";
+import { sniffFormat } from "../../formats/registry.ts";
+import type { Format } from "../../model/format.ts";
+import type { PagedRun } from "../../model/members.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { decodeJournal, encodeJournalHeader } from "./journal.ts";
-import { hashedExtents, type PagedRun, type Piece, planPieces } from "./pieces.ts";
+import { hashedExtents, type Piece, planPieces } from "./pieces.ts";
 import { type OpenedRemote, versionOf } from "./remote.ts";
 import type { PartialFile } from "./store.ts";
 
 /** What the file itself can be compared with. */
 export type Comparison =
-  /** Every byte of weights has a page digest. */
-  | "pages"
-  /** An AERO file with chunk digests only. */
-  | "chunks"
-  | "nothing";
+  /** Every byte of weights has a page digest; the format checks what is left. */
+  | { readonly by: "pages"; readonly format: Format }
+  /** The format has digests of longer runs only, or of some runs. */
+  | { readonly by: "chunks"; readonly format: Format }
+  | { readonly by: "nothing" };
 
 /** A file cut into pieces, before any of them is fetched. */
 export interface FileLayout {
@@ -36,46 +38,34 @@ export interface LayoutOptions {
 /** Bytes of the beginning that go into a file's identity. */
 const HEAD_BYTES = 64 << 10;
 
-/** Reads the page digests of an AERO file, and cuts any file into pieces. */
+/** Reads the page digests of a file that has them, and cuts any file into pieces. */
 export async function readLayout(opened: OpenedRemote, options: LayoutOptions): Promise<FileLayout> {
   const { source } = opened;
   const { engine, signal, sha256 } = options;
   const head = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
-  const isAero = aero.sniff({ bytes: head, byteLength: source.byteLength, name: "" }) === "yes";
-  const runs = isAero ? await readPages(source, options) : undefined;
-  const pieces = planPieces(source.byteLength, runs?.paged ?? []);
-  const comparison = runs === undefined ? "nothing" : runs.bare === 0 ? "pages" : "chunks";
+  const { comparison, runs } = await compareBy(source, head, options);
+  const pieces = planPieces(source.byteLength, runs);
   let name = sha256 === undefined ? versionOf(opened.validators) : `sha256 ${sha256}`;
-  if (sha256 === undefined && runs !== undefined && runs.bare === 0) {
+  if (sha256 === undefined && comparison.by === "pages") {
     // The digests of all pages and the tables name the content wherever it comes from.
-    const known = concatBytes([head, ...runs.paged.map(({ digests }) => digests)]);
+    const known = concatBytes([head, ...runs.map(({ digests }) => digests)]);
     name = `pages ${encodeHex(await engine.digest("blake3", known))}`;
   }
   const identity = name === undefined ? undefined : `${source.byteLength} ${name}`;
   return { pieces, comparison, identity };
 }
 
-interface Runs {
-  readonly paged: readonly PagedRun[];
-  /** Shards without pages. */
-  readonly bare: number;
+interface Compared {
+  readonly comparison: Comparison;
+  readonly runs: readonly PagedRun[];
 }
 
-async function readPages(source: Source, { engine, limits, signal }: LayoutOptions): Promise<Runs> {
-  const model = await aero.open(source, { engine, limits, signal });
-  if (!(model instanceof AeroModel)) return { paged: [], bare: 1 };
-  const { shards } = model.content;
-  const paged: PagedRun[] = [];
-  let bare = shards.hidden.length;
-  for (const chunk of shards.weights.values()) {
-    const pages = await shards.named(chunk.name).readPages(signal);
-    if (pages === undefined) bare++;
-    else {
-      const { offset, byteLength } = chunk;
-      paged.push({ offset, byteLength, pageBytes: pages.pageBytes, digests: pages.digests });
-    }
-  }
-  return { paged, bare };
+async function compareBy(source: Source, head: Bytes, options: LayoutOptions): Promise<Compared> {
+  const known = sniffFormat({ bytes: head, byteLength: source.byteLength, name: "" });
+  const format = await known?.load();
+  if (format?.pageDigests === undefined) return { comparison: { by: "nothing" }, runs: [] };
+  const { runs, coverage } = await format.pageDigests(await format.open(source, options), options.signal);
+  return { comparison: { by: coverage === "all" ? "pages" : "chunks", format }, runs };
 }
 
 /** Which pieces of an earlier run can be kept: each is read again and compared. Else the file begins anew. */

@@ -1,19 +1,13 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { checkLimit, type LimitOverrides, resolveLimits } from "../../base/limits.ts";
+import type { LimitOverrides } from "../../base/limits.ts";
+import { withHead } from "../../bytes/headed.ts";
 import { type AllowedOrigins, checkOrigin } from "../../bytes/http-origin.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { checkRelativeName } from "../../bytes/relative-name.ts";
 import type { Source } from "../../bytes/source.ts";
-import { encodeSetFile, parseSetFile, type SetEntry, type SetFile } from "../../formats/aeroset/index-file.ts";
-import { AEROSET_LIMITS } from "../../formats/aeroset/limits.ts";
-import { locateFile } from "../../formats/aeroset/locate.ts";
-import { siblingNames, splitFacts } from "../../formats/gguf/split.ts";
-import { FORMATS } from "../../formats/registry.ts";
-import { SAFETENSORS_LIMITS } from "../../formats/safetensors/limits.ts";
-import { parseShardIndex } from "../../formats/safetensors/shard-index.ts";
-import { isIndexText } from "../../formats/safetensors/sniff.ts";
+import { sniffFormat } from "../../formats/registry.ts";
+import type { Member } from "../../model/members.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { decodeJsonText } from "../../struct/strict-json.ts";
 import { collisionError, nameError } from "./errors.ts";
 
 /** A file that belongs to what is pulled. */
@@ -76,76 +70,34 @@ export function siblingUrl(url: string, path: string): string {
 
 /** Looks at the file behind the URL, and lists what else belongs to it. Weights are not touched. */
 export async function discover(source: Source, options: DiscoverOptions): Promise<PullSet> {
-  const { url, signal } = options;
+  const { url, engine, limits, signal } = options;
   const name = nameOfUrl(url);
   const bytes = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
-  const format = FORMATS.find((one) => one.sniff({ bytes, byteLength: source.byteLength, name }) === "yes");
-  const single: PullSet = { format: format?.id, files: [{ path: name, url }] };
-  if (format?.id === "aeroset") return discoverAeroset(source, name, options);
-  if (format?.id === "safetensors" && isIndexText(bytes)) return discoverSafetensors(source, name, options);
-  if (format?.id !== "gguf") return single;
-  // Without a resolver only this one file is opened, and its metadata keeps the keys of the split.
-  const { engine, limits } = options;
-  const container = await (await format.load()).open(source, { engine, limits, signal });
-  const split = container.kind === "model" ? splitFacts(container.metadata) : undefined;
-  const names = split?.no === 0 ? siblingNames(name, split.count) : undefined;
-  return names === undefined ? single : { ...single, files: names.map((path) => sibling(url, path)) };
-}
-
-function sibling(url: string, path: string): PullFile {
-  checkRelativeName(path, { source: parseHttpUrl(url).label });
-  return { path, url: siblingUrl(url, path) };
-}
-
-async function discoverSafetensors(source: Source, name: string, options: DiscoverOptions): Promise<PullSet> {
-  const limits = resolveLimits("safetensors", SAFETENSORS_LIMITS, options.limits);
-  const at = { source: source.label, offset: 0 };
-  checkLimit(source.byteLength, limits.indexBytes, "SafeTensors index bytes", "limit/safetensors.index-bytes", at);
-  const bytes = await readWhole(source, options.signal);
-  const text = decodeJsonText(bytes, { source: source.label, offset: 0, what: "SafeTensors index" });
-  const { shards } = parseShardIndex(text, source.label, limits);
-  const files = shards.map((path) => sibling(options.url, path));
-  return { format: "safetensors", files, index: { path: name, bytes } };
-}
-
-async function discoverAeroset(source: Source, name: string, options: DiscoverOptions): Promise<PullSet> {
-  const limits = resolveLimits("aeroset", AEROSET_LIMITS, options.limits);
-  const at = { source: source.label, offset: 0 };
-  checkLimit(source.byteLength, limits.jsonBytes, "AEROSET JSON bytes", "limit/aeroset.json-bytes", at);
-  const bytes = await readWhole(source, options.signal);
-  const text = decodeJsonText(bytes, { source: source.label, offset: 0, what: "AEROSET JSON" });
-  const set = parseSetFile(text, source.label, limits);
-  const entries = [...set.parts, set.globalIndex];
-  const files = entries.map((entry) => placeEntry(entry, set.baseUrl, source.label, options));
+  const known = sniffFormat({ bytes, byteLength: source.byteLength, name });
+  const format = await known?.load();
+  const members = await format?.members?.(withHead(source, bytes), { name, engine, limits, signal });
+  if (members === undefined) return { format: known?.id, files: [{ path: name, url }] };
+  const files = members.files.map((member) => placeMember(member, source.label, options));
   checkCollisions(files, source.label);
-  // A part that the set names by its full address gets a local name, and the local set must say so.
-  const isRenamed = entries.some((entry, i) => isAddress(entry.path) && files[i] !== undefined);
-  return { format: "aeroset", files, index: { path: name, bytes: isRenamed ? renamed(set, files) : bytes } };
+  const { index } = members;
+  if (index === undefined) return { format: known?.id, files };
+  // A file that the set names by its full address gets a local name, and the local set must say so.
+  const isRenamed = members.files.some(({ path }) => isAddress(path));
+  const local = isRenamed ? index.renamed?.(files.map(({ path }) => path)) : undefined;
+  return { format: known?.id, files, index: { path: name, bytes: local ?? index.bytes } };
 }
 
-function placeEntry(
-  entry: SetEntry,
-  baseUrl: string | undefined,
-  label: string,
-  { url, allowedOrigins }: DiscoverOptions,
-): PullFile {
-  const at = { source: label, path: entry.path };
-  const place = locateFile(entry.path, { from: "address", baseUrl }, at);
-  if (place.kind === "url") checkOrigin(place.url, { label, own: new URL(url).origin, allowed: allowedOrigins });
-  const from = place.kind === "url" ? place.url : siblingUrl(url, place.name);
-  const path = isAddress(entry.path) ? nameOfUrl(entry.path) : entry.path.replace(/^(\.\/)+/, "");
-  checkRelativeName(path, at);
-  return { path, url: from, byteLength: entry.sizeBytes, sha256: entry.sha256?.toLowerCase() };
+function placeMember(member: Member, label: string, { url, allowedOrigins }: DiscoverOptions): PullFile {
+  const { byteLength, sha256 } = member;
+  const path = isAddress(member.path) ? nameOfUrl(member.path) : member.path;
+  checkRelativeName(path, { source: label, path: member.path });
+  if (member.url === undefined) return { path, url: siblingUrl(url, path), byteLength, sha256 };
+  checkOrigin(member.url, { label, own: new URL(url).origin, allowed: allowedOrigins });
+  return { path, url: member.url, byteLength, sha256 };
 }
 
 function isAddress(path: string): boolean {
   return /^https?:\/\//i.test(path);
-}
-
-function renamed(set: SetFile, files: readonly PullFile[]): Bytes {
-  const parts = set.parts.map((part, i) => ({ ...part, path: files[i]?.path ?? part.path }));
-  const { baseUrl: _, ...local } = set;
-  return encodeSetFile({ ...local, parts, globalIndex: { ...set.globalIndex, path: files.at(-1)?.path ?? "" } });
 }
 
 function checkCollisions(files: readonly PullFile[], label: string): void {
@@ -155,8 +107,4 @@ function checkCollisions(files: readonly PullFile[], label: string): void {
     if (known !== undefined && known !== url) throw collisionError(path, label);
     urls.set(path, url);
   }
-}
-
-async function readWhole(source: Source, signal: AbortSignal): Promise<Bytes> {
-  return (await source.read(0, source.byteLength, { signal })).slice();
 }

@@ -29,7 +29,7 @@ export function sizeError(label: string, wanted: number, found: number): Integri
   return new IntegrityError("integrity/pull.size", message, { source: label, offset: 0 }, { hint: HINT });
 }
 
-/** The error for an AERO file whose own check failed after it had arrived. */
+/** The error for a file whose own check failed after it had arrived. */
 export function contentError(label: string, problem: string, offset: number | undefined): IntegrityError {
   const at = { source: label, ...(offset === undefined ? {} : { offset }) };
   return new IntegrityError("integrity/pull.content", `"${label}" arrived damaged: ${problem}`, at, { hint: HINT });

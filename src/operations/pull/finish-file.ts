@@ -2,7 +2,7 @@ import { isTareError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
-import { aero } from "../../formats/aero/index.ts";
+import type { Format } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { Comparison } from "./begin-file.ts";
 import { contentError, digestError } from "./errors.ts";
@@ -26,20 +26,22 @@ export async function checkArrived(source: Source, options: FinishOptions): Prom
     const range = { offset: 0, byteLength: source.byteLength, signal };
     const found = encodeHex(await engine.digestRange("sha256", source, range));
     if (found !== sha256) throw digestError(label, sha256, found);
-    return comparison === "pages" ? "pages" : "sha256";
+    return comparison.by === "pages" ? "pages" : "sha256";
   }
-  if (comparison === "nothing") return "none";
+  if (comparison.by === "nothing") return "none";
   // The pages were compared as they arrived; header, tables and metadata are what is left.
-  await checkAero(source, options, comparison === "pages" ? "control" : "full");
-  return comparison;
+  await checkContent(source, comparison.format, { ...options, level: comparison.by === "pages" ? "control" : "full" });
+  return comparison.by;
 }
 
-async function checkAero(source: Source, options: FinishOptions, level: "control" | "full"): Promise<void> {
-  const { engine, limits, signal, label } = options;
+type CheckOptions = FinishOptions & { readonly level: "control" | "full" };
+
+async function checkContent(source: Source, format: Format, options: CheckOptions): Promise<void> {
+  const { engine, limits, signal, label, level } = options;
   const context = { engine, limits, signal, level, count: () => undefined };
   try {
-    const container = await aero.open(source, context);
-    for await (const finding of aero.verify(container, context)) {
+    const container = await format.open(source, context);
+    for await (const finding of format.verify(container, context)) {
       if (finding.severity === "error") throw contentError(label, finding.message, finding.at.offset);
     }
   } catch (error) {

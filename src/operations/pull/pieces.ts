@@ -1,17 +1,11 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
+import type { PagedRun } from "../../model/members.ts";
 
 /** Length of pieces without pages, and of groups of small pages: what a killed pull may have to fetch again. */
 export const PIECE_BYTES = 4 << 20;
 /** A BLAKE3 digest. */
 export const DIGEST_BYTES = 32;
-
-/** A run of the file that has a digest for every `pageBytes`. */
-export interface PagedRun extends Extent {
-  readonly pageBytes: number;
-  /** One behind the other. */
-  readonly digests: Bytes;
-}
 
 /** What is fetched, checked and recorded at once: one page, several small ones, or a run without digests. */
 export interface Piece extends Extent {

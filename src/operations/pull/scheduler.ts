@@ -154,7 +154,7 @@ export class Scheduler {
     const layout = await readLayout(opened, { engine, limits, signal, sha256: file.sha256 });
     const own = new Remote(address, { ...opened, byteLength }, remote);
     // Bytes of different servers are mixed only where the result can be compared with something.
-    const isComparable = layout.comparison !== "nothing" || file.sha256 !== undefined;
+    const isComparable = layout.comparison.by !== "nothing" || file.sha256 !== undefined;
     const others = isComparable ? job.addresses.filter((other) => other !== address) : [];
     const copies = others.map((other) => {
       return new Remote(other, { byteLength, validators: undefined, access: "ranges" }, remote);
