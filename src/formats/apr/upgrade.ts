@@ -1,9 +1,7 @@
-import type { Bytes } from "../../base/bytes.ts";
 import { UnsupportedError, UsageError } from "../../base/errors.ts";
-import { ComputedSource } from "../../bytes/computed.ts";
-import { checkRange } from "../../bytes/extents.ts";
 import { memorySource } from "../../bytes/memory.ts";
-import type { ReadOptions, Source } from "../../bytes/source.ts";
+import type { Source } from "../../bytes/source.ts";
+import { FloatSource } from "../../model/float-source.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { Tensor } from "../../model/tensor.ts";
 import type { UpgradeContext } from "../../model/upgrade.ts";
@@ -81,41 +79,22 @@ function scaledTensor(tensor: Tensor, scale: number): Tensor {
   return new Tensor(facts, { source: () => new ScaledSource(tensor.source(), scale) });
 }
 
-/** Elements that one step converts. */
-const PIECE_ELEMENTS = 1 << 18;
+type Floats = Float32Array<ArrayBuffer>;
 
-class ScaledSource extends ComputedSource {
+class ScaledSource extends FloatSource {
   readonly #inner: Source;
   readonly #scale: number;
 
   constructor(inner: Source, scale: number) {
-    super({ label: inner.label, byteLength: 4 * inner.byteLength, pieceBytes: 4 * PIECE_ELEMENTS });
+    super({ label: inner.label, elementCount: inner.byteLength });
     this.#inner = inner;
     this.#scale = scale;
   }
 
-  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    const result = options.into ?? new Uint8Array(byteLength);
-    const end = offset + byteLength;
-    for (let position = offset; position < end; ) {
-      const first = Math.floor(position / 4);
-      const last = Math.min(Math.ceil(end / 4), first + PIECE_ELEMENTS);
-      const floats = scale(await this.#inner.read(first, last - first, { signal: options.signal }), this.#scale);
-      const piece = floats.subarray(position - 4 * first, position - 4 * first + end - position);
-      result.set(piece, position - offset);
-      position += piece.byteLength;
-    }
-    return result;
+  protected async values(first: number, last: number, signal: AbortSignal | undefined): Promise<Floats> {
+    const { buffer, byteOffset, byteLength } = await this.#inner.read(first, last - first, { signal });
+    return Float32Array.from(new Int8Array(buffer, byteOffset, byteLength), (stored) => this.#scale * stored);
   }
-}
-
-function scale(integers: Bytes, step: number): Bytes {
-  const floats = new Uint8Array(4 * integers.byteLength);
-  const view = new DataView(floats.buffer);
-  const signed = new Int8Array(integers.buffer, integers.byteOffset, integers.byteLength);
-  for (let i = 0; i < signed.length; i++) view.setFloat32(4 * i, step * (signed[i] as number), true);
-  return floats;
 }
 
 function labelOf(model: AprModel): string {

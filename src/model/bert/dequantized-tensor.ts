@@ -1,8 +1,6 @@
-import type { Bytes } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
-import { ComputedSource } from "../../bytes/computed.ts";
-import { checkRange } from "../../bytes/extents.ts";
-import type { ReadOptions, Source } from "../../bytes/source.ts";
+import type { Source } from "../../bytes/source.ts";
+import { FloatSource } from "../float-source.ts";
 import { formatShape } from "../shape.ts";
 import { Tensor } from "../tensor.ts";
 import { convertToFloat32, itemOf } from "../values.ts";
@@ -15,9 +13,6 @@ export interface Quantization {
   /** The dimension that scales of more than one value run along. */
   readonly axis: number;
 }
-
-/** Elements decoded at once. */
-const PIECE_ELEMENTS = 1 << 18;
 
 /** The numbers that quantised values stand for, as F32; nothing is read yet. Refuses scales that do not fit the shape. */
 export function dequantizedTensor(tensor: Tensor, quantization: Quantization): Tensor {
@@ -71,35 +66,20 @@ interface Runs {
 
 type Floats = Float32Array<ArrayBuffer>;
 
-class DequantizedSource extends ComputedSource {
+class DequantizedSource extends FloatSource {
   readonly #tensor: Tensor;
   readonly #inner: Source;
   readonly #runs: Runs;
 
   constructor(tensor: Tensor, runs: Runs) {
     const inner = tensor.source();
-    super({ label: inner.label, byteLength: 4 * tensor.elementCount, pieceBytes: 4 * PIECE_ELEMENTS });
+    super({ label: inner.label, elementCount: tensor.elementCount });
     this.#tensor = tensor;
     this.#inner = inner;
     this.#runs = runs;
   }
 
-  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    const result = options.into ?? new Uint8Array(byteLength);
-    const end = offset + byteLength;
-    for (let position = offset; position < end; ) {
-      const first = Math.floor(position / 4);
-      const last = Math.min(Math.ceil(end / 4), first + PIECE_ELEMENTS);
-      const decoded = await this.#decode(first, last, options.signal);
-      const piece = decoded.subarray(position - 4 * first, Math.min(decoded.byteLength, end - 4 * first));
-      result.set(piece, position - offset);
-      position += piece.byteLength;
-    }
-    return result;
-  }
-
-  async #decode(first: number, last: number, signal: AbortSignal | undefined): Promise<Bytes> {
+  protected async values(first: number, last: number, signal: AbortSignal | undefined): Promise<Floats> {
     const { dtype, name } = this.#tensor;
     const itemBytes = itemOf(dtype)?.byteLength ?? 1;
     const { scales, zeros } = await this.#runs.factors.read(signal);
@@ -113,7 +93,7 @@ class DequantizedSource extends ComputedSource {
       const zero = zeros[index % zeros.length] as number;
       for (; i < end; i++) values[i] = ((values[i] as number) - zero) * scale;
     }
-    return littleEndian(values);
+    return values;
   }
 }
 
@@ -126,12 +106,4 @@ async function readFactors({ scale, zeroPoint }: Quantization, signal: AbortSign
 export async function isSymmetric({ zeroPoint }: Quantization, signal?: AbortSignal | undefined): Promise<boolean> {
   if (zeroPoint === undefined) return true;
   return (await zeroPoint.toFloat32({ signal })).every((value) => value === 0);
-}
-
-function littleEndian(values: Floats): Bytes {
-  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-  if (new Uint8Array(new Uint16Array([1]).buffer)[0] === 1) return bytes;
-  const view = new DataView(new ArrayBuffer(values.byteLength));
-  for (let i = 0; i < values.length; i++) view.setFloat32(4 * i, values[i] as number, true);
-  return new Uint8Array(view.buffer);
 }

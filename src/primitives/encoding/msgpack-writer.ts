@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
+import { GrowingBytes } from "../../base/growing-bytes.ts";
 import { HEAD } from "./msgpack-head.ts";
 
 const MAX_U64 = 0xffff_ffff_ffff_ffffn;
@@ -13,17 +14,14 @@ const encoder = new TextEncoder();
  * `use_bin_type`. After `map(n)` the caller writes n keys and values, after `array(n)` n values.
  */
 export class MsgpackWriter {
-  #bytes: Bytes;
-  #view: DataView<ArrayBuffer>;
-  #length = 0;
+  readonly #buffer: GrowingBytes;
 
   constructor(capacity = 1024) {
-    this.#bytes = new Uint8Array(capacity);
-    this.#view = new DataView(this.#bytes.buffer);
+    this.#buffer = new GrowingBytes(capacity);
   }
 
   get byteLength(): number {
-    return this.#length;
+    return this.#buffer.byteLength;
   }
 
   nil(): void {
@@ -54,15 +52,15 @@ export class MsgpackWriter {
   }
 
   float32(value: number): void {
-    const start = this.#grow(5);
-    this.#view.setUint8(start, HEAD.float32);
-    this.#view.setFloat32(start + 1, value);
+    const start = this.#buffer.grow(5);
+    this.#buffer.view.setUint8(start, HEAD.float32);
+    this.#buffer.view.setFloat32(start + 1, value);
   }
 
   float64(value: number): void {
-    const start = this.#grow(9);
-    this.#view.setUint8(start, HEAD.float64);
-    this.#view.setFloat64(start + 1, value);
+    const start = this.#buffer.grow(9);
+    this.#buffer.view.setUint8(start, HEAD.float64);
+    this.#buffer.view.setFloat64(start + 1, value);
   }
 
   /** Text as UTF-8. Half a surrogate pair has no UTF-8 and is refused. */
@@ -111,19 +109,16 @@ export class MsgpackWriter {
 
   /** What was written since the start or the last call; the writer begins anew. */
   take(): Bytes {
-    const taken = this.#bytes.slice(0, this.#length);
-    this.#length = 0;
-    return taken;
+    return this.#buffer.take();
   }
 
   #byte(value: number): void {
-    const start = this.#grow(1);
-    this.#bytes[start] = value;
+    const start = this.#buffer.grow(1);
+    this.#buffer.bytes[start] = value;
   }
 
   #append(bytes: Bytes): void {
-    const start = this.#grow(bytes.byteLength);
-    this.#bytes.set(bytes, start);
+    this.#buffer.append(bytes);
   }
 
   #unsigned(value: number | bigint): void {
@@ -134,9 +129,9 @@ export class MsgpackWriter {
     } else if (value < 0x1_0000) this.#u16(HEAD.uint16, Number(value));
     else if (value < U32) this.#u32(HEAD.uint32, Number(value));
     else {
-      const start = this.#grow(9);
-      this.#bytes[start] = HEAD.uint64;
-      this.#view.setBigUint64(start + 1, BigInt(value));
+      const start = this.#buffer.grow(9);
+      this.#buffer.bytes[start] = HEAD.uint64;
+      this.#buffer.view.setBigUint64(start + 1, BigInt(value));
     }
   }
 
@@ -148,24 +143,24 @@ export class MsgpackWriter {
     } else if (value >= -0x8000) this.#u16(HEAD.int16, Number(value) & 0xffff);
     else if (value >= -0x8000_0000) this.#u32(HEAD.int32, Number(value) >>> 0);
     else {
-      const start = this.#grow(9);
-      this.#bytes[start] = HEAD.int64;
-      this.#view.setBigInt64(start + 1, BigInt(value));
+      const start = this.#buffer.grow(9);
+      this.#buffer.bytes[start] = HEAD.int64;
+      this.#buffer.view.setBigInt64(start + 1, BigInt(value));
     }
   }
 
   /** Characters are bytes as long as all are ASCII; where one is not, nothing was written. */
   #shortAscii(text: string, length: number): boolean {
     const isFixed = length < 32;
-    const start = this.#grow(length + (isFixed ? 1 : 2));
-    const bytes = this.#bytes;
+    const start = this.#buffer.grow(length + (isFixed ? 1 : 2));
+    const bytes = this.#buffer.bytes;
     bytes[start] = isFixed ? HEAD.fixstr | length : HEAD.str8;
     if (!isFixed) bytes[start + 1] = length;
     const first = start + (isFixed ? 1 : 2);
     for (let i = 0; i < length; i++) {
       const code = text.charCodeAt(i);
       if (code >= 0x80) {
-        this.#length = start;
+        this.#buffer.byteLength = start;
         return false;
       }
       bytes[first + i] = code;
@@ -189,28 +184,15 @@ export class MsgpackWriter {
   }
 
   #u16(head: number, value: number): void {
-    const start = this.#grow(3);
-    this.#bytes[start] = head;
-    this.#view.setUint16(start + 1, value);
+    const start = this.#buffer.grow(3);
+    this.#buffer.bytes[start] = head;
+    this.#buffer.view.setUint16(start + 1, value);
   }
 
   #u32(head: number, value: number): void {
-    const start = this.#grow(5);
-    this.#bytes[start] = head;
-    this.#view.setUint32(start + 1, value);
-  }
-
-  /** Returns where the new bytes begin. */
-  #grow(byteLength: number): number {
-    const start = this.#length;
-    this.#length = start + byteLength;
-    if (this.#length > this.#bytes.byteLength) {
-      const grown = new Uint8Array(Math.max(2 * this.#bytes.byteLength, this.#length));
-      grown.set(this.#bytes.subarray(0, start));
-      this.#bytes = grown;
-      this.#view = new DataView(grown.buffer);
-    }
-    return start;
+    const start = this.#buffer.grow(5);
+    this.#buffer.bytes[start] = head;
+    this.#buffer.view.setUint32(start + 1, value);
   }
 }
 
