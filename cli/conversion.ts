@@ -15,6 +15,7 @@ import {
   prepareConversion,
   writeConversion,
 } from "../src/operations/convert.ts";
+import { checkSource } from "./check-source.ts";
 import type { Context } from "./context.ts";
 import { checkAbsent, openOutputPath, pathIn } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
@@ -22,7 +23,7 @@ import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
 
 export interface ConversionJob {
   /** The model, and what reaches the files beside it. */
-  readonly opened: Opened & { readonly resolver?: Resolver | undefined };
+  readonly opened: Opened & { readonly siblings?: Resolver | undefined };
   readonly target: KnownFormat;
   /** The path the user named, or for sets the one their names derive from; "-" for standard output. */
   readonly path: string;
@@ -43,7 +44,7 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
   const conversion = await prepareConversion(job.opened, target, {
     ...job.options,
     formats,
-    siblings: job.opened.resolver,
+    siblings: job.opened.siblings,
     signal: context.signal,
   });
   const { files, notes, losses } = conversion.plan;
@@ -53,6 +54,7 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
   for (const [i, path] of paths.entries()) {
     if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path);
   }
+  await checkSource(context, job);
   for (const note of notes) context.note(`note: ${note}`);
   if (isDecrypting(job)) context.note("note: the input is encrypted, and what is written is not");
   for (const { name, reason } of losses) context.warn(`tare: warning: "${printable(name)}": ${reason}`);

@@ -8,7 +8,7 @@ export async function readOverlay(path: string): Promise<MetadataOverlay> {
   try {
     bytes = new Uint8Array(await readFile(path));
   } catch (error) {
-    throw fileError(error, "read --metadata", { source: path });
+    throw fileError(error, "Cannot read --metadata", { source: path });
   }
   return decodeOverlay(bytes, path);
 }

@@ -12,7 +12,7 @@ export async function readVocabulary(path: string): Promise<Vocabulary> {
   try {
     bytes = new Uint8Array(await readFile(path));
   } catch (error) {
-    throw fileError(error, "read --vocab", at);
+    throw fileError(error, "Cannot read --vocab", at);
   }
   const text = decodeJsonText(bytes, { source: path, offset: 0, what: "--vocab" });
   const vocabulary = parseVocabularyFile(text, at);

@@ -11,7 +11,7 @@ import { openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Model } from "./model/model.ts";
 import { type OpenOptions, requireModel } from "./open.ts";
-import { openThrough } from "./open-inside.ts";
+import { type OpenedThrough, openThrough } from "./open-inside.ts";
 
 /** What can be opened everywhere: an http(s) address, one of a vault with `::path/inside` behind it, a File or Blob, bytes, or any Source. */
 export type Input = string | URL | Blob | ArrayBuffer | Bytes | Source;
@@ -27,9 +27,14 @@ export interface OpenHttpOptions extends Omit<HttpOptions, "signal" | "pinned"> 
 
 /** Opens a model or an archive; only its control region is read. Close the result when done. */
 export async function open(input: Input, options: OpenInputOptions = {}): Promise<Container> {
-  const { source, resolver, inner = [] } = await sourceOf(input, options);
-  const { container } = await openThrough(source, inner, { resolver, ...options });
+  const { container } = await openWithSiblings(input, options);
   return container;
+}
+
+/** The same with what reaches the files beside it, for those who need more than the file itself. */
+export async function openWithSiblings(input: Input, options: OpenInputOptions = {}): Promise<OpenedThrough> {
+  const { source, resolver, inner = [] } = await sourceOf(input, options);
+  return openThrough(source, inner, { resolver, ...options });
 }
 
 /** Like `open`, for callers that want tensors: an archive is refused. */

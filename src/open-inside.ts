@@ -1,6 +1,7 @@
 import { type ErrorCatalog, UsageError } from "./base/errors.ts";
 import { INNER_MARK } from "./bytes/inner-path.ts";
 import { withOwner } from "./bytes/owning.ts";
+import type { Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import type { Archive, Entry } from "./model/archive.ts";
 import { archiveResolver } from "./model/archive-resolver.ts";
@@ -10,15 +11,25 @@ import { type OpenOptions, openSource } from "./open.ts";
 /** Options of the outermost place do not concern what lies inside: its siblings are other entries. */
 export type InsideOptions = Omit<OpenOptions, "resolver" | "name">;
 
+/** What was opened last, and what reaches the files beside it: entries of the same archive, for a file inside one. */
+export interface OpenedThrough extends Opened {
+  readonly siblings: Resolver | undefined;
+}
+
 /**
  * Opens `source` and then, one inside the other, what `inner` names: files of archives, the last of which may be a model or
  * an archive again. Closing the result closes everything down to `source`; so does a failure.
  */
-export async function openThrough(source: Source, inner: readonly string[], options: OpenOptions): Promise<Opened> {
+export async function openThrough(
+  source: Source,
+  inner: readonly string[],
+  options: OpenOptions,
+): Promise<OpenedThrough> {
   // Whatever is open last owns everything before it.
   let last: { close(): Promise<void> } = source;
   try {
     let opened = await openSource(source, options);
+    let { resolver: siblings } = options;
     const { resolver: _resolver, name: _name, ...within } = options;
     for (let rest = inner; rest.length > 0; ) {
       const { container } = opened;
@@ -29,9 +40,10 @@ export async function openThrough(source: Source, inner: readonly string[], opti
       last = file;
       const resolver = archiveResolver(container, entry.path);
       opened = await openSource(file, { ...within, resolver, name: resolver.name });
+      siblings = resolver;
       rest = rest.slice(taken);
     }
-    return opened;
+    return { ...opened, siblings };
   } catch (error) {
     await last.close();
     throw error;

@@ -1,5 +1,6 @@
 import type { Embedder } from "../../src/embedding/load-embedder.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
+import type { Container } from "../../src/model/container.ts";
 import { requireModel } from "../../src/open.ts";
 import type { NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
 import type { Context } from "../context.ts";
@@ -39,10 +40,11 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
     normalize: flags["no-normalize"] === true ? "none" : undefined,
     compat: flags.compat,
     threads: context.flags.concurrency,
-    resolver: opened.resolver,
+    resolver: opened.siblings,
     vocabulary,
     signal,
   });
+  warnOfDamage(context, opened.container);
   for (const note of [...opened.notes.map(({ message }) => message), ...embedder.notes]) context.note(`note: ${note}`);
   const { kernel, precision, maxTokens } = embedder;
   if (context.flags.verbose === true)
@@ -59,6 +61,13 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
       await embedder.close();
     },
   };
+}
+
+/** Small files are summed when they are opened: what is wrong with them must not stay unsaid. */
+function warnOfDamage(context: Context, { warnings }: Container): void {
+  for (const { code, message } of warnings) {
+    if (code.startsWith("integrity/")) context.warn(`tare: warning: ${message} [${code}]`);
+  }
 }
 
 async function readVocabularyFile(path: string): Promise<NodeEmbedderOptions["vocabulary"]> {

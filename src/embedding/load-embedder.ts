@@ -60,7 +60,9 @@ export async function loadEmbedder(model: Model, options: EmbedderOptions = {}):
   const tokenizer = createTokenizer(bert.vocabulary, {
     mode: options.compat ?? "bert",
     lowerCase: bert.config.lowerCase,
-    ...(bert.config.stripAccents === undefined ? {} : { accents: bert.config.stripAccents }),
+    accents: bert.config.stripAccents,
+    ideographs: bert.config.ideographs,
+    maxWordLength: bert.config.maxWordLength,
   });
   const { pad } = bert.vocabulary.special;
   const padding = options.compat === undefined ? undefined : { id: pad, tokens: bert.config.maxTokens };

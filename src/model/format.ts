@@ -118,6 +118,8 @@ export interface PrepareContext {
   readonly options: WriteOptions;
   /** Reaches the files beside the source: a tokenizer, a configuration. Absent where nothing stands beside it. */
   readonly siblings?: Resolver | undefined;
+  /** Id of the format that the content was read from. */
+  readonly from?: string | undefined;
   /** "some" where the user left tensors out: then it is no fault that they are missing. */
   readonly selection: "all" | "some";
   /** What floating-point tensors will be rounded to afterwards. */
@@ -230,6 +232,8 @@ export interface Format extends KnownFormat {
   describe?(container: Container): OriginFacts | undefined;
   /** Decodes a value of this format's encoding that `tare.origin` carried; undefined where it is not ours or damaged. */
   decodeValue?(encoded: EncodedValue): MetadataValue | undefined;
+  /** Present where checksums cover whole files: reading a tensor checks none, so who reads all should verify too. */
+  readonly checksums?: "whole file";
   /** Which options `plan` honours; none where absent. */
   readonly writeOptions?: readonly FormatOption[];
   /** Present where files have room for a signature. */

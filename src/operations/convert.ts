@@ -79,6 +79,7 @@ export async function prepareConversion(
   const prepared = await target.prepare(selectedContent(opened, options), {
     options,
     siblings,
+    from: opened.format.id,
     selection: isSelected ? "some" : "all",
     dtype: options.dtype,
     at: { source: labelOf(opened) },

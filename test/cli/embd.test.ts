@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { loadFixture } from "../support/fixtures.ts";
@@ -31,6 +31,28 @@ describe("EMBD on the command line", () => {
     expect(report.out + report.err).toContain("integrity/embd.data-checksum");
     expect(await tare(["verify", file("c.weights", fixture("tiny").slice(0, 466))])).toMatchObject({ code: 4 });
     expect(await tare(["verify", file("d.weights", fixture("trailing"))])).toMatchObject({ code: 4 });
+  }, 60_000);
+
+  it("convert does not make a whole-looking file of a damaged one", async () => {
+    const file = scratch();
+    const damaged = fixture("tiny").slice();
+    damaged[0x142] = 1;
+    const source = file("b.weights", damaged);
+    for (const more of [[], ["--dry-run"]]) {
+      const run = await tare(["convert", source, file("b.safetensors"), ...more]);
+      expect(run).toMatchObject({ code: 5 });
+      expect(run.err).toContain("integrity/embd.data-checksum");
+    }
+    expect(existsSync(file("b.safetensors"))).toBe(false);
+    const accepted = await tare(["convert", source, file("b.safetensors"), "--allow-lossy"]);
+    expect(accepted).toMatchObject({ code: 0 });
+    expect(accepted.err).toContain("warning: The tensor data is damaged");
+    const footer = fixture("tiny").slice();
+    const at = footer.byteLength - 16;
+    footer[at] = (footer[at] as number) ^ 1;
+    const whole = await tare(["convert", file("f.weights", footer), file("f.safetensors")]);
+    expect(whole).toMatchObject({ code: 0 });
+    expect(whole.err).toContain("warning: The footer is damaged");
   }, 60_000);
 
   it("convert there and back gives the same bytes, and turns transposed weights", async () => {

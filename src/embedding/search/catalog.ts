@@ -17,6 +17,11 @@ export const SEARCH_ERRORS = {
     why: "Its vectors may mean something else.",
     fix: "Delete it, and it will be made again; or update tare.",
   },
+  "format/index.damaged": {
+    what: "The file is an index, but its header or its length is not that of one.",
+    why: "It was cut short or changed after it was made.",
+    fix: "Delete it, and it will be made again.",
+  },
   "format/index.shape": {
     what: "The tables of an index do not belong together.",
     why: "There must be one digest and one vector for each text, and all vectors must have one length.",

@@ -33,6 +33,8 @@ export interface CorpusIndex extends IndexedTexts {
 /** The metadata key by which an index is recognised; its value is the version of the layout. */
 const VERSION_KEY = "tare.index";
 const VERSION = "1";
+/** The key stands within so many bytes. */
+const HEADER_START_BYTES = 256;
 const SETTINGS_KEY = "settings";
 /** SHA-256 over the bytes of `vectors`, `digests` and `probe`: SafeTensors has no checksum of its own. */
 const SHA256_KEY = "sha256";
@@ -56,8 +58,8 @@ export async function writeCorpusIndex(index: CorpusIndex, output: Output, engin
 }
 
 /**
- * Reads an index whole. Throws `unsupported/index.foreign` for a file that is none, `integrity/index.digest` for one that
- * was damaged. The source stays open.
+ * Reads an index whole. Throws `unsupported/index.foreign` for a file that is none, `format/index.damaged` and
+ * `integrity/index.digest` for one that was damaged. The source stays open.
  */
 export async function readCorpusIndex(source: Source, engine: Engine): Promise<CorpusIndex> {
   const at = { source: source.label };
@@ -93,9 +95,20 @@ async function openIndex(source: Source, engine: Engine): Promise<Model> {
   } catch (error) {
     // What is no SafeTensors file is no index; failing reads are another matter.
     if (!isTareError(error) || /^source\//.test(error.code)) throw error;
-    throw foreign(at, error);
+    throw (await namesIndex(source)) ? damaged(at, error) : foreign(at, error);
   }
   throw foreign(at);
+}
+
+/** An index that was cut short still says what it is, at the beginning of its header. */
+async function namesIndex(source: Source): Promise<boolean> {
+  const start = await source.read(0, Math.min(source.byteLength, HEADER_START_BYTES));
+  return String.fromCharCode(...start).includes(`"${VERSION_KEY}"`);
+}
+
+function damaged(at: Location, cause: unknown): FormatError {
+  const message = "Cannot use the index: it was cut short or damaged";
+  return new FormatError("format/index.damaged", message, at, { hint: "Delete it: it will be made again", cause });
 }
 
 function foreign(at: Location, cause?: unknown): UnsupportedError {

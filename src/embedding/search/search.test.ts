@@ -137,6 +137,13 @@ test("readCorpusIndex() finds every flipped byte, and never throws anything but 
   }
 });
 
+test("readCorpusIndex() knows an index that was cut short", async () => {
+  const bytes = await fileOf(await indexOf(["one", "two"], letterEmbedder()));
+  for (const length of [bytes.byteLength - 1, 300, 60]) {
+    expect(await codeOf(readCorpusIndex(memorySource(bytes.slice(0, length)), engine))).toBe("format/index.damaged");
+  }
+});
+
 test("readCorpusIndex() refuses other files, other versions and tables that do not belong together", async () => {
   const index = await indexOf(["one"], letterEmbedder());
   const bytes = await fileOf(index);

@@ -142,6 +142,13 @@ test("cased vocabularies keep case and accents", () => {
   expect([...accented.encode("Cafe\u0301", 64)]).toEqual([101, 100, 102]);
 });
 
+test("ideographs are letters where the model says so", () => {
+  const joined = createTokenizer(vocabulary, { ideographs: "joined" });
+  expect([...tokenizer.encode("a日本b", 64)]).toEqual([101, 1037, 1864, 1876, 1038, 102]);
+  expect([...joined.encode("日本", 64)]).toEqual([101, 1864, 30402, 102]);
+  expect([...joined.encode("a 日", 64)]).toEqual([101, 1037, 1864, 102]);
+});
+
 /** From the library itself, run on the same vocabulary. */
 const COMPATIBLE: readonly (readonly [text: string, ids: readonly number[], why: string])[] = [
   ["", [], "no text"],

@@ -31,10 +31,11 @@ export const CHARACTER = {
 /** One of `CHARACTER`. */
 export type CharacterKind = (typeof CHARACTER)[keyof typeof CHARACTER];
 
-/** How a normaliser treats case and accents. */
+/** How a normaliser treats case, accents and ideographs. */
 export interface CharacterOptions {
   readonly lowerCase: "lower" | "keep";
   readonly accents: "strip" | "keep";
+  readonly ideographs: "apart" | "joined";
 }
 
 /** Above this only ideographs, private use and tags are assigned: not worth a table. */
@@ -102,7 +103,9 @@ export class Characters {
     // Half of a surrogate pair is no character; the crate never sees one.
     if (other.has(point) || isSurrogate(point)) return CHARACTER.dropped;
     // Most ideographs stay as they are; those that are there for compatibility become another one.
-    if (ideographs.has(point)) return this.sequenceOf(point)[0] === point ? CHARACTER.punctuation : CHARACTER.ideograph;
+    if (this.#options.ideographs === "apart" && ideographs.has(point)) {
+      return this.sequenceOf(point)[0] === point ? CHARACTER.punctuation : CHARACTER.ideograph;
+    }
     if (this.#options.accents === "strip" && nonspacingMarks.has(point)) {
       return isStarter(point) ? CHARACTER.barrier : CHARACTER.mark;
     }

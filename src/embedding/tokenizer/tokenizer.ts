@@ -22,6 +22,8 @@ export interface TokenizerOptions {
   readonly lowerCase?: "lower" | "keep" | undefined;
   /** As the case where absent: uncased models know no accents. */
   readonly accents?: "strip" | "keep" | undefined;
+  /** "joined" where ideographs are letters like others; each is a word of its own where absent. */
+  readonly ideographs?: "apart" | "joined" | undefined;
   /** Longer words are [UNK]; 100 where absent, as in BERT's tokenizer.json. */
   readonly maxWordLength?: number | undefined;
 }
@@ -30,9 +32,9 @@ export interface TokenizerOptions {
 export function createTokenizer(vocabulary: Vocabulary, options: TokenizerOptions = {}): Tokenizer {
   checkSpecial(vocabulary);
   if (options.mode === "cpp_embedder") return new CppEmbedderTokenizer(vocabulary);
-  const { lowerCase = "lower", maxWordLength = 100 } = options;
+  const { lowerCase = "lower", maxWordLength = 100, ideographs = "apart" } = options;
   const accents = options.accents ?? (lowerCase === "lower" ? "strip" : "keep");
-  return new BertTokenizer(vocabulary, { lowerCase, accents, maxWordLength });
+  return new BertTokenizer(vocabulary, { lowerCase, accents, ideographs, maxWordLength });
 }
 
 function checkSpecial({ tokens, special }: Vocabulary): void {

@@ -26,6 +26,7 @@ export const embd: Format = {
   fields: async (container, range) => (await import("./fields.ts")).embdFields(embdModel(container), range),
   describe: (container) => describeEmbd(embdModel(container)),
   decodeValue: decodeTokens,
+  checksums: "whole file",
   writeOptions: ["align", "int8", "vocabulary"],
   restamp: embdRestamp,
   prepare: prepareEmbd,

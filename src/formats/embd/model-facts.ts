@@ -1,6 +1,7 @@
 import type { BertShapes } from "../../model/bert/bert-shapes.ts";
 import type { Sidecars } from "../../model/bert/sidecars.ts";
 import type { StatedFacts } from "../../model/bert/stated-facts.ts";
+import { mergeTextRules, statedTextRules, textRuleEntries } from "../../model/bert/text-rules.ts";
 import type { Vocabulary } from "../../model/bert/vocabulary.ts";
 
 /** What the metadata of a new file is made from. */
@@ -9,7 +10,8 @@ export interface FactSources {
   readonly sidecars: Sidecars;
   /** Undefined where tensors were left out, so that shapes say nothing. */
   readonly shapes: BertShapes | undefined;
-  readonly vocabulary: Vocabulary | undefined;
+  /** The vocabulary that the user named. */
+  readonly given: Vocabulary | undefined;
   /** Of the output: "model.weights". */
   readonly name: string;
 }
@@ -22,14 +24,11 @@ const FIRST_VERSION = "1.0.0";
  * model. `created_at` is not among them, so that the same input gives the same file; heads that nobody states are not.
  */
 export async function modelFacts(sources: FactSources): Promise<readonly (readonly [string, string])[]> {
-  const { facts, shapes, sidecars } = sources;
+  const { facts, shapes, sidecars, given } = sources;
   const number = (value: number | undefined): string | undefined => (value === undefined ? undefined : String(value));
   const isMiniLm = shapes?.hidden === 384 && shapes.intermediate === 1536 && shapes.layers === 6;
   const heads = number(facts.heads() ?? (isMiniLm ? 12 : undefined));
-  const tokenizer = await sidecars.tokenizer();
-  const lowerCase =
-    facts.yesOrNo(["do_lower_case"]) ?? yesNo(tokenizer?.lowerCase ?? (await sidecars.lowerCase()), "lower");
-  const strip = facts.yesOrNo(["strip_accents"]) ?? yesNo(tokenizer?.stripAccents, "strip");
+  const rules = mergeTextRules(given?.rules, statedTextRules(facts), await sidecars.textRules());
   const all: readonly (readonly [string, string | undefined])[] = [
     ["model_name", modelName(sources)],
     ["model_version", FIRST_VERSION],
@@ -44,8 +43,7 @@ export async function modelFacts(sources: FactSources): Promise<readonly (readon
     ["hidden_act", facts.text(["hidden_act"])],
     ["pooling", facts.pooling() ?? (await sidecars.pooling())],
     ["max_seq_length", facts.text(["max_seq_length"]) ?? number(await sidecars.maxTokens())],
-    ["do_lower_case", trueFalse(lowerCase)],
-    ["strip_accents", trueFalse(strip)],
+    ...textRuleEntries(rules),
   ];
   return all.filter((entry): entry is readonly [string, string] => entry[1] !== undefined);
 }
@@ -55,12 +53,4 @@ function modelName({ facts, name }: FactSources): string {
   const said = facts.text(["general.name", "_name_or_path"])?.replace(/[\\/]+$/, "");
   const last = said?.split(/[\\/]/).at(-1);
   return last === undefined || last === "" ? name.replace(/\.weights$/i, "") : last;
-}
-
-function yesNo(said: string | undefined, yes: string): "yes" | "no" | undefined {
-  return said === undefined ? undefined : said === yes ? "yes" : "no";
-}
-
-function trueFalse(said: "yes" | "no" | undefined): string | undefined {
-  return said === undefined ? undefined : said === "yes" ? "true" : "false";
 }

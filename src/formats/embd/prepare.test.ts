@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { TINY, TINY_TOKENS, tinyBert, tinyValues } from "../../../test/builders/bert.ts";
 import { FORMATS } from "../../../test/builders/loaded-formats.ts";
-import { buildOnnx } from "../../../test/builders/onnx.ts";
+import { buildOnnx, type OnnxTensor } from "../../../test/builders/onnx.ts";
 import { float32Tensor, memoryModel, memoryTensor } from "../../../test/builders/tensors.ts";
 import { inputResolver } from "../../../test/fuzz/fuzz-input.ts";
 import { loadFixture } from "../../../test/support/fixtures.ts";
@@ -182,8 +182,8 @@ describe("converting what is no BERT model to .weights", () => {
 describe("converting an ONNX export to .weights", () => {
   const raw = async (tensor: Tensor): Promise<Bytes> => (await tensor.bytes()).slice();
 
-  async function exported(): Promise<Bytes> {
-    const tensors = [];
+  async function exported(more: readonly OnnxTensor[] = []): Promise<Bytes> {
+    const tensors: OnnxTensor[] = [...more];
     const nodes = [];
     for (const [i, tensor] of tinyBert().entries()) {
       const isLinear = isLinearWeight(tensor.name);
@@ -208,6 +208,16 @@ describe("converting an ONNX export to .weights", () => {
     for (const tensor of tinyBert())
       expect(await model.tensor(tensor.name).bytes(), tensor.name).toEqual(await tensor.bytes());
     expect(model.metadata.get("onnx.weights")).toBeUndefined();
+  });
+  test("integers by which the graph reshapes are no loss, and no part of the model", async () => {
+    const [name, raw] = ["/encoder/Constant_output_0", new Uint8Array(24).fill(1)];
+    const bytes = await exported([{ name, dims: [3], type: 7, raw }]);
+    const source = await openSource(memorySource(bytes, "model.onnx"));
+    const conversion = await prepare(source, { siblings: SIBLINGS });
+    expect(conversion.plan.notes).toContain("1 constant of the ONNX graph left out: integers that are no weights");
+    expect(conversion.content.tensors.map(({ name }) => name)).toEqual(bertTensorNames(2));
+    const elsewhere = opened([...tinyBert(), memoryTensor(name, "I64", [3], raw)]);
+    await expect(prepare(elsewhere, { siblings: SIBLINGS })).rejects.toMatchObject({ code: "unsupported/lossy" });
   });
   test("readBertModel() reads the export itself, also after a trip through SafeTensors", async () => {
     const source = await openSource(memorySource(await exported(), "model.onnx"));

@@ -2,7 +2,7 @@ import { findVocabulary, namedBertTensors } from "../../model/bert/bert-model.ts
 import { checkBertTensors } from "../../model/bert/bert-shapes.ts";
 import { dequantizedTensor } from "../../model/bert/dequantized-tensor.ts";
 import { GGML_VOCABULARY_KEYS } from "../../model/bert/ggml-vocabulary.ts";
-import { inBertOrder, isLinearWeight, namesBert, WORD_TABLE } from "../../model/bert/names.ts";
+import { canonicalBertName, inBertOrder, isLinearWeight, namesBert, WORD_TABLE } from "../../model/bert/names.ts";
 import { ONNX_WEIGHTS_KEY } from "../../model/bert/onnx-weights.ts";
 import { isRowScalable, rowScaledTensors } from "../../model/bert/row-scales.ts";
 import { Sidecars } from "../../model/bert/sidecars.ts";
@@ -47,15 +47,30 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
   // Tensors that the user left out are not missing.
   const shapes = context.selection === "all" ? checkBertTensors(byName, facts.layers(), at) : undefined;
   const vocabulary = options.vocabulary ?? (await findVocabulary(metadata, sidecars, at));
-  const tensors = await withoutPositionIds([...byName.values()].map(plainTensor), signal);
-  const stated = await modelFacts({ facts, sidecars, shapes, vocabulary, name: options.name });
+  const named = [...byName.values()].map(plainTensor);
+  const constants = new Set(context.from === "onnx" ? named.filter(isGraphConstant) : []);
+  const weights = named.filter((tensor) => !constants.has(tensor));
+  const tensors = await withoutPositionIds(weights, signal);
+  const stated = await modelFacts({ facts, sidecars, shapes, given: options.vocabulary, name: options.name });
   return {
     metadata: withVocabulary(withFacts(metadata, stated), vocabulary),
     tensors: inBertOrder(tensors),
     // The tensors are others now: what earlier files were like has nothing to say about them.
     chain: [],
-    notes: [...facts.notes, ...missingNotes(stated, vocabulary)],
+    notes: [...facts.notes, ...sidecars.notes, ...constantNotes(constants.size), ...missingNotes(stated, vocabulary)],
   };
+}
+
+/** Integers by which a graph reshapes and slices: part of the program, not of the model. */
+function isGraphConstant({ name, dtype, shape }: Tensor): boolean {
+  return shape.length <= 1 && /^([IU](16|32|64)|BOOL)$/.test(dtype) && canonicalBertName(name) === undefined;
+}
+
+function constantNotes(count: number): string[] {
+  if (count === 0) return [];
+  return [
+    `${count} ${count === 1 ? "constant" : "constants"} of the ONNX graph left out: integers that are no weights`,
+  ];
 }
 
 /** What an embedder will ask for. */

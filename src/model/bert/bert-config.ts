@@ -2,6 +2,7 @@ import { FormatError, type Location, UnsupportedError, UsageError } from "../../
 import type { BertShapes } from "./bert-shapes.ts";
 import type { Sidecars } from "./sidecars.ts";
 import type { StatedFacts } from "./stated-facts.ts";
+import { mergeTextRules, statedTextRules } from "./text-rules.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** What a BERT encoder must know beside its weights. */
@@ -27,6 +28,10 @@ export interface BertConfig {
   readonly lowerCase: "lower" | "keep";
   /** Present where accents are not treated as BERT does by default: taken away exactly where text is lower-cased. */
   readonly stripAccents?: "strip" | "keep" | undefined;
+  /** Present where ideographs are no words of their own. */
+  readonly ideographs?: "joined" | undefined;
+  /** Present where words may have another length than 100 characters. */
+  readonly maxWordLength?: number | undefined;
 }
 
 /** What decides beside the tensors. */
@@ -35,7 +40,8 @@ export interface ConfigSources {
   readonly sidecars: Sidecars;
   readonly shapes: BertShapes;
   readonly vocabulary: Vocabulary | undefined;
-  /** What the caller says; it wins. */
+  /** What the caller says; it wins. So does what a vocabulary says that the caller gave. */
+  readonly given?: Vocabulary | undefined;
   readonly heads?: number | undefined;
   readonly at: Location;
 }
@@ -118,24 +124,23 @@ async function decidePooling(facts: StatedFacts, sources: ConfigSources, notes: 
   throw new UnsupportedError("unsupported/bert.pooling", message, { ...sources.at, path: "pooling" });
 }
 
-type TextRules = Pick<BertConfig, "lowerCase" | "stripAccents">;
+type DecidedRules = Pick<BertConfig, "lowerCase" | "stripAccents" | "ideographs" | "maxWordLength">;
 
-async function decideText(facts: StatedFacts, sources: ConfigSources, notes: string[]): Promise<TextRules> {
-  const { sidecars, vocabulary } = sources;
-  const said = facts.yesOrNo(["do_lower_case"]);
-  const strip = facts.yesOrNo(["strip_accents"]);
-  if (said !== undefined) return { lowerCase: said === "yes" ? "lower" : "keep", ...accents(strip) };
-  const tokenizer = await sidecars.tokenizer();
-  const lowerCase = tokenizer?.lowerCase ?? (await sidecars.lowerCase()) ?? guessCase(vocabulary, notes);
-  const kept = tokenizer?.stripAccents;
+/** Only what differs from BERT's own rules is kept, beside the case. */
+async function decideText(facts: StatedFacts, sources: ConfigSources, notes: string[]): Promise<DecidedRules> {
+  const { sidecars, vocabulary, given } = sources;
+  const own = mergeTextRules(given?.rules, statedTextRules(facts));
+  // Who states the case states the rest: nothing beside the file is read then.
+  const rules = own.lowerCase === undefined ? mergeTextRules(own, await sidecars.textRules()) : own;
+  const lowerCase = rules.lowerCase ?? guessCase(vocabulary, notes);
+  const { stripAccents, ideographs, maxWordLength } = rules;
+  const isUsual = stripAccents === undefined || (stripAccents === "strip") === (lowerCase === "lower");
   return {
     lowerCase,
-    ...(kept === undefined || (kept === "strip") === (lowerCase === "lower") ? accents(strip) : { stripAccents: kept }),
+    ...(isUsual ? {} : { stripAccents }),
+    ...(ideographs === "joined" ? { ideographs } : {}),
+    ...(maxWordLength === undefined || maxWordLength === 100 ? {} : { maxWordLength }),
   };
-}
-
-function accents(strip: "yes" | "no" | undefined): Pick<BertConfig, "stripAccents"> {
-  return strip === undefined ? {} : { stripAccents: strip === "yes" ? "strip" : "keep" };
 }
 
 /** A vocabulary that has capital letters in words was made from text as it was written. */

@@ -109,6 +109,48 @@ describe("readBertModel()", () => {
     });
     expect(vocabulary?.tokens).toEqual(TINY_TOKENS);
   });
+  test("obeys all that tokenizer_config.json says about text", async () => {
+    const config = async (said: object): Promise<unknown> => {
+      const resolver = beside({ "vocab.txt": TINY_TOKENS.join("\n"), "tokenizer_config.json": said });
+      return (await read(tinyBert(), HEADS, { resolver })).config;
+    };
+    const german = await config({ do_lower_case: true, strip_accents: false });
+    expect(german).toMatchObject({ lowerCase: "lower", stripAccents: "keep" });
+    expect(await config({ do_lower_case: false, strip_accents: true })).toMatchObject({ stripAccents: "strip" });
+    expect(await config({ do_lower_case: true, strip_accents: null })).not.toHaveProperty("stripAccents");
+    const joined = await config({ do_lower_case: true, tokenize_chinese_chars: false });
+    expect(joined).toMatchObject({ ideographs: "joined" });
+  });
+  test("refuses layers behind the pooling, which would change vectors in silence", async () => {
+    const type = (name: string): object => ({ type: `sentence_transformers.models.${name}` });
+    const modules = (...names: string[]): Resolver =>
+      beside({ "vocab.txt": TINY_TOKENS.join("\n"), "modules.json": names.map(type) });
+    const usual = modules("Transformer", "Pooling", "Dropout", "Normalize");
+    expect((await read(tinyBert(), HEADS, { resolver: usual })).config.pooling).toBe("mean");
+    const dense = read(tinyBert(), HEADS, { resolver: modules("Transformer", "Pooling", "Dense", "Normalize") });
+    await expect(dense).rejects.toMatchObject({ code: "unsupported/bert.pooling" });
+    await expect(dense).rejects.toThrow('Cannot pool by "mean + Dense"');
+  });
+  test.each([
+    [3, "last"],
+    [4, "rank"],
+  ])("refuses llama.cpp's pooling_type %i by name", async (value, name) => {
+    const metadata = HEADS.with("general.architecture", stringValue("bert")).with("bert.pooling_type", {
+      type: "u32",
+      value,
+    });
+    await expect(read(tinyBert(), metadata)).rejects.toThrow(`Cannot pool by "${name}"`);
+  });
+  test("what a vocabulary that was given says about text wins", async () => {
+    const vocabulary = {
+      tokens: TINY_TOKENS,
+      special: { pad: 0, unk: 1, cls: 2, sep: 3, mask: 4 },
+      rules: { lowerCase: "keep", maxWordLength: 7 },
+    } as const;
+    const metadata = said({ num_attention_heads: "2", do_lower_case: "true", tokenize_chinese_chars: "false" });
+    const { config } = await read(tinyBert(), metadata, { vocabulary });
+    expect(config).toMatchObject({ lowerCase: "keep", maxWordLength: 7, ideographs: "joined" });
+  });
   test("reads vocab.txt, or the model's name with .vocab, and the folder above an onnx folder", async () => {
     const text = TINY_TOKENS.join("\n");
     for (const name of ["vocab.txt", "m.vocab"]) {

@@ -60,11 +60,19 @@ export async function readBertModel(model: Model, options: ReadBertOptions = {})
   facts.checkKind(at);
   const shapes = checkBertTensors(tensors, facts.layers(), at);
   const vocabulary = options.vocabulary ?? (await findVocabulary(metadata, sidecars, at));
-  const decided = await decideBertConfig({ facts, sidecars, shapes, vocabulary, heads: options.heads, at });
+  const decided = await decideBertConfig({
+    facts,
+    sidecars,
+    shapes,
+    vocabulary,
+    given: options.vocabulary,
+    heads: options.heads,
+    at,
+  });
   return {
     config: decided.config,
     vocabulary,
-    notes: [...facts.notes, ...decided.notes, ...vocabularyNotes(vocabulary, shapes)],
+    notes: [...facts.notes, ...sidecars.notes, ...decided.notes, ...vocabularyNotes(vocabulary, shapes)],
     has: (name) => tensors.has(name),
     tensor: (name) => {
       const tensor = tensors.get(name);

@@ -4,6 +4,7 @@ import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import { decodeJsonText, type JsonNode, parseStrictJson } from "../../struct/strict-json.ts";
 import { isTrueOrFalse, positiveIn, textIn } from "./json-members.ts";
+import { configuredTextRules, mergeTextRules, type TextRules } from "./text-rules.ts";
 import { parseTokenizerJson, type TokenizerFacts } from "./tokenizer-json.ts";
 import { parseVocabTxt, type Vocabulary } from "./vocabulary.ts";
 
@@ -16,6 +17,7 @@ export class Sidecars {
   readonly #signal: AbortSignal | undefined;
   readonly #json = new Map<string, Promise<JsonNode | undefined>>();
   #tokenizer: Promise<TokenizerFacts | undefined> | undefined;
+  #notes: readonly string[] = [];
 
   /** Without a resolver there is nothing beside the model. */
   constructor(resolver: Resolver | undefined, signal?: AbortSignal | undefined) {
@@ -33,8 +35,25 @@ export class Sidecars {
     return positiveIn(await this.#document("sentence_bert_config.json"), "max_seq_length");
   }
 
-  /** What `1_Pooling/config.json` asks for: "mean", "cls", or another word that nobody here knows. */
+  /**
+   * What `1_Pooling/config.json` asks for: "mean", "cls", or another word that nobody here knows. Layers that
+   * `modules.json` puts behind it are such words too: "mean + Dense".
+   */
   async pooling(): Promise<string | undefined> {
+    const more = await this.#otherModules();
+    const pooling = await this.#pooling();
+    return more.length === 0 ? pooling : [pooling ?? "mean", ...more].join(" + ");
+  }
+
+  /** Modules of a sentence-transformers model that change vectors and are none of BERT, pooling and normalising. */
+  async #otherModules(): Promise<readonly string[]> {
+    const list = await this.#document("modules.json");
+    const types = (list?.type === "array" ? list.items : []).map((item) => textIn(item, "type") ?? "");
+    const names = types.map((type) => type.slice(type.lastIndexOf(".") + 1));
+    return names.filter((name) => name !== "" && !KNOWN_MODULES.has(name));
+  }
+
+  async #pooling(): Promise<string | undefined> {
     const file = await this.#document("1_Pooling/config.json");
     const mode = textIn(file, "pooling_mode");
     if (mode !== undefined) return mode;
@@ -44,18 +63,24 @@ export class Sidecars {
     return names.length === 0 ? undefined : names.join(" + ");
   }
 
-  /** `do_lower_case` of `tokenizer_config.json`. */
-  async lowerCase(): Promise<"lower" | "keep" | undefined> {
-    const said = isTrueOrFalse(await this.#document("tokenizer_config.json"), "do_lower_case");
-    return said === undefined ? undefined : said === "true" ? "lower" : "keep";
+  /** What `tokenizer.json` and `tokenizer_config.json` say about text; the first wins. */
+  async textRules(): Promise<TextRules> {
+    return mergeTextRules(await this.tokenizer(), configuredTextRules(await this.#document("tokenizer_config.json")));
   }
 
   /** `tokenizer.json`, where it is one of a BERT model. */
   tokenizer(): Promise<TokenizerFacts | undefined> {
-    this.#tokenizer ??= this.#text("tokenizer.json").then((found) =>
-      found === undefined ? undefined : parseTokenizerJson(found.text, found.at),
-    );
+    this.#tokenizer ??= this.#text("tokenizer.json").then((found) => {
+      const facts = found === undefined ? undefined : parseTokenizerJson(found.text, found.at);
+      this.#notes = facts?.notes ?? [];
+      return facts;
+    });
     return this.#tokenizer;
+  }
+
+  /** What the user should know about the files that have been read so far. */
+  get notes(): readonly string[] {
+    return this.#notes;
   }
 
   /** The tokens of `tokenizer.json`, else of `vocab.txt`, else of the model's own name with `.vocab`. */
@@ -117,6 +142,9 @@ const ABSENT: ReadonlySet<string> = new Set([
   "source/http.forbidden",
   "source/offline",
 ]);
+
+/** What is computed here, and what does nothing outside of training. */
+const KNOWN_MODULES: ReadonlySet<string> = new Set(["Transformer", "Pooling", "Normalize", "Dropout"]);
 
 /** Names of the switches in `1_Pooling/config.json` whose pooling we know. */
 const POOLING: Readonly<Record<string, string>> = {

@@ -16,10 +16,12 @@ interface FactSources {
 /** EMBD's and Hugging Face's key, and GGUF's. */
 const HEADS = ["num_attention_heads", "attention.head_count"] as const;
 
-/** llama.cpp's pooling_type: 1 is the mean, 2 the first token. */
+/** llama.cpp's pooling_type; 0 says that there is none. Those that are not computed here are refused by name. */
 const GGML_POOLING: ReadonlyMap<string, string> = new Map([
   ["1", "mean"],
   ["2", "cls"],
+  ["3", "last"],
+  ["4", "rank"],
 ]);
 
 /**

@@ -1,14 +1,14 @@
 import { FormatError, type Location } from "../../base/errors.ts";
 import { type JsonNode, parseStrictJson } from "../../struct/strict-json.ts";
-import { isTrueOrFalse, member, textIn } from "./json-members.ts";
+import { isTrueOrFalse, member, positiveIn, textIn } from "./json-members.ts";
+import { type TextRules, textRulesIn } from "./text-rules.ts";
 import { type SpecialTokens, specialTokensOf, type Vocabulary } from "./vocabulary.ts";
 
 /** What a Hugging Face `tokenizer.json` says about a BERT tokenizer. */
-export interface TokenizerFacts {
+export interface TokenizerFacts extends TextRules {
   readonly vocabulary: Vocabulary;
-  /** Undefined where the file does not say. */
-  readonly lowerCase: "lower" | "keep" | undefined;
-  readonly stripAccents: "strip" | "keep" | undefined;
+  /** What it asks for that is not done here: its ids may be other ones. */
+  readonly notes: readonly string[];
 }
 
 /** Ids need not be dense, so a list as long as the highest is made: this bounds it. No WordPiece vocabulary has a fourth of it. */
@@ -24,7 +24,11 @@ export function parseTokenizerJson(text: string, at: Location): TokenizerFacts |
   if (type !== "WordPiece" || vocab?.type !== "object") return undefined;
   const tokens = tokensOf(vocab.entries, root, at);
   const known = specialIds(root, tokens);
-  return { vocabulary: { tokens, special: specialTokensOf(tokens, at, known) }, ...normalizerFacts(root) };
+  const special = specialTokensOf(tokens, at, known);
+  const rules = { ...normalizerRules(root), maxWordLength: positiveIn(model, "max_input_chars_per_word") };
+  const isSaid = Object.values(rules).some((rule) => rule !== undefined);
+  const vocabulary = { tokens, special, ...(isSaid ? { rules } : {}) };
+  return { vocabulary, ...rules, notes: foreignSteps(root, Object.values(special)) };
 }
 
 function tokensOf(entries: readonly (readonly [string, JsonNode])[], root: JsonNode, at: Location): readonly string[] {
@@ -84,15 +88,49 @@ function specialIds(root: JsonNode, tokens: readonly string[]): Partial<Record<k
 }
 
 /** BertNormalizer, alone or in a sequence; `strip_accents: null` follows `lowercase`. */
-function normalizerFacts(root: JsonNode): Pick<TokenizerFacts, "lowerCase" | "stripAccents"> {
+function bertNormalizer(root: JsonNode): JsonNode | undefined {
   const normalizer = member(root, "normalizer");
   const steps = member(normalizer, "normalizers");
   const all = steps?.type === "array" ? steps.items : normalizer === undefined ? [] : [normalizer];
-  const bert = all.find((step) => textIn(step, "type") === "BertNormalizer");
-  const lowercase = isTrueOrFalse(bert, "lowercase");
-  const strip = isTrueOrFalse(bert, "strip_accents");
-  return {
-    lowerCase: lowercase === undefined ? undefined : lowercase === "true" ? "lower" : "keep",
-    stripAccents: strip === undefined ? undefined : strip === "true" ? "strip" : "keep",
+  return all.find((step) => textIn(step, "type") === "BertNormalizer");
+}
+
+function normalizerRules(root: JsonNode): TextRules {
+  const keys = { lower: "lowercase", strip: "strip_accents", ideographs: "handle_chinese_chars" };
+  return textRulesIn(bertNormalizer(root), keys);
+}
+
+/** Tokens named in a note before "…". */
+const NAMED_TOKENS = 3;
+
+/** What a tokenizer of BERT does not do, and what is left out of it here. */
+function foreignSteps(root: JsonNode, special: readonly number[]): readonly string[] {
+  const notes: string[] = [];
+  const step = (key: string, bert: string): void => {
+    const type = textIn(member(root, key), "type");
+    if (type !== undefined && type !== bert) notes.push(`its ${key} is ${type}, not ${bert}`);
   };
+  if (bertNormalizer(root) === undefined) step("normalizer", "BertNormalizer");
+  step("pre_tokenizer", "BertPreTokenizer");
+  if (isTrueOrFalse(bertNormalizer(root), "clean_text") === "false") notes.push("it keeps control characters");
+  const prefix = textIn(member(root, "model"), "continuing_subword_prefix") ?? "##";
+  if (prefix !== "##") notes.push(`its pieces are continued by ${JSON.stringify(prefix)}, not "##"`);
+  const added = addedTokens(root, new Set(special));
+  if (added.length > 0) {
+    const named = added.slice(0, NAMED_TOKENS).map((token) => JSON.stringify(token));
+    const list = [...named, ...(added.length > NAMED_TOKENS ? ["…"] : [])].join(", ");
+    notes.push(`it adds tokens (${list}) that are not looked for in texts`);
+  }
+  return notes.map((note) => `tokenizer.json asks for what is not done here, ids may differ: ${note}`);
+}
+
+/** Of those that the library finds in a text as they stand, the ones that are none of the five. */
+function addedTokens(root: JsonNode, special: ReadonlySet<number>): readonly string[] {
+  const added = member(root, "added_tokens");
+  const tokens: string[] = [];
+  for (const item of added?.type === "array" ? added.items : []) {
+    const content = textIn(item, "content");
+    if (content !== undefined && !special.has(positiveIn(item, "id") ?? 0)) tokens.push(content);
+  }
+  return tokens;
 }

@@ -117,6 +117,33 @@ describe("parseTokenizerJson()", () => {
     const facts = parseTokenizerJson(json({ normalizer }), at);
     expect([facts?.lowerCase, facts?.stripAccents]).toEqual([lowerCase, stripAccents]);
   });
+  test("says how ideographs and long words are treated, also to who takes the vocabulary alone", () => {
+    const normalizer = { type: "BertNormalizer", lowercase: false, handle_chinese_chars: false };
+    const facts = parseTokenizerJson(json({ normalizer }, { max_input_chars_per_word: 50 }), at);
+    const rules = { lowerCase: "keep", ideographs: "joined", maxWordLength: 50 };
+    expect(facts).toMatchObject(rules);
+    expect(facts?.vocabulary.rules).toMatchObject(rules);
+    expect(facts?.notes).toEqual([]);
+  });
+  test.each([
+    [{ normalizer: { type: "BertNormalizer", clean_text: false } }, {}, "it keeps control characters"],
+    [{ normalizer: { type: "NFKC" } }, {}, "its normalizer is NFKC, not BertNormalizer"],
+    [{ pre_tokenizer: { type: "Whitespace" } }, {}, "its pre_tokenizer is Whitespace, not BertPreTokenizer"],
+    [{}, { continuing_subword_prefix: "@@" }, 'its pieces are continued by "@@", not "##"'],
+    [
+      {
+        added_tokens: [
+          { id: 0, content: "[PAD]" },
+          { id: 12, content: "<x>" },
+        ],
+      },
+      {},
+      'it adds tokens ("<x>")',
+    ],
+  ])("notes what is not done here: %j %j", (more, model, note) => {
+    const notes = parseTokenizerJson(json(more, model), at)?.notes;
+    expect(notes).toEqual([expect.stringContaining(note)]);
+  });
   test("is undefined for tokenizers of other kinds", () => {
     for (const type of ["BPE", "Unigram", "WordLevel"])
       expect(parseTokenizerJson(json({}, { type }), at)).toBeUndefined();

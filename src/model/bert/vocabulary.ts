@@ -1,5 +1,6 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { arrayValue, type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
+import type { TextRules } from "./text-rules.ts";
 
 /** Ids of the five tokens that a BERT tokenizer adds by itself. One that the vocabulary lacks has the id of `unk`. */
 export interface SpecialTokens {
@@ -14,6 +15,8 @@ export interface SpecialTokens {
 export interface Vocabulary {
   readonly tokens: readonly string[];
   readonly special: SpecialTokens;
+  /** How text is made ready for them, where the file that they come from says so. */
+  readonly rules?: TextRules | undefined;
 }
 
 /** Where a model's metadata holds its vocabulary, whatever its format: an array of strings … */

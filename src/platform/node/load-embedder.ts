@@ -14,7 +14,7 @@ import { findWorkerEntry, spawnNodeWorker } from "./spawn-worker.ts";
 
 export interface NodeEmbedderOptions
   extends Omit<EmbedderOptions, "runner">,
-    Pick<NodeOpenOptions, "engine" | "limits" | "http"> {
+    Pick<NodeOpenOptions, "engine" | "limits" | "http" | "password"> {
   /** Threads for large batches; as many as there are cores, up to eight, where absent. 1 is the calling one. */
   readonly threads?: number | undefined;
 }
@@ -48,16 +48,16 @@ interface OpenedModel extends Pick<EmbedderOptions, "resolver"> {
 
 async function openFor(input: Input | Model, options: NodeEmbedderOptions): Promise<OpenedModel> {
   if (isModel(input)) return { model: input, close: () => Promise.resolve() };
-  const { limits, signal, http } = options;
+  const { limits, signal, http, password } = options;
   const engine = options.engine ?? (await nodeEngine({ workers: 0 }));
   if (typeof input !== "string" && !(input instanceof URL)) {
-    const model = await openModel(input, { engine, limits, signal });
+    const model = await openModel(input, { engine, limits, signal, password });
     return { model, close: () => model.close() };
   }
   const text = input instanceof URL && input.protocol === "file:" ? fileURLToPath(input) : String(input);
-  const opened = await openTarget(text, { engine, limits, signal, http });
+  const opened = await openTarget(text, { engine, limits, signal, http, password });
   try {
-    return { model: requireModel(opened.container), resolver: opened.resolver, close: () => opened.close() };
+    return { model: requireModel(opened.container), resolver: opened.siblings, close: () => opened.close() };
   } catch (error) {
     await opened.close();
     throw error;

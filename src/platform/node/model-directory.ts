@@ -35,7 +35,7 @@ async function listNames(directory: string): Promise<string[]> {
     const entries = await readdir(directory, { withFileTypes: true });
     return entries.filter((entry) => !entry.isDirectory() && !entry.name.startsWith(".")).map((entry) => entry.name);
   } catch (error) {
-    throw fileError(error, "list the directory", { source: directory });
+    throw fileError(error, "Cannot list the directory", { source: directory });
   }
 }
 

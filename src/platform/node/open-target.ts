@@ -42,6 +42,8 @@ export interface OpenedTarget extends Opened {
   readonly cost: Cost;
   /** Reaches the files beside it; absent for standard input and for files inside archives. */
   readonly resolver?: Resolver | undefined;
+  /** The same, and for a file inside an archive the entries beside it: for reading only. */
+  readonly siblings?: Resolver | undefined;
   /** Forgets what is cached of the target's remote files: some of it was found to be wrong. */
   distrust(): Promise<void>;
   close(): Promise<void>;

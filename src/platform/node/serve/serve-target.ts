@@ -13,6 +13,7 @@ import { viewerPage, viewerReply } from "./viewer-files.ts";
 /** Files beside a model that an embedder looks for. Nothing else of a folder is handed out. */
 const SIDECARS: ReadonlySet<string> = new Set([
   "config.json",
+  "modules.json",
   "sentence_bert_config.json",
   "1_Pooling/config.json",
   "tokenizer_config.json",
