@@ -46,6 +46,11 @@ export const AEROSET_ERRORS = {
     why: "Index and part do not belong together, or the part was replaced.",
     fix: ANOTHER_COPY,
   },
+  "format/aeroset.other-part": {
+    what: "Where a tensor is to be, the part's own index has another one.",
+    why: "Parts of the set were swapped or renamed, or the JSON lists them with each other's shards.",
+    fix: ANOTHER_COPY,
+  },
   "format/aeroset.tensor-bounds": {
     what: "The global index places a tensor beyond the end of its shard.",
     why: "Index and part do not belong together, or one of them is damaged.",

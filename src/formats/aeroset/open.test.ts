@@ -199,6 +199,37 @@ describe("digests", () => {
     expect(await model.tensor("t3").bytes()).toEqual(setTensorBytes(3));
   });
 
+  const swapped = (options: BuiltSet): Promise<SetModel> => {
+    const files = buildSet(options);
+    const [first, second] = ["part-000.aero", "part-001.aero"].map((name) => files.get(name) as Bytes);
+    files.set("part-000.aero", second as Bytes).set("part-001.aero", first as Bytes);
+    return openFiles(files, countedFolder(files));
+  };
+
+  test.each([
+    [{ hashes: ["index", "parts"], pages: "pages" }, "integrity/aero.tensor-hash"],
+    [{ hashes: ["index"], pages: "pages", ids: "local" }, "integrity/aero.tensor-hash"],
+    [{ hashes: ["index"], pages: "pages", partIndex: () => null }, "integrity/aero.tensor-hash"],
+    [{ pages: "pages" }, "format/aeroset.other-part"],
+    [{ ids: "local" }, "format/aeroset.other-part"],
+    [{}, "format/aeroset.other-part"],
+  ] as const)("parts that were swapped give no other tensor's bytes (%#)", async (options, code) => {
+    const model = await swapped(options);
+    for (const name of ["t0", "t1", "t2", "t3"]) {
+      await expect(model.tensor(name).bytes()).rejects.toMatchObject({ code });
+    }
+    expect(await model.tensor("t4").bytes()).toEqual(setTensorBytes(4));
+  });
+
+  test("pages do not stand in for a digest that only the index has: the part may be of another version", async () => {
+    const { model } = await openBuilt({
+      pages: "pages",
+      globalIndex: (tensors) => tensors.map((tensor) => ({ ...tensor, more: { hash_b3: "00".repeat(32) } })),
+    });
+    await expect(model.tensor("t0").rows(1, 2).bytes()).rejects.toMatchObject({ code: "integrity/aero.tensor-hash" });
+    expect(model.verificationOf(model.tensor("t0"))).toBe("tensor");
+  });
+
   test("a part of another version is refused although it is sound in itself", async () => {
     const wrong = "00".repeat(32);
     const { model } = await openBuilt({

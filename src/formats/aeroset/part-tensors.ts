@@ -10,6 +10,7 @@ import type { AeroModel } from "../aero/aero-model.ts";
 import { hashedReader } from "../aero/hashed-reader.ts";
 import { FOURCC, shardName } from "../aero/layout.ts";
 import type { Shard } from "../aero/shards.ts";
+import { Claims } from "./part-claims.ts";
 import type { PartFile } from "./parts.ts";
 
 /** A tensor as the global index has it. */
@@ -47,6 +48,7 @@ export class PartTensors {
   #hashes: ReadonlyMap<string, string> | undefined;
   /** The k-th WTSH chunk under the k-th number of `parts[].shards`. */
   #inOrder: ReadonlyMap<number, Shard> | undefined;
+  #claims: Claims | undefined;
 
   constructor(part: PartFile, model: AeroModel) {
     this.#part = part;
@@ -70,8 +72,8 @@ export class PartTensors {
     if (shard.problem !== undefined) return { ...found, verification: "unverified" }; // reading it says why
     this.#checkAgreement(entry, own);
     this.#checkHashes(entry, ownHash, own);
-    if (shard.pages !== undefined) return { ...found, verification: "pages" };
-    return ownHash === undefined ? { ...found, ...this.#hashed(entry, own) } : { ...found, verification: "tensor" };
+    if (ownHash === undefined) return { ...found, ...this.#checked(entry, own, shard) };
+    return { ...found, verification: shard.pages === undefined ? "tensor" : "pages" };
   }
 
   /** The part's index lacks the tensor: its shard by global name, else by its place among the part's shards. */
@@ -87,10 +89,8 @@ export class PartTensors {
     }
     const facts = { name, dtype, shape, byteLength, offset: chunk.offset + dataOff, storedByteLength: dataLen };
     const tensor = new Tensor(facts, shard);
-    const found = { tensor, ownHash: undefined, ownShard: undefined };
-    return shard.pages === undefined
-      ? { ...found, ...this.#hashed(entry, tensor) }
-      : { ...found, verification: "pages" };
+    if (entry.hash === undefined) this.#checkUnclaimed(entry, tensor);
+    return { ownHash: undefined, ownShard: undefined, ...this.#checked(entry, tensor, shard) };
   }
 
   #shardOf(id: number): Shard | undefined {
@@ -108,10 +108,13 @@ export class PartTensors {
     return this.#inOrder.get(id);
   }
 
-  /** Without digests in the part, the one of the global index is what there is. */
-  #hashed(entry: GlobalEntry, plain: Tensor): Pick<PlacedTensor, "tensor" | "verification"> {
+  /**
+   * The part has no digest of the tensor to compare with the set's. Its pages then prove that the part is whole, but not
+   * that it is the part that the index was made with: where the index has a digest, that one decides.
+   */
+  #checked(entry: GlobalEntry, plain: Tensor, { pages }: Shard): Pick<PlacedTensor, "tensor" | "verification"> {
     const { hash } = entry;
-    if (hash === undefined) return { tensor: plain, verification: "unverified" };
+    if (hash === undefined) return { tensor: plain, verification: pages === undefined ? "unverified" : "pages" };
     const { source, limits, shards } = this.#model.content;
     const { name, offset, storedByteLength } = plain;
     const stored = sliceSource(source, offset, storedByteLength);
@@ -138,6 +141,17 @@ export class PartTensors {
     const message = `Tensor "${printable(entry.name)}" is not the one of the set: hash_b3 must be ${entry.hash}, "${printable(this.#part.label)}" has ${ownHash}`;
     throw new IntegrityError("integrity/aeroset.other-tensor", message, this.#at(entry, own.offset), {
       hint: "A part was replaced without its index, or the other way round",
+    });
+  }
+
+  /** Bytes that the part's own index gives to other tensors are not this one's: parts were mixed up. */
+  #checkUnclaimed(entry: GlobalEntry, { offset, storedByteLength }: Tensor): void {
+    this.#claims ??= new Claims(this.#model.tensors);
+    const other = this.#claims.within(offset, storedByteLength);
+    if (other === undefined) return;
+    const message = `Cannot read tensor "${printable(entry.name)}": "${printable(this.#part.label)}" has "${printable(other.name)}" in its place`;
+    throw new FormatError("format/aeroset.other-part", message, this.#at(entry, offset), {
+      hint: "Parts of the set were mixed up, or are listed with each other's shards",
     });
   }
 

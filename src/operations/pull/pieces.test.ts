@@ -15,23 +15,29 @@ describe("planPieces()", () => {
     expect(planPieces(0, [])).toEqual([]);
   });
 
-  it("takes a large page for a piece, and gathers small ones", () => {
+  it("takes a page for a piece, and gathers tiny ones", () => {
+    const tiny = 64 << 10;
     const large = { offset: 100, byteLength: 20 * MIB, pageBytes: 16 * MIB, digests: digests(2) };
-    const small = { offset: 100 + 20 * MIB, byteLength: 5 * MIB + 1, pageBytes: MIB, digests: digests(6) };
+    const small = { offset: 100 + 20 * MIB, byteLength: 5 * tiny + 1, pageBytes: tiny, digests: digests(6) };
     const pieces = planPieces(small.offset + small.byteLength + 7, [small, large]);
     expect(pieces.map(({ offset, byteLength, pages }) => [offset, byteLength, pages?.digests.byteLength])).toEqual([
       [0, 100, undefined],
       [100, 16 * MIB, 32],
       [100 + 16 * MIB, 4 * MIB, 32],
-      [small.offset, 4 * MIB, 128],
-      [small.offset + 4 * MIB, MIB + 1, 64],
+      [small.offset, 4 * tiny, 128],
+      [small.offset + 4 * tiny, tiny + 1, 64],
       [small.offset + small.byteLength, 7, undefined],
     ]);
     expect(pieces[4]?.pages?.digests[0]).toBe(4);
     expect(hashedExtents(pieces[4] as (typeof pieces)[number])).toEqual([
-      { offset: small.offset + 4 * MIB, byteLength: MIB },
-      { offset: small.offset + 5 * MIB, byteLength: 1 },
+      { offset: small.offset + 4 * tiny, byteLength: tiny },
+      { offset: small.offset + 5 * tiny, byteLength: 1 },
     ]);
+  });
+
+  it("fetches no more than a page again, where pages are shorter than pieces without any", () => {
+    const run = { offset: 0, byteLength: 3 * MIB, pageBytes: MIB, digests: digests(3) };
+    expect(planPieces(3 * MIB, [run]).map(({ byteLength }) => byteLength)).toEqual([MIB, MIB, MIB]);
   });
 
   it("covers every byte once although runs overlap or reach beyond the end", () => {

@@ -2,12 +2,14 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import type { PagedRun } from "../../model/members.ts";
 
-/** Length of pieces without pages, and of groups of small pages: what a killed pull may have to fetch again. */
+/** Length of pieces without pages: what a killed pull may have to fetch again. */
 export const PIECE_BYTES = 4 << 20;
+/** Pages below this are recorded together, so that tiny ones cost no write each: less than a connection has in its buffers. */
+const GROUP_BYTES = 256 << 10;
 /** A BLAKE3 digest. */
 export const DIGEST_BYTES = 32;
 
-/** What is fetched, checked and recorded at once: one page, several small ones, or a run without digests. */
+/** What is fetched, checked and recorded at once: one page, several tiny ones, or a run without digests. */
 export interface Piece extends Extent {
   readonly pages?: { readonly pageBytes: number; readonly digests: Bytes } | undefined;
 }
@@ -34,7 +36,7 @@ export function planPieces(byteLength: number, runs: readonly PagedRun[]): Piece
 
 function pagedPieces({ offset, byteLength, pageBytes, digests }: PagedRun): Piece[] {
   const pieces: Piece[] = [];
-  const pagesEach = Math.max(1, Math.floor(PIECE_BYTES / pageBytes));
+  const pagesEach = Math.max(1, Math.floor(GROUP_BYTES / pageBytes));
   const step = pagesEach * pageBytes;
   for (let start = 0, first = 0; start < byteLength; start += step, first += pagesEach) {
     const own = digests.subarray(first * DIGEST_BYTES, (first + pagesEach) * DIGEST_BYTES);

@@ -16,6 +16,7 @@ import {
   removePartial,
   syncFolder,
 } from "./partial-files.ts";
+import { removeStalePartials } from "./stale-partials.ts";
 
 export { abortAllSinks } from "./partial-files.ts";
 
@@ -32,6 +33,7 @@ export interface FileSinkOptions {
 export async function fileSink(path: string, options: FileSinkOptions): Promise<Sink> {
   try {
     const target = await findTarget(path, options);
+    await removeStalePartials(target.path);
     const { path: partial, handle } = await createPartial(target);
     return new FileSink(handle, { label: path, partial, destination: target.path, overwrite: options.overwrite });
   } catch (error) {

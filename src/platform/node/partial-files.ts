@@ -34,8 +34,8 @@ export interface Destination {
 
 /** Creates the file that is written in place of `destination`, in the same folder so that a rename moves it. */
 export async function createPartial({ path: destination, mode }: Destination): Promise<PartialFile> {
-  const name = cutName(basename(destination));
-  const path = join(dirname(destination), `.${name}.tare-partial-${process.pid}-${randomBytes(6).toString("hex")}`);
+  const prefix = partialPrefix(basename(destination));
+  const path = join(dirname(destination), `${prefix}${process.pid}-${randomBytes(6).toString("hex")}`);
   // O_EXCL and O_NOFOLLOW: a link that somebody placed here in advance is never written through.
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
   const handle = await open(path, flags, 0o666);
@@ -49,6 +49,11 @@ export async function createPartial({ path: destination, mode }: Destination): P
     await removePartial(path);
     throw error;
   }
+}
+
+/** How the unfinished files of an output begin; the number of the process that writes them follows. */
+export function partialPrefix(name: string): string {
+  return `.${cutName(name)}.tare-partial-`;
 }
 
 interface PartialFile {

@@ -1,0 +1,38 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { fileSink } from "./file-sink.ts";
+
+/** Above what Linux gives out. */
+const DEAD_PID = 4_194_305;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tare-stale-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+test("a writer removes what killed writers of the same file left, and nothing else", async () => {
+  const dead = [`.m.aero.tare-partial-${DEAD_PID}-0123456789ab`, `.m.aero.tare-partial-${DEAD_PID}-ba9876543210`];
+  const kept = [
+    `.m.aero.tare-partial-${process.pid}-0123456789ab`,
+    `.m.aero.tare-partial-${DEAD_PID}-not-of-ours`,
+    `.other.aero.tare-partial-${DEAD_PID}-0123456789ab`,
+    "m.aero.tare-partial",
+  ];
+  for (const name of [...dead, ...kept]) writeFileSync(join(folder, name), "x");
+  const sink = await fileSink(join(folder, "m.aero"), { overwrite: "refuse" });
+  await sink.append(Uint8Array.of(1));
+  await sink.commit();
+  expect(readdirSync(folder).sort()).toEqual([...kept, "m.aero"].sort());
+});
+
+test("names that are cut for the partial file are recognised", async () => {
+  const name = `${"n".repeat(240)}.aero`;
+  const left = `.${"n".repeat(200)}.tare-partial-${DEAD_PID}-0123456789ab`;
+  writeFileSync(join(folder, left), "x");
+  const sink = await fileSink(join(folder, name), { overwrite: "refuse" });
+  await sink.commit();
+  expect(readdirSync(folder)).toEqual([name]);
+});
