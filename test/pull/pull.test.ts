@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
-import { buildGguf, byteTensor, u16 } from "../builders/gguf.ts";
 import { startFileServer } from "../support/file-server.ts";
 import { aeroFile, contentOf, folder, holds, noise, pullInto, serve } from "./pull-into.ts";
 
@@ -166,62 +165,6 @@ describe("pull() of a set", () => {
     expect(JSON.parse(Buffer.from(contentOf(to, "model.aeroset.json") as Bytes).toString()).parts[0].path).toBe(
       "part-000.aero",
     );
-  });
-
-  it("brings the shards of a SafeTensors index", async () => {
-    const index = new TextEncoder().encode(
-      JSON.stringify({
-        metadata: {},
-        weight_map: { a: "m-00001-of-00002.safetensors", b: "m-00002-of-00002.safetensors" },
-      }),
-    );
-    const shards = { "m-00001-of-00002.safetensors": noise(300_000, 8), "m-00002-of-00002.safetensors": noise(10, 9) };
-    const server = await serve({ ...shards, "m.safetensors.index.json": index });
-    const to = folder();
-    await pullInto(to, { url: `${server.url}m.safetensors.index.json` });
-    expect(names(to).sort()).toEqual([...Object.keys(shards), "m.safetensors.index.json"]);
-    expect(holds(to, "m-00001-of-00002.safetensors", noise(300_000, 8))).toBe(true);
-    const again = await pullInto(to, { url: `${server.url}m.safetensors.index.json` });
-    expect(again.files.every(({ fetchedBytes }) => fetchedBytes === 0)).toBe(true);
-  });
-});
-
-describe("pull() of a set whose index has another shape", () => {
-  it("brings the shards of an APR manifest, and refuses a shard of another length", async () => {
-    const shards = { "m-1.apr": noise(300_000, 8), "m-2.apr": noise(10, 9) };
-    const listed = Object.entries(shards).map(([file, bytes]) => ({ file, size: bytes.byteLength, crc32: "00000000" }));
-    const manifest = { apr_version: "2.0.0", sharded: true, shard_count: 2, shards: listed, tensor_shard_map: {} };
-    const url = "m.apr.manifest.json";
-    const server = await serve({ ...shards, [url]: new TextEncoder().encode(JSON.stringify(manifest)) });
-    const to = folder();
-    const { format } = await pullInto(to, { url: `${server.url}${url}` });
-    expect(format).toBe("apr");
-    expect(names(to).sort()).toEqual(["m-1.apr", "m-2.apr", url]);
-    expect(holds(to, "m-1.apr", noise(300_000, 8))).toBe(true);
-    const short = await serve({
-      ...shards,
-      "m-2.apr": noise(9, 9),
-      [url]: new TextEncoder().encode(JSON.stringify(manifest)),
-    });
-    const other = folder();
-    await expect(pullInto(other, { url: `${short.url}${url}` })).rejects.toMatchObject({ code: "integrity/pull.size" });
-    expect(names(other)).not.toContain(url);
-  });
-
-  it("brings every part of a split GGUF", async () => {
-    const part = (no: number): Bytes => {
-      const key = (name: string, value: number) => ({ key: name, type: 2, value: u16(value) });
-      const kvs = [key("split.no", no), key("split.count", 2), key("split.tensors.count", 2)];
-      return buildGguf({ kvs, tensors: [byteTensor(`t${no}`, 32, 0)], data: noise(32, no) });
-    };
-    const files = { "m-00001-of-00002.gguf": part(0), "m-00002-of-00002.gguf": part(1) };
-    const server = await serve(files);
-    const to = folder();
-    await pullInto(to, { url: `${server.url}m-00001-of-00002.gguf` });
-    expect(names(to).sort()).toEqual(Object.keys(files));
-    const alone = folder();
-    await pullInto(alone, { url: `${server.url}m-00002-of-00002.gguf` });
-    expect(names(alone)).toEqual(["m-00002-of-00002.gguf"]);
   });
 });
 
