@@ -1,9 +1,9 @@
 import type { Embedder } from "../../src/embedding/load-embedder.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
-import type { Container } from "../../src/model/container.ts";
 import { requireModel } from "../../src/open.ts";
 import type { NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
 import type { Context } from "../context.ts";
+import { warnOfDoubts } from "../doubts.ts";
 import { plural } from "../render/sizes.ts";
 
 /** What the flags say about the model and about what it computes. */
@@ -44,7 +44,7 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
     vocabulary,
     signal,
   });
-  warnOfDamage(context, opened.container);
+  warnOfDoubts(context, opened.container);
   for (const note of [...opened.notes.map(({ message }) => message), ...embedder.notes]) context.note(`note: ${note}`);
   const { kernel, precision, maxTokens } = embedder;
   if (context.flags.verbose === true)
@@ -61,13 +61,6 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
       await embedder.close();
     },
   };
-}
-
-/** Small files are summed when they are opened: what is wrong with them must not stay unsaid. */
-function warnOfDamage(context: Context, { warnings }: Container): void {
-  for (const { code, message } of warnings) {
-    if (code.startsWith("integrity/")) context.warn(`tare: warning: ${message} [${code}]`);
-  }
 }
 
 async function readVocabularyFile(path: string): Promise<NodeEmbedderOptions["vocabulary"]> {
