@@ -1,3 +1,5 @@
+import { FormatError } from "../../src/base/errors.ts";
+import { printable } from "../../src/base/text.ts";
 import type { Embedder } from "../../src/embedding/load-embedder.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
 import { requireModel } from "../../src/open.ts";
@@ -70,7 +72,19 @@ async function readVocabularyFile(path: string): Promise<NodeEmbedderOptions["vo
 /** A character becomes three tokens at most: a Hangul syllable is three jamo. */
 const MOST_TOKENS = 3;
 
-/** Counts the texts that lose their end. */
+/** Half of such a vector would be null in JSON, and no text is close to it. */
+function notFinite(text: string): FormatError {
+  const shown = JSON.stringify(printable(text.slice(0, 40)));
+  const message = `Cannot embed ${shown}: values of its vector must be finite, found NaN or infinity`;
+  return new FormatError(
+    "format/embed.not-finite",
+    message,
+    { source: "encoder" },
+    { hint: "Look for NaN in the weights with: tare stats" },
+  );
+}
+
+/** Counts the texts that lose their end, and refuses vectors that mean nothing. */
 class WatchedEmbedder implements TextEmbedder {
   readonly dimension: number;
   readonly #embedder: Embedder;
@@ -84,14 +98,17 @@ class WatchedEmbedder implements TextEmbedder {
     this.#signal = signal;
   }
 
-  embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
+  async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
     const { maxTokens, tokenizer } = this.#embedder;
     this.#texts += texts.length;
     for (const text of texts) {
       const mayBeLong = text.length * MOST_TOKENS > maxTokens - 2;
       if (mayBeLong && tokenizer.encode(text, maxTokens + 1).length > maxTokens) this.#cut++;
     }
-    return this.#embedder.embed(texts, { signal: this.#signal });
+    const vectors = await this.#embedder.embed(texts, { signal: this.#signal });
+    const bad = vectors.findIndex((vector) => !vector.every(Number.isFinite));
+    if (bad >= 0) throw notFinite(texts[bad] ?? "");
+    return vectors;
   }
 
   report(context: Context): void {
