@@ -19,8 +19,10 @@ export async function checkSource(context: Context, { opened, options }: Convers
   const findings = format.verify(container, { engine, limits, signal, level: "full", count: () => undefined });
   for await (const { severity, code, message, at } of findings) {
     if (severity !== "error" || !code.startsWith("integrity/")) continue;
-    if (HARMLESS.has(code) || options.allowLossy !== undefined) context.warn(`tare: warning: ${message} [${code}]`);
-    else {
+    const isTold = container.warnings.some((warning) => warning.code === code);
+    if (HARMLESS.has(code) || options.allowLossy !== undefined) {
+      if (!isTold) context.warn(`tare: warning: ${message} [${code}]`);
+    } else {
       const hint = "Get the file again; --allow-lossy takes it as it is";
       throw new IntegrityError(code as `integrity/${string}`, message, at, { hint });
     }

@@ -17,6 +17,7 @@ import {
 } from "../src/operations/convert.ts";
 import { checkSource } from "./check-source.ts";
 import type { Context } from "./context.ts";
+import { warnOfDoubts } from "./doubts.ts";
 import { checkAbsent, openOutputPath, pathIn } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
 import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
@@ -55,6 +56,7 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
     if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path);
   }
   await checkSource(context, job);
+  warnOfDoubts(context, job.opened.container);
   for (const note of notes) context.note(`note: ${note}`);
   if (isDecrypting(job)) context.note("note: the input is encrypted, and what is written is not");
   for (const { name, reason } of losses) context.warn(`tare: warning: "${printable(name)}": ${reason}`);

@@ -1,9 +1,11 @@
+import { FormatError } from "../../src/base/errors.ts";
+import { printable } from "../../src/base/text.ts";
 import type { Embedder } from "../../src/embedding/load-embedder.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
-import type { Container } from "../../src/model/container.ts";
 import { requireModel } from "../../src/open.ts";
 import type { NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
 import type { Context } from "../context.ts";
+import { warnOfDoubts } from "../doubts.ts";
 import { plural } from "../render/sizes.ts";
 
 /** What the flags say about the model and about what it computes. */
@@ -44,7 +46,7 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
     vocabulary,
     signal,
   });
-  warnOfDamage(context, opened.container);
+  warnOfDoubts(context, opened.container);
   for (const note of [...opened.notes.map(({ message }) => message), ...embedder.notes]) context.note(`note: ${note}`);
   const { kernel, precision, maxTokens } = embedder;
   if (context.flags.verbose === true)
@@ -63,13 +65,6 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
   };
 }
 
-/** Small files are summed when they are opened: what is wrong with them must not stay unsaid. */
-function warnOfDamage(context: Context, { warnings }: Container): void {
-  for (const { code, message } of warnings) {
-    if (code.startsWith("integrity/")) context.warn(`tare: warning: ${message} [${code}]`);
-  }
-}
-
 async function readVocabularyFile(path: string): Promise<NodeEmbedderOptions["vocabulary"]> {
   return (await import("../vocabulary-file.ts")).readVocabulary(path);
 }
@@ -77,7 +72,19 @@ async function readVocabularyFile(path: string): Promise<NodeEmbedderOptions["vo
 /** A character becomes three tokens at most: a Hangul syllable is three jamo. */
 const MOST_TOKENS = 3;
 
-/** Counts the texts that lose their end. */
+/** Half of such a vector would be null in JSON, and no text is close to it. */
+function notFinite(text: string): FormatError {
+  const shown = JSON.stringify(printable(text.slice(0, 40)));
+  const message = `Cannot embed ${shown}: values of its vector must be finite, found NaN or infinity`;
+  return new FormatError(
+    "format/embed.not-finite",
+    message,
+    { source: "encoder" },
+    { hint: "Look for NaN in the weights with: tare stats" },
+  );
+}
+
+/** Counts the texts that lose their end, and refuses vectors that mean nothing. */
 class WatchedEmbedder implements TextEmbedder {
   readonly dimension: number;
   readonly #embedder: Embedder;
@@ -91,14 +98,17 @@ class WatchedEmbedder implements TextEmbedder {
     this.#signal = signal;
   }
 
-  embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
+  async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
     const { maxTokens, tokenizer } = this.#embedder;
     this.#texts += texts.length;
     for (const text of texts) {
       const mayBeLong = text.length * MOST_TOKENS > maxTokens - 2;
       if (mayBeLong && tokenizer.encode(text, maxTokens + 1).length > maxTokens) this.#cut++;
     }
-    return this.#embedder.embed(texts, { signal: this.#signal });
+    const vectors = await this.#embedder.embed(texts, { signal: this.#signal });
+    const bad = vectors.findIndex((vector) => !vector.every(Number.isFinite));
+    if (bad >= 0) throw notFinite(texts[bad] ?? "");
+    return vectors;
   }
 
   report(context: Context): void {

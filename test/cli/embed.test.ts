@@ -122,6 +122,31 @@ it("gives an empty array for no texts, and the length of vectors as it is with -
   expect(Math.hypot(...(documentOf(long.out).vectors[0] ?? []))).not.toBeCloseTo(1, 3);
 });
 
+it("refuses vectors that are not finite, which JSON and rankings would hide", async () => {
+  const file = scratch();
+  const model = tinyModel(file);
+  const path = join(model, "model.safetensors");
+  const bytes = readFileSync(path);
+  const header = JSON.parse(bytes.subarray(8, 8 + Number(bytes.readBigUInt64LE(0))).toString()) as Record<
+    string,
+    { readonly data_offsets: readonly [number, number] }
+  >;
+  const at = header["embeddings.word_embeddings.weight"]?.data_offsets[0] ?? 0;
+  // The row of "hello", the sixth token.
+  bytes.writeFloatLE(Number.NaN, 8 + Number(bytes.readBigUInt64LE(0)) + at + 5 * 8 * 4);
+  writeFileSync(path, bytes);
+  const [bad, good, search] = await Promise.all([
+    tare(["embed", model, "world", "hello", "--json"]),
+    tare(["embed", model, "world", "--json"]),
+    tare(["embed", model, "--search", file("c.txt", "world\ndog\n"), "hello"]),
+  ]);
+  expect(bad.code).toBe(4);
+  expect(JSON.parse(bad.out)).toMatchObject({ type: "error", code: "format/embed.not-finite" });
+  expect(good.code).toBe(0);
+  expect(search.code).toBe(4);
+  expect(search.err).toContain('Cannot embed "hello"');
+});
+
 it("cuts at --max-length", async () => {
   const model = tinyModel(scratch());
   const run = (...args: string[]) => tare(["embed", model, ...args, "--json"]);

@@ -37,4 +37,9 @@ export const ENCODER_ERRORS = {
     why: "Weights are held unpacked in one memory, which is at most 4 GB and must be free.",
     fix: "Use a smaller model, its int8 form, or fewer threads.",
   },
+  "format/embed.not-finite": {
+    what: "The vector of a text has values that are not finite.",
+    why: "The weights hold NaN or infinity, or are so large that sums overflow; they were damaged or made wrong.",
+    fix: "Look for NaN with `tare stats`, and get the model again.",
+  },
 } as const satisfies ErrorCatalog;

@@ -16,7 +16,7 @@ import { EmbdModel } from "./embd-model.ts";
 import { uniqueTensors } from "./index-rules.ts";
 import { MAX_DIMENSIONS } from "./layout.ts";
 import { type EmbdLimits, embdLimits } from "./limits.ts";
-import { detectOrientation, isLinear, type Orientation } from "./orientation.ts";
+import { detectOrientation, isLinear, isSquareEncoder, type Orientation } from "./orientation.ts";
 import { readStreamVocabulary, type StreamVocabulary } from "./stream-vocabulary.ts";
 import { StreamWindow } from "./stream-window.ts";
 import type { Tolerance } from "./tolerance.ts";
@@ -142,7 +142,10 @@ function recordAt(source: Source, offset: number, index: number): Location {
   return { source: source.label, offset, path: `tensor[${index}]` };
 }
 
-/** Square matrices alone cannot tell; they are shown as stored, and the reader is told. */
+/**
+ * Square matrices alone cannot tell, and the reader is told so. An encoder of them is taken for what cpp_embedder's
+ * converter writes, [in, out]; anything else is shown as stored.
+ */
 function settleOrientation(
   records: readonly StreamRecord[],
   label: string,
@@ -150,10 +153,14 @@ function settleOrientation(
 ): Orientation | undefined {
   const found = detectOrientation(records);
   if (found !== undefined || !records.some(isLinear)) return found;
-  const message = "The shapes do not tell whether linear weights are [out, in] or [in, out]: they are shown as stored";
+  const isEncoder = isSquareEncoder(records);
+  const assumed = isEncoder
+    ? "they are taken for [in, out], as cpp_embedder's converter writes them"
+    : "they are shown as stored";
+  const message = `The shapes do not tell whether linear weights are [out, in] or [in, out]: ${assumed}`;
   const at = { source: label, offset: STREAM_HEADER_BYTES, path: "tensor" };
   tolerance.warn(new FormatError("format/embd.orientation", message, at));
-  return undefined;
+  return isEncoder ? "in_out" : undefined;
 }
 
 function streamTensor(record: StreamRecord, { source, orientation }: StreamDetails): Tensor {

@@ -47,6 +47,18 @@ describe("a stream of square matrices", () => {
     expect(model.warnings.map(({ code }) => code)).toEqual(["format/embd.orientation"]);
     expect(await model.tensor(name).toFloat32()).toEqual(Float32Array.of(1, 2, 3, 4));
   });
+  test("is turned where they are a whole encoder: the converter writes [in, out]", async () => {
+    const intermediate = "encoder.layer.0.intermediate.dense.weight";
+    const words = { name: "embeddings.word_embeddings.weight", shape: [1, 2], values: [5, 6] };
+    const encoder = [words, ...tensors, { name: intermediate, shape: [2, 2], values: [7, 8, 9, 10] }];
+    const context = { engine: portableEngine(), limits: {} };
+    const model = await openEmbd(memorySource(buildStream(encoder, [])), context);
+    expect(model.warnings.map(({ code }) => code)).toEqual(["format/embd.orientation"]);
+    expect(await model.tensor(name).toFloat32()).toEqual(Float32Array.of(1, 3, 2, 4));
+    expect(await model.tensor(words.name).toFloat32()).toEqual(Float32Array.of(5, 6));
+    const stored = await openEmbd(memorySource(buildStream(encoder, [])), context, { orientation: "out_in" });
+    expect(await stored.tensor(name).toFloat32()).toEqual(Float32Array.of(1, 2, 3, 4));
+  });
   test("is turned where the caller knows better", async () => {
     const model = await open({ orientation: "in_out" });
     expect(model.warnings).toEqual([]);

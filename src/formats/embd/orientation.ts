@@ -37,6 +37,16 @@ export function detectOrientation(tensors: readonly ShapedTensor[]): Orientation
   return found.size === 1 ? orientation : undefined;
 }
 
+/** A BERT encoder whose feed-forward block is as wide as its vectors. */
+export function isSquareEncoder(tensors: readonly ShapedTensor[]): boolean {
+  const hidden = tensors.find(({ name }) => name === WORDS)?.shape[1];
+  const linear = tensors.filter(isLinear);
+  return (
+    linear.some(({ name }) => INTERMEDIATE.test(name)) &&
+    linear.every(({ shape }) => shape.every((side) => side === hidden))
+  );
+}
+
 interface Known {
   readonly inputs?: number | undefined;
   readonly outputs?: number | undefined;

@@ -165,6 +165,12 @@ describe("converting a BERT model to .weights", () => {
   });
 });
 
+test("tells of a vocabulary that has more tokens than the word table has rows", async () => {
+  const siblings = beside({ "vocab.txt": `${VOCAB}\nmore\nthan\nfits`, "config.json": CONFIG });
+  const { plan } = await prepare(opened(tinyBert()), { siblings });
+  expect(plan.notes).toEqual([expect.stringContaining("13 tokens, but the word table only 10 rows")]);
+});
+
 describe("converting what is no BERT model to .weights", () => {
   test("keeps names, order and everything else", async () => {
     const tensors = [float32Tensor("b", [1]), float32Tensor("a", [2])];

@@ -1,4 +1,4 @@
-import { findVocabulary, namedBertTensors } from "../../model/bert/bert-model.ts";
+import { findVocabulary, namedBertTensors, vocabularyNotes } from "../../model/bert/bert-model.ts";
 import { checkBertTensors } from "../../model/bert/bert-shapes.ts";
 import { dequantizedTensor } from "../../model/bert/dequantized-tensor.ts";
 import { GGML_VOCABULARY_KEYS } from "../../model/bert/ggml-vocabulary.ts";
@@ -57,7 +57,13 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
     tensors: inBertOrder(tensors),
     // The tensors are others now: what earlier files were like has nothing to say about them.
     chain: [],
-    notes: [...facts.notes, ...sidecars.notes, ...constantNotes(constants.size), ...missingNotes(stated, vocabulary)],
+    notes: [
+      ...facts.notes,
+      ...sidecars.notes,
+      ...constantNotes(constants.size),
+      ...missingNotes(stated, vocabulary),
+      ...(shapes === undefined ? [] : vocabularyNotes(vocabulary, shapes)),
+    ],
   };
 }
 

@@ -141,6 +141,12 @@ describe("readBertModel()", () => {
     });
     await expect(read(tinyBert(), metadata)).rejects.toThrow(`Cannot pool by "${name}"`);
   });
+  test("an empty list of tokens is no vocabulary: the one beside the model is taken", async () => {
+    const metadata = HEADS.with("vocabulary.tokens", arrayValue([], "string"));
+    expect((await read(tinyBert(), metadata)).vocabulary).toBeUndefined();
+    const resolver = beside({ "m.vocab": TINY_TOKENS.join("\n") });
+    expect((await read(tinyBert(), metadata, { resolver })).vocabulary?.tokens).toEqual(TINY_TOKENS);
+  });
   test("what a vocabulary that was given says about text wins", async () => {
     const vocabulary = {
       tokens: TINY_TOKENS,

@@ -86,7 +86,7 @@ export async function readBertModel(model: Model, options: ReadBertOptions = {})
 }
 
 /** A table may have rows to spare; tokens without a row are a vocabulary of another model. */
-function vocabularyNotes(vocabulary: Vocabulary | undefined, { vocabularySize }: BertShapes): string[] {
+export function vocabularyNotes(vocabulary: Vocabulary | undefined, { vocabularySize }: BertShapes): string[] {
   const count = vocabulary?.tokens.length ?? 0;
   if (count <= vocabularySize) return [];
   return [

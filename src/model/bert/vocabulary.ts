@@ -92,7 +92,8 @@ export function parseVocabTxt(text: string, at: Location): Vocabulary {
 /** The vocabulary that a model's metadata holds under our keys; undefined where it has none. */
 export function vocabularyFromMetadata(metadata: Metadata, at: Location): Vocabulary | undefined {
   const tokens = stringsOf(metadata.get(TOKENS_KEY));
-  if (tokens === undefined) return undefined;
+  // A stream without a vocabulary still counts its tokens: none. What stands beside it is looked at then.
+  if (tokens === undefined || tokens.length === 0) return undefined;
   const ids = numbersOf(metadata.get(SPECIAL_KEY));
   const [pad, unk, cls, sep, mask] = ids ?? [];
   if (pad === undefined || unk === undefined || cls === undefined || sep === undefined || mask === undefined) {
