@@ -1,17 +1,24 @@
 import { IntegrityError } from "../src/base/errors.ts";
+import type { Opened } from "../src/model/format.ts";
 import type { Context } from "./context.ts";
-import type { ConversionJob } from "./conversion.ts";
 
 /** Damage that the tensors and what is said about them have no part in. */
 const HARMLESS: ReadonlySet<string> = new Set(["integrity/embd.footer"]);
 
+export interface SourceCheck {
+  /** What to do about damage: "warn" where somebody takes the file as it is. */
+  readonly damage: "refuse" | "warn";
+  /** How to go on all the same, for the error. */
+  readonly hint: string;
+}
+
 /**
- * Refuses a damaged file whose tensors are read without being checked: what is made of it would look whole. Only for
- * files on disk that are converted as a whole; elsewhere a second reading costs too much, or only some tensors count.
+ * Refuses a damaged file whose tensors are read without being checked: what is made of it would look right. Only for
+ * files on disk; elsewhere a second reading costs too much.
  */
-export async function checkSource(context: Context, { opened, options }: ConversionJob): Promise<void> {
+export async function checkSource(context: Context, opened: Opened, { damage, hint }: SourceCheck): Promise<void> {
   const { container, format } = opened;
-  if (format.checksums !== "whole file" || (options.include ?? options.exclude) !== undefined) return;
+  if (format.checksums !== "whole file") return;
   if (!container.parts.every(({ source }) => source.descriptor !== undefined)) return;
   const engine = await context.engine();
   const { signal } = context;
@@ -20,11 +27,8 @@ export async function checkSource(context: Context, { opened, options }: Convers
   for await (const { severity, code, message, at } of findings) {
     if (severity !== "error" || !code.startsWith("integrity/")) continue;
     const isTold = container.warnings.some((warning) => warning.code === code);
-    if (HARMLESS.has(code) || options.allowLossy !== undefined) {
+    if (HARMLESS.has(code) || damage === "warn") {
       if (!isTold) context.warn(`tare: warning: ${message} [${code}]`);
-    } else {
-      const hint = "Get the file again; --allow-lossy takes it as it is";
-      throw new IntegrityError(code as `integrity/${string}`, message, at, { hint });
-    }
+    } else throw new IntegrityError(code as `integrity/${string}`, message, at, { hint });
   }
 }

@@ -55,7 +55,11 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
   for (const [i, path] of paths.entries()) {
     if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path);
   }
-  await checkSource(context, job);
+  // Where only some tensors are wanted, damage may be in the others.
+  if ((job.options.include ?? job.options.exclude) === undefined) {
+    const damage = job.options.allowLossy === undefined ? "refuse" : "warn";
+    await checkSource(context, job.opened, { damage, hint: "Get the file again; --allow-lossy takes it as it is" });
+  }
   warnOfDoubts(context, job.opened.container);
   for (const note of notes) context.note(`note: ${note}`);
   if (isDecrypting(job)) context.note("note: the input is encrypted, and what is written is not");

@@ -4,6 +4,7 @@ import type { Embedder } from "../../src/embedding/load-embedder.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
 import { requireModel } from "../../src/open.ts";
 import type { NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
+import { checkSource } from "../check-source.ts";
 import type { Context } from "../context.ts";
 import { warnOfDoubts } from "../doubts.ts";
 import { plural } from "../render/sizes.ts";
@@ -36,7 +37,7 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
     import("../../src/platform/node/load-embedder.ts"),
     flags.vocab === undefined ? undefined : readVocabularyFile(flags.vocab),
   ]);
-  const embedder = await loadEmbedder(requireModel(opened.container), {
+  const loading = loadEmbedder(requireModel(opened.container), {
     heads: flags.heads,
     maxTokens: flags["max-length"],
     normalize: flags["no-normalize"] === true ? "none" : undefined,
@@ -46,6 +47,9 @@ export async function loadForCommand(context: Context, target: string, flags: Mo
     vocabulary,
     signal,
   });
+  // Sums are made on another thread meanwhile.
+  const hint = "Get the file again; see what is damaged with: tare verify";
+  const [embedder] = await Promise.all([loading, checkSource(context, opened, { damage: "refuse", hint })]);
   warnOfDoubts(context, opened.container);
   for (const note of [...opened.notes.map(({ message }) => message), ...embedder.notes]) context.note(`note: ${note}`);
   const { kernel, precision, maxTokens } = embedder;

@@ -34,11 +34,15 @@ const SHAPE: TinyBert = {
 };
 
 /** A Hugging Face folder with a tiny BERT in it. */
-function tinyModel(file: (name: string) => string, config: object = { num_attention_heads: 2 }): string {
+function tinyModel(
+  file: (name: string) => string,
+  config: object = { num_attention_heads: 2 },
+  size: TinyBert = SHAPE,
+): string {
   const folder = file("model");
   mkdirSync(folder);
-  const tensors = bertTensorNames(SHAPE.layers).map((name) => {
-    const shape = tinyShape(name, SHAPE);
+  const tensors = bertTensorNames(size.layers).map((name) => {
+    const shape = tinyShape(name, size);
     const count = shape.reduce((product, dimension) => product * dimension, 1);
     return { name, dtype: "F32", shape, bytes: floats(...tinyValues(name, count)) };
   });
@@ -268,4 +272,19 @@ it("never guesses the number of heads", async () => {
   const [guess, told] = await Promise.all([tare(["embed", model, "a"]), tare(["embed", model, "a", "--heads", "2"])]);
   expect([guess.code, told.code]).toEqual([2, 0]);
   expect(guess.err).toContain("--heads N");
+});
+
+it("embed refuses a .weights file whose data was damaged, however long it is", async () => {
+  const file = scratch();
+  const shape = { ...SHAPE, hidden: 64, intermediate: 512, layers: 4 };
+  const weights = file("m.weights");
+  expect((await tare(["convert", tinyModel(file, { num_attention_heads: 2 }, shape), weights])).code).toBe(0);
+  expect((await tare(["embed", weights, "hello world"])).code).toBe(0);
+  const bytes = readFileSync(weights);
+  expect(bytes.byteLength).toBeGreaterThan(1 << 20);
+  bytes[bytes.byteLength - 5000] = (bytes[bytes.byteLength - 5000] ?? 0) ^ 1;
+  writeFileSync(weights, bytes);
+  const run = await tare(["embed", weights, "hello world"]);
+  expect([run.code, run.out]).toEqual([5, ""]);
+  expect(run.err).toContain("integrity/embd.data-checksum");
 });
