@@ -21,6 +21,7 @@ import { warnOfDoubts } from "./doubts.ts";
 import { checkAbsent, openOutputPath, pathIn } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
 import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
+import { takenTensors, unverifiedNotes } from "./unverified.ts";
 
 export interface ConversionJob {
   /** The model, and what reaches the files beside it. */
@@ -68,7 +69,11 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
     await write(context, conversion, job);
     await job.finish?.(pathIn(dirname(job.path), conversion.plan.primary));
   }
-  if (!toPipe) await report(context, conversion, { paths, details: job.details, finish: job.finish });
+  const { container } = job.opened;
+  const isDry = context.flags["dry-run"] === true;
+  const unverified = isDry ? [] : unverifiedNotes(container, takenTensors(container, job.options));
+  for (const note of unverified) context.note(`note: ${note}`);
+  if (!toPipe) await report(context, conversion, { paths, unverified, details: job.details, finish: job.finish });
 }
 
 /** Formats that encrypt say so in their facts. */
@@ -124,16 +129,19 @@ async function openOutput(context: Context, { plan }: Conversion, path: string):
 
 interface Written extends Pick<ConversionJob, "details" | "finish"> {
   readonly paths: readonly string[];
+  readonly unverified: readonly string[];
 }
 
-async function report(context: Context, conversion: Conversion, { paths, details, finish }: Written): Promise<void> {
+async function report(context: Context, conversion: Conversion, written: Written): Promise<void> {
+  const { paths, unverified, details, finish } = written;
   const { format, plan, tensorCount } = conversion;
   const dryRun = context.flags["dry-run"] === true;
   const planned = plan.files.map(({ byteLength }, i) => ({ path: paths[i] ?? "", byteLength }));
   // A signature inside makes a file longer than it was planned.
   const files = finish === undefined || dryRun ? planned : await Promise.all(planned.map(measured));
   const byteLength = files.reduce((sum, file) => sum + file.byteLength, 0);
-  const { notes, losses } = plan;
+  const { losses } = plan;
+  const notes = [...plan.notes, ...unverified];
   await context.show({
     json: () => ({ format: format.id, dryRun, files, byteLength, tensorCount, notes, losses, ...details?.().json }),
     text: () => {

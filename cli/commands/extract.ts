@@ -16,6 +16,7 @@ import { checkAbsent, openOutputFolder, requireOutput } from "../output-target.t
 import { formatSize, plural } from "../render/sizes.ts";
 import { selectTensors } from "../select-tensors.ts";
 import { FLOAT_CHOICES, tensorPieces, viewTensor } from "../tensor-selection.ts";
+import { unverifiedNotes } from "../unverified.ts";
 
 const EXTENSIONS = { raw: ".bin", npy: ".npy", safetensors: ".safetensors" } as const;
 type As = keyof typeof EXTENSIONS;
@@ -55,7 +56,10 @@ export const extractCommand = defineCommand({
     // Everything that can be refused is refused before the first file: types without a NumPy name, names taken.
     if (as === "npy") for (const tensor of tensors) tensorPieces(tensor, "npy");
     for (const { file } of jobs) await checkAbsent(context, join(directory, file));
-    if (context.flags["dry-run"] !== true) await writeAll(context, { directory, jobs, as });
+    if (context.flags["dry-run"] !== true) {
+      await writeAll(context, { directory, jobs, as });
+      for (const note of unverifiedNotes(container, chosen)) context.note(`note: ${note}`);
+    }
     await report(context, directory, jobs);
     return EXIT.success;
   },

@@ -178,7 +178,8 @@ function caveats(report: Report): string[] {
   if (report.weights === "compared") return [];
   if ((report.digests ?? []).length > 0)
     return ["digests made, nothing to compare them with yet: keep them with --json"];
-  return ["the weights were not compared with anything: see --digest and --digests"];
+  const more = report.level === "full" ? "--digest and --digests" : "--full, --digest and --digests";
+  return [`the weights were not compared with anything: see ${more}`];
 }
 
 /** "full check of 39 tensors, 2.82 MB: nothing found". */

@@ -20,8 +20,11 @@ const isOurs = !("enableCompileCache" in Module);
 describe.skipIf(!isOurs)("compiled code kept for the next start", () => {
   let cache: string;
   const start = (env: Record<string, string> = {}) =>
-    tare(["explain", "usage/arguments"], { env: { TARE_CACHE: cache, TARE_CACHE_SIZE: "", ...env } });
-  const folder = (): string => join(cache, "code", readdirSync(join(cache, "code"))[0] ?? "");
+    tare(["explain", "usage/arguments"], {
+      env: { TARE_CACHE: "", XDG_CACHE_HOME: cache, TARE_CACHE_SIZE: "", ...env },
+    });
+  const code = (): string => join(cache, "tare", "code");
+  const folder = (): string => join(code(), readdirSync(code())[0] ?? "");
   const kept = (): string[] => readdirSync(folder()).map((name) => join(folder(), name));
 
   beforeEach(() => {
@@ -69,9 +72,16 @@ describe.skipIf(!isOurs)("compiled code kept for the next start", () => {
 
   it("is neither written nor needed where the cache is turned off or cannot be made", async () => {
     expect((await start({ TARE_CACHE_SIZE: "0" })).code).toBe(0);
-    expect(existsSync(join(cache, "code"))).toBe(false);
+    expect(existsSync(code())).toBe(false);
     const file = join(cache, "file");
     writeFileSync(file, "");
-    expect(await start({ TARE_CACHE: file })).toMatchObject({ code: 0, err: "" });
+    expect(await start({ XDG_CACHE_HOME: file })).toMatchObject({ code: 0, err: "" });
+  });
+
+  it("stays out of the folder that TARE_CACHE names: that one is for remote files alone", async () => {
+    const remote = join(cache, "remote");
+    expect((await start({ TARE_CACHE: remote })).code).toBe(0);
+    expect(existsSync(remote)).toBe(false);
+    expect(kept().length).toBeGreaterThan(3);
   });
 });

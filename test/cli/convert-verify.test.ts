@@ -23,3 +23,42 @@ describe("convert --verify", () => {
     expect(run).toMatchObject({ code: 2, out: "", err: expect.stringContaining("[usage/verify-output]") });
   });
 });
+
+describe("what was taken unverified", () => {
+  it("is told by convert and extract, where the input has digests of whole chunks only", async () => {
+    const file = scratch();
+    const [plain, hashed] = [file("plain.aero"), file("hashed.aero")];
+    const model = file("m.safetensors", smallSafetensors());
+    await Promise.all([
+      tare(["convert", model, plain]),
+      tare(["convert", model, hashed, "--page-hashes", "--tensor-hashes"]),
+    ]);
+    const told = expect.stringMatching(/\d+ tensors were taken unverified: .* tare verify/);
+    const runs = await Promise.all([
+      tare(["convert", plain, file("a.safetensors")]),
+      tare(["convert", plain, file("b.safetensors"), "--json"]),
+      tare(["extract", plain, "-o", file("c")]),
+      tare(["convert", hashed, file("d.safetensors")]),
+      tare(["extract", hashed, "-o", file("e")]),
+      tare(["convert", model, file("f.gguf"), "--json"]),
+    ]);
+    expect(runs.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
+    const [a, b, c, d, e, f] = runs;
+    expect([a?.err, c?.err]).toEqual([told, told]);
+    expect(JSON.parse(b?.out ?? "")).toMatchObject({ notes: [told] });
+    expect([d?.err, e?.err]).toEqual(["", ""]);
+    expect(f?.out).not.toContain("unverified");
+  });
+
+  it("counts only tensors that were asked for", async () => {
+    const file = scratch();
+    const plain = file("plain.aero");
+    await tare(["convert", file("m.safetensors", smallSafetensors()), plain]);
+    const listed = JSON.parse((await tare(["ls", plain, "--json"])).out) as {
+      tensors: { name: string; byteLength: number }[];
+    };
+    const name = listed.tensors.find(({ byteLength }) => byteLength > 0)?.name ?? "";
+    const one = await tare(["convert", plain, file("one.safetensors"), "--include", name]);
+    expect(one).toMatchObject({ code: 0, err: expect.stringContaining("1 tensor was taken unverified") });
+  });
+});

@@ -8,7 +8,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { StoredFile } from "../../bytes/range-store.ts";
 import { withStore } from "../../bytes/stored.ts";
-import { cacheFolder } from "./cache-place.ts";
+import { cacheFolder, codeFolder } from "./cache-place.ts";
 import { DiskCache } from "./disk-cache.ts";
 import { pruneCache, scanCache } from "./disk-cache-folder.ts";
 import { listCache, verifyCache } from "./disk-cache-report.ts";
@@ -205,6 +205,11 @@ describe("cacheFolder()", () => {
     expect(cacheFolder({ TARE_CACHE: "/a", XDG_CACHE_HOME: "/b" })).toBe("/a");
     expect(cacheFolder({ TARE_CACHE: "", XDG_CACHE_HOME: "/b" })).toBe("/b/tare");
     expect(cacheFolder({})).toMatch(/tare$/);
+  });
+
+  test("has compiled code beside it only where TARE_CACHE does not name it", () => {
+    expect(codeFolder({ TARE_CACHE: "/a", XDG_CACHE_HOME: "/b" })).toBe("/b/tare/code");
+    expect(codeFolder({ XDG_CACHE_HOME: "/b" })).toBe("/b/tare/code");
   });
 });
 
