@@ -15,17 +15,20 @@ const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
     /\/(?:plan|plan-facts|plan-sealed|restamp|signature|write|write-sealed|origin-facts|prepare|\w*-?errors)\.ts$/,
   ],
   [/\/src\/workers\/jobs\.ts$/, /\/(?:seal-job|extract-job|quantize-job)\.ts$/],
-  // What WebAssembly does is not done in TypeScript as well: the page's policy permits it, and every browser that has module
-  // workers has it. Without it what needs a digest says so; everything else works.
+  // What WebAssembly and the browser do is not done in TypeScript as well: the page's policy permits the one, and browsers
+  // of today have both. Without them what needs a digest says so; everything else works.
   [
     /\/src\/(?:primitives\/(?:portable|crypto\/candidates)|embedding\/encoder\/kernels)\.ts$/,
-    /\/(?:blake3|sha256|crc32|lz4|zstd|argon2|gcm-siv)-javascript\.ts$|\/(?:cipher-blocks|kernels-scalar)\.ts$/,
+    /\/(?:blake3|sha256|crc32|lz4|zstd|argon2|gcm-siv|inflate)-javascript\.ts$|\/(?:cipher-blocks|kernels-scalar)\.ts$/,
   ],
   [
     /\/src\/primitives\/(?:portable|crypto\/candidates)\.ts$/,
     /\/(?:gear|gear-\w+|combine-javascript|quantizer|quantizer-\w+|ed25519|ed25519-\w+)\.ts$/,
   ],
+  // A page keeps no remote bytes from one visit to the next, so that none is ever answered without the network.
+  [/\/src\/bytes\/http(?:-\w+)?\.ts$/, /\/(?:stored|http-offline)\.ts$/],
 ];
+/** One empty module for all of them. */
 const LEFT_OUT = "?left-out";
 
 /** Bundles the viewer into a folder that any web server can hand out. */
@@ -40,6 +43,8 @@ export async function bundleViewer(directory: string): Promise<void> {
     },
     platform: "browser",
     transform: { jsx: { runtime: "automatic", importSource: "preact" } },
+    // What is left out exports nothing; that everything else exists is what the type checker proves.
+    shimMissingExports: true,
     plugins: [withoutUnused(), withoutReasons()],
     checks: { ineffectiveDynamicImport: false },
   });
@@ -97,20 +102,13 @@ async function writeStyle(directory: string): Promise<void> {
 function withoutUnused(): Plugin {
   return {
     name: "without-unused",
-    async resolveId(source, importer) {
-      if (importer === undefined) return null;
-      if (!UNUSED.some(([from, what]) => from.test(importer) && what.test(source))) return null;
-      const resolved = await this.resolve(source, importer);
-      return resolved === null ? null : `${resolved.id}${LEFT_OUT}`;
-    },
-    load(id) {
-      if (!id.endsWith(LEFT_OUT)) return null;
-      const text = readFileSync(id.slice(0, -LEFT_OUT.length), "utf8");
-      const names = [...text.matchAll(/^export (?:async )?(?:function\*?|const|class) (\w+)/gm)].map(
-        ([, name]) => name,
+    resolveId(source, importer) {
+      const isUnused = UNUSED.some(
+        ([from, what]) => importer !== undefined && from.test(importer) && what.test(source),
       );
-      return { code: names.map((name) => `export const ${name} = undefined;`).join("\n"), moduleType: "js" };
+      return isUnused ? LEFT_OUT : null;
     },
+    load: (id) => (id === LEFT_OUT ? { code: "export {};", moduleType: "js" } : null),
   };
 }
 

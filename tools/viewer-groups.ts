@@ -1,13 +1,27 @@
 import { FORMATS } from "../src/formats/registry.ts";
 
+/** What a format imports when it is asked for more than an overview. */
+const AFTER_OPENING = [
+  "verify",
+  "fields",
+  "part-tensors",
+  "read-pages",
+  "hashed-tensor",
+  "chunk-frames",
+  "entry-storage",
+];
+
 /**
  * What is loaded together, first what others stand on: a group takes along what it imports, unless an earlier one has it.
  * A file of its own costs a request and a dictionary that gzip learns anew, so there are few; but what an overview needs is
  * apart from what only pages and checks need, and no format loads another one's code.
  */
 export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] = [
-  // What the page itself needs of the library.
-  ["base", files("base/errors", "bytes/inner-path", "reader/inheriting-script")],
+  // What the page itself needs of the library, and what takes the place of what is left out.
+  [
+    "base",
+    either(files("base/errors", "bytes/inner-path", "reader/inheriting-script"), /\?left-out$|rolldown.runtime/),
+  ],
   ["shell", files("main")],
   // What opening takes, whatever the format: in one piece, although not every format hashes or reads JSON.
   [
@@ -23,50 +37,58 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
     ),
   ],
   ["tensors", files("model/(?:tensor|dtype|shape|origin-key|json-number)", "base/name-set")],
-  ["cursor", files("struct/cursor")],
+  ["cursor", files("struct/(?:cursor|byte-writer)")],
   // What pages and the reader both look into, apart from either: neither may run the other's script.
   ["both", files("reader/(?:layout-kinds|planes)", "model/block-fields", "operations/select")],
   ["packed", files("primitives/encoding/.*", "primitives/compress/zstd(?:-frame|-wasm)?")],
-  ["assembled", files("bytes/assembled")],
-  ["writer", files("struct/byte-writer")],
   ["workers", files("primitives/(?:range|extents)", "platform/web/engine")],
   [
-    "vault-keys",
+    "locks",
+    files("primitives/crypto/(?:hmac|aes|aes-webcrypto|argon2-wasm|sha512-javascript)", "primitives/digest/sha256.*"),
+  ],
+  [
+    "vault-locks",
     files(
+      "primitives/crypto/(?:gcm-siv|gcm-siv-wasm)",
       "formats/(?:aerovault/(?:field-reader|keys|paths|unlock)|legacy-paths)",
       "model/entry-index",
-      "primitives/crypto/(?:hmac|aes|gcm-siv)",
     ),
   ],
   [
-    "locks",
+    "older-locks",
     files(
-      "primitives/crypto/(?:aes-webcrypto|argon2-wasm|gcm-siv-wasm|sha512-javascript)",
-      "primitives/digest/sha256.*",
+      "primitives/crypto/(?:aes-siv|aes-blocks|cipher-blocks|chacha20-poly1305.*|pbkdf2|pbkdf2-webcrypto|sha1-javascript)",
     ),
   ],
-  ["vault1-locks", files("primitives/crypto/(?:pbkdf2.*|sha1.*)", "primitives/compress/inflate.*")],
+  ["inflate", files("primitives/compress/inflate.*")],
+  // What WebAssembly or the browser does, once more: for frames that they refuse, and for pages without WebCrypto.
+  ["plain", files("primitives/crypto/.*", "primitives/compress/(?:zstd|lz4).*")],
   [
-    "vault2-locks",
-    files("primitives/crypto/(?:aes-siv|chacha20-poly1305|chacha20-poly1305-javascript|aes-blocks|cipher-blocks)"),
+    "values",
+    files("model/(?:values|tensor-values|cast|even-tensor|transposed-tensor|bert/vocabulary)", "bytes/assembled"),
   ],
-  ["plain-locks", files("primitives/crypto/.*")],
-  ["plain-zstd", files("primitives/compress/zstd.*")],
-  ["lz4", files("primitives/compress/lz4.*")],
-  ["views", files("model/(?:transposed-tensor|bert/vocabulary)")],
-  ["values", files("model/(?:values|tensor-values|cast|even-tensor)")],
   ["address", files("reader/open-url")],
-  ...FORMATS.map(({ id }) => [id, files(`formats/${id}/format`)] as const),
-  ["apr-others", files("formats/apr/(?:wild|seal|spec)/(?:open|unsealer|open-manifest)")],
-  ["parity", files("formats/aerovault/manifest-parity", "primitives/erasure/.*")],
+  ...FORMATS.map(({ id }) => [id, files(`formats/${id}/(?:format|plain-manifest)`)] as const),
+  ["apr-wild", files("formats/apr/wild/(?:open|layout|read-region)")],
+  ["apr-stored", files("formats/apr/wild/(?:stored-tensors|dtypes)")],
+  ...["aprender", "whisper", "aprn", "wrapper"].map((id) => [`apr-${id}`, files(`formats/apr/wild/${id}`)] as const),
+  ["apr-sealed", files("formats/apr/seal/unsealer")],
+  ["apr-set", files("formats/apr/spec/open-manifest")],
+  [
+    "parity",
+    files("formats/aerovault/manifest-parity", "primitives/erasure/.*", "operations/correct/(?:heal|parity)-job"),
+  ],
   ["work", files("reader/(?!sentences|worker).*")],
   ["embedding", files("reader/sentences", "workers/embed-group")],
   ["pages", files("views/.*")],
-  ...FORMATS.map(({ id }) => [`${id}-checks`, files(`formats/${id}/(?:verify|fields)`)] as const),
-  ["left-out", /\?left-out$/],
+  ...FORMATS.map(({ id }) => [`${id}-checks`, files(`formats/${id}/(?:${AFTER_OPENING.join("|")})`)] as const),
 ];
 
 /** Files by their paths below `src/` or `viewer/`, without the ending. */
 function files(...paths: readonly string[]): RegExp {
   return new RegExp(`/(?:src|viewer)/(?:${paths.join("|")})[.]tsx?$`);
+}
+
+function either(...tests: readonly RegExp[]): RegExp {
+  return new RegExp(tests.map(({ source }) => source).join("|"));
 }

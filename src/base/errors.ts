@@ -12,6 +12,8 @@ export interface Location {
 
 export interface ErrorExtra {
   readonly hint?: string | undefined;
+  /** How long the file would have to be, where it is cut short: what comes before its end may be whole. */
+  readonly neededBytes?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -34,12 +36,14 @@ export abstract class TareError<Kind extends string = string> extends Error {
   readonly code: `${Kind}/${string}`;
   readonly at: Location;
   readonly hint: string | undefined;
+  readonly neededBytes: number | undefined;
 
   constructor(code: `${Kind}/${string}`, message: string, at: Location, extra: ErrorExtra = {}) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
     this.code = code;
     this.at = at;
     this.hint = extra.hint;
+    this.neededBytes = extra.neededBytes;
   }
 
   toJSON(): ErrorJson {

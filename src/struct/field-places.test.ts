@@ -25,6 +25,13 @@ test("values are shown as they stand there, numbers beyond 2^53 and broken text 
   expect(shown).toEqual(['"����"', "65535", "18446744073709551615", "ffffffffffffffff"]);
 });
 
+test("signed numbers and truth values", () => {
+  const shown = (type: string, byteLength: number): string =>
+    showField({ offset: 0, byteLength, name: "n", type }, new Uint8Array(byteLength).fill(0xff));
+  expect([shown("i8", 1), shown("i16", 2), shown("i32", 4), shown("i64", 8)]).toEqual(["-1", "-1", "-1", "-1"]);
+  expect(showField({ offset: 0, byteLength: 1, name: "n", type: "bool" }, Uint8Array.of(1))).toBe("1");
+});
+
 test("a field of the other byte order, and one that the file cuts short", () => {
   const place = { offset: 0, byteLength: 4, name: "n", type: "u32", byteOrder: "big" } as const;
   expect(showField(place, Uint8Array.of(0, 0, 1, 0))).toBe("256");

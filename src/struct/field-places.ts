@@ -43,11 +43,15 @@ interface NumberType {
 }
 
 const NUMBERS: Readonly<Record<string, NumberType | undefined>> = {
+  bool: { byteLength: 1, read: (view) => view.getUint8(0) },
   u8: { byteLength: 1, read: (view) => view.getUint8(0) },
+  i8: { byteLength: 1, read: (view) => view.getInt8(0) },
   u16: { byteLength: 2, read: (view, little) => view.getUint16(0, little) },
+  i16: { byteLength: 2, read: (view, little) => view.getInt16(0, little) },
   u32: { byteLength: 4, read: (view, little) => view.getUint32(0, little) },
   i32: { byteLength: 4, read: (view, little) => view.getInt32(0, little) },
   u64: { byteLength: 8, read: (view, little) => view.getBigUint64(0, little) },
+  i64: { byteLength: 8, read: (view, little) => view.getBigInt64(0, little) },
   f32: { byteLength: 4, read: (view, little) => view.getFloat32(0, little) },
   f64: { byteLength: 8, read: (view, little) => view.getFloat64(0, little) },
 };

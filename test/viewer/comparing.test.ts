@@ -84,6 +84,7 @@ describeInBrowser("comparing and embedding in the viewer", (viewer) => {
     const { similarity } = JSON.parse(out) as { similarity: number };
     const cells = await page.locator(".matrix td").allInnerTexts();
     expect(cells.filter((text) => text !== "")).toEqual(["1.00", similarity.toFixed(2), similarity.toFixed(2), "1.00"]);
+    expect(await page.getByText("token vectors").innerText()).toMatch(/^Nothing says .*\.$/);
     visit.calm();
     await visit.close();
   });

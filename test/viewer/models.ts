@@ -13,7 +13,7 @@ export interface Models {
   remove(): void;
 }
 
-export type ModelName = "quantized" | "paged" | "vault";
+export type ModelName = "quantized" | "paged" | "vault" | "apr";
 
 /** The demo's model in every format, and beside it what is asked for. */
 export async function makeModels(...names: readonly ModelName[]): Promise<Models> {
@@ -28,7 +28,12 @@ export async function makeModels(...names: readonly ModelName[]): Promise<Models
     bytes[DAMAGE_OFFSET] = (bytes[DAMAGE_OFFSET] ?? 0) ^ 1;
     writeFileSync(path("broken.aero"), bytes);
   }
+  if (names.includes("vault") || names.includes("apr")) writeFileSync(path("password"), PASSWORD);
   if (names.includes("vault")) await makeVault(path);
+  if (names.includes("apr")) {
+    await run("convert", path("demo.safetensors"), path("wild.apr"), "--layout", "aprender");
+    await run("convert", path("demo.safetensors"), path("sealed.apr"), "--encrypt", ...secret(path));
+  }
   return { folder, path, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
@@ -36,14 +41,16 @@ export async function makeModels(...names: readonly ModelName[]): Promise<Models
 export const DAMAGE_OFFSET = 1_500_000;
 
 async function makeVault(path: (name: string) => string): Promise<void> {
-  writeFileSync(path("password"), PASSWORD);
   mkdirSync(path("tree/docs"), { recursive: true });
   writeFileSync(path("tree/docs/notes.md"), "# Notes\n\nWeights and what they weigh.\n");
   writeFileSync(path("tree/docs/dot.png"), Buffer.from(DOT, "base64"));
   for (const name of ["model.gguf", "copy.gguf"]) writeFileSync(path(`tree/${name}`), readFileSync(path("demo.gguf")));
-  const secret = ["--password-file", path("password")];
-  await run("vault", "create", path("v.aerovault"), ...secret);
-  await run("vault", "add", path("v.aerovault"), path("tree/."), ...secret);
+  await run("vault", "create", path("v.aerovault"), ...secret(path));
+  await run("vault", "add", path("v.aerovault"), path("tree/."), ...secret(path));
+}
+
+function secret(path: (name: string) => string): string[] {
+  return ["--password-file", path("password")];
 }
 
 /** One pixel. */

@@ -4,6 +4,9 @@ import { serveDirectory } from "../../src/platform/node/serve/serve-directory.ts
 import { describeInBrowser } from "./browser.ts";
 import { type Models, makeModels } from "./models.ts";
 
+/** Behind the tables of the demo's files, and before their ends. */
+const CUT = 1_500_000;
+
 describeInBrowser("opening in the viewer", (viewer) => {
   let models: Models;
   beforeAll(async () => {
@@ -96,6 +99,48 @@ describeInBrowser("opening in the viewer", (viewer) => {
     await page.locator(".hex-bytes .asked").waitFor();
     expect(await page.locator(".hex-line").first().innerText()).toContain("47");
     visit.calm();
+    await visit.close();
+  });
+
+  it.each(["demo.gguf", "demo.safetensors", "demo.aero"])(
+    "of a file whose end is missing everything else is shown, and what is missing is red: %s",
+    async (name) => {
+      const visit = await viewer().visit();
+      const { page } = visit;
+      await page.goto(viewer().url);
+      const file = {
+        name,
+        mimeType: "application/octet-stream",
+        buffer: readFileSync(models.path(name)).subarray(0, CUT),
+      };
+      await page.locator("input[type=file]").first().setInputFiles(file);
+      await page.getByRole("alert").waitFor();
+      expect(await page.getByRole("alert").innerText()).toMatch(/Damaged[\s\S]*(?:2825792|2826776|2827904)/);
+      expect(await page.locator(".figures").first().innerText()).toMatch(/1\.50 MB[\s\S]*39/);
+      await visit.tab("Tensors");
+      await page.getByRole("searchbox").fill("norm");
+      await page.getByRole("row", { name: /model\.norm\.weight/ }).click();
+      await page.getByRole("heading", { name: "model.norm.weight" }).waitFor();
+      await visit.tab("Layout");
+      await page.getByRole("button", { name: "Verify" }).click();
+      await page.getByText("Damaged: one fault.").waitFor();
+      await page.getByRole("grid", { name: "Runs of the file" }).press("End");
+      await page.locator(".runs .damaged").first().waitFor();
+      await visit.tab("Bytes");
+      await page.getByText(/of 1.500.000 bytes/).waitFor();
+      visit.calm();
+      await visit.close();
+    },
+  );
+
+  it("an address that cannot be opened says why and offers to open something else", async () => {
+    const visit = await viewer().visit();
+    const { page } = visit;
+    await page.goto(`${viewer().url}#url=nothing.gguf`);
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("alert").innerText()).toContain("404");
+    await page.getByRole("button", { name: "Open another" }).click();
+    await page.getByRole("heading", { name: "What is in this file?" }).waitFor();
     await visit.close();
   });
 

@@ -154,7 +154,7 @@ function TopBar({ session, route }: { readonly session: Session; readonly route:
           ),
         )}
       </nav>
-      {stack.length === 0 ? null : (
+      {phase.kind === "start" || phase.kind === "opening" ? null : (
         <button
           type="button"
           class="quiet"

@@ -79,6 +79,8 @@ function rowsOf(opened: Opened): readonly LayoutRow[] {
   return rows;
 }
 
-function sourceOfPart({ opened, source }: Target, part: number): Source {
+function sourceOfPart({ opened, source, fault }: Target, part: number): Source {
+  // The bytes that are there, not those that a file whose end is missing should have.
+  if (fault !== undefined && part === 0) return source;
   return opened?.container.parts[part]?.source ?? source;
 }

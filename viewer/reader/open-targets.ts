@@ -1,4 +1,4 @@
-import { isTareError, UsageError } from "../../src/base/errors.ts";
+import { isTareError, type TareError, UsageError } from "../../src/base/errors.ts";
 import { blobSource } from "../../src/bytes/blob.ts";
 import { type Meter, withMeter } from "../../src/bytes/metered.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
@@ -8,7 +8,7 @@ import type { Archive } from "../../src/model/archive.ts";
 import { archiveResolver } from "../../src/model/archive-resolver.ts";
 import type { KnownFormat, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
-import { openSource, requireModel } from "../../src/open.ts";
+import { type OpenOptions, openSource, requireModel } from "../../src/open.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { candidatesAmong, chosenResolver } from "./chosen-files.ts";
 import { lazyEngine } from "./lazy-engine.ts";
@@ -24,6 +24,8 @@ export interface Target {
   readonly source: Source;
   /** Absent where the content could not be understood. */
   readonly opened: Opened | undefined;
+  /** Why it is not whole, where what is left of it was opened all the same. */
+  readonly fault?: TareError | undefined;
   readonly resolver: Resolver | undefined;
   readonly watch: Meter;
   /** "remote" where a read is a request. */
@@ -57,6 +59,12 @@ async function recognise(source: Source, name: string): Promise<KnownFormat | un
   const { byteLength } = source;
   const bytes = await source.read(0, Math.min(SNIFFED_BYTES, byteLength)).catch(() => new Uint8Array(0));
   return FORMATS.find((format) => format.sniff({ bytes, byteLength, name }) === "yes");
+}
+
+/** What can be read of a file whose end is missing. */
+async function openRest(source: Source, fault: TareError, options: OpenOptions): Promise<Opened | undefined> {
+  const { openCutShort } = await import("./cut-short.ts");
+  return openCutShort(source, fault, options).catch(() => undefined);
 }
 
 export function openTargets(): OpenTargets {
@@ -111,8 +119,10 @@ class Targets implements OpenTargets {
       // A secret that is missing or wrong is asked for again; bytes that make no sense, or whose siblings are missing, can
       // still be looked at.
       if (!isTareError(error) || error.code.startsWith("usage/")) throw error;
-      const target: Target = { ...shared, opened: undefined };
+      const rest = error.neededBytes === undefined ? undefined : await openRest(source, error, options);
+      const target: Target = { ...shared, opened: rest, fault: rest === undefined ? undefined : error };
       this.#targets.set(id, target);
+      if (rest !== undefined) return describeOpened(target, rest);
       return describeUnreadable(target, await recognise(source, name ?? ""), error.toJSON());
     }
   }

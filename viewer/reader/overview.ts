@@ -23,6 +23,7 @@ export function describeOpened(target: Target, opened: Opened): Overview {
     metadataCount: metadata.size,
     storage: container.kind === "archive" ? container.storage : undefined,
     embeds: container.kind === "model" && looksLikeEncoder(container) ? "yes" : "no",
+    ...(target.fault === undefined ? {} : { byteLength: target.source.byteLength, error: target.fault.toJSON() }),
   };
 }
 

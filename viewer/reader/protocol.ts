@@ -63,6 +63,7 @@ export interface Overview {
   readonly storage?: ArchiveStorage | undefined;
   /** Whether sentences can be embedded with it. */
   readonly embeds: "yes" | "no";
+  /** Why the content was not understood, or why only a part of it is there. */
   readonly error?: ErrorJson | undefined;
   readonly cost: { readonly requests: number; readonly bytes: number };
 }

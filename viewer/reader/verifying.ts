@@ -1,5 +1,5 @@
-import { UsageError } from "../../src/base/errors.ts";
-import type { Finding } from "../../src/model/finding.ts";
+import { type TareError, UsageError } from "../../src/base/errors.ts";
+import { type Finding, findingFromError } from "../../src/model/finding.ts";
 import type { Opened } from "../../src/model/format.ts";
 import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
 import { type Report, verify } from "../../src/operations/verify.ts";
@@ -31,6 +31,7 @@ export async function verifyTarget(target: Target, engine: Engine, context: Call
     throw new UsageError("usage/not-a-model", "Cannot verify: the content was not understood", { source: label });
   }
   const painter = new Painter(target, context);
+  if (target.fault !== undefined) return cutReport(target, painter);
   watch.onRead = painter.onHashed;
   try {
     const report = await verify(opened, {
@@ -44,6 +45,17 @@ export async function verifyTarget(target: Target, engine: Engine, context: Call
   } finally {
     watch.onRead = undefined;
   }
+}
+
+/** Of a file whose end is missing: no digest of it can agree, and what is missing is damaged. */
+function cutReport({ fault, source }: Target, painter: Painter): Report {
+  const { neededBytes = 0 } = fault as TareError;
+  const offset = source.byteLength;
+  const at = { source: source.label, offset, byteLength: neededBytes - offset };
+  const finding = { ...findingFromError(fault as TareError), at };
+  painter.onFinding(finding);
+  painter.flush();
+  return { ok: false, level: "full", weights: "not-compared", checked: {}, findings: [finding] };
 }
 
 class Painter {

@@ -159,9 +159,9 @@ function Result({ result }: { readonly result: Comparison }) {
           class="changes"
           count={rows.length}
           rowHeight={ROW_HEIGHT}
-          head={["Name", "What", "Largest", "Mean", "Cosine", ""].map((title, i) => (
-            <div key={title} role="columnheader" class={CHANGE_COLUMNS[i]}>
-              {title === "" ? <span class="away">Size of the change</span> : title}
+          head={CHANGE_COLUMNS.map(([title, className, meaning]) => (
+            <div key={title} role="columnheader" class={className} title={meaning}>
+              {title}
             </div>
           ))}
           row={(index) => <ChangeCells row={rows[index] as ChangeRow} largest={largest} />}
@@ -171,7 +171,14 @@ function Result({ result }: { readonly result: Comparison }) {
   );
 }
 
-const CHANGE_COLUMNS = ["name", "what", "number", "number", "number", "bar-cell"] as const;
+const CHANGE_COLUMNS: readonly (readonly [title: string, className: string, meaning?: string])[] = [
+  ["Name", "name"],
+  ["What", "what"],
+  ["Largest", "number", "The largest difference between two values"],
+  ["Mean", "number", "The mean of the differences, without their signs"],
+  ["Cosine", "number", "1 where both point in the same direction"],
+  ["Mean, compared", "bar-cell", "The mean difference, as a share of the largest in this list"],
+];
 
 function ChangeCells({ row, largest }: { readonly row: ChangeRow; readonly largest: number }) {
   const { name, what, change } = row;

@@ -75,7 +75,7 @@ function Matrix({ matrix, texts }: { readonly matrix: SimilarityMatrix; readonly
                   const value = cosines[y * count + x] ?? 0;
                   return (
                     <td key={x} style={{ backgroundColor: shadeOf(value) }} class={value > 0.8 ? "strong-cell" : ""}>
-                      {value.toFixed(2)}
+                      {formatCosine(value)}
                     </td>
                   );
                 })}
@@ -89,11 +89,21 @@ function Matrix({ matrix, texts }: { readonly matrix: SimilarityMatrix; readonly
       </p>
       {notes.map((note) => (
         <p key={note} class="soft small">
-          {note}
+          {asSentence(note)}
         </p>
       ))}
     </section>
   );
+}
+
+/** Two digits, and no minus before a zero. */
+function formatCosine(value: number): string {
+  return value.toFixed(2).replace("-0.00", "0.00");
+}
+
+/** Notes of the library are parts of a line elsewhere. */
+function asSentence(note: string): string {
+  return `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
 }
 
 function shadeOf(value: number): string {

@@ -16,6 +16,7 @@ export function OverviewPage({ overview, route }: OverviewProps) {
   return (
     <div class="overview">
       <Headline overview={overview} />
+      <Fault overview={overview} route={route} />
       {overview.kind === "model" ? <Types overview={overview} /> : <Storage overview={overview} />}
       <div class="columns">
         <Facts overview={overview} />
@@ -90,6 +91,7 @@ function Storage({ overview }: { readonly overview: Overview }) {
   const { logicalBytes, storedBytes, unusedBytes, chunkCount } = storage;
   const used = storedBytes - unusedBytes;
   const saved = Math.max(0, logicalBytes - used);
+  const share = formatShare(saved, logicalBytes).replace(" ", "\u00a0");
   return (
     <section aria-labelledby="storage-title">
       <h2 id="storage-title">Files and what they take</h2>
@@ -99,7 +101,7 @@ function Storage({ overview }: { readonly overview: Overview }) {
       </div>
       <p>
         {formatSize(logicalBytes)} of files take {formatSize(used)} in {formatInteger(chunkCount)} chunks
-        {saved > 0 ? `; sharing and compression save ${formatSize(saved)} (${formatShare(saved, logicalBytes)})` : ""}.
+        {saved > 0 ? `; sharing and compression save ${formatSize(saved)} (${share})` : ""}.
         {unusedBytes > 0 ? ` ${formatSize(unusedBytes)} belong to no file any more.` : ""}
       </p>
     </section>
@@ -170,11 +172,10 @@ function Warnings({ overview }: { readonly overview: Overview }) {
         {warnings.slice(0, 50).map(({ severity, code, message, at: place }, i) => (
           <li key={`${i} ${code}`} class={severity}>
             <span title={message}>{withShortDigests(message)}</span>
-            <span class="soft small mono">
-              {" "}
+            <p class="soft small mono">
               {code}
               {whereOf(place)}
-            </span>
+            </p>
           </li>
         ))}
       </ul>
@@ -246,24 +247,31 @@ function titleOf({ format, formatName, error }: Overview): string {
 
 /** A file that no reader understood: why, and its bytes. */
 function Unreadable({ overview, route }: OverviewProps) {
-  const { error } = overview;
   return (
     <div class="overview">
       <Headline overview={overview} />
-      <section class="panel problem-panel" role="alert">
-        <h2>{titleOf(overview)}</h2>
-        <p>{error?.message}</p>
-        {error?.hint === undefined ? null : <p class="soft">{error.hint}</p>}
-        <p class="soft small mono">
-          {error?.code}
-          {error === undefined ? "" : whereOf(error.at)}
-        </p>
-        <p>
-          <a class="button" href={formatRoute(at(route, { view: "hex", part: 0, offset: error?.at.offset ?? 0 }))}>
-            Look at the bytes there
-          </a>
-        </p>
-      </section>
+      <Fault overview={overview} route={route} />
     </div>
+  );
+}
+
+function Fault({ overview, route }: OverviewProps) {
+  const { error } = overview;
+  if (error === undefined) return null;
+  return (
+    <section class="panel problem-panel" role="alert">
+      <h2>{titleOf(overview)}</h2>
+      <p>{error.message}</p>
+      {error.hint === undefined ? null : <p class="soft">{error.hint}</p>}
+      <p class="soft small mono">
+        {error.code}
+        {whereOf(error.at)}
+      </p>
+      <p>
+        <a class="button" href={formatRoute(at(route, { view: "hex", part: 0, offset: error.at.offset ?? 0 }))}>
+          Look at the bytes there
+        </a>
+      </p>
+    </section>
   );
 }

@@ -107,7 +107,7 @@ function decodeEntry(bytes: Bytes, { index, start, table, place }: EntryPlace): 
       "format/aero.chunk-bounds",
       message,
       { source: label, offset: header.tocOffset + start + 8, path: `toc[${index}].chunk_offset` },
-      { hint: "The file is cut short or damaged; download it again" },
+      { hint: "The file is cut short or damaged; download it again", neededBytes: end },
     );
   }
   const name = table.name(nameOff, nameLen, locate);

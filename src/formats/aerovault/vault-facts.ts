@@ -13,10 +13,11 @@ export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (rea
   const { compression, chunking } = manifest.wrappers;
   const { min, avg, max } = chunking.bounds ?? DEFAULT_BOUNDS;
   const files = manifest.entries.filter(({ isDir }) => !isDir).length;
+  const directories = manifest.entries.length - files;
   const others = extensions.filter(({ extensionId }) => !extensionId.startsWith("error-correction"));
   return [
     ["encryption", keys.lane === "plain" ? "none" : `AES-256-GCM-SIV, Argon2id with ${KDF_COST.memoryKib >> 10} MiB`],
-    ["files", `${files}, and ${manifest.entries.length - files} directories`],
+    ["files", `${files}, and ${directories} ${directories === 1 ? "directory" : "directories"}`],
     [
       "contents",
       `${storage.logicalBytes} bytes in ${storage.chunkCount} chunks of ${storage.storedBytes} stored bytes`,

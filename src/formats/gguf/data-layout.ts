@@ -62,7 +62,7 @@ function truncated(infos: readonly TensorInfo[], place: DataPlace, expected: num
     "format/gguf.truncated",
     message,
     { source: label, offset: fileBytes, path: "tensor_data" },
-    { hint: "The download or copy did not finish; download the file again" },
+    { hint: "The download or copy did not finish; download the file again", neededBytes: expected },
   );
 }
 

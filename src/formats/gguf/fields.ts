@@ -1,4 +1,5 @@
 import type { PartRange } from "../../model/format.ts";
+import type { ValueType } from "../../model/metadata.ts";
 import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
 import type { GgufModel } from "./gguf-model.ts";
 import type { KeyValueExtent } from "./key-values.ts";
@@ -10,11 +11,12 @@ import type { TensorInfo } from "./tensor-infos.ts";
 export function ggufFields({ files }: GgufModel, range: PartRange): readonly FieldPlace[] {
   const header = files[range.part]?.header;
   if (header === undefined) return [];
-  const { byteOrder, keyValues, infos } = header;
+  const { byteOrder, keyValues, infos, metadata } = header;
   const end = range.offset + range.byteLength;
   const places: Omit<FieldPlace, "byteOrder">[] = placesOf(fileHeader, 0, "header");
   for (const [i, extent] of keyValues.entries()) {
-    if (extent.end > range.offset && extent.offset < end) places.push(...keyValuePlaces(extent, `metadata_kv[${i}]`));
+    if (extent.end <= range.offset || extent.offset >= end) continue;
+    places.push(...keyValuePlaces(extent, `metadata_kv[${i}]`, metadata.get(extent.key)?.type));
   }
   for (const [i, info] of infos.entries()) {
     const rowEnd = infos[i + 1]?.infoOffset ?? header.headerEnd;
@@ -23,13 +25,34 @@ export function ggufFields({ files }: GgufModel, range: PartRange): readonly Fie
   return [...places, ...alignmentPlace(header)].map((place) => ({ ...place, byteOrder }));
 }
 
-function keyValuePlaces({ key, offset, valueOffset, end }: KeyValueExtent, path: string): FieldPlace[] {
+function keyValuePlaces(extent: KeyValueExtent, path: string, type: ValueType | undefined): FieldPlace[] {
+  const { offset, valueOffset } = extent;
   return [
     { offset, byteLength: 8, name: `${path}.key.len`, type: "u64" },
     { offset: offset + 8, byteLength: valueOffset - offset - 8, name: `${path}.key`, type: "text" },
     { offset: valueOffset, byteLength: 4, name: `${path}.value_type`, type: "u32" },
-    { offset: valueOffset + 4, byteLength: end - valueOffset - 4, name: `${path}.value of ${key}`, type: "bytes" },
+    ...valuePlaces(extent, `${path}.value`, type),
   ];
+}
+
+/** Lengths apart from what they count; a number is one field. */
+function valuePlaces({ key, valueOffset, end }: KeyValueExtent, path: string, type?: ValueType): FieldPlace[] {
+  const offset = valueOffset + 4;
+  const name = `${path} of ${key}`;
+  if (type === "string") {
+    return [
+      { offset, byteLength: 8, name: `${path}.len`, type: "u64" },
+      { offset: offset + 8, byteLength: end - offset - 8, name, type: "text" },
+    ];
+  }
+  if (type === "array") {
+    return [
+      { offset, byteLength: 4, name: `${path}.type`, type: "u32" },
+      { offset: offset + 4, byteLength: 8, name: `${path}.len`, type: "u64" },
+      { offset: offset + 12, byteLength: end - offset - 12, name, type: "bytes" },
+    ];
+  }
+  return [{ offset, byteLength: end - offset, name, type: type ?? "bytes" }];
 }
 
 function infoPlaces({ infoOffset, nameBytes, shape }: TensorInfo, path: string): FieldPlace[] {

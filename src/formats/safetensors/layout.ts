@@ -73,5 +73,6 @@ function truncated(header: Header, end: number, byteLength: number): FormatError
   const at = { source: header.scanner.place.source, offset: byteLength };
   return new FormatError("format/safetensors.truncated", message, at, {
     hint: "The file was cut short: download or copy it again",
+    neededBytes: end,
   });
 }

@@ -122,7 +122,7 @@ function RunCells({ run }: { readonly run: MapRun }) {
     <>
       <div role="gridcell" class="name mono" title={run.name}>
         <span class={`swatch kind-${run.kind}`} aria-hidden="true" />
-        {run.name}
+        <span class="clip">{run.name}</span>
       </div>
       <div role="gridcell" class="soft kind">
         {run.kind}

@@ -75,17 +75,16 @@ function Findings({ found, onShow }: { readonly found: readonly Found[]; readonl
         <li key={`${i} ${finding.code}`} class={finding.severity}>
           {finding.name === undefined ? null : <strong class="mono">{finding.name} </strong>}
           <span title={finding.message}>{withShortDigests(finding.message)}</span>
-          {finding.hint === undefined ? null : <span class="soft"> {finding.hint}</span>}
-          <span class="soft small mono">
-            {" "}
-            {finding.code}
-            {whereOf(finding.at)}
-          </span>
           {finding.run === undefined ? null : (
             <button type="button" class="link" onClick={() => onShow(finding)}>
               Show
             </button>
           )}
+          {finding.hint === undefined ? null : <p class="soft">{finding.hint}</p>}
+          <p class="soft small mono">
+            {finding.code}
+            {whereOf(finding.at)}
+          </p>
         </li>
       ))}
       {found.length > SHOWN ? <li class="soft">and {formatInteger(found.length - SHOWN)} more</li> : null}
