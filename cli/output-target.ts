@@ -36,11 +36,11 @@ export function requireOutput(context: Context, what: string): string {
   });
 }
 
-/** A file that appears when it is complete. */
-export async function openOutputFile(context: Context, path: string): Promise<Sink> {
+/** A file that appears when it is complete; one that is new has at most the permissions `newMode`, where they are given. */
+export async function openOutputFile(context: Context, path: string, newMode?: number): Promise<Sink> {
   const { fileSink, abortAllSinks } = await import("../src/platform/node/file-sink.ts");
   context.onExit(abortAllSinks);
-  return fileSink(path, { overwrite: overwriteOf(context) });
+  return fileSink(path, { overwrite: overwriteOf(context), newMode });
 }
 
 /** Several files below one folder, made where it is missing. */

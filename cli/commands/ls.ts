@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { formatInteger, formatSize } from "../render/sizes.ts";
 import { type Column, renderTable } from "../render/table.ts";
-import { selectByName, selectTensors } from "../select-tensors.ts";
+import { entryGlobs, selectByName, selectTensors } from "../select-tensors.ts";
 
 export const lsCommand = defineCommand({
   positionals: { names: ["TARGET", "GLOB"], min: 1, max: 2 },
@@ -45,7 +45,8 @@ export interface EntrySelection {
 /** Entries of an archive, all of them or those that match. */
 export async function showEntries(archive: Archive, selection: EntrySelection, context: Context): Promise<ExitCode> {
   const { globs, label, detail } = selection;
-  const entries = selectByName(archive.entries, globs, { nameOf: (entry) => entry.path, what: "entry", label });
+  const namesOf = ({ path }: Entry): readonly string[] => [path];
+  const entries = selectByName(archive.entries, entryGlobs(globs), { namesOf, what: "entry", label });
   await context.show({
     json: () => ({ format: archive.format, entries: entriesJson(entries) }),
     text: () => renderEntries(entries, detail, context),

@@ -11,7 +11,7 @@ import { VaultArchive } from "../../src/formats/aerovault/vault-archive.ts";
 import { verifyAerovault } from "../../src/formats/aerovault/verify.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import type { OpenContext } from "../../src/model/format.ts";
-import { exportParity } from "../../src/operations/vault/export-parity.ts";
+import { prepareExport } from "../../src/operations/vault/export-parity.ts";
 import { recoverVault } from "../../src/operations/vault/recover.ts";
 import { planVaultRepair, type VaultRepair } from "../../src/operations/vault/repair.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
@@ -77,7 +77,8 @@ export async function exportBytes(bytes: Bytes, tools: VaultTools): Promise<Byte
 
 async function sidecarOf(vault: Vault, { engine }: VaultTools): Promise<Bytes> {
   const sink = memorySink("sidecar");
-  await exportParity(vault, sink, gridOf(vault.manifest), { engine });
+  const parity = await prepareExport(vault, gridOf(vault.manifest), { engine });
+  await parity.write(sink);
   await sink.commit();
   return sink.published as Bytes;
 }

@@ -80,3 +80,29 @@ test("audit 18: what is weaker is called what it is", { timeout: 60_000 }, async
   expect([two.version, two.facts["encryption"]]).toEqual(["2", expect.stringContaining("Argon2id")]);
   expect([one.version, one.facts["encryption"]]).toEqual(["1", expect.stringContaining("quickly guessed")]);
 });
+
+test("a file that is no vault is named as such by verbs that write, and left alone", async () => {
+  for (const [name, content] of [
+    ["short.txt", "1\n"],
+    ["long.txt", "not a vault, ".repeat(200)],
+  ] as const) {
+    writeFileSync(join(folder, name), content);
+    for (const args of [
+      ["mkdir", name, "a"],
+      ["compact", name],
+      ["repair", name],
+      ["parity", name, "export"],
+    ]) {
+      expect({ args, code: (await run("vault", ...args)).code }).toEqual({ args, code: 6 });
+    }
+    expect(readFileSync(join(folder, name), "utf8")).toBe(content);
+  }
+});
+
+test("a vault behind a URL or inside another one is not changed, and that is said", async () => {
+  for (const target of ["http://127.0.0.1:9/v.aerovault", "bare.aerovault::inner.aerovault"]) {
+    const { code, err } = await run("vault", "mkdir", target, "a");
+    expect({ target, code }).toEqual({ target, code: 6 });
+    expect(err).toContain("unsupported/vault.place");
+  }
+});

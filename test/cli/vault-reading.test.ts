@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { craftVault } from "../builders/crafted-vault.ts";
@@ -50,6 +50,38 @@ describe("a vault", () => {
     const some = await run(file, "vault", "ls", "V", "*.gguf");
     expect(some.out).toMatch(/^ *\d+ B {2}2026-06-17 00:00 {2}models\/a\.gguf\n$/);
     expect((await run(file, "vault", "ls", "V", "*.bin")).code).toBe(9);
+    expect((await run(file, "vault", "ls", "V", "models/")).out).toMatch(/models\/\n$/);
+  });
+
+  it("is extracted by what was asked for, all of it or nothing", async () => {
+    const file = scratch();
+    const missing = await run(file, "vault", "extract", "V", "note.txt", "typo.txt", "-o", file("missing"));
+    expect({ code: missing.code, err: missing.err }).toMatchObject({
+      code: 9,
+      err: expect.stringContaining("typo.txt"),
+    });
+    expect(existsSync(file("missing"))).toBe(false);
+    expect((await run(file, "vault", "extract", "V", "models/", "-o", file("folder"))).code).toBe(0);
+    expect(readdirSync(file("folder"), { recursive: true }).sort()).toEqual([
+      "models",
+      "models/a.gguf",
+      "models/b.safetensors",
+    ]);
+  });
+
+  it("gives out names that would mean something else as a glob", async () => {
+    const files = ["a[1].txt", "a1.txt", "implied/{x,y}?"].map((path) => ({ path, chunks: [text(path)] }));
+    const file = scratch();
+    const vault = file("globs.aerovault", await craftVault(files, { lane: "plain" }));
+    for (const [name, found] of [
+      ["a[1].txt", ["a1.txt", "a[1].txt"]],
+      ["implied/{x,y}?", ["implied", "implied/{x,y}?"]],
+      ["implied", ["implied", "implied/{x,y}?"]],
+    ] as const) {
+      const out = file(`out-${found.length}-${name.length}`);
+      expect((await tare(["vault", "extract", vault, name, "-o", out])).code).toBe(0);
+      expect(readdirSync(out, { recursive: true }).sort()).toEqual([...found]);
+    }
   });
 
   it("gives out a file by cat and by vault cat, to standard output and to -o", async () => {

@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -274,6 +275,41 @@ describe("tare vault parity", () => {
     await ok("correct", "gen", "s.aerovault", "--force");
     expect((await run("vault", "parity", "s.aerovault", "export", ...P)).code).toBe(2);
     expect(await json("vault parity", "s.aerovault", "export", "--force", ...P)).toMatchObject({ code: 0 });
+  });
+});
+
+describe("a sidecar", () => {
+  it("is as private as what it protects: its parity tells the contents of a short file, and key slots", async () => {
+    write("secret.bin", "a key that only its owner may read\n");
+    chmodSync(join(folder, "secret.bin"), 0o600);
+    await ok("correct", "gen", "secret.bin");
+    expect(statSync(join(folder, "secret.bin.aerocorrect")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(folder, "bare.aerovault")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(folder, "bare.aerovault.aerocorrect")).mode & 0o777).toBe(0o600);
+  });
+
+  it("of a vault behind a link stands where repair looks for it", async () => {
+    const whole = hurt("bare.aerovault", "behind.aerovault");
+    rmSync(join(folder, "behind.aerovault.aerocorrect"));
+    symlinkSync("behind.aerovault", join(folder, "link.aerovault"));
+    await ok("vault", "parity", "link.aerovault", "export", ...P);
+    expect(existsSync(join(folder, "link.aerovault.aerocorrect"))).toBe(false);
+    const damaged = Buffer.from(whole);
+    damaged.fill(0, INSIDE, INSIDE + 100);
+    write("behind.aerovault", damaged);
+    expect(await json("vault repair", "link.aerovault", ...P)).toMatchObject({ repaired: true, origins: ["sidecar"] });
+    expect(bytesOf("behind.aerovault").equals(whole)).toBe(true);
+  });
+
+  it("is refused by a dry run where the real one would refuse it", async () => {
+    hurt("own.aerovault", "dry.aerovault", INSIDE);
+    expect((await run("vault", "parity", "dry.aerovault", "export", "--dry-run", ...P)).code).toBe(5);
+    expect((await run("vault", "parity", "dry.aerovault", "export", "--dry-run", ...P2)).code).toBe(11);
+    const dry = await json("vault parity", "own.aerovault", "export", "--dry-run", ...P);
+    expect(dry).toMatchObject({ dryRun: true, code: 0 });
+    expect(existsSync(join(folder, "own.aerovault.aerocorrect"))).toBe(false);
+    const real = await json("vault parity", "own.aerovault", "export", "-o", "dry.aerocorrect", ...P);
+    expect(real["sidecarByteLength"]).toBe(dry["sidecarByteLength"]);
   });
 });
 

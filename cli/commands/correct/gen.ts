@@ -67,11 +67,13 @@ async function generate(
   path: string,
   { sidecar, percent, run }: Work,
 ): Promise<{ readonly plan: SidecarPlan; readonly byteLength: number }> {
-  const [{ openFile, hasFileChanged, changedError }, { parityRunner }, { generateSidecar }] = await Promise.all([
-    import("../../../src/platform/node/file-source.ts"),
-    import("../../../src/platform/node/correct-runner.ts"),
-    import("../../../src/operations/correct/generate.ts"),
-  ]);
+  const [{ openFile, hasFileChanged, changedError }, { parityRunner }, { sidecarMode }, { generateSidecar }] =
+    await Promise.all([
+      import("../../../src/platform/node/file-source.ts"),
+      import("../../../src/platform/node/correct-runner.ts"),
+      import("../../../src/platform/node/sidecar-mode.ts"),
+      import("../../../src/operations/correct/generate.ts"),
+    ]);
   await context.expectHashing(path);
   const { signal } = context;
   const engine = await context.engine();
@@ -80,7 +82,7 @@ async function generate(
   try {
     const { byteLength } = source;
     if (run === "dry") return { plan: planFileSidecar(byteLength, grid), byteLength };
-    const sink = await openOutputFile(context, sidecar);
+    const sink = await openOutputFile(context, sidecar, await sidecarMode(path));
     const progress = context.progress({ label: "computing parity", total: byteLength });
     try {
       const runner = parityRunner(source, { engine, grid, signal });

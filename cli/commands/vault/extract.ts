@@ -6,7 +6,7 @@ import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
 import { overwriteOf, requireOutput } from "../../output-target.ts";
 import { formatSize, plural } from "../../render/sizes.ts";
-import { selectByName } from "../../select-tensors.ts";
+import { entryGlobs, selectByName } from "../../select-tensors.ts";
 import { openArchive } from "./open-vault.ts";
 
 export const vaultExtractCommand = defineCommand({
@@ -93,12 +93,16 @@ async function write(context: Context, archive: Archive, work: Writing): Promise
   await extractEntries(archive.vault, records, { ...options, engine, ...extractRunner(jobs) });
 }
 
-/** Entries that match, and all that lies in directories that do. */
+/** Entries that match, and all that lies in directories that do, whether these are entries themselves or not. */
 function select(entries: readonly Entry[], globs: readonly string[], label: string): readonly Entry[] {
-  if (globs.length === 0) return entries;
-  const named = selectByName(entries, globs, { nameOf: ({ path }) => path, what: "entry", label });
-  const chosen = new Set(named);
-  const folders = named.filter(({ type }) => type === "directory").map(({ path }) => `${path}/`);
-  if (folders.length === 0) return named;
-  return entries.filter((entry) => chosen.has(entry) || folders.some((folder) => entry.path.startsWith(folder)));
+  return selectByName(entries, entryGlobs(globs), { namesOf: ({ path }) => pathsTo(path), what: "entry", label });
+}
+
+/** A path and those of the directories that it lies in. */
+function pathsTo(path: string): readonly string[] {
+  const paths = [path];
+  for (let slash = path.lastIndexOf("/"); slash > 0; slash = path.lastIndexOf("/", slash - 1)) {
+    paths.push(path.slice(0, slash));
+  }
+  return paths;
 }

@@ -1,6 +1,5 @@
 import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
-import { SIDECAR_SUFFIX } from "../../../src/formats/aerocorrect/layout.ts";
 import type { Vault } from "../../../src/formats/aerovault/vault.ts";
 import type { VaultState } from "../../../src/formats/aerovault/write/vault-state.ts";
 import { parityGrid } from "../../../src/model/parity/grid.ts";
@@ -52,12 +51,12 @@ function checkAction(text: string): Action {
 }
 
 async function exportSidecar(context: Context, vault: string, percent?: number): Promise<ExitCode> {
-  const [{ exportVaultParity }, { findVaultSidecar }] = await Promise.all([
+  const [{ exportVaultParity }, { findVaultSidecar, vaultSidecarPath }] = await Promise.all([
     import("../../../src/platform/node/vault-parity.ts"),
     import("../../../src/platform/node/vault-sidecar.ts"),
   ]);
   const writing = await writeContext(context);
-  const output = context.flags.output ?? `${vault}${SIDECAR_SUFFIX}`;
+  const output = context.flags.output ?? (await vaultSidecarPath(vault));
   // One of its own kind is what is to be renewed; whatever else has that name is not replaced unasked.
   const existing = await findVaultSidecar(vault, writing.engine, output).catch(() => undefined);
   await existing?.close();
@@ -67,14 +66,15 @@ async function exportSidecar(context: Context, vault: string, percent?: number):
   const overwrite = existing === undefined ? overwriteOf(context) : "replace";
   const onProgress = (done: number): void => progress.add(done);
   const grid = percent === undefined ? undefined : parityGrid(percent);
-  const plan = dryRun ? undefined : await exportVaultParity(vault, writing, { output, overwrite, grid, onProgress });
+  const run = dryRun ? "dry" : undefined;
+  const { byteLength } = await exportVaultParity(vault, writing, { output, overwrite, run, grid, onProgress });
   progress.end();
   await context.show({
-    json: () => ({ vault, action: "export", dryRun, sidecar: output, sidecarByteLength: plan?.byteLength ?? null }),
-    text: () =>
-      plan === undefined
-        ? `would write ${printable(output)}`
-        : `wrote ${printable(output)}: ${formatSize(plan.byteLength)} of parity of header, manifest and blocks`,
+    json: () => ({ vault, action: "export", dryRun, sidecar: output, sidecarByteLength: byteLength }),
+    text: () => {
+      const verb = dryRun ? "would write" : "wrote";
+      return `${verb} ${printable(output)}: ${formatSize(byteLength)} of parity of header, manifest and blocks`;
+    },
   });
   return EXIT.success;
 }

@@ -1,6 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { printable } from "../../base/text.ts";
 import { type Extent, findOverlap } from "../../bytes/extents.ts";
 import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { legacyVersion } from "../legacy-vaults.ts";
@@ -24,17 +25,14 @@ export interface StoredHeader {
 /** Reads and judges the header: everything that can be refused before the password is used is refused here. */
 export async function readHeader(source: Source, options: ReadOptions = {}): Promise<StoredHeader> {
   const at = { source: source.label, offset: 0 };
-  checkFamily(await source.read(0, Math.min(FAMILY_BYTES, source.byteLength), options), at);
   if (source.byteLength < HEADER_BYTES) {
+    checkFamily(await source.read(0, source.byteLength, options), at);
     const message = `Cannot read AeroVault header: must have ${HEADER_BYTES} bytes, found ${source.byteLength}`;
     throw new FormatError("format/aerovault.header", message, at, { hint: "The file is cut short; get it again" });
   }
   const bytes = await source.read(0, HEADER_BYTES, options);
   return { bytes, values: decodeHeader(bytes, at) };
 }
-
-/** Enough to tell every version: version 1 shows itself by the name of its first entry. */
-const FAMILY_BYTES = 64;
 
 /** Older vaults come here only to be changed: they are named before anything else is looked at. */
 function checkFamily(head: Bytes, at: Location): void {
@@ -45,6 +43,12 @@ function checkFamily(head: Bytes, at: Location): void {
     throw new UnsupportedError("unsupported/aerovault.older", message, at, { hint });
   }
   const text = String.fromCharCode(...head.subarray(0, VAULT_MAGIC.length));
+  // A magic that is mostly there is a damaged one; anything else is another file, whoever takes it for a vault.
+  const agreeing = [...VAULT_MAGIC].filter((letter, i) => text[i] === letter).length;
+  if (head.byteLength > 0 && 2 * agreeing < Math.min(VAULT_MAGIC.length, head.byteLength)) {
+    const message = `Cannot use "${at.source}" as a vault: it must begin with "${VAULT_MAGIC}", found "${printable(text)}"`;
+    throw new UnsupportedError("unsupported/unknown", message, at);
+  }
   if (text === VAULT_MAGIC || !/^AEROVAULT\d$/.test(text)) return;
   const message = `Cannot open AeroVault: version must be ${FORMAT_MAJOR}, found ${text.at(-1)}`;
   throw new UnsupportedError("unsupported/aerovault.version", message, at);
@@ -52,6 +56,7 @@ function checkFamily(head: Bytes, at: Location): void {
 
 /** The checks that need no file: magic, version, length, flags, reserved bytes. */
 export function decodeHeader(bytes: Bytes, at: Location): VaultHeader {
+  checkFamily(bytes, at);
   const header = vaultHeader.decode(bytes, at, { code: "format/aerovault.header" });
   const { formatMajor, flags, wrapperHeaderVersion, reserved } = header;
   if (formatMajor !== FORMAT_MAJOR) {

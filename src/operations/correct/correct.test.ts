@@ -216,6 +216,27 @@ describe("verifyFile() and planFileRepair()", () => {
     });
   });
 
+  it("never makes one file of another that is shorter or longer, unless that is confirmed", async () => {
+    const short = makeContent(noise("shm", 3000));
+    const ofShort = await generate(short, 15);
+    const other = { code: "integrity/aerocorrect.other" };
+    await expect(repair(makeContent(noise("other", 500)), ofShort)).rejects.toMatchObject(other);
+    await expect(repair(makeContent(noise("other", 5000)), ofShort)).rejects.toMatchObject(other);
+    await expect(repair(Uint8Array.of(1), await generate(new Uint8Array(0), 15))).rejects.toMatchObject(other);
+    const sha256 = await engine.digest("sha256", short);
+    const file = memorySource(makeContent(noise("other", 500)), "file");
+    expect((await planFileRepair(file, await open(ofShort), { engine }, sha256)).state).toBe("damaged");
+    for (const [name, hurt] of [
+      ["cut", short.slice(0, 100)],
+      ["emptied", new Uint8Array(0)],
+      ["cut and hurt", flip(short.slice(0, 2000), 0, 5, 9)],
+      ["grown and hurt", flip(concatBytes([short, short]), 0, 5, 9)],
+      ["of that length, ruined", short.map((byte) => byte ^ 0xff)],
+    ] as const) {
+      expect({ name, same: equalBytes((await repair(hurt, ofShort)).after, short) }).toEqual({ name, same: true });
+    }
+  });
+
   it("heals the published file as the reference's test does: bytes 123 and 777", async () => {
     const payload = loadFixture("aerocorrect", "cross-impl-payload");
     const hurt = payload.slice();

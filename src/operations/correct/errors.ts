@@ -22,6 +22,11 @@ export const CORRECT_ERRORS = {
     why: "More shards of a group are damaged than there are parity shards, or the sidecar belongs to another file or to another version of it.",
     fix: "Get another copy of the file. It is left as it is.",
   },
+  "integrity/aerocorrect.other": {
+    what: "The file has another length than the one that the sidecar was made of, and hardly a byte in common with it.",
+    why: "It is another file, or it was written anew since. Parity of a short file suffices to make that file out of anything: repairing would replace what is there now.",
+    fix: "Make the sidecar again: `tare correct gen --force`. Where the old file is what you want, pass its SHA-256 as --expect-sha256. Nothing was written.",
+  },
   "integrity/aerocorrect.parity": {
     what: "The file is whole, but parity in its sidecar is damaged.",
     why: "Bytes of the sidecar were damaged on disk or on the way: it can heal less than it should.",

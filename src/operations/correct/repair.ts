@@ -12,7 +12,7 @@ import {
   protectedLength,
   summarise,
 } from "./examine.ts";
-import { type SurveyContext, surveyFile } from "./survey.ts";
+import { type ShardPatch, type SurveyContext, surveyFile } from "./survey.ts";
 
 /**
  * "intact": the file is the one that was protected. "damaged": it is not, and parity suffices. "lost": it is not, and
@@ -77,11 +77,31 @@ export async function planFileRepair(
   const nothing = { recoveredShards: 0, apply: async () => undefined };
   if (!equalBytes(survey.sha256, sidecar.contentSha256)) return { ...verdict, ...nothing, state: "lost" };
   const { patches } = survey;
+  if (image !== source && expectSha256 === undefined) await checkSameFile(source, byteLength, patches);
   if (patches.length === 0) return { ...verdict, ...nothing, state: image === source ? "intact" : "damaged" };
   const apply = async (write: WritePatch): Promise<void> => {
     for (const { offset, read } of patches) await write({ offset, bytes: await read() });
   };
   return { ...verdict, state: "damaged", recoveredShards: patches.length, apply };
+}
+
+/**
+ * A file of another length is healed only where at least half of it is what it was: the parity of a few shards can make its
+ * file out of any other one. An empty file has nothing to lose.
+ */
+async function checkSameFile(source: Source, byteLength: number, patches: readonly ShardPatch[]): Promise<void> {
+  const common = Math.min(source.byteLength, byteLength);
+  let agreeing = common;
+  for (const { offset, read } of patches.filter((patch) => patch.offset < common)) {
+    const healed = await read();
+    const found = await source.read(offset, Math.min(healed.byteLength, common - offset));
+    agreeing -= found.reduce((count, byte, i) => (byte === healed[i] ? count : count + 1), 0);
+  }
+  if (source.byteLength === 0 || (common > 0 && 2 * agreeing >= common)) return;
+  const message = `Cannot repair "${source.label}": it has ${source.byteLength} bytes instead of ${byteLength}, and hardly one of them is that of the file that was protected`;
+  const hint =
+    "It is another file, or was written anew; where the sidecar is the right one, confirm it by --expect-sha256";
+  throw new IntegrityError("integrity/aerocorrect.other", message, { source: source.label }, { hint });
 }
 
 /** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */

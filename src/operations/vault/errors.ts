@@ -57,6 +57,11 @@ export const VAULT_ERRORS = {
     why: "What was read first and what was read later do not belong together. The vault is as it was.",
     fix: "Run the command again when nothing writes to the file.",
   },
+  "unsupported/vault.place": {
+    what: "A vault behind a URL, or inside another vault, was to be changed.",
+    why: "Such vaults are read where they are. Changing one needs its lock, its folder and the right to write there.",
+    fix: "Get it with `tare pull` or `tare vault extract`, change the file, and put it back.",
+  },
   "unsupported/vault.plain": {
     what: "The vault is not encrypted, so that it has no password to change.",
     why: "The plaintext lane has no keys of its own.",

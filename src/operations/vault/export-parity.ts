@@ -1,24 +1,28 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Sink } from "../../bytes/sink.ts";
+import type { Source } from "../../bytes/source.ts";
 import { encodeFront, placeSegments, type SidecarPlan } from "../../formats/aerocorrect/plan.ts";
 import { BlockStream, checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { checkUndamaged, type Vault } from "../../formats/aerovault/vault.ts";
-import { planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
+import { type AvecPlan, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
 import { encodeAvec } from "../../model/parity/encode-avec.ts";
 import type { ParityGrid } from "../../model/parity/grid.ts";
 import type { HealContext } from "./heal-blocks.ts";
 
+/** A sidecar that may be made: the vault is whole. */
+export interface ParityExport {
+  readonly plan: SidecarPlan;
+  /** Writes it to a sink that can go back, which the caller commits. */
+  write(sink: Sink): Promise<void>;
+}
+
 /**
- * Writes the sidecar of a vault to a sink that can go back, which the caller commits: parity of header, manifest and blocks
- * (dossier 5.6). Parity of damage would make the loss final, so every block is compared with its hash first.
+ * Parity of header, manifest and blocks of a vault (dossier 5.6). Parity of damage would make the loss final, so every
+ * block is compared with its hash first.
  */
-export async function exportParity(
-  vault: Vault,
-  sink: Sink,
-  grid: ParityGrid,
-  { engine, signal, onProgress }: HealContext,
-): Promise<SidecarPlan> {
+export async function prepareExport(vault: Vault, grid: ParityGrid, context: HealContext): Promise<ParityExport> {
+  const { engine, signal } = context;
   const { source, header, manifest } = vault;
   const action = "export the parity of the vault";
   const read = (offset: number, byteLength: number): Promise<Bytes> => source.read(offset, byteLength);
@@ -36,6 +40,20 @@ export async function exportParity(
     { windowOffset: HEADER_BYTES, windowLength: dataLength, data: new BlockStream(manifest.chunks.values(), read) },
   ].map((window) => ({ ...window, plan: planAvec(grid, window.data.byteLength) }));
   const plan = placeSegments(source.byteLength, windows);
+  return { plan, write: (sink) => writeSidecar({ source, plan, windows }, sink, context) };
+}
+
+interface Prepared {
+  readonly source: Source;
+  readonly plan: SidecarPlan;
+  readonly windows: readonly { readonly data: ReadableBytes; readonly plan: AvecPlan }[];
+}
+
+async function writeSidecar(
+  { source, plan, windows }: Prepared,
+  sink: Sink,
+  { engine, signal, onProgress }: HealContext,
+): Promise<void> {
   sink.reserve?.(plan.byteLength);
   const digest = engine.digestRange("sha256", source, { offset: 0, byteLength: source.byteLength, signal });
   digest.catch(() => undefined); // awaited below, where nothing fails before
@@ -45,5 +63,4 @@ export async function exportParity(
     await encodeAvec({ engine, plan: avec, data, write, signal, onProgress });
   }
   await sink.fill?.(0, await encodeFront(engine, plan, await digest));
-  return plan;
 }

@@ -24,15 +24,20 @@ export async function extractArchiveEntries(
 
 async function extractAll(entries: readonly Entry[], options: ArchiveExtractOptions): Promise<ExtractReport> {
   const places = new ExtractPlaces(options);
+  const directories = entries.filter(({ type }) => type === "directory");
   try {
-    const directories = entries.filter(({ type }) => type === "directory");
     const files = entries.filter(({ type }) => type === "file");
-    for (const { path } of directories) places.makeFolder(path);
-    const reserved = files.map((entry) => ({ entry, place: places.reserve(entry.path) }));
+    const reserved = places.prepare(() => {
+      for (const { path } of directories) places.makeFolder(path);
+      return files.map((entry) => ({ entry, place: places.reserve(entry.path) }));
+    });
     for (const { entry, place } of reserved) await extractFile(entry, place, places, options);
     places.finish(directories.map(factsOf));
     const byteLength = files.reduce((sum, { size }) => sum + size, 0);
     return { files: files.length, directories: directories.length, byteLength };
+  } catch (error) {
+    places.abandon(directories.map(factsOf));
+    throw error;
   } finally {
     places.close();
   }

@@ -71,12 +71,32 @@ export class ExtractPlaces {
   /** Deepest first: writing into a folder changes its time. Folders that were there keep what they have. */
   finish(directories: readonly PlacedFacts[]): void {
     const facts = new Map(directories.map((entry) => [entry.path, entry]));
-    const usual = MODE_BITS & ~process.umask();
-    for (const path of this.folders.made) {
-      const { mode, mtime } = facts.get(path) ?? { mode: undefined, mtime: undefined };
-      this.folders.finish(path, { mode: mode === undefined ? usual : mode & MODE_BITS, mtime });
-    }
+    for (const path of this.folders.made) this.#finishFolder(path, facts.get(path));
     this.folders.finish("", { mode: undefined, mtime: undefined });
+  }
+
+  /** Makes folders and reserves names; where that fails, nothing was written yet, and what was made goes again. */
+  prepare<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      for (const path of this.folders.made) this.folders.remove(path);
+      throw error;
+    }
+  }
+
+  /** After a failure: folders get what they are to have, as far as that is possible. */
+  abandon(directories: readonly PlacedFacts[]): void {
+    try {
+      this.finish(directories);
+    } catch {
+      // The failure that led here is the one to tell.
+    }
+  }
+
+  #finishFolder(path: string, facts: PlacedFacts | undefined): void {
+    const mode = facts?.mode === undefined ? MODE_BITS & ~process.umask() : facts.mode & MODE_BITS;
+    this.folders.finish(path, { mode, mtime: facts?.mtime });
   }
 
   close(): void {

@@ -27,6 +27,8 @@ export interface FileSinkOptions {
   readonly overwrite: Overwrite;
   /** A link in the way of a "replace": write to what it points to, or put the file in its place. */
   readonly links?: "follow" | "replace";
+  /** Permission bits that a file which replaces nothing has at most, for what is as secret as something else. */
+  readonly newMode?: number | undefined;
 }
 
 /** Opens a Sink that becomes the file `path` at commit. Its folder must exist. */
@@ -45,7 +47,7 @@ export async function fileSink(path: string, options: FileSinkOptions): Promise<
 async function findTarget(path: string, options: FileSinkOptions): Promise<Destination> {
   const full = resolve(path);
   const own = await lstat(full).catch(ifMissing);
-  if (own === undefined) return { path: full };
+  if (own === undefined) return { path: full, newMode: options.newMode };
   if (options.overwrite === "refuse") throw existsError(path);
   if (own.isSymbolicLink() && options.links === "replace") return { path: full };
   const existing = own.isSymbolicLink() ? await stat(full).catch(ifMissing) : own;

@@ -30,15 +30,17 @@ export interface Destination {
   readonly path: string;
   /** Permission bits of the file to be replaced: the new one is to be as private. */
   readonly mode?: number;
+  /** Permission bits that a file which replaces nothing has at most; the umask takes its share too. */
+  readonly newMode?: number | undefined;
 }
 
 /** Creates the file that is written in place of `destination`, in the same folder so that a rename moves it. */
-export async function createPartial({ path: destination, mode }: Destination): Promise<PartialFile> {
+export async function createPartial({ path: destination, mode, newMode }: Destination): Promise<PartialFile> {
   const prefix = partialPrefix(basename(destination));
   const path = join(dirname(destination), `${prefix}${process.pid}-${randomBytes(6).toString("hex")}`);
   // O_EXCL and O_NOFOLLOW: a link that somebody placed here in advance is never written through.
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
-  const handle = await open(path, flags, 0o666);
+  const handle = await open(path, flags, newMode ?? 0o666);
   partials.add(path);
   if (mode === undefined) return { path, handle };
   try {
@@ -53,7 +55,9 @@ export async function createPartial({ path: destination, mode }: Destination): P
 
 /** How the unfinished files of an output begin; the number of the process that writes them follows. */
 export function partialPrefix(name: string): string {
-  return `.${cutName(name)}.tare-partial-`;
+  let cut = name;
+  while (Buffer.byteLength(cut) > MAX_NAME_BYTES) cut = cut.slice(0, -1);
+  return `.${cut}.tare-partial-`;
 }
 
 interface PartialFile {
@@ -108,10 +112,4 @@ export async function syncFolder(folder: string): Promise<void> {
 async function exists(path: string): Promise<boolean> {
   const stats = await lstat(path).catch(() => undefined);
   return stats !== undefined;
-}
-
-function cutName(name: string): string {
-  let cut = name;
-  while (Buffer.byteLength(cut) > MAX_NAME_BYTES) cut = cut.slice(0, -1);
-  return cut;
 }

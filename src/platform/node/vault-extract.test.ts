@@ -120,6 +120,25 @@ test("nothing is written where a name is taken, and a file in the place of a fol
   await expect(extract(await makeVault(), "replace")).rejects.toMatchObject({ code: "source/vault.link" });
 });
 
+test("a refusal leaves no folder behind, and a failure leaves folders as they should be", async () => {
+  const vault = await makeVault();
+  mkdirSync(out);
+  writeFileSync(join(out, "empty"), "mine");
+  await expect(extract(vault)).rejects.toMatchObject({ code: "usage/exists" });
+  expect(readdirSync(out)).toEqual(["empty"]);
+  rmSync(join(out, "empty"));
+  mkdirSync(join(out, "empty"));
+  await expect(extract(vault, "replace")).rejects.toMatchObject({ code: "source/is-directory" });
+  expect(statSync(join(out, "sub")).mode & 0o777).toBe(0o777 & ~process.umask());
+  expect(statSync(join(out, "dir")).mode & 0o777).toBe(0o750);
+});
+
+test("a file where the output folder should be is told", async () => {
+  writeFileSync(out, "a file");
+  await expect(extract(await makeVault())).rejects.toMatchObject({ code: "source/vault.link" });
+  expect(readFileSync(out, "utf8")).toBe("a file");
+});
+
 test("audit 12, never worse: a damaged block leaves no file that needs it, and no temporary one", async () => {
   const vault = await makeVault();
   const opened = await vault.open();

@@ -59,14 +59,20 @@ class Extraction {
   }
 
   async run(entries: readonly ManifestEntry[]): Promise<ExtractReport> {
+    const directories = entries.filter((entry) => entry.isDir);
     try {
-      const directories = entries.filter((entry) => entry.isDir);
-      const files = entries.filter((entry) => !entry.isDir).map((entry) => this.#plan(entry));
-      for (const { path } of directories) this.#places.makeFolder(path);
+      const files = this.#places.prepare(() => {
+        const planned = entries.filter((entry) => !entry.isDir).map((entry) => this.#plan(entry));
+        for (const { path } of directories) this.#places.makeFolder(path);
+        return planned;
+      });
       await this.#runAll(planExtractJobs(files));
       this.#places.finish(directories.map(factsOf));
       const byteLength = files.reduce((sum, { size }) => sum + size, 0);
       return { files: files.length, directories: directories.length, byteLength };
+    } catch (error) {
+      this.#places.abandon(directories.map(factsOf));
+      throw error;
     } finally {
       this.#places.close();
     }

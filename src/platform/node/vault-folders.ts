@@ -1,5 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, existsSync, fchmodSync, fsyncSync, futimesSync, mkdirSync, openSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  futimesSync,
+  mkdirSync,
+  openSync,
+  rmdirSync,
+} from "node:fs";
 import { join } from "node:path";
 import { type ErrorCatalog, SourceError } from "../../base/errors.ts";
 import { errnoOf, fileError } from "./errors.ts";
@@ -86,6 +96,22 @@ export class FolderTree {
     this.#closeIdle();
   }
 
+  /** Takes away a folder that was made here, unless something is in it or was put in its place. */
+  remove(path: string): boolean {
+    const slash = path.lastIndexOf("/");
+    const parent = slash < 0 ? this.#root : this.#find(path.slice(0, slash));
+    try {
+      rmdirSync(`${parent.path}/${path.slice(slash + 1)}`);
+    } catch {
+      return false;
+    }
+    const held = this.#held.get(path);
+    if (held !== undefined) closeSync(held.descriptor);
+    this.#held.delete(path);
+    this.#made.delete(path);
+    return true;
+  }
+
   close(): void {
     for (const { descriptor } of this.#held.values()) closeSync(descriptor);
     this.#held.clear();
@@ -156,7 +182,8 @@ function guarded<T>(label: string, action: () => T): T {
     return action();
   } catch (error) {
     const errno = errnoOf(error);
-    if (errno === "ELOOP" || errno === "ENOTDIR") throw linkError(label);
+    // EEXIST: making the root, where a file or a link to nothing has its name.
+    if (errno === "ELOOP" || errno === "ENOTDIR" || errno === "EEXIST") throw linkError(label);
     throw fileError(error, `Cannot extract to "${label}"`, { source: label });
   }
 }

@@ -1,6 +1,8 @@
 import { readdir, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
 import { errnoOf } from "./errors.ts";
+import { partialPrefix } from "./partial-files.ts";
 
 /** True where a process of this number runs here; one that may not be asked counts as running. */
 export function isAlive(pid: number): boolean {
@@ -14,15 +16,16 @@ export function isAlive(pid: number): boolean {
 }
 
 /**
- * Removes what killed writers left beside a vault: unfinished copies and locks that were never put in place. The caller
- * holds the vault's lock. Files of processes that still run are left alone.
+ * Removes what killed writers left beside a vault: unfinished copies of it and of its sidecar, which hold its key slots, and
+ * locks that were never put in place. Files of processes that still run are left alone.
  */
 export async function removeVaultLitter(vault: string): Promise<void> {
   const folder = dirname(vault);
   const name = basename(vault);
+  const prefixes = [partialPrefix(name), partialPrefix(`${name}${SIDECAR_SUFFIX}`), `.${name}.lock.`];
   for (const file of await readdir(folder)) {
-    if (!file.startsWith(`.${name}.`)) continue;
-    const pid = /^(?:tare-partial|lock)[-.](\d{1,10})-[0-9a-f]{12}$/.exec(file.slice(name.length + 2))?.[1];
+    const prefix = prefixes.find((one) => file.startsWith(one));
+    const pid = prefix === undefined ? undefined : /^(\d{1,10})-[0-9a-f]{12}$/.exec(file.slice(prefix.length))?.[1];
     if (pid === undefined || isAlive(Number(pid))) continue;
     await unlink(join(folder, file)).catch(() => undefined); // somebody else was faster, or it is not ours to remove
   }

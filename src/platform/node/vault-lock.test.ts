@@ -1,7 +1,8 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createPartial } from "./partial-files.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault, releaseAllVaultLocks, vaultLockPath } from "./vault-lock.ts";
 
@@ -79,10 +80,16 @@ test("releaseAllVaultLocks() leaves none behind", async () => {
 });
 
 test("audit 15: removeVaultLitter() removes what dead processes left of this vault, and nothing else", async () => {
-  const dead = [`.v.aerovault.tare-partial-${DEAD_PID}-0123456789ab`, `.v.aerovault.lock.${DEAD_PID}-0123456789ab`];
+  const dead = [
+    `.v.aerovault.tare-partial-${DEAD_PID}-0123456789ab`,
+    `.v.aerovault.aerocorrect.tare-partial-${DEAD_PID}-0123456789ab`,
+    `.v.aerovault.lock.${DEAD_PID}-0123456789ab`,
+  ];
   const kept = [
     `.v.aerovault.tare-partial-${process.pid}-0123456789ab`,
     `.w.aerovault.tare-partial-${DEAD_PID}-0123456789ab`,
+    `.v.aerovault.aerocorrect.tare-partial-${process.pid}-0123456789ab`,
+    `.v.aerovault.other.tare-partial-${DEAD_PID}-0123456789ab`,
     ".v.aerovault.lock",
     ".v.aerovault.other",
     "v.aerovault",
@@ -90,4 +97,13 @@ test("audit 15: removeVaultLitter() removes what dead processes left of this vau
   for (const name of [...dead, ...kept]) writeFileSync(join(folder, name), "x");
   await removeVaultLitter(vault);
   expect(readdirSync(folder).sort()).toEqual([...kept].sort());
+});
+
+test("audit 15: removeVaultLitter() knows what stands for a name that was too long", async () => {
+  const long = join(folder, `${"n".repeat(230)}.aerovault`);
+  const { path, handle } = await createPartial({ path: long });
+  await handle.close();
+  renameSync(path, path.replace(`-${process.pid}-`, `-${DEAD_PID}-`));
+  await removeVaultLitter(long);
+  expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });

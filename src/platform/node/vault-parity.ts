@@ -11,16 +11,20 @@ import type { PasswordSource } from "../../model/format.ts";
 import { AVEC_HEADER_BYTES, decodeAvecHeader } from "../../model/parity/avec.ts";
 import { PARITY_LEVELS, type ParityGrid, parityGrid } from "../../model/parity/grid.ts";
 import { generateSidecar } from "../../operations/correct/generate.ts";
-import { exportParity } from "../../operations/vault/export-parity.ts";
+import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";
 import { changedError, hasFileChanged, openFile } from "./file-source.ts";
+import { sidecarMode } from "./sidecar-mode.ts";
+import { removeVaultLitter } from "./vault-litter.ts";
 import { realVault } from "./vault-sidecar.ts";
 import type { VaultWriteContext } from "./vault-writer.ts";
 
 export interface ExportOptions {
   readonly output: string;
   readonly overwrite: Overwrite;
+  /** "dry" finds out whether it could be written. */
+  readonly run?: "dry" | undefined;
   /** That of the percentage that the vault records where absent. */
   readonly grid?: ParityGrid | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
@@ -30,19 +34,23 @@ export interface ExportOptions {
 export async function exportVaultParity(
   path: string,
   context: VaultWriteContext,
-  { output, overwrite, grid, onProgress }: ExportOptions,
+  { output, overwrite, run, grid, onProgress }: ExportOptions,
 ): Promise<SidecarPlan> {
   const { engine, limits, password, signal } = context;
-  const source = await openFile(await realVault(path), { label: path });
+  const real = await realVault(path);
+  if (run !== "dry") await removeVaultLitter(real); // of an export that was killed
+  const source = await openFile(real, { label: path });
   let vault: Vault | undefined;
   try {
     vault = await openVault(source, { engine, limits, password, signal });
-    const sink = await fileSink(output, { overwrite });
+    const parity = await prepareExport(vault, grid ?? gridOf(vault.manifest), { engine, signal, onProgress });
+    if (run === "dry") return parity.plan;
+    const sink = await fileSink(output, { overwrite, newMode: await sidecarMode(real) });
     try {
-      const plan = await exportParity(vault, sink, grid ?? gridOf(vault.manifest), { engine, signal, onProgress });
+      await parity.write(sink);
       if (await hasFileChanged(source)) throw changedError(path);
       await sink.commit();
-      return plan;
+      return parity.plan;
     } catch (error) {
       await sink.abort();
       throw error;
@@ -118,7 +126,7 @@ async function renewFileSidecar(
   { engine, signal }: VaultWriteContext,
 ): Promise<void> {
   const source = await openFile(real);
-  const sink = await fileSink(output, { overwrite: "replace" });
+  const sink = await fileSink(output, { overwrite: "replace", newMode: await sidecarMode(real) });
   try {
     const runner = parityRunner(source, { engine, grid, signal });
     await generateSidecar(source, sink, { engine, grid, runner, signal });

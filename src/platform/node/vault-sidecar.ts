@@ -1,4 +1,4 @@
-import { realpath } from "node:fs/promises";
+import { lstat, realpath } from "node:fs/promises";
 import { equalBytes } from "../../base/bytes.ts";
 import { isTareError, UnsupportedError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
@@ -18,6 +18,12 @@ export interface FoundSidecar {
   /** Why it does not help; undefined where it does, or where there is nothing. */
   readonly problem: string | undefined;
   close(): Promise<void>;
+}
+
+/** Where the sidecar of a vault is: beside the file itself, not beside a link to it. */
+export async function vaultSidecarPath(vault: string): Promise<string> {
+  const isLink = (await lstat(vault).catch(() => undefined))?.isSymbolicLink() === true; // opening tells what is missing
+  return `${isLink ? await realVault(vault) : vault}${SIDECAR_SUFFIX}`;
 }
 
 /**
@@ -56,8 +62,16 @@ function fileKind(path: string): UnsupportedError {
 /** The real path of a vault, links followed. */
 export function realVault(path: string): Promise<string> {
   return realpath(path).catch((error: unknown) => {
+    if (/^(https?|s3):\/\/|::/.test(path)) throw elsewhere(path);
     throw fileError(error, `Cannot open "${path}"`, { source: path });
   });
+}
+
+/** What is behind a URL or inside another vault is read in its place; nothing there can be changed. */
+function elsewhere(path: string): UnsupportedError {
+  const message = `Cannot change "${path}": only a vault that is a file of this machine can be changed`;
+  const hint = "Get it first, with tare pull or tare vault extract";
+  return new UnsupportedError("unsupported/vault.place", message, { source: path }, { hint });
 }
 
 export interface CompareContext {
