@@ -12,7 +12,7 @@ const root = new URL("..", import.meta.url).pathname;
 const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
   [
     /\/src\/formats\/.*\/format\.ts$/,
-    /\/(?:plan|plan-facts|plan-sealed|restamp|signature|write|write-sealed|origin-facts|prepare|\w*-?errors)\.ts$/,
+    /\/(?:plan|plan-facts|plan-sealed|restamp|upgrade|members|page-digests|signature|write|write-sealed|origin-facts|prepare|\w*-?errors)\.ts$/,
   ],
   [/\/src\/workers\/jobs\.ts$/, /\/(?:seal-job|extract-job|quantize-job)\.ts$/],
   // What WebAssembly and the browser do is not done in TypeScript as well: the page's policy permits the one, and browsers

@@ -11,6 +11,16 @@ export interface Candidate<T> {
   load(): Promise<T>;
 }
 
+/** A kernel of ours, in WebAssembly with SIMD. */
+export function wasm<T>(load: () => Promise<T>): Candidate<T> {
+  return { tier: "wasm", implementation: "wasm simd", load };
+}
+
+/** The same in plain TypeScript. */
+export function javascript<T>(load: () => Promise<T>): Candidate<T> {
+  return { tier: "javascript", implementation: "javascript", load };
+}
+
 /**
  * A primitive with several implementations, best first. The first one that loads and reproduces its known
  * answer is taken, once, on first use; a wrong answer counts as a failure to load.

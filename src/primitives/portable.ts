@@ -1,4 +1,4 @@
-import { type Candidate, Choice } from "./choice.ts";
+import { type Candidate, Choice, javascript, wasm } from "./choice.ts";
 import type { Gear } from "./chunking/gear.ts";
 import type { Inflate } from "./compress/inflate.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
@@ -128,29 +128,13 @@ async function blake3Over(load: () => Promise<Blake3Core>): Promise<Blake3Implem
 }
 
 const SHA256: readonly Candidate<DigestImplementation>[] = [
-  {
-    tier: "wasm",
-    implementation: "wasm simd",
-    load: () => sha256Over(async () => (await import("./digest/sha256-wasm.ts")).loadSha256Wasm()),
-  },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: () => sha256Over(async () => (await import("./digest/sha256-javascript.ts")).sha256Javascript),
-  },
+  wasm(() => sha256Over(async () => (await import("./digest/sha256-wasm.ts")).loadSha256Wasm())),
+  javascript(() => sha256Over(async () => (await import("./digest/sha256-javascript.ts")).sha256Javascript)),
 ];
 
 const BLAKE3: readonly Candidate<Blake3Implementation>[] = [
-  {
-    tier: "wasm",
-    implementation: "wasm simd",
-    load: () => blake3Over(async () => (await import("./digest/blake3-wasm.ts")).loadBlake3Wasm()),
-  },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: () => blake3Over(async () => (await import("./digest/blake3-javascript.ts")).blake3Javascript),
-  },
+  wasm(() => blake3Over(async () => (await import("./digest/blake3-wasm.ts")).loadBlake3Wasm())),
+  javascript(() => blake3Over(async () => (await import("./digest/blake3-javascript.ts")).blake3Javascript)),
 ];
 
 const CRC32: readonly Candidate<Crc32Function>[] = [
@@ -159,37 +143,17 @@ const CRC32: readonly Candidate<Crc32Function>[] = [
     implementation: "wasm",
     load: async () => (await import("./digest/crc32-wasm.ts")).loadCrc32Wasm(),
   },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./digest/crc32-javascript.ts")).crc32Javascript,
-  },
+  javascript(async () => (await import("./digest/crc32-javascript.ts")).crc32Javascript),
 ];
 
 const LZ4: readonly Candidate<Lz4Codec>[] = [
-  {
-    tier: "wasm",
-    implementation: "wasm simd",
-    load: async () => (await import("./compress/lz4-wasm.ts")).loadLz4Wasm(),
-  },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./compress/lz4-javascript.ts")).lz4Javascript,
-  },
+  wasm(async () => (await import("./compress/lz4-wasm.ts")).loadLz4Wasm()),
+  javascript(async () => (await import("./compress/lz4-javascript.ts")).lz4Javascript),
 ];
 
 const QUANTIZER: readonly Candidate<Quantizer>[] = [
-  {
-    tier: "wasm",
-    implementation: "wasm simd",
-    load: async () => (await import("./quant/quantizer-wasm.ts")).loadQuantizerWasm(),
-  },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./quant/quantizer-javascript.ts")).quantizerJavascript,
-  },
+  wasm(async () => (await import("./quant/quantizer-wasm.ts")).loadQuantizerWasm()),
+  javascript(async () => (await import("./quant/quantizer-javascript.ts")).quantizerJavascript),
 ];
 
 const GEAR: readonly Candidate<Gear>[] = [
@@ -198,33 +162,17 @@ const GEAR: readonly Candidate<Gear>[] = [
     implementation: "wasm",
     load: async () => (await import("./chunking/gear-wasm.ts")).loadGearWasm(),
   },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./chunking/gear-javascript.ts")).gearJavascript,
-  },
+  javascript(async () => (await import("./chunking/gear-javascript.ts")).gearJavascript),
 ];
 
 const ERASURE: readonly Candidate<Combine>[] = [
-  {
-    tier: "wasm",
-    implementation: "wasm simd",
-    load: async () => (await import("./erasure/combine-wasm.ts")).loadCombineWasm(),
-  },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./erasure/combine-javascript.ts")).combineJavascript,
-  },
+  wasm(async () => (await import("./erasure/combine-wasm.ts")).loadCombineWasm()),
+  javascript(async () => (await import("./erasure/combine-javascript.ts")).combineJavascript),
 ];
 
 const ZSTD: readonly Candidate<ZstdCodec>[] = [
   { tier: "wasm", implementation: "wasm", load: async () => (await import("./compress/zstd-wasm.ts")).loadZstdWasm() },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./compress/zstd-javascript.ts")).zstdJavascript,
-  },
+  javascript(async () => (await import("./compress/zstd-javascript.ts")).zstdJavascript),
 ];
 
 /** Every browser has it by now; older ones and other hosts have ours. */
@@ -234,9 +182,5 @@ const INFLATE: readonly Candidate<Inflate>[] = [
     implementation: "DecompressionStream",
     load: async () => (await import("./compress/inflate-web.ts")).loadInflateWeb(),
   },
-  {
-    tier: "javascript",
-    implementation: "javascript",
-    load: async () => (await import("./compress/inflate-javascript.ts")).inflateJavascript,
-  },
+  javascript(async () => (await import("./compress/inflate-javascript.ts")).inflateJavascript),
 ];
