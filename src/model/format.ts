@@ -226,6 +226,8 @@ export interface Format extends KnownFormat {
   /** What opening did not check. A generator, so that findings are shown as they arise. */
   verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;
   sections(container: Container): readonly Section[];
+  /** The answer to "is one of the sections kind integrity?", where that is known without listing a million of them. */
+  carriesDigests?(container: Container): boolean;
   /** The fields of a run of one file, for those who look at its bytes; may give more than was asked for. */
   fields?(container: Container, range: PartRange): Promise<readonly FieldPlace[]>;
   /** Facts for `tare.origin`, by which `plan` writes this very file again; undefined where nothing is worth keeping. */

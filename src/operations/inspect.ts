@@ -5,6 +5,7 @@ import { Metadata, type MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
 import type { Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
+import { carriesDigests } from "./carries-digests.ts";
 import { describeModel, type ModelDescription } from "./model-description.ts";
 
 export interface DTypeShare {
@@ -54,7 +55,7 @@ export function inspect({ container, format, notes }: Opened): Inspection {
     files,
     facts: container.facts,
     warnings: [...notes, ...container.warnings],
-    integrity: format.sections(container).some((section) => section.kind === "integrity") ? "digests" : "none",
+    integrity: carriesDigests(format, container) ? "digests" : "none",
   } as const;
   if (container.kind === "archive") {
     const entryCount = container.entries.length;

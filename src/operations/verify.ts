@@ -7,6 +7,7 @@ import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
+import { carriesDigests } from "./carries-digests.ts";
 import { mapTensors } from "./map-tensors.ts";
 
 /** Tensors below this are hashed in one piece: setting up a job would cost more than the hashing. */
@@ -68,8 +69,7 @@ export async function verify({ container, format, notes }: Opened, options: Veri
     digests = await digestTensors(container, options, findings, count);
   }
   const ok = findings.every((finding) => finding.severity !== "error");
-  const carries = format.sections(container).some((section) => section.kind === "integrity");
-  const compared = options.expected !== undefined || (carries && level === "full");
+  const compared = options.expected !== undefined || (level === "full" && carriesDigests(format, container));
   const weights = compared ? "compared" : "not-compared";
   return { ok, level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
 }

@@ -6,6 +6,7 @@ import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
+import { carriesDigests } from "../../src/operations/carries-digests.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
@@ -72,6 +73,12 @@ function goldenTests(format: Format, golden: Golden): void {
       ends[part] = offset + byteLength;
     }
     expect(ends).toEqual([bytes, ...(siblings?.values() ?? [])].map((file) => file.byteLength));
+  });
+
+  test(`${name}: carries digests where a section says so`, async () => {
+    const { container } = await open(bytes);
+    const bySections = format.sections(container).some((section) => section.kind === "integrity");
+    expect(carriesDigests(format, container)).toBe(bySections);
   });
 
   test(`${name}: every one-byte corruption gives a model or a located error`, async () => {

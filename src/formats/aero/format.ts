@@ -9,7 +9,7 @@ import { openAero } from "./open.ts";
 import { describeAero } from "./origin-facts.ts";
 import { type AeroPlan, planAero } from "./plan.ts";
 import { aeroRestamp } from "./restamp.ts";
-import { aeroSections } from "./sections.ts";
+import { aeroSections, hasChunks } from "./sections.ts";
 
 /** AERO v0.1: chunks, a tensor index and shards of weights, each with a digest. */
 export const aero: Format = {
@@ -24,6 +24,7 @@ export const aero: Format = {
     yield* verifyAero(aeroModel(container), context);
   },
   sections: (container) => aeroSections(aeroModel(container)),
+  carriesDigests: (container) => hasChunks(aeroModel(container)),
   fields: async (container) => (await import("./fields.ts")).aeroFields(aeroModel(container)),
   describe: (container) => describeAero(aeroModel(container)),
   decodeValue: decodeJsonNumber,

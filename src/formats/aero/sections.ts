@@ -20,8 +20,7 @@ export function aeroSections(model: AeroModel): Section[] {
   const { header, toc } = model.content.control;
   const tables = [
     section("header", "header", { offset: 0, byteLength: fileHeader.byteLength }),
-    // The table holds the digest of every chunk.
-    section("TOC", toc.chunks.length === 0 ? "index" : "integrity", {
+    section("TOC", hasChunks(model) ? "integrity" : "index", {
       offset: header.tocOffset,
       byteLength: tocHeader.byteLength + toc.chunks.length * tocEntry.byteLength,
     }),
@@ -32,6 +31,11 @@ export function aeroSections(model: AeroModel): Section[] {
   return [...named, ...inside, ...padding([...named, ...toc.chunks], model.content.source.byteLength)].filter(
     ({ byteLength }) => byteLength > 0,
   );
+}
+
+/** The table of contents holds the digest of every chunk, so that a file without digests is one without chunks. */
+export function hasChunks({ content }: AeroModel): boolean {
+  return content.control.toc.chunks.length > 0;
 }
 
 function section(name: string, kind: Section["kind"], { offset, byteLength }: Extent): Section {

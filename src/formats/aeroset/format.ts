@@ -1,6 +1,7 @@
 import { UsageError } from "../../base/errors.ts";
 import type { Container } from "../../model/container.ts";
 import type { Format, WritePlan } from "../../model/format.ts";
+import { hasChunks } from "../aero/sections.ts";
 import { knownAeroset } from "./known.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
 import { openAeroset } from "./open.ts";
@@ -24,6 +25,7 @@ export const aeroset: Format = {
     yield* verifyAeroset(setModel(container), context);
   },
   sections: (container) => aerosetSections(setModel(container)),
+  carriesDigests: (container) => hasChunks(setModel(container).content.index),
   fields: async (container, range) => (await import("./fields.ts")).aerosetFields(setModel(container), range),
   describe: (container) => describeAeroset(setModel(container)),
   writeOptions: [

@@ -23,6 +23,7 @@ export const gguf: Format = {
     yield* verifyGguf(own(container), context);
   },
   sections: (container) => ggufSections(own(container)),
+  carriesDigests: () => false,
   fields: async (container, range) => (await import("./fields.ts")).ggufFields(own(container), range),
   describe: (container) => describeGguf(own(container)),
   decodeValue: decodeGgufValue,

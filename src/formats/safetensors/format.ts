@@ -19,6 +19,7 @@ export const safetensors: Format = {
     yield* verifySafetensors(container, context);
   },
   sections: safetensorsSections,
+  carriesDigests: () => false,
   fields: async (container, range) => (await import("./fields.ts")).safetensorsFields(container, range),
   describe: describeSafetensors,
   writeOptions: ["maxShardBytes"],

@@ -3,6 +3,7 @@ import { FormatError, type Location } from "../../base/errors.ts";
 import { toOffset } from "../../base/integers.ts";
 import { decodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
 import { KeyCache } from "./key-cache.ts";
+import type { KnownKeys } from "./known-keys.ts";
 import { HEAD, type MsgpackType, TYPES } from "./msgpack-head.ts";
 
 /** Where the bytes stand, for messages. */
@@ -129,6 +130,15 @@ export class MsgpackReader {
     const text = this.#text(start, byteLength, path);
     this.#keys.add(this.#bytes, start, byteLength, text);
     return text;
+  }
+
+  /** The number of the key that comes next; -1 for a key of no number, which stays where it is. */
+  readKnownKey(keys: KnownKeys, path?: string): number {
+    const start = this.#position;
+    const byteLength = this.#stringHeader(path);
+    const number = keys.find(this.#bytes, this.#take(byteLength, path), byteLength);
+    if (number < 0) this.#position = start;
+    return number;
   }
 
   /** A view, not a copy. */

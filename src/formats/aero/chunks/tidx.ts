@@ -2,6 +2,7 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import type { Shape } from "../../../model/shape.ts";
+import { KnownKeys } from "../../../primitives/encoding/known-keys.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { type MsgpackValue, readMsgpackValue } from "../../../primitives/encoding/msgpack-value.ts";
 import type { AeroLimits } from "../limits.ts";
@@ -34,6 +35,8 @@ const MAX_QUANT_VALUES = 1024;
 
 const WHAT = "AERO TIDX";
 
+const QUANT_PARAMS = { what: WHAT, maxValues: MAX_QUANT_VALUES };
+
 /** Takes one entry after the other. The object is used again for the next one: keep what it holds, never itself. */
 export type EntryVisitor = (entry: TensorEntry, index: number) => void;
 
@@ -55,6 +58,7 @@ class TidxDecoder {
   readonly #reader: MsgpackReader;
   readonly #limits: AeroLimits;
   readonly #draft = new Draft();
+  readonly #keys = new KnownKeys(FIELDS);
   #index = -1;
 
   constructor(content: Bytes, { place, limits }: TidxOptions) {
@@ -92,52 +96,52 @@ class TidxDecoder {
     const draft = this.#draft;
     draft.clear();
     for (let left = reader.readMapHeader(); left > 0; left--) {
-      const key = reader.readKey();
-      const bit = BITS.get(key);
-      if (bit === undefined) {
-        reader.skip(key);
+      const field = reader.readKnownKey(this.#keys);
+      if (field < 0 || field === FIELD.flags) {
+        reader.skip(field < 0 ? reader.readKey() : FIELDS[field]);
         continue;
       }
-      if ((draft.seen & bit) !== 0) throw this.#fault(`the key "${key}" must come once`);
+      const bit = 1 << field;
+      if ((draft.seen & bit) !== 0) throw this.#fault(`the key "${FIELDS[field]}" must come once`);
       draft.seen |= bit;
-      this.#readField(draft, key);
+      this.#readField(draft, field);
     }
     if ((draft.seen & REQUIRED) === REQUIRED) return;
     const missing = FIELDS.filter((_, i) => (REQUIRED & (1 << i)) !== 0 && (draft.seen & (1 << i)) === 0);
     throw this.#fault(`must have "${missing.join('", "')}"`);
   }
 
-  #readField(draft: Draft, key: string): void {
+  #readField(draft: Draft, field: number): void {
     const reader = this.#reader;
-    switch (key) {
-      case "name":
+    switch (field) {
+      case FIELD.name:
         this.#readName(draft);
         break;
-      case "dtype":
-        draft.dtype = reader.readUint(key);
+      case FIELD.dtype:
+        draft.dtype = reader.readUint("dtype");
         break;
-      case "shape":
+      case FIELD.shape:
         draft.shape = this.#readShape(draft.shape);
         break;
-      case "shard_id":
-        draft.shardId = reader.readUint(key);
+      case FIELD.shard_id:
+        draft.shardId = reader.readUint("shard_id");
         break;
-      case "data_off":
-        draft.dataOff = reader.readUint(key);
+      case FIELD.data_off:
+        draft.dataOff = reader.readUint("data_off");
         break;
-      case "data_len":
-        draft.dataLen = reader.readUint(key);
+      case FIELD.data_len:
+        draft.dataLen = reader.readUint("data_len");
         break;
-      case "quant_id":
-        if (reader.peekType(key) === "nil") reader.readNil(key);
-        else draft.quantId = reader.readUint(key);
+      case FIELD.quant_id:
+        if (reader.peekType("quant_id") === "nil") reader.readNil();
+        else draft.quantId = reader.readUint("quant_id");
         break;
-      case "quant_params":
-        if (reader.peekType(key) === "nil") reader.readNil(key);
-        else draft.quantParams = readMsgpackValue(reader, { what: WHAT, maxValues: MAX_QUANT_VALUES }, key);
+      case FIELD.quant_params:
+        if (reader.peekType("quant_params") === "nil") reader.readNil();
+        else draft.quantParams = readMsgpackValue(reader, QUANT_PARAMS, "quant_params");
         break;
       default:
-        draft.hash = this.#readHash(key);
+        draft.hash = this.#readHash("hash_b3");
     }
   }
 
@@ -159,14 +163,13 @@ class TidxDecoder {
       const what = "a tensor of so many dimensions";
       checkLimit(rank, this.#limits.dimensions, what, "limit/aero.dimensions", reader.at("shape"));
     }
-    const shape: number[] = [];
-    let isSame = rank === last.length;
+    let shape: number[] | undefined = rank === last.length ? undefined : [];
     for (let i = 0; i < rank; i++) {
       const dimension = reader.readUint("shape");
-      shape.push(dimension);
-      isSame &&= dimension === last[i];
+      if (shape === undefined && dimension !== last[i]) shape = last.slice(0, i);
+      shape?.push(dimension);
     }
-    return isSame ? last : shape;
+    return shape ?? last;
   }
 
   /** Empty text and nil mean that there is none, as in the reference. */
@@ -191,9 +194,21 @@ class TidxDecoder {
   }
 }
 
-const FIELDS = ["name", "dtype", "shape", "shard_id", "data_off", "data_len", "quant_id", "quant_params", "hash_b3"];
-const BITS: ReadonlyMap<string, number> = new Map(FIELDS.map((name, i) => [name, 1 << i]));
-/** The first six; the specification names the others as optional, and nobody has a use for `flags`. */
+/** `flags` is known only to be passed over quickly: nobody has a use for it. */
+const FIELD = {
+  name: 0,
+  dtype: 1,
+  shape: 2,
+  shard_id: 3,
+  data_off: 4,
+  data_len: 5,
+  quant_id: 6,
+  quant_params: 7,
+  hash_b3: 8,
+  flags: 9,
+} as const;
+const FIELDS = Object.keys(FIELD);
+/** The first six; the specification names the others as optional. */
 const REQUIRED = 0b11_1111;
 
 /** An entry in the making. */
