@@ -42,7 +42,7 @@ async function runStreamStore(context: BenchContext): Promise<JobResult> {
     const commands = [store.ours(), store.theirs(best)].map((command) => commandText(command, short));
     const notes = [
       `the store ran as ${cluster.kind}, on the same two cores`,
-      "both sides read every byte of the same objects, three or more parts at a time; tare checks each page, counted from its first request on, mc writes to /dev/null, its starts included",
+      "both sides read every byte of the same objects, four parts at a time; tare checks each page, counted from its first request on, mc writes to /dev/null, its starts included",
     ];
     return { rows: [whole, wounded], commands, notes };
   } finally {

@@ -29,8 +29,8 @@ export interface TensorPiece {
 /** Unwanted bytes that are read along rather than begin another stream: less than starting one costs. */
 const MAX_GAP = 1 << 20;
 
-/** Three keep a store and a line busy, and leave each a share of the buffers that is worth having. */
-const FILES_AT_ONCE = 3;
+/** Four keep a store and a line busy, and leave each a share of the buffers that is worth having. */
+const FILES_AT_ONCE = 4;
 
 /**
  * Every tensor's bytes in one pass in the order of the files, checked as any read is, in bounded memory: the way to go
