@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { readMemory } from "../base/read-memory.ts";
 
 export interface StreamBufferOptions {
   /** Bytes of one piece; a request brings one or several. */
@@ -57,7 +58,7 @@ export class StreamBuffers {
   #make(byteLength: number): Bytes {
     // Free ones that are too short count as well.
     if (this.#usedBytes + this.#freeBytes + byteLength > this.maxBytes) this.#keep([]);
-    return new Uint8Array(byteLength);
+    return readMemory(byteLength);
   }
 
   /** Nobody may write to the buffer any more. */

@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { readMemory } from "../base/read-memory.ts";
 
 /** A fixed number of reusable buffers; taking one waits until an earlier user is done with it. */
 export class BufferPool {
@@ -19,7 +20,7 @@ export class BufferPool {
     if (free !== undefined) return Promise.resolve(free);
     if (this.#left > 0) {
       this.#left--;
-      return Promise.resolve(new Uint8Array(this.#bufferBytes));
+      return Promise.resolve(readMemory(this.#bufferBytes));
     }
     return new Promise((resolve) => this.#waiting.push(resolve));
   }

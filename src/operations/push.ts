@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { readMemory } from "../base/read-memory.ts";
 import type { S3Address } from "../bytes/s3-address.ts";
 import type { S3Client, S3Condition } from "../bytes/s3-client.ts";
 import { chooseCondition, commitObject, newWriteId, type S3Overwrite } from "../bytes/s3-commit.ts";
@@ -165,7 +166,7 @@ class Push {
         onProgress?.(byteLength);
         return known;
       }
-      const buffer = buffers.pop() ?? new Uint8Array(upload.partBytes);
+      const buffer = buffers.pop() ?? readMemory(upload.partBytes);
       const part = await this.#sendPart(upload, number, buffer.subarray(0, byteLength));
       buffers.push(buffer);
       onProgress?.(byteLength);

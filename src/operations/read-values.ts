@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { readMemory } from "../base/read-memory.ts";
 import { evenTensor } from "../model/even-tensor.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { convertToNumbers, itemOf, type Numbers } from "../model/values.ts";
@@ -28,7 +29,7 @@ export async function* readPieces(tensor: Tensor, options: ReadValuesOptions = {
   const read = (offset: number, turn: number): Promise<Bytes> => {
     const byteLength = Math.min(pieceBytes, tensor.byteLength - offset);
     const slot = turn % 2 === 0 ? 0 : 1;
-    if (buffers[slot].byteLength < byteLength) buffers[slot] = new Uint8Array(byteLength);
+    if (buffers[slot].byteLength < byteLength) buffers[slot] = readMemory(byteLength);
     return source.read(offset, byteLength, { into: buffers[slot].subarray(0, byteLength), signal: options.signal });
   };
   let offset = 0;

@@ -1,5 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError, UsageError } from "../base/errors.ts";
+import { readMemory } from "../base/read-memory.ts";
 import type { ExtentsOptions, HashExtent, Hasher, ReadableRange } from "./engine.ts";
 import { Sweep } from "./sweep.ts";
 
@@ -57,7 +58,7 @@ async function feedWhileReading(
   options: ExtentsOptions,
   sweep: Sweep,
 ): Promise<void> {
-  const buffers: readonly [Bytes, Bytes] = [new Uint8Array(PIECE_BYTES), new Uint8Array(PIECE_BYTES)];
+  const buffers: readonly [Bytes, Bytes] = [readMemory(PIECE_BYTES), readMemory(PIECE_BYTES)];
   let turn = 0;
   const read = (): Promise<Covered> | undefined => {
     const run = runs.next();
@@ -108,7 +109,7 @@ async function feedInTurn(
   options: ExtentsOptions,
   sweep: Sweep,
 ): Promise<void> {
-  const buffer = new Uint8Array(TURN_PIECE_BYTES);
+  const buffer = readMemory(TURN_PIECE_BYTES);
   let turn = 0;
   for (const { offset, byteLength } of runs) {
     const end = offset + byteLength;

@@ -1,5 +1,6 @@
 import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
 import { SourceError, UsageError } from "../base/errors.ts";
+import { readMemory } from "../base/read-memory.ts";
 import type { Hasher, RangeOptions, ReadableRange } from "./engine.ts";
 import { hashExtents } from "./extents.ts";
 
@@ -58,7 +59,7 @@ export class RangeHasher {
 
   #take(byteLength: number): Bytes {
     if (byteLength < PIECE_BYTES) return new Uint8Array(Math.max(byteLength, 0));
-    return this.#free.pop() ?? new Uint8Array(PIECE_BYTES);
+    return this.#free.pop() ?? readMemory(PIECE_BYTES);
   }
 
   #give(buffers: readonly Bytes[]): void {

@@ -1,4 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { AVEC_HEADER_BYTES, type AvecPlan, encodeAvecHeader, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
 
@@ -45,7 +46,7 @@ export async function avecPayload(encoding: Omit<AvecEncoding, "write">): Promis
 
 /** Room for the data shards of one group. */
 export function groupMemory({ grid, shardBytes, byteLength }: AvecPlan): Bytes {
-  return new Uint8Array(Math.min(grid.dataShards * shardBytes, byteLength));
+  return readMemory(Math.min(grid.dataShards * shardBytes, byteLength));
 }
 
 /** Bytes of data in a group: in the last one perhaps fewer than in others. */

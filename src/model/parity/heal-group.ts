@@ -1,4 +1,5 @@
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
 import { fillUp, groupLength, shardSums } from "./encode-avec.ts";
@@ -33,7 +34,7 @@ export interface HealedGroup {
 
 /** Room for a group and its parity. Memory that is used again: the first touch of a page costs more than all else here. */
 export function healMemory(plan: AvecPlan): Bytes {
-  return new Uint8Array(healLength(plan));
+  return readMemory(healLength(plan));
 }
 
 /** How long that room is. */

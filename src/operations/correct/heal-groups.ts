@@ -65,7 +65,7 @@ export async function* healGroups(image: Source, sidecar: Sidecar, context: Heal
       const group = await (ahead[0] as (typeof ahead)[number]).group;
       ahead.shift();
       yield group;
-      free.push(new Uint8Array(group.bytes.buffer));
+      free.push(new Uint8Array(group.bytes.buffer, group.bytes.byteOffset));
     }
   } finally {
     await Promise.allSettled(ahead.map(({ group }) => group));

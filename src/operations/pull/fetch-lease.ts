@@ -1,4 +1,5 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { pageError } from "./errors.ts";
 import { CHECK_BYTES } from "./journal.ts";
@@ -167,7 +168,7 @@ export class Blocks {
   }
 
   take(): Bytes {
-    return this.#free.pop() ?? new Uint8Array(this.#byteLength);
+    return this.#free.pop() ?? readMemory(this.#byteLength);
   }
 
   give(block: Bytes): void {

@@ -2,6 +2,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import { ReadGuard } from "../../bytes/read-guard.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
 import { fileError } from "./errors.ts";
@@ -113,9 +114,10 @@ class BlockingFileSource implements BlockingSource {
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const byteLength = this.#guard.checkStream(offset, options);
+    const buffer = readMemory(Math.min(PIECE_BYTES, byteLength));
     for (let done = 0; done < byteLength; done += PIECE_BYTES) {
-      const length = Math.min(PIECE_BYTES, byteLength - done);
-      yield await this.read(offset + done, length, { signal: options.signal });
+      const into = buffer.subarray(0, byteLength - done);
+      yield await this.read(offset + done, into.byteLength, { into, signal: options.signal });
     }
   }
 

@@ -1,6 +1,7 @@
 import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
 import type { Bytes } from "../../base/bytes.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { parseReplyHead, type ReplyHead } from "./direct-reply.ts";
@@ -48,7 +49,7 @@ export class DirectConnection {
   static open(url: URL, { bufferBytes, signal }: OpenOptions): Promise<DirectConnection> {
     return new Promise((resolve, reject) => {
       let connection: DirectConnection | undefined;
-      const own = new Uint8Array(bufferBytes);
+      const own = readMemory(bufferBytes);
       const onread: OnReadOpts = {
         buffer: () => connection?.nextBuffer() ?? own,
         callback: (byteLength, buffer) => connection?.receive(buffer.subarray(0, byteLength) as Bytes) ?? true,

@@ -1,6 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import { bufferError } from "../../bytes/read-guard.ts";
 import { fileError } from "./errors.ts";
 
@@ -109,7 +110,7 @@ export async function* streamFile(
     while (pending.length < READ_AHEAD && position < end) {
       const byteLength = Math.min(pieceBytes, end - position);
       const buffer = buffers.pop();
-      const view = buffer !== undefined && buffer.byteLength >= byteLength ? buffer : allocateBytes(byteLength);
+      const view = buffer !== undefined && buffer.byteLength >= byteLength ? buffer : readMemory(byteLength);
       const target = view.subarray(0, byteLength);
       const done = readPiece(handle, target, { offset: position, label, signal });
       done.catch(() => undefined); // a read ahead may fail before anyone awaits it; the loop below reports it
@@ -125,7 +126,7 @@ export async function* streamFile(
       pending.shift();
       signal?.throwIfAborted();
       yield piece.view;
-      buffers.push(new Uint8Array(piece.view.buffer));
+      buffers.push(new Uint8Array(piece.view.buffer, piece.view.byteOffset));
     }
   } finally {
     await Promise.allSettled(pending.map((piece) => piece.done));

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { LimitError } from "../../base/errors.ts";
+import { readMemory } from "../../base/read-memory.ts";
 import { fileError } from "./errors.ts";
-import { allocateBytes } from "./file-reads.ts";
 
 /** Enough for any one weight file, and an end for `cat /dev/zero |`. */
 const MAX_SPOOL_BYTES = 64 * 2 ** 30;
@@ -34,7 +34,7 @@ export function spoolPieces(pieces: AsyncIterable<Bytes>, label: string, options
 }
 
 async function* readToEnd(handle: FileHandle, label: string): AsyncGenerator<Bytes> {
-  const buffer = allocateBytes(COPY_BYTES);
+  const buffer = readMemory(COPY_BYTES);
   for (;;) {
     const { bytesRead } = await handle.read(buffer, 0, COPY_BYTES, null).catch((error: unknown) => {
       throw fileError(error, `Cannot read "${label}"`, { source: label });

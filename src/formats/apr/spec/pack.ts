@@ -1,4 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
+import { readMemory } from "../../../base/read-memory.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { type Lz4Codec, lz4Bound } from "../../../primitives/compress/lz4.ts";
@@ -110,7 +111,7 @@ class WindowReader {
     this.byteLength = tensor.byteLength;
     const bufferBytes = Math.min(WINDOW_BYTES, tensor.byteLength);
     const isLong = tensor.byteLength > WINDOW_BYTES;
-    this.#buffers = [new Uint8Array(bufferBytes), new Uint8Array(isLong ? bufferBytes : 0)];
+    this.#buffers = [readMemory(bufferBytes), readMemory(isLong ? bufferBytes : 0)];
   }
 
   async read(offset: number): Promise<Bytes> {
