@@ -1,5 +1,4 @@
 import { type ErrorCatalog, FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
-import { encodeHex } from "./base/hex.ts";
 import type { LimitOverrides } from "./base/limits.ts";
 import { withHead } from "./bytes/headed.ts";
 import { isMemory } from "./bytes/memory.ts";
@@ -78,11 +77,12 @@ export function requireModel(container: Container): Model {
 
 /** Content decides; the extension only lets a damaged file be refused by the reader it was meant for. */
 async function chooseFormat(head: Head, formats: readonly KnownFormat[], label: string): Promise<KnownFormat> {
-  const results = formats.map((format) => ({ format, result: format.sniff(head) }));
+  const results = await Promise.all(formats.map(async (format) => ({ format, result: await format.sniff(head) })));
   const sure = results.find(({ result }) => result === "yes");
   if (sure !== undefined) return sure.format;
   // A page that opens what it knows need not load what it would say of everything else.
-  const foreign = (await import("./formats/foreign.ts")).recogniseForeign(head);
+  const { recogniseForeign, describeUnknown } = await import("./formats/foreign.ts");
+  const foreign = recogniseForeign(head);
   if (foreign !== undefined) {
     const { code, what, hint } = foreign;
     throw new UnsupportedError(code, `Cannot open: this is ${what}`, { source: label, offset: 0 }, { hint });
@@ -91,17 +91,12 @@ async function chooseFormat(head: Head, formats: readonly KnownFormat[], label: 
   if (meant !== undefined) return meant.format;
   throw new UnsupportedError(
     "unsupported/unknown",
-    unknownMessage(head),
+    describeUnknown(head),
     { source: label, offset: 0 },
     {
       hint: `tare reads ${formats.map((format) => format.name).join(", ")}`,
     },
   );
-}
-
-function unknownMessage(head: Head): string {
-  const shown = encodeHex(head.bytes.slice(0, 8)).replace(/(..)(?=.)/g, "$1 ");
-  return `Cannot recognise the content: ${head.byteLength} bytes that begin with ${shown}`;
 }
 
 function hasExtension(name: string, format: KnownFormat): boolean {

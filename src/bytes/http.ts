@@ -5,7 +5,7 @@ import { composeHttp } from "./http-layers.ts";
 import { offlineError, offlineSource } from "./http-offline.ts";
 import { HttpOpening, reopenWith } from "./http-opening.ts";
 import type { HttpOptions } from "./http-options.ts";
-import type { HttpFacts } from "./http-source.ts";
+import { type HttpFacts, RangedHttpSource } from "./http-source.ts";
 import { fetchTransport } from "./http-transport.ts";
 import { checkHeaders, parseHttpUrl } from "./http-url.ts";
 import { placeOfPin, placeOfUrl, type StoredFile } from "./range-store.ts";
@@ -26,19 +26,32 @@ const TIMEOUT_MS = 30_000;
  * reads fail with `source/http.changed` and the caller opens it again.
  */
 export async function openHttp(url: string, options: HttpOptions = {}): Promise<Source> {
+  const target = targetOf(url, options);
+  options.signal?.throwIfAborted();
+  if (options.pinned !== undefined) return openPinned(target, options.pinned, options);
+  if (options.network === "offline") return openStored(target, options);
+  return new HttpOpening(target, options).run();
+}
+
+/** Goes on with a file of which somebody has read a range: replies from another version than theirs are refused. */
+export function continueHttp(url: string, facts: HttpFacts, options: HttpOptions = {}): Source {
+  const { requestBytes } = options;
+  return composeHttp(new RangedHttpSource(targetOf(url, options), facts), {
+    policy: retryPolicy(options.retry),
+    requestBytes,
+  });
+}
+
+function targetOf(url: string, options: HttpOptions): HttpTarget {
   const address = parseHttpUrl(url);
   const authorization = address.authorization === undefined ? {} : { authorization: address.authorization };
-  const target: HttpTarget = {
+  return {
     url: address.url,
     label: address.label,
     transport: options.transport ?? fetchTransport(),
     headers: checkHeaders({ ...authorization, ...options.headers }, address.label),
     timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
   };
-  options.signal?.throwIfAborted();
-  if (options.pinned !== undefined) return openPinned(target, options.pinned, options);
-  if (options.network === "offline") return openStored(target, options);
-  return new HttpOpening(target, options).run();
 }
 
 /** Nothing is asked before a read misses the store. */

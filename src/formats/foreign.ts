@@ -1,5 +1,6 @@
 import { startsWith } from "../base/bytes.ts";
 import type { ErrorCatalog } from "../base/errors.ts";
+import { encodeHex } from "../base/hex.ts";
 import type { Head } from "../model/format.ts";
 
 /** Something that is not a weights file we read, and what to tell the person who has it. */
@@ -17,6 +18,12 @@ interface Signature extends Foreign {
 /** Names the foreign content, or undefined where nothing is known about it. */
 export function recogniseForeign(head: Head): Foreign | undefined {
   return SIGNATURES.find((signature) => signature.matches(head));
+}
+
+/** What to say of content that is none of these either. */
+export function describeUnknown(head: Head): string {
+  const shown = encodeHex(head.bytes.slice(0, 8)).replace(/(..)(?=.)/g, "$1 ");
+  return `Cannot recognise the content: ${head.byteLength} bytes that begin with ${shown}`;
 }
 
 const CONVERT_ONCE = "Convert it where it was made: load it with PyTorch and save_file() of the safetensors package";

@@ -28,8 +28,9 @@ export const FORMATS: readonly KnownFormat[] = [
 ];
 
 /** The format that is sure of a file by its first bytes. */
-export function sniffFormat(head: Head): KnownFormat | undefined {
-  return FORMATS.find((format) => format.sniff(head) === "yes");
+export async function sniffFormat(head: Head): Promise<KnownFormat | undefined> {
+  const results = await Promise.all(FORMATS.map((format) => format.sniff(head)));
+  return FORMATS[results.indexOf("yes")];
 }
 
 export function formatById(id: string): KnownFormat | undefined {

@@ -207,8 +207,8 @@ export interface KnownFormat {
   readonly access?: "read";
   /** What the opening read asks for, where that should be less than for most formats. */
   readonly openingBytes?: number;
-  /** Never throws, never trusts the name. */
-  sniff(head: Head): SniffResult;
+  /** Never throws, never trusts the name. A promise where the first bytes are worth loading code for. */
+  sniff(head: Head): SniffResult | Promise<SniffResult>;
   /** Readers and writers are loaded when a file asks for them, so that others do not wait for their code. */
   load(): Promise<Format>;
 }

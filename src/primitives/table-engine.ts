@@ -109,7 +109,7 @@ class TableEngine implements Engine {
   }
 
   async zstdCompress(bytes: Bytes, options: ZstdCompressOptions = {}): Promise<Bytes> {
-    const { compressZstd } = await this.#zstd();
+    const { compressZstd } = await import("./compress/zstd-compress.ts");
     return compressZstd(await this.#table.zstd.get(), bytes, options);
   }
 

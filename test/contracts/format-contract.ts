@@ -38,9 +38,9 @@ export function formatContract(format: Format, goldens: readonly Golden[]): void
     test("has goldens to be judged by", () => {
       expect(goldens.length).toBeGreaterThan(0);
     });
-    test("sniff() never throws and does not claim noise", () => {
+    test("sniff() never throws and does not claim noise", async () => {
       for (const bytes of noise())
-        expect(format.sniff({ bytes, byteLength: bytes.byteLength, name: "x" })).not.toBe("yes");
+        expect(await format.sniff({ bytes, byteLength: bytes.byteLength, name: "x" })).not.toBe("yes");
     });
     for (const golden of goldens) goldenTests(format, golden);
   });

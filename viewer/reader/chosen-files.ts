@@ -4,7 +4,8 @@ import { checkRelativeName } from "../../src/bytes/relative-name.ts";
 import { isFolderOfKind, type Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { chooseCandidates } from "../../src/formats/model-files.ts";
-import type { ChosenFile } from "./protocol.ts";
+import type { Place } from "./open-targets.ts";
+import type { ChosenFile, OpenRequest } from "./protocol.ts";
 
 /** The whole models among files that were dropped together, by path. A single file is one, whatever its name. */
 export function candidatesAmong(files: readonly ChosenFile[]): readonly string[] {
@@ -19,6 +20,20 @@ export function candidatesAmong(files: readonly ChosenFile[]): readonly string[]
   }
   const sorted = [...folders].sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1));
   return sorted.flatMap(([folder, names]) => chooseCandidates(names).map((name) => folder + name));
+}
+
+/** Finds the file that is meant among those that were chosen; `watched` is put around whatever is read of them. */
+export function openChosen(
+  { files, primary }: Extract<OpenRequest, { readonly kind: "files" }>,
+  watched: (source: Source) => Source,
+): Place {
+  const byPath = new Map(files.map(({ path, file }) => [path, file]));
+  const path = primary ?? candidatesAmong(files)[0] ?? "";
+  const file = byPath.get(path);
+  if (file === undefined) throw new Error(`"${path}" is none of the chosen files`);
+  const open = (found: File, label: string): Source => watched(blobSource(found, label));
+  const resolver = chosenResolver(byPath, path, open);
+  return { source: open(file, path), resolver, name: resolver.name, place: "local", requests: () => 0 };
 }
 
 /** Reaches the files that were chosen together with `path`, in its folder and below. */

@@ -1,16 +1,13 @@
 import { isTareError, type TareError, UsageError } from "../../src/base/errors.ts";
-import { blobSource } from "../../src/bytes/blob.ts";
 import { type Meter, withMeter } from "../../src/bytes/metered.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
+import { sniffFormat } from "../../src/formats/registry.ts";
 import type { Archive } from "../../src/model/archive.ts";
-import { archiveResolver } from "../../src/model/archive-resolver.ts";
 import type { KnownFormat, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
 import { type OpenOptions, openSource, requireModel } from "../../src/open.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
-import { candidatesAmong, chosenResolver } from "./chosen-files.ts";
 import { lazyEngine } from "./lazy-engine.ts";
 import { describeOpened, describeUnreadable } from "./overview.ts";
 import type { OpenReply, OpenRequest } from "./protocol.ts";
@@ -58,7 +55,7 @@ const SNIFFED_BYTES = 4096;
 async function recognise(source: Source, name: string): Promise<KnownFormat | undefined> {
   const { byteLength } = source;
   const bytes = await source.read(0, Math.min(SNIFFED_BYTES, byteLength)).catch(() => new Uint8Array(0));
-  return FORMATS.find((format) => format.sniff({ bytes, byteLength, name }) === "yes");
+  return sniffFormat({ bytes, byteLength, name });
 }
 
 /** What can be read of a file whose end is missing. */
@@ -78,6 +75,7 @@ class Targets implements OpenTargets {
 
   async open(request: OpenRequest, context: CallContext<"open">): Promise<OpenReply> {
     if (request.kind === "files") {
+      const { candidatesAmong } = await import("./chosen-files.ts");
       const candidates = request.primary === undefined ? candidatesAmong(request.files) : [request.primary];
       if (candidates.length > 1) return { kind: "choose", candidates };
       if (candidates.length === 0) return { kind: "choose", candidates: request.files.map(({ path }) => path) };
@@ -93,16 +91,12 @@ class Targets implements OpenTargets {
       const { place, requests } = this.get(request.target);
       const archive = this.archive(request.target);
       const entry = archive.entry(request.path);
+      const { archiveResolver } = await import("../../src/model/archive-resolver.ts");
       const resolver = archiveResolver(archive, entry.path);
       return { source: withMeter(entry.source(), watch), resolver, name: resolver.name, place, requests };
     }
-    const files = new Map(request.files.map(({ path, file }) => [path, file]));
-    const path = request.primary ?? candidatesAmong(request.files)[0] ?? "";
-    const file = files.get(path);
-    if (file === undefined) throw new Error(`"${path}" is none of the chosen files`);
-    const open = (found: File, label: string): Source => withMeter(blobSource(found, label), watch);
-    const resolver = chosenResolver(files, path, open);
-    return { source: open(file, path), resolver, name: resolver.name, place: "local", requests: () => 0 };
+    const { openChosen } = await import("./chosen-files.ts");
+    return openChosen(request, (source) => withMeter(source, watch));
   }
 
   async #openPlace(found: Place, watch: Meter, { signal, askPassword }: CallContext<"open">) {

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { decodeUtf8 } from "../../src/base/text.ts";
-import { FORMATS } from "../../src/formats/registry.ts";
+import { sniffFormat } from "../../src/formats/registry.ts";
 import type { Archive, EntryStorage } from "../../src/model/archive.ts";
 
 export interface EntryRow {
@@ -43,7 +43,7 @@ export async function preview(archive: Archive, path: string, signal: AbortSigna
   const entry = archive.entry(path);
   const source = entry.source();
   const bytes = await source.read(0, Math.min(TEXT_BYTES, source.byteLength), { signal });
-  const format = FORMATS.find(({ sniff }) => sniff({ bytes, byteLength: source.byteLength, name: path }) === "yes");
+  const format = await sniffFormat({ bytes, byteLength: source.byteLength, name: path });
   if (format !== undefined) return { kind: "container", formatName: format.name };
   const image = IMAGES.find(([, offset, magic]) => magic.every((byte, i) => bytes[offset + i] === byte));
   if (image !== undefined && source.byteLength <= IMAGE_BYTES) {

@@ -5,6 +5,7 @@ import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
+import type { Tensor } from "../../model/tensor.ts";
 import { AeroModel } from "./aero-model.ts";
 import { type ChunkContext, checkChunkHash, checkChunkSize, compareHash, decodeChunk, decodeContent } from "./chunk.ts";
 import { decodeMjsn, type JsonMetadata } from "./chunks/mjsn.ts";
@@ -16,7 +17,6 @@ import { AERO_LIMITS } from "./limits.ts";
 import { readTogether } from "./read-together.ts";
 import { Shards } from "./shards.ts";
 import { IndexResolver, type ResolvedIndex } from "./tensor-index.ts";
-import { TensorMap } from "./tensor-map.ts";
 import type { Convention } from "./tensor-type.ts";
 import { type Chunk, chunkTitle, type Toc } from "./toc.ts";
 
@@ -51,12 +51,8 @@ export async function openAero(source: Source, context: OpenContext, visit?: Ent
   const json = await metadata.decode(sound.json, (content, place) => decodeMjsn(content, place));
   const manifest = (await metadata.decode(sound.manifest, (content, place) => decodeMmsg(content, place))) ?? {};
   let index: ResolvedIndex | undefined;
-  let map: TensorMap | undefined;
-  const namesIn = (offset: number, byteLength: number): string => {
-    map ??= new TensorMap(index?.tensors ?? []);
-    return map.describe(offset, byteLength);
-  };
-  const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), namesIn, spool: context.spool });
+  const tensors = (): readonly Tensor[] => index?.tensors ?? [];
+  const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), tensors, spool: context.spool });
   index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json), visit });
   warnings.push(...index.warnings, ...hiddenWarnings(toc, shards, source.label));
   const unread = chunks.json !== undefined && json === undefined ? chunks.json : undefined;

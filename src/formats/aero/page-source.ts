@@ -4,9 +4,11 @@ import { encodeHex } from "../../base/hex.ts";
 import { BlockCache } from "../../bytes/block-cache.ts";
 import { allocateFor, ReadGuard } from "../../bytes/read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import type { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { PageHashes } from "./chunks/phsh.ts";
 import { HASH_BYTES } from "./layout.ts";
+import { namesIn } from "./tensor-map.ts";
 
 /** Pages kept after they were checked, so that small reads one after the other do not hash a page again and again. */
 const CACHE_BYTES = 16 << 20;
@@ -23,8 +25,8 @@ export interface PagedShard {
   readonly readPages: () => Promise<PageHashes>;
   /** Called before each read, so that the owner can let go of the pages of other shards. */
   readonly onUse?: (source: PageSource) => void;
-  /** Names of the tensors with bytes in a run of the file, for messages. */
-  readonly namesIn: (offset: number, byteLength: number) => string;
+  /** All tensors of the file, for messages. */
+  readonly tensors: () => readonly Tensor[];
 }
 
 /**
@@ -200,9 +202,9 @@ class CheckedPages {
     const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
     const found = await this.#shard.engine.digest("blake3", page);
     if (equalBytes(wanted, found)) return;
-    const { offset, name, stored, namesIn } = this.#shard;
+    const { offset, name, stored, tensors } = this.#shard;
     const start = offset + index * this.#hashes.pageBytes;
-    const names = namesIn(start, page.byteLength);
+    const names = namesIn(tensors(), start, page.byteLength);
     throw pageError({
       shard: name,
       label: stored.label,

@@ -20,8 +20,8 @@ export interface ShardContext extends ChunkContext {
   readonly source: Source;
   /** Stored bytes of chunks that opening the file has read already. */
   readonly preloaded: ReadonlyMap<Chunk, Bytes>;
-  /** Names of the tensors with bytes in a run of the file, for messages. */
-  readonly namesIn: (offset: number, byteLength: number) => string;
+  /** All tensors of the file, for messages. */
+  readonly tensors: () => readonly Tensor[];
   /** Takes remote tensors that are too long to be checked in memory. */
   readonly spool?: Spool | undefined;
 }
@@ -103,7 +103,7 @@ export class Shard implements TensorReader {
       offset: chunk.offset,
       name: this.name,
       engine: context.engine,
-      namesIn: context.namesIn,
+      tensors: context.tensors,
       onUse: (source) => this.#shards.use(source),
       readPages: async () => {
         const { checkPageBytes, readPages } = await import("./read-pages.ts");

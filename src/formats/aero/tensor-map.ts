@@ -4,8 +4,17 @@ import type { Tensor } from "../../model/tensor.ts";
 /** Most names that a message lists. */
 const MAX_NAMES = 3;
 
-/** Which tensors have bytes where, for messages about damage: found without walking over all of them each time. */
-export class TensorMap {
+const maps = new WeakMap<readonly Tensor[], TensorMap>();
+
+/** Names of the tensors with bytes in a run of the file, for messages about damage: `tensors "a", "b"`. */
+export function namesIn(tensors: readonly Tensor[], offset: number, byteLength: number): string {
+  const map = maps.get(tensors) ?? new TensorMap(tensors);
+  maps.set(tensors, map);
+  return map.describe(offset, byteLength);
+}
+
+/** Which tensors have bytes where: found without walking over all of them each time. */
+class TensorMap {
   /** By offset, empty ones left out. */
   readonly #sorted: readonly Tensor[];
   /** The furthest end of the tensors up to each: shared ranges make ends run ahead of offsets. */

@@ -13,6 +13,7 @@ import { FOURCC, HASH_BYTES, pageHashName } from "./layout.ts";
 import { pageError } from "./page-source.ts";
 import type { Shard } from "./shards.ts";
 import type { TensorHash } from "./tensor-index.ts";
+import { namesIn } from "./tensor-map.ts";
 import { type Chunk, chunkAt, chunkTitle } from "./toc.ts";
 
 /** Shards hashed at once: as many as keep the engine's workers busy, and few enough for a disk. */
@@ -185,8 +186,7 @@ class ShardWork {
       compare: (found) => {
         const wanted = pages.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
         if (equalBytes(wanted, found) || ++this.#badPages > MAX_PAGE_FINDINGS) return [];
-        const { namesIn } = model.content.shards.context;
-        const names = namesIn(start, byteLength);
+        const names = namesIn(model.tensors, start, byteLength);
         const error = pageError({ shard: chunk.name, label, index, start, byteLength, names, wanted, found });
         return [{ ...findingFromError(error), name: chunk.name }];
       },

@@ -26,11 +26,11 @@ describe("detectLayout()", () => {
     ["stream-bert-turned", "stream"],
     ["adr", "adr"],
     ["adr-relative", "adr"],
-  ] as const)("%s begins like the others and is %s", (name, layout) => {
+  ] as const)("%s begins like the others and is %s", async (name, layout) => {
     const bytes = loadFixture("embd", name);
     expect([...bytes.subarray(0, 8)]).toEqual(EIGHT);
     expect(detect(bytes)).toEqual({ layout, certainty: "certain" });
-    expect(sniff(bytes)).toBe("yes");
+    expect(await sniff(bytes)).toBe("yes");
   });
   test("rule 1: total and end magic suffice, where the header checksum is zero or wrong", () => {
     const bytes = loadFixture("embd", "tiny").slice();
@@ -64,15 +64,15 @@ describe("detectLayout()", () => {
     expect(detect(buildStream([{ name: "a", shape: [], values: [1] }], []))).toBeUndefined();
     expect(detect(buildStream([{ name: "a", shape: [1, 1, 1, 1, 1], values: [1] }], []))).toBeUndefined();
   });
-  test("rule 5: a header with broken totals is only what a damaged file was meant to be", () => {
+  test("rule 5: a header with broken totals is only what a damaged file was meant to be", async () => {
     const bytes = loadFixture("embd", "tiny").slice();
     setU32(bytes, 48, 12345);
     expect(detect(bytes)).toEqual({ layout: "spec", certainty: "doubtful" });
-    expect(sniff(bytes)).toBe("possible");
+    expect(await sniff(bytes)).toBe("possible");
   });
   test("a stream without tensors is opened on request only", async () => {
     const bytes = concatBytes([Uint8Array.from(EIGHT), u32(0, 1), u32(1), encodeUtf8("a")]);
-    expect(sniff(bytes)).toBe("possible");
+    expect(await sniff(bytes)).toBe("possible");
     const model = await openEmbd(memorySource(bytes), context, { layout: "stream" });
     expect(model.tensors).toEqual([]);
     expect(model.metadata.get("vocabulary.tokens")).toMatchObject({ type: "array", length: 1 });
@@ -86,20 +86,20 @@ describe("detectLayout()", () => {
       new Uint8Array(100).fill(255),
     ]) {
       const bytes = concatBytes([encodeUtf8("EMBD"), rest]);
-      expect(sniff(bytes)).toBe("possible");
+      expect(await sniff(bytes)).toBe("possible");
       await expect(openSource(memorySource(bytes, "x.weights"))).rejects.toMatchObject({
         code: expect.stringMatching(/^(unsupported\/embd\.(layout|version)|format\/embd\.too-short)$/),
       });
       await expect(openSource(memorySource(bytes, "x.bin"))).rejects.toMatchObject({ code: "unsupported/unknown" });
     }
-    expect(sniff(encodeUtf8("EM"))).toBe("possible");
-    expect(sniff(encodeUtf8("EMX"))).toBe("no");
-    expect(sniff(encodeUtf8("DBMExxxxxxxxxxxxxxxx"))).toBe("no");
+    expect(await sniff(encodeUtf8("EM"))).toBe("possible");
+    expect(await sniff(encodeUtf8("EMX"))).toBe("no");
+    expect(await sniff(encodeUtf8("DBMExxxxxxxxxxxxxxxx"))).toBe("no");
   });
   test("the byte-swapped magic of ADR-002 is for lenient readers", async () => {
     const bytes = loadFixture("embd", "adr").slice();
     bytes.set(encodeUtf8("DBME"));
-    expect(sniff(bytes)).toBe("possible");
+    expect(await sniff(bytes)).toBe("possible");
     await expect(openEmbd(memorySource(bytes), context)).rejects.toMatchObject({ code: "unsupported/embd.layout" });
     const model = await openEmbd(memorySource(bytes), context, { leniency: "lenient" });
     expect(await model.tensor("b").toFloat32()).toEqual(Float32Array.of(1, 2, 3));

@@ -1,7 +1,8 @@
 import { type Bytes, startsWith } from "../../base/bytes.ts";
 import { decodeUtf8 } from "../../base/text.ts";
 import { crc32Javascript } from "../../primitives/digest/crc32-javascript.ts";
-import { CHECKED_BYTES, fileFooter, fileHeader, MAGIC } from "./layout.ts";
+import { CHECKED_BYTES, fileFooter, fileHeader } from "./layout.ts";
+import { MAGIC, SWAPPED } from "./magic.ts";
 
 /** The three layouts that begin with "EMBD" and version 1: the specification's, the converter's, and ADR-002's. */
 export type EmbdLayout = "spec" | "stream" | "adr";
@@ -21,8 +22,6 @@ export interface Detection {
   readonly certainty: "certain" | "doubtful";
 }
 
-/** The magic as a little-endian writer of the number 0x454D4244 would leave it (ADR-002 gives the number). */
-const SWAPPED = [...MAGIC].reverse();
 /** "DBME" stands eight bytes before the end. */
 const MAGIC_END_OFFSET = 8;
 const FRAME_BYTES = fileHeader.byteLength + fileFooter.byteLength;

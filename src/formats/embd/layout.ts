@@ -55,7 +55,6 @@ export const FILE_FLAGS = flags("EMBD flags", {
   COMPRESSED: 3,
 });
 
-export const MAGIC = [0x45, 0x4d, 0x42, 0x44] as const; // "EMBD"
 export const MAGIC_END = "DBME";
 export const VERSION = { major: 1, minor: 0 } as const;
 /** The header checksum covers bytes 0-55. */

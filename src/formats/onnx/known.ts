@@ -1,5 +1,7 @@
-import type { KnownFormat } from "../../model/format.ts";
-import { sniffOnnx } from "./sniff.ts";
+import type { Head, KnownFormat, SniffResult } from "../../model/format.ts";
+
+/** Field 1, varint: protobuf writers put it first, and it is all the magic that ONNX has. */
+const IR_VERSION_TAG = 0x08;
 
 /** ONNX, as far as it is known before a file asks for it. */
 export const knownOnnx: KnownFormat = {
@@ -8,6 +10,11 @@ export const knownOnnx: KnownFormat = {
   kind: "model",
   extensions: [".onnx"],
   access: "read",
-  sniff: sniffOnnx,
+  sniff: (head) => (head.bytes[0] === IR_VERSION_TAG ? sniffFields(head) : "no"),
   load: async () => (await import("./format.ts")).onnx,
 };
+
+/** What knows the schema is loaded by files that begin as one of it does. */
+async function sniffFields(head: Head): Promise<SniffResult> {
+  return (await import("./sniff.ts")).sniffOnnx(head);
+}

@@ -61,7 +61,7 @@ interface Compared {
 }
 
 async function compareBy(source: Source, head: Bytes, options: LayoutOptions): Promise<Compared> {
-  const known = sniffFormat({ bytes: head, byteLength: source.byteLength, name: "" });
+  const known = await sniffFormat({ bytes: head, byteLength: source.byteLength, name: "" });
   const format = await known?.load();
   if (format?.pageDigests === undefined) return { comparison: { by: "nothing" }, runs: [] };
   const { runs, coverage } = await format.pageDigests(await format.open(source, options), options.signal);

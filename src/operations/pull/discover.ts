@@ -73,7 +73,7 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
   const { url, engine, limits, signal } = options;
   const name = nameOfUrl(url);
   const bytes = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
-  const known = sniffFormat({ bytes, byteLength: source.byteLength, name });
+  const known = await sniffFormat({ bytes, byteLength: source.byteLength, name });
   const format = await known?.load();
   const members = await format?.members?.(withHead(source, bytes), { name, engine, limits, signal });
   if (members === undefined) return { format: known?.id, files: [{ path: name, url }] };

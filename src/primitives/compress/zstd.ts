@@ -2,7 +2,7 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { FormatError, isTareError, LimitError, type Location, type TareError, UsageError } from "../../base/errors.ts";
 import { decodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import type { ZstdCompressOptions, ZstdDecompressOptions } from "../engine.ts";
+import type { ZstdDecompressOptions } from "../engine.ts";
 import { decodeZstdFrame, MAX_BLOCK_BYTES, type ZstdFrame } from "./zstd-frame.ts";
 
 /** A frame whose headers were checked, and what may come out of it. */
@@ -26,21 +26,11 @@ export interface ZstdCodec {
   decompress(bytes: Bytes, target: ZstdTarget): Bytes | Promise<Bytes>;
 }
 
-/** Levels of libzstd without its negative ones. */
-const MAX_LEVEL = 22;
-
 /** The level of AERO metadata, and of everything that does not ask for another. */
-const DEFAULT_LEVEL = 6;
+export const DEFAULT_LEVEL = 6;
 
 /** What a fast decoder may regenerate beyond the limit before the result is refused. */
 const SLACK_BYTES = 2 * MAX_BLOCK_BYTES;
-
-export async function compressZstd(codec: ZstdCodec, bytes: Bytes, options: ZstdCompressOptions): Promise<Bytes> {
-  const level = options.level ?? DEFAULT_LEVEL;
-  if (Number.isInteger(level) && level >= 1 && level <= MAX_LEVEL) return codec.compress(bytes, level);
-  const message = `Cannot compress with zstd: level must be a whole number 1 … ${MAX_LEVEL}, found ${level}`;
-  throw new UsageError("usage/zstd.level", message, { source: "zstd" });
-}
 
 /**
  * Decodes the one frame that `bytes` must be. What it declares is checked before anything is decoded. A frame whose

@@ -24,6 +24,16 @@ describe("KnownKeys", () => {
     expect([find(keys, "name"), find(keys, name), find(keys, "shape")]).toEqual([0, -1, 1]);
   });
 
+  it("learns keys, up to 32 short ones", () => {
+    const keys = new KnownKeys();
+    const names = Array.from({ length: 40 }, (_, i) => `key ${i}`);
+    keys.learn(encodeUtf8("x".repeat(33)), "x".repeat(33));
+    for (const name of names) keys.learn(encodeUtf8(name), name);
+    expect(find(keys, "x".repeat(33))).toBe(-1);
+    expect(names.map((name) => find(keys, name))).toEqual(names.map((_, i) => (i < 32 ? i : -1)));
+    expect([keys.text(0), keys.text(31), keys.text(32)]).toEqual(["key 0", "key 31", ""]);
+  });
+
   it("a reader leaves a key of no number where it is", () => {
     const reader = new MsgpackReader(Uint8Array.of(0xa1, 0x78, 0xa4, ...encodeUtf8("name")), { source: "test" });
     const keys = new KnownKeys(NAMES);

@@ -2,8 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { toOffset } from "../../base/integers.ts";
 import { decodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
-import { KeyCache } from "./key-cache.ts";
-import type { KnownKeys } from "./known-keys.ts";
+import { KnownKeys } from "./known-keys.ts";
 import { HEAD, type MsgpackType, TYPES } from "./msgpack-head.ts";
 
 /** Where the bytes stand, for messages. */
@@ -35,7 +34,7 @@ export class MsgpackReader {
   readonly #bytes: Bytes;
   readonly #view: DataView<ArrayBuffer>;
   readonly #place: MsgpackPlace;
-  readonly #keys = new KeyCache();
+  readonly #keys = new KnownKeys();
   #position: number;
 
   constructor(bytes: Bytes, place: MsgpackPlace, start = 0) {
@@ -126,9 +125,9 @@ export class MsgpackReader {
     const byteLength = this.#stringHeader(path);
     const start = this.#take(byteLength, path);
     const known = this.#keys.find(this.#bytes, start, byteLength);
-    if (known !== undefined) return known;
+    if (known >= 0) return this.#keys.text(known);
     const text = this.#text(start, byteLength, path);
-    this.#keys.add(this.#bytes, start, byteLength, text);
+    this.#keys.learn(this.#bytes.subarray(start, start + byteLength), text);
     return text;
   }
 
