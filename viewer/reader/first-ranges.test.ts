@@ -104,6 +104,36 @@ describe("openByFirstRanges()", () => {
     expect(from.asked).toHaveLength(2);
   });
 
+  test("long reads are the library's from the first on", async () => {
+    const byteLength = 64 << 20;
+    const asked: string[] = [];
+    const long = memorySource(new Uint8Array(byteLength), "library");
+    const contact: Contact = {
+      async send(_, range) {
+        asked.push(range);
+        const headers = { "content-range": `bytes 0-${HEAD - 1}/${byteLength}` };
+        return new Response(new Uint8Array(HEAD), { status: 206, headers });
+      },
+      open: async () => long,
+      goOn: async () => long,
+    };
+    const source = await openAt({ contact });
+    expect((await source.read(1000, 33 << 20)).byteLength).toBe(33 << 20);
+    expect(asked).toEqual(["bytes=0-99"]);
+  });
+
+  test("a reply that is of no use is not received", async () => {
+    let isCancelled = false;
+    const body = new ReadableStream({
+      cancel: () => {
+        isCancelled = true;
+      },
+    });
+    const from = server({ 1: { headers: { etag: '"2"' }, body } });
+    await (await openAt(from)).read(500, 20);
+    expect(isCancelled).toBe(true);
+  });
+
   test("goes on by the library after four requests", async () => {
     const from = server();
     const source = await openAt(from);

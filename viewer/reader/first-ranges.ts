@@ -8,8 +8,8 @@ import type { ReadOptions, Source, StreamOptions } from "../../src/bytes/source.
 
 /** Requests that an overview takes of one file, at most; what follows is left to those who do it well. */
 const FIRST_REQUESTS = 4;
-/** A stream whose reader does not say where it ends is one request for so many bytes. */
-const STREAM_BYTES = 32 << 20;
+/** No request asks for more: headers end before, and longer runs are worth cutting. */
+const MAX_BYTES = 32 << 20;
 /** Longer than this is not waited here: others know when to ask again. */
 const PATIENCE_MS = 20_000;
 
@@ -51,7 +51,10 @@ export async function openByFirstRanges(
   const reply = await ask(contact, address.url, { offset: 0, byteLength: headBytes }, signal);
   const [, last, total] = /^bytes 0-(\d{1,15})\/(\d{1,15})$/.exec(reply?.headers.get("content-range") ?? "") ?? [];
   const byteLength = Number(total);
-  if (reply === undefined || Number(last) !== Math.min(headBytes, byteLength) - 1) return again();
+  if (reply === undefined || Number(last) !== Math.min(headBytes, byteLength) - 1) {
+    drop(reply);
+    return again();
+  }
   const head = await bodyOf(reply, Number(last) + 1, signal);
   if (head === undefined) return again();
   if (head.byteLength === byteLength) return memorySource(head, address.label);
@@ -105,7 +108,7 @@ class FirstRanges implements Source {
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const { signal } = options;
     const end = offset + this.#guard.checkStream(offset, options);
-    const run = { offset, byteLength: Math.min(end - offset, STREAM_BYTES) };
+    const run = { offset, byteLength: Math.min(end - offset, MAX_BYTES) };
     let position = offset;
     const reply = await this.#first(run, signal);
     for await (const piece of piecesOf(reply, run.byteLength)) {
@@ -126,17 +129,23 @@ class FirstRanges implements Source {
 
   /** The reply to one of the first requests, where it is about these bytes of this very file. */
   async #first(run: Run, signal: AbortSignal | undefined): Promise<Response | undefined> {
-    if (run.byteLength === 0 || this.#rest !== undefined || this.#left-- <= 0) return undefined;
+    const isShort = run.byteLength > 0 && run.byteLength <= MAX_BYTES;
+    if (!isShort || this.#rest !== undefined || this.#left-- <= 0) return undefined;
     const reply = await ask(this.#contact, this.#url, run, signal);
+    if (reply !== undefined && this.#isOurs(reply, run)) return reply;
+    drop(reply);
+    return undefined;
+  }
+
+  #isOurs(reply: Response, { offset, byteLength: length }: Run): boolean {
     const { byteLength, etag, lastModified } = this.#facts;
-    const wanted = `bytes ${run.offset}-${run.offset + run.byteLength - 1}/${byteLength}`;
-    if (reply === undefined || reply.headers.get("content-range") !== wanted) return undefined;
+    if (reply.headers.get("content-range") !== `bytes ${offset}-${offset + length - 1}/${byteLength}`) return false;
     const found = versionOf(reply);
-    if (this.#proof === "proven" && (found.etag !== etag || found.lastModified !== lastModified)) return undefined;
+    if (this.#proof === "proven" && (found.etag !== etag || found.lastModified !== lastModified)) return false;
     // The first reply for a file that an index described says which version all others must be from.
     this.#proof = "proven";
     this.#facts = { byteLength, ...found };
-    return reply;
+    return true;
   }
 
   #others(): Promise<Source> {
@@ -160,17 +169,22 @@ async function ask(
   { offset, byteLength }: Run,
   signal: AbortSignal | undefined,
 ): Promise<Response | undefined> {
-  const patience = AbortSignal.timeout(PATIENCE_MS);
-  const either = signal === undefined ? patience : AbortSignal.any([signal, patience]);
   try {
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    const either = signal === undefined ? patience : AbortSignal.any([signal, patience]);
     const reply = await contact.send(url, `bytes=${offset}-${offset + byteLength - 1}`, either);
     const isPlain = reply.status === 206 && !reply.redirected && !reply.headers.has("content-encoding");
     if (isPlain) return reply;
-    await reply.body?.cancel();
+    drop(reply);
   } catch {
     signal?.throwIfAborted(); // else the library finds out what it was
   }
   return undefined;
+}
+
+/** Nobody wants the rest of it. */
+function drop(reply: Response | undefined): void {
+  void reply?.body?.cancel().catch(() => undefined);
 }
 
 /** Exactly so many bytes, or undefined. */
