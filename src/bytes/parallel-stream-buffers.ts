@@ -1,5 +1,4 @@
 import type { Bytes } from "../base/bytes.ts";
-import { readMemory } from "../base/read-memory.ts";
 
 export interface StreamBufferOptions {
   /** Bytes of one piece; a request brings one or several. */
@@ -58,7 +57,7 @@ export class StreamBuffers {
   #make(byteLength: number): Bytes {
     // Free ones that are too short count as well.
     if (this.#usedBytes + this.#freeBytes + byteLength > this.maxBytes) this.#keep([]);
-    return readMemory(byteLength);
+    return new Uint8Array(byteLength);
   }
 
   /** Nobody may write to the buffer any more. */
