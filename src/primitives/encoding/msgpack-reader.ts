@@ -4,18 +4,7 @@ import { toOffset } from "../../base/integers.ts";
 import { decodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
 import { KnownKeys } from "./known-keys.ts";
 import { HEAD, type MsgpackType, TYPES } from "./msgpack-head.ts";
-
-/** Where the bytes stand, for messages. */
-export interface MsgpackPlace {
-  /** Source label. */
-  readonly source: string;
-  /** Absolute offset of `bytes[0]` in that source; 0 where absent. */
-  readonly base?: number | undefined;
-  /** What is being read: "AERO TIDX"; "MessagePack" where absent. */
-  readonly what?: string | undefined;
-  /** Prefix of every path; a function is asked only when a read fails, so it may follow a loop: `tensors[3]`. */
-  readonly path?: string | (() => string) | undefined;
-}
+import { locateIn, type MsgpackPlace } from "./msgpack-place.ts";
 
 /** An application-defined value: a type number -128 … 127 and its bytes. */
 export interface MsgpackExt {
@@ -56,10 +45,7 @@ export class MsgpackReader {
 
   /** The location of the next value, or of `position`, for errors that the caller raises. */
   at(path?: string, position: number = this.#position): Location {
-    const { source, base = 0, path: prefix } = this.#place;
-    const start = typeof prefix === "function" ? prefix() : prefix;
-    const whole = start === undefined ? path : path === undefined ? start : `${start}.${path}`;
-    return { source, offset: base + position, ...(whole === undefined ? {} : { path: whole }) };
+    return locateIn(this.#place, position, path);
   }
 
   /** The type of the next value, which stays where it is. */

@@ -1,6 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, LimitError } from "../../base/errors.ts";
-import { type MsgpackPlace, MsgpackReader } from "./msgpack-reader.ts";
+import type { MsgpackPlace } from "./msgpack-place.ts";
+import { MsgpackReader } from "./msgpack-reader.ts";
 import { MsgpackWriter } from "./msgpack-writer.ts";
 
 /** Any MessagePack value whose maps have text as keys. Integers and floats stay apart, maps keep their order. */
