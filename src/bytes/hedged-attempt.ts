@@ -33,7 +33,6 @@ export class Attempt {
   readonly ended: Promise<Outcome>;
   readonly #options: AttemptOptions;
   readonly #abort: LinkedAbort;
-  readonly #ending = new AbortController();
 
   constructor(options: AttemptOptions) {
     this.#options = options;
@@ -47,11 +46,6 @@ export class Attempt {
         () => this.#end({ ok: true }),
         (error: unknown) => this.#end({ ok: false, error }),
       );
-  }
-
-  /** Aborted once the attempt has ended, well or not. */
-  get ending(): AbortSignal {
-    return this.#ending.signal;
   }
 
   /** Bytes that have not come yet. */
@@ -86,7 +80,6 @@ export class Attempt {
   #end(outcome: Outcome): Outcome {
     this.mirror.active--;
     this.#abort.release();
-    this.#ending.abort(CANCELLED);
     return outcome;
   }
 }

@@ -2,24 +2,17 @@
 export interface Clock {
   /** Milliseconds from any fixed point. */
   now(): number;
-  /** Resolves after the time, or as soon as the signal aborts. */
-  wait(milliseconds: number, signal: AbortSignal): Promise<void>;
+  /** Calls `then` after the time, unless what it gives back is called before. */
+  after(milliseconds: number, then: () => void): () => void;
 }
 
 /** The clock of this thread. */
 export const THREAD_CLOCK: Clock = {
   now: () => performance.now(),
-  wait: (milliseconds, signal) =>
-    new Promise((resolve) => {
-      const finish = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", finish);
-        resolve();
-      };
-      const timer = setTimeout(finish, milliseconds);
-      if (signal.aborted) finish();
-      else signal.addEventListener("abort", finish, { once: true });
-    }),
+  after(milliseconds, then) {
+    const timer = setTimeout(then, milliseconds);
+    return () => clearTimeout(timer);
+  },
 };
 
 /** Samples that a median is taken over: the last few seconds of a busy reader. */
@@ -38,24 +31,30 @@ const SLOWNESS_FACTOR = 4;
 /** How often a transfer that runs is looked at. */
 const LOOK_MS = 250;
 
-/** A transfer that can be watched. */
+/** A transfer that is watched. */
 export interface Watched {
   readonly progress: Progress;
-  /** Aborted when there is nothing left to watch. */
-  readonly ending: AbortSignal;
+  readonly lags: (now: number) => boolean;
+  /** Called once. */
+  readonly onLag: () => void;
 }
 
-/** The moments at which to look at a transfer, until it ends. */
-export async function* looks({ progress, ending }: Watched, clock: Clock): AsyncGenerator<number> {
-  for (;;) {
-    const before = clock.now();
-    await clock.wait(LOOK_MS, ending);
-    if (ending.aborted) return;
+/**
+ * Looks at a transfer from time to time, until it lags or what is given back is called. A timer and nothing else: there is
+ * a watch for every few megabytes that are read.
+ */
+export function watchTransfer({ progress, lags, onLag }: Watched, clock: Clock): () => void {
+  let before = clock.now();
+  const look = (): void => {
     const now = clock.now();
     // The thread itself was busy: bytes may have come that nobody has looked at yet.
     if (now - before > 2 * LOOK_MS) progress.lastAt = now;
-    yield now;
-  }
+    before = now;
+    if (lags(now)) onLag();
+    else cancel = clock.after(LOOK_MS, look);
+  };
+  let cancel = clock.after(LOOK_MS, look);
+  return () => cancel();
 }
 
 /** How far one request has got. */

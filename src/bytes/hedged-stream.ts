@@ -2,7 +2,7 @@ import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
 import type { Extent } from "./extents.ts";
 import type { Mirror, Mirrors } from "./hedged-mirrors.ts";
-import { type Clock, looks, type Pace, Progress } from "./hedged-pace.ts";
+import { type Clock, type Pace, Progress, watchTransfer } from "./hedged-pace.ts";
 
 export interface HedgedStreamOptions {
   readonly mirrors: Mirrors;
@@ -56,6 +56,7 @@ class Lane {
   readonly #pieces: AsyncIterator<Bytes>;
   #asked: Promise<Bytes> | undefined;
   #silence: Promise<undefined> | undefined;
+  #unwatch: (() => void) | undefined;
   #cancelled = false;
 
   constructor(mirror: Mirror, { offset, byteLength }: Extent, options: HedgedStreamOptions) {
@@ -69,10 +70,6 @@ class Lane {
     this.#unlink = () => signal?.removeEventListener("abort", follow);
     this.#pieces = mirror.source.stream(offset, { byteLength, signal: this.#abort.signal })[Symbol.asyncIterator]();
     mirror.active++;
-  }
-
-  get ending(): AbortSignal {
-    return this.#abort.signal;
   }
 
   /** The next piece; asked for once, however often this is called before it comes. */
@@ -106,6 +103,7 @@ class Lane {
     this.#asked?.catch(() => undefined);
     this.#abort.abort(CANCELLED);
     this.#unlink();
+    this.#unwatch?.();
     this.mirror.active--;
     // Waits behind a piece that is under way, which the abort ends.
     void this.#pieces.return?.().catch(() => undefined);
@@ -123,13 +121,13 @@ class Lane {
     return value;
   }
 
-  async #watch(): Promise<undefined> {
+  #watch(): Promise<undefined> {
     const { clock, pace } = this.#options;
-    for await (const now of looks(this, clock)) {
-      const isAsked = this.#asked !== undefined;
-      if (isAsked && now - this.progress.lastAt >= pace.silenceMs) return undefined;
-    }
-    return never();
+    const { progress } = this;
+    const lags = (now: number): boolean => this.#asked !== undefined && now - progress.lastAt >= pace.silenceMs;
+    return new Promise((resolve) => {
+      this.#unwatch = watchTransfer({ progress, lags, onLag: () => resolve(undefined) }, clock);
+    });
   }
 }
 
@@ -141,8 +139,4 @@ async function firstOf(a: Lane, b: Lane): Promise<{ readonly lane: Lane; readonl
   } catch (error) {
     throw error instanceof AggregateError ? error.errors[0] : error;
   }
-}
-
-function never(): Promise<never> {
-  return new Promise(() => undefined);
 }

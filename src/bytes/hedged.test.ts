@@ -15,10 +15,18 @@ const failure = () => new SourceError("source/http.network", "Cannot read", { so
 /** Time that passes only when told; waits end in the order of their times. */
 class FakeClock implements Clock {
   #now = 0;
-  #waits: { readonly at: number; readonly resolve: () => void }[] = [];
+  #waits: { readonly at: number; readonly then: () => void }[] = [];
 
   now(): number {
     return this.#now;
+  }
+
+  after(milliseconds: number, then: () => void): () => void {
+    const wait = { at: this.#now + milliseconds, then };
+    this.#waits.push(wait);
+    return () => {
+      this.#waits = this.#waits.filter((other) => other !== wait);
+    };
   }
 
   wait(milliseconds: number, signal: AbortSignal): Promise<void> {
@@ -27,7 +35,7 @@ class FakeClock implements Clock {
         signal.removeEventListener("abort", resolve);
         done();
       };
-      this.#waits.push({ at: this.#now + milliseconds, resolve });
+      this.after(milliseconds, resolve);
       signal.addEventListener("abort", resolve, { once: true });
       if (signal.aborted) resolve();
     });
@@ -46,7 +54,7 @@ class FakeClock implements Clock {
       const next = this.#waits.sort((a, b) => a.at - b.at).shift();
       if (next === undefined || next.at > limit) throw new Error(`nothing happens until ${limit}`);
       this.#now = Math.max(this.#now, next.at);
-      next.resolve();
+      next.then();
     }
   }
 }
@@ -66,7 +74,7 @@ interface ScriptedSource extends Source {
 }
 
 /** A source that behaves request by request as its scripts say; the last one goes on. */
-function scripted(clock: Clock, scripts: readonly Script[], content: Bytes = bytes): ScriptedSource {
+function scripted(clock: FakeClock, scripts: readonly Script[], content: Bytes = bytes): ScriptedSource {
   const good = memorySource(content);
   const log: string[] = [];
   let count = 0;
@@ -96,7 +104,7 @@ function scripted(clock: Clock, scripts: readonly Script[], content: Bytes = byt
 
 const sleepless: Clock = {
   now: () => 0,
-  wait: (_, signal) => new Promise((r) => signal.addEventListener("abort", () => r())),
+  after: () => () => undefined,
 };
 sourceContract("hedged", async (content) => ({ source: withHedging(memorySource(content), { clock: sleepless }) }));
 sourceContract("hedged, two mirrors", async (content) => ({
@@ -186,7 +194,7 @@ describe("withHedging(), reads", () => {
   test("a busy thread is no silence of the server", async () => {
     const clock = new FakeClock();
     // Every wait takes five seconds too long, as on a thread that hashes meanwhile.
-    const busy: Clock = { now: () => clock.now() * 20, wait: (ms, signal) => clock.wait(ms, signal) };
+    const busy: Clock = { now: () => clock.now() * 20, after: (ms, then) => clock.after(ms, then) };
     const below = scripted(clock, [{ firstMs: 5000 }]);
     await clock.until(withHedging(below, { clock: busy }).read(0, MIB));
     expect(below.log).toEqual(["0+1"]);

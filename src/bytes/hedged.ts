@@ -3,7 +3,7 @@ import { SourceError } from "../base/errors.ts";
 import { DelegatingSource } from "./delegating.ts";
 import { Attempt, type Outcome, type Wanted } from "./hedged-attempt.ts";
 import { Mirrors } from "./hedged-mirrors.ts";
-import { type Clock, looks, Pace, type Progress, THREAD_CLOCK } from "./hedged-pace.ts";
+import { type Clock, Pace, type Progress, THREAD_CLOCK, watchTransfer } from "./hedged-pace.ts";
 import { streamHedged } from "./hedged-stream.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -94,7 +94,7 @@ class HedgedSource extends DelegatingSource {
     const { signal } = wanted;
     this.#requests++;
     const first = this.#attempt(this.#mirrors.pick(), wanted);
-    const outcome = await Promise.race([first.ended, this.#lag(first)]);
+    const outcome = await this.#endOrLag(first);
     if (outcome?.ok === true) return;
     signal?.throwIfAborted();
     this.#guard.checkOpen();
@@ -135,10 +135,17 @@ class HedgedSource extends DelegatingSource {
     return new Attempt({ ...wanted, mirror, clock: this.#clock, pace: this.#pace });
   }
 
-  /** Resolves with undefined when the attempt lags; stays open where it ends before. */
-  async #lag(attempt: Attempt): Promise<undefined> {
-    for await (const now of looks(attempt, this.#clock)) if (this.#lags(attempt, now)) return undefined;
-    return new Promise(() => undefined);
+  /** Undefined where the attempt lags before it ends. */
+  #endOrLag(attempt: Attempt): Promise<Outcome | undefined> {
+    return new Promise((resolve) => {
+      const { progress } = attempt;
+      const lags = (now: number): boolean => this.#lags(attempt, now);
+      const unwatch = watchTransfer({ progress, lags, onLag: () => resolve(undefined) }, this.#clock);
+      void attempt.ended.then((outcome) => {
+        unwatch();
+        resolve(outcome);
+      });
+    });
   }
 
   #lags(attempt: Attempt, now: number): boolean {

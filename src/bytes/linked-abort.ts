@@ -1,11 +1,13 @@
 /**
- * An abort of our own that also follows the caller's signal, until it is released. Every request gets a signal of its
- * own from it: one signal with the listeners of many requests looks like a leak to Node, which says so.
+ * An abort of our own that also follows the caller's signal, until it is released. Where there may be many requests at a
+ * time, each gets a signal of its own from it: one signal with the listeners of many looks like a leak to Node, which
+ * says so.
  */
 export class LinkedAbort {
   readonly #outer: AbortSignal | undefined;
   readonly #children = new Set<AbortController>();
   readonly #follow = (): void => this.abort(this.#outer?.reason);
+  #own: AbortController | undefined;
   #ended: { readonly reason: unknown } | undefined;
 
   constructor(outer: AbortSignal | undefined) {
@@ -17,6 +19,15 @@ export class LinkedAbort {
   /** What it was aborted with first; undefined where it was not. */
   get ended(): { readonly reason: unknown } | undefined {
     return this.#ended;
+  }
+
+  /** One for all requests of somebody who makes few at a time: a controller takes longer to make than a request. */
+  get signal(): AbortSignal {
+    if (this.#own === undefined) {
+      this.#own = new AbortController();
+      if (this.#ended !== undefined) this.#own.abort(this.#ended.reason);
+    }
+    return this.#own.signal;
   }
 
   /** Runs a job with a signal that aborts with this one. */
@@ -36,6 +47,7 @@ export class LinkedAbort {
     if (this.#ended !== undefined) return;
     this.#ended = { reason };
     for (const child of this.#children) child.abort(reason);
+    this.#own?.abort(reason);
   }
 
   /** Stops following: signals that outlive many reads must not collect listeners. */

@@ -51,7 +51,6 @@ export class PiecesAhead {
   #current: PieceAhead | undefined;
   #next: number;
   #replyEnd = 0;
-  readonly #left = new AbortController();
   #pieceMs = 0;
   #requests = 0;
 
@@ -93,7 +92,7 @@ export class PiecesAhead {
     const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
     const ahead = replyBytes === undefined ? undefined : this.#ahead(offset, replyBytes);
-    const read = this.#abort.run((signal) => this.#read(offset, filled, { signal, ahead }));
+    const read = this.#read(offset, filled, { signal: this.#abort.signal, ahead });
     const settled = read.then(
       () => this.#endRequest(),
       (error: unknown) => {
@@ -112,7 +111,7 @@ export class PiecesAhead {
   /** The reply that is open may end where the window says nothing of it any more. */
   #ahead(offset: number, replyBytes: number): ReadAhead {
     if (offset >= this.#replyEnd) this.#replyEnd = Math.min(offset + replyBytes, this.#end);
-    return { end: this.#replyEnd, until: this.#left.signal };
+    return { end: this.#replyEnd, until: this.#abort.signal };
   }
 
   async #read(offset: number, filled: FilledInTurn, options: ReadOptions): Promise<void> {
@@ -147,7 +146,6 @@ export class PiecesAhead {
   /** Ends what is under way. A buffer goes back when nobody writes to it any more. */
   release(): void {
     this.#abort.abort(LEFT);
-    this.#left.abort(LEFT);
     this.#abort.release();
     const left = this.#queue.splice(0);
     if (this.#current !== undefined) left.push(this.#current);

@@ -40,6 +40,8 @@ export interface Model {
   verificationOf?(tensor: Tensor): Verification;
   /** Present where files are opened only when read: opens them all, so that offsets and sections are those of the files. */
   openParts?(): Promise<void>;
+  /** Present beside `openParts`: opens the files of one label, after which the sources of their tensors say where they lie. */
+  openPart?(label: string): Promise<void>;
   /** Closes the sources of all parts. */
   close(): Promise<void>;
 }

@@ -1,11 +1,13 @@
 import { expect, test } from "vitest";
 import { buildAero, phsh, tidx, wtsh } from "../../test/builders/aero.ts";
+import { buildSet, countedFolder, SET_NAME, setTensorBytes } from "../../test/builders/aeroset.ts";
 import { adjacentTensors, float32Tensor, memoryModel } from "../../test/builders/tensors.ts";
 import { expectBytes, patternBytes } from "../../test/contracts/source-contract.ts";
 import { countingSource } from "../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { openAero } from "../formats/aero/open.ts";
+import { openAeroset } from "../formats/aeroset/open.ts";
 import type { Model } from "../model/model.ts";
 import { Tensor } from "../model/tensor.ts";
 import { portableEngine } from "../primitives/portable.ts";
@@ -66,6 +68,37 @@ test("streamTensors() takes some of the tensors where asked", async () => {
   const found = await collect(memoryModel(tensors), { tensors: tensors.slice(1, 2) });
   expect([...found.keys()]).toEqual(["t1"]);
   expect(found.get("t1")).toHaveLength(20);
+});
+
+test.each(["files", "any"] as const)(
+  "streamTensors() opens the parts that are wanted and no others, each a little before its turn: %s",
+  async (order) => {
+    const files = buildSet({ pages: "pages" });
+    const folder = countedFolder(files);
+    const json = memorySource(files.get(SET_NAME) ?? new Uint8Array(0), SET_NAME);
+    const model = await openAeroset(json, { engine: portableEngine(), limits: {}, resolver: folder });
+    const opened = (): string[] => folder.opened.map(({ name }) => name).filter((name) => name.startsWith("part"));
+    const some = await collect(model, { order, tensors: [model.tensor("t3"), model.tensor("t2")] });
+    expect(opened()).toEqual(["part-001.aero"]);
+    expect([...some.keys()].sort()).toEqual(["t2", "t3"]);
+    const all = await collect(model, { order });
+    expect(opened().sort()).toEqual(["part-000.aero", "part-001.aero", "part-002.aero"]);
+    for (const [i, { name }] of model.tensors.entries()) expect(all.get(name)).toEqual(setTensorBytes(i));
+  },
+);
+
+test("streamTensors() says what is wrong with a part when it comes to it", async () => {
+  const files = new Map(buildSet({ pages: "pages" }));
+  files.delete("part-001.aero");
+  const json = memorySource(files.get(SET_NAME) ?? new Uint8Array(0), SET_NAME);
+  const context = { engine: portableEngine(), limits: {}, resolver: countedFolder(files) };
+  const model = await openAeroset(json, context);
+  const names: string[] = [];
+  const walk = async (): Promise<void> => {
+    for await (const { tensor } of streamTensors(model)) names.push(tensor.name);
+  };
+  await expect(walk()).rejects.toMatchObject({ code: "source/not-found" });
+  expect(new Set(names)).toEqual(new Set(["t0", "t1"]));
 });
 
 test("streamTensors() reads and checks each page once although tensors begin inside pages", async () => {

@@ -38,16 +38,34 @@ const FILES_AT_ONCE = 4;
  * do not begin on pages. An empty tensor gives one empty piece.
  */
 export async function* streamTensors(model: Model, options: StreamTensorsOptions = {}): AsyncGenerator<TensorPiece> {
-  // Where parts are opened lazily, only open ones tell where their tensors lie.
-  await model.openParts?.();
   const wanted = options.tensors?.map(({ name }) => model.tensor(name)) ?? model.tensors;
-  const runs = planRuns(wanted);
-  const together = options.order === "any" ? Math.min(FILES_AT_ONCE, runs.length) : 1;
+  const streams = model.openPart === undefined ? planRuns(wanted).map((run) => [run]) : lazyRuns(model, wanted);
+  const together = options.order === "any" ? Math.min(FILES_AT_ONCE, streams.length) : 1;
   const { signal } = options;
   yield* interleave(
-    runs.map((run) => () => streamRun(run, { signal, together })),
+    streams.map((runs) => () => streamRuns(runs, { signal, together })),
     together,
   );
+}
+
+/** Where parts are opened lazily, only open ones tell where their tensors lie: each is opened a little before its turn. */
+function lazyRuns(model: Model, tensors: readonly Tensor[]): AsyncIterable<Run>[] {
+  const byFile = new Map<string | undefined, Tensor[]>();
+  for (const tensor of tensors) {
+    const others = byFile.get(tensor.file);
+    if (others === undefined) byFile.set(tensor.file, [tensor]);
+    else others.push(tensor);
+  }
+  const files = [...byFile.keys()];
+  const open = async (file: string | undefined): Promise<void> => {
+    if (file !== undefined) await model.openPart?.(file);
+  };
+  return [...byFile.values()].map(async function* (members, i) {
+    const opened = open(files[i]);
+    open(files[i + 1]).catch(() => undefined); // told when its turn comes
+    await opened;
+    yield* planRuns(members);
+  });
 }
 
 interface Placed extends Extent {
@@ -89,6 +107,13 @@ function planSourceRuns(source: Source, placed: readonly Placed[]): Run[] {
     run.end = member.offset + member.byteLength;
   }
   return runs;
+}
+
+async function* streamRuns(
+  runs: Iterable<Run> | AsyncIterable<Run>,
+  options: StreamOptions,
+): AsyncGenerator<TensorPiece> {
+  for await (const run of runs) yield* streamRun(run, options);
 }
 
 async function* streamRun({ source, members, end }: Run, options: StreamOptions): AsyncGenerator<TensorPiece> {

@@ -102,6 +102,10 @@ export class SetModel implements Model {
     for (const part of partFiles) part.markPlaced();
   }
 
+  async openPart(label: string): Promise<void> {
+    await Promise.all(this.content.partFiles.filter((part) => part.label === label).map((part) => part.open()));
+  }
+
   /** The part that is to hold the tensor; undefined where its shard is in none. */
   partOf({ shardId }: GlobalEntry): PartFile | undefined {
     return this.content.partOfShard.get(shardId);
