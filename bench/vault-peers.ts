@@ -17,11 +17,17 @@ export async function vaultPeers(workspace: Workspace, input: string): Promise<V
   const peers: VaultSide[] = [];
   if (await isInstalled("restic")) peers.push(await restic(workspace, input));
   if (await isInstalled("borg")) peers.push(borg(workspace, input));
-  const aerovault = process.env["AEROVAULT"];
+  const aerovault = findReference();
   // A tree of 50 000 files takes it two minutes a run.
   const isFile = (await stat(input)).isFile();
-  if (isFile && aerovault !== undefined && existsSync(aerovault)) peers.push(reference(workspace, input, aerovault));
+  if (isFile && aerovault !== undefined) peers.push(reference(workspace, input, aerovault));
   return peers;
+}
+
+/** The reference of AeroVault, where `AEROVAULT` names it. */
+export function findReference(): string | undefined {
+  const program = process.env["AEROVAULT"];
+  return program !== undefined && existsSync(program) ? program : undefined;
 }
 
 async function restic(workspace: Workspace, input: string): Promise<VaultSide> {
@@ -64,15 +70,17 @@ function borg(workspace: Workspace, input: string): VaultSide {
   };
 }
 
-/** Its passwords come from a terminal alone, which util-linux's `script` is. */
+/** A verb of the reference. Its passwords come from a terminal alone, which util-linux's `script` is. */
+export function timeReference(program: string, ...args: readonly string[]): Promise<number> {
+  const typed = "correct horse battery staple\\n".repeat(2);
+  const command = `${program} vault ${args.join(" ")}`;
+  return timeRun({ program: "sh", args: ["-c", `printf '${typed}' | script -qec '${command}' /dev/null`] });
+}
+
 function reference(workspace: Workspace, input: string, program: string): VaultSide {
   const vault = workspace.path("reference.aerovault");
   const out = workspace.path("reference-out");
-  const run = (...args: readonly string[]): Promise<number> => {
-    const typed = "correct horse battery staple\\n".repeat(2);
-    const command = `${program} vault ${args.join(" ")}`;
-    return timeRun({ program: "sh", args: ["-c", `printf '${typed}' | script -qec '${command}' /dev/null`] });
-  };
+  const run = (...args: readonly string[]): Promise<number> => timeReference(program, ...args);
   return {
     name: "the reference",
     async add() {

@@ -29,8 +29,8 @@ export interface ContextOptions {
 /** The two readings of one result; only the one that is asked for is made. */
 export interface Result {
   readonly json: () => unknown;
-  /** Without a trailing newline. Long texts come in pieces: one string of megabytes takes as long to join as to make. */
-  readonly text: () => string | readonly string[];
+  /** Without a trailing newline. Long texts come in pieces, which are written as they are made and need not be kept. */
+  readonly text: () => string | Iterable<string>;
 }
 
 /** What a command works with: the global flags, made into things. */
@@ -170,13 +170,13 @@ class CommandContext implements Context {
     this.#progress?.end();
     const layout = this.width === undefined ? "compact" : "pretty";
     const content = this.flags.json === true ? encodeJson(json(), layout) : text();
-    const pieces = typeof content === "string" ? [`${content}\n`] : [...content, "\n"];
+    const pieces = typeof content === "string" ? [content] : content;
     if (this.reportPath === undefined) {
-      for (const piece of pieces) await this.terminal.writeOut(piece);
+      for (const piece of withNewline(pieces)) await this.terminal.writeOut(piece);
       return;
     }
     const sink = await openOutputFile(this, this.reportPath);
-    for (const piece of pieces) await sink.append(new TextEncoder().encode(piece));
+    for (const piece of withNewline(pieces)) await sink.append(new TextEncoder().encode(piece));
     await sink.commit();
   }
 
@@ -192,6 +192,15 @@ class CommandContext implements Context {
     const engine = await this.#engine?.catch(() => undefined);
     await engine?.close();
   }
+}
+
+function* withNewline(pieces: Iterable<string>): Generator<string> {
+  let last: string | undefined;
+  for (const piece of pieces) {
+    if (last !== undefined) yield last;
+    last = piece;
+  }
+  yield `${last ?? ""}\n`;
 }
 
 /** A conversion keeps the calling thread busy with reading and writing; most that hash only wait. */

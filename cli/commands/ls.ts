@@ -106,7 +106,7 @@ function renderEntries(
   entries: readonly Entry[],
   detail: "short" | "long",
   context: Context,
-): string | readonly string[] {
+): string | Iterable<string> {
   const isLong = detail === "long";
   const timeOf = timeTexts(isLong ? 1000 : 60_000, (text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
   const cells: EntryCells = {
@@ -132,26 +132,28 @@ const PIECE_LINES = 500;
 type EntryCells = Readonly<Record<"mode" | "size" | "time" | "name", (entry: Entry) => string>>;
 
 /** Nothing has to fit: vaults have ten thousands of entries, and measuring them all would take longer than reading them. */
-function renderUnbounded(entries: readonly Entry[], detail: "short" | "long", cells: EntryCells): string[] {
+function* renderUnbounded(
+  entries: readonly Entry[],
+  detail: "short" | "long",
+  cells: EntryCells,
+): Generator<string, void> {
   const sizes = entries.map(cells.size);
   const times = entries.map(cells.time);
   const sizeWidth = longest(sizes);
   const timeWidth = longest(times);
   const modes = detail === "long" ? entries.map(cells.mode) : undefined;
   const modeWidth = longest(modes ?? []);
-  const pieces: string[] = [];
   let text = "";
   for (let i = 0; i < entries.length; i++) {
     if (i > 0) text += "\n";
     if (i % PIECE_LINES === PIECE_LINES - 1) {
-      pieces.push(text);
+      yield text;
       text = "";
     }
     if (modes !== undefined) text += `${modes[i]?.padEnd(modeWidth)}  `;
     text += `${sizes[i]?.padStart(sizeWidth)}  ${times[i]?.padEnd(timeWidth)}  ${cells.name(entries[i] as Entry)}`;
   }
-  pieces.push(text);
-  return pieces;
+  yield text;
 }
 
 function longest(texts: readonly string[]): number {

@@ -4,7 +4,7 @@ import { isChunkId } from "./framing.ts";
 import type { Lane } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";
 import { type ChunkRecord, type Manifest, type ManifestEntry, WRAPPER_NAMES, type WrapperName } from "./manifest.ts";
-import { comparePaths, findPathFault, parentOf } from "./paths.ts";
+import { compareBehind, comparePaths, findPathFault, parentOf, sharedLength } from "./paths.ts";
 
 /** The only algorithms of v3, all of version 1; `crypt` depends on the lane. */
 export const ALGORITHMS: Readonly<Record<Exclude<WrapperName, "crypt">, string>> = {
@@ -46,19 +46,28 @@ function checkWrappers({ wrappers }: Manifest, lane: Lane, at: Location): void {
 /** One bad path refuses the whole vault: nobody can tell what else its writer did. */
 function checkPaths(entries: readonly ManifestEntry[], at: Location): void {
   let isSorted = true;
+  const firsts: string[] = [];
+  let before = "";
+  let folderBefore = Number.NaN;
   for (let i = 0; i < entries.length; i++) {
     const { path } = entries[i] as ManifestEntry;
-    const fault = findPathFault(path);
+    // Neighbours have most of their paths in common, which is looked at once.
+    const shared = sharedLength(before, path);
+    const fault = findPathFault(path, shared);
     if (fault !== undefined) {
       const message = `Cannot accept the path "${printable(path)}" in a vault: ${fault}`;
       throw new FormatError("format/aerovault.path", message, { ...at, path: `entries[${i}].path` });
     }
-    if (i > 0 && isSorted) isSorted = comparePaths((entries[i - 1] as ManifestEntry).path, path) < 0;
+    if (i > 0 && isSorted) isSorted = compareBehind(before, path, shared) < 0;
+    const folder = path.lastIndexOf("/");
+    if (folder !== folderBefore || folder >= shared) firsts.push(path);
+    before = path;
+    folderBefore = folder;
   }
   // Writers sort; a set of all paths would take longer than everything else.
   const sorted = isSorted ? entries : [...entries].sort((a, b) => comparePaths(a.path, b.path));
   if (!isSorted) checkUnique(sorted, at);
-  checkFolders(sorted, at);
+  checkFolders(sorted, firsts, at);
 }
 
 function checkUnique(sorted: readonly ManifestEntry[], at: Location): void {
@@ -70,15 +79,11 @@ function checkUnique(sorted: readonly ManifestEntry[], at: Location): void {
   }
 }
 
-/** No path may be a file and the folder of another one. */
-function checkFolders(sorted: readonly ManifestEntry[], at: Location): void {
+/** No path may be a file and the folder of another one; `paths` are some of each folder. */
+function checkFolders(sorted: readonly ManifestEntry[], paths: readonly string[], at: Location): void {
   const known = new Set<string>();
-  // Neighbours share their folder, which is looked at once.
-  let last: string | undefined;
-  for (const { path } of sorted) {
+  for (const path of paths) {
     let folder = parentOf(path);
-    if (folder === last) continue;
-    last = folder;
     for (; folder !== undefined && !known.has(folder); folder = parentOf(folder)) {
       known.add(folder);
       if (findByPath(sorted, folder)?.isDir !== false) continue;

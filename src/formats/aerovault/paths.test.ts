@@ -1,5 +1,6 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { comparePaths, findPathFault, normalizePath, parentOf } from "./paths.ts";
+import { comparePaths, findPathFault, normalizePath, parentOf, sharedLength } from "./paths.ts";
 
 describe("findPathFault()", () => {
   it.each(["a", "a/b.txt", "a..b", "..a", "…", "con", "ab:c", "x/c:d", "a/ b", "\ufeffa", "a\u200b", "a\nb", "é:"])(
@@ -27,6 +28,17 @@ describe("findPathFault()", () => {
     ["a\u3000", /white space/],
   ])("row 10: refuses %j", (path, reason) => {
     expect(findPathFault(path)).toMatch(reason);
+  });
+
+  it("says the same of a path behind what it shares with an accepted one", () => {
+    const path = fc.string({ unit: fc.constantFrom("a", "b", ".", "/", "\\", " ", ":", "\0"), maxLength: 8 });
+    fc.assert(
+      fc.property(path, path, (accepted, other) => {
+        fc.pre(findPathFault(accepted) === undefined);
+        expect(findPathFault(other, sharedLength(accepted, other))).toBe(findPathFault(other));
+      }),
+      { numRuns: 5000 },
+    );
   });
 });
 

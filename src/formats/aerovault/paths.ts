@@ -18,13 +18,16 @@ export function normalizePath(path: string): string {
   return path.replace(OUTER_SPACE, "").replace(/^\/+|\/+$/g, "");
 }
 
-/** Why a path cannot be stored as it is; undefined where it can. */
-export function findPathFault(path: string): string | undefined {
+/**
+ * Why a path cannot be stored as it is; undefined where it can. `shared` characters at its beginning are those of a path
+ * that can.
+ */
+export function findPathFault(path: string, shared = 0): string | undefined {
   if (path === "") return "it is empty";
   // The reference asks for the second byte, so only after one of ASCII.
   if (path.charCodeAt(1) === COLON && path.charCodeAt(0) < 0x80) return "it begins with a drive letter";
-  let start = 0;
-  for (let i = 0; i <= path.length; i++) {
+  let start = shared === 0 ? 0 : path.lastIndexOf("/", shared - 1) + 1;
+  for (let i = start; i <= path.length; i++) {
     const code = i === path.length ? SLASH : path.charCodeAt(i);
     if (code === 0) return "it contains NUL";
     if (code === BACKSLASH) return "it contains a backslash";
@@ -53,13 +56,21 @@ export function parentOf(path: string): string | undefined {
 
 /** The order of entries in a manifest: by UTF-8 bytes, which is by code points and not by UTF-16 units. */
 export function comparePaths(a: string, b: string): number {
+  return compareBehind(a, b, sharedLength(a, b));
+}
+
+/** Characters at the beginning that two paths have in common. */
+export function sharedLength(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) {
-    const x = a.charCodeAt(i);
-    const y = b.charCodeAt(i);
-    if (x !== y) return rank(x) - rank(y);
-  }
-  return a.length - b.length;
+  let i = 0;
+  while (i < length && a.charCodeAt(i) === b.charCodeAt(i)) i++;
+  return i;
+}
+
+/** As `comparePaths`, where the first `shared` characters are known to be all that they have in common. */
+export function compareBehind(a: string, b: string, shared: number): number {
+  if (shared === a.length || shared === b.length) return a.length - b.length;
+  return rank(a.charCodeAt(shared)) - rank(b.charCodeAt(shared));
 }
 
 /** Halves of surrogate pairs stand for characters above U+FFFF, so they come after U+E000 … U+FFFF. */
