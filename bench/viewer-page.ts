@@ -17,6 +17,20 @@ const WATCH = `
   undefined;
 `;
 
+/** The same for a verification, from the click on: Playwright itself looks only twice a second. */
+const VERIFY = `
+  new Promise((resolve) => {
+    const panel = document.querySelector(".verify");
+    const started = performance.now();
+    new MutationObserver((_, observer) => {
+      if (!panel.querySelector("[role=status]").textContent.includes("Whole:")) return;
+      observer.disconnect();
+      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started), 0));
+    }).observe(panel, { childList: true, subtree: true, characterData: true });
+    panel.querySelector("button.primary").click();
+  })
+`;
+
 /** The viewer in a real browser, from a static server. */
 export class ViewerPage {
   readonly page: Page;
@@ -46,6 +60,12 @@ export class ViewerPage {
     await this.page.evaluate(WATCH);
     await this.page.locator("input[type=file]").first().setInputFiles(path);
     return this.page.evaluate<number>("globalThis.seen");
+  }
+
+  /** On the page of the layout; milliseconds from the click to the frame that says that everything is whole. */
+  async verify(): Promise<number> {
+    await this.page.locator(".verify button.primary").waitFor();
+    return this.page.evaluate<number>(VERIFY);
   }
 
   tab(name: string): Promise<void> {

@@ -8,8 +8,8 @@ import type { Target } from "./open-targets.ts";
 import type { CallContext } from "./serve-calls.ts";
 import { watchingEngine } from "./watching-engine.ts";
 
-/** Between two messages: often enough to look alive, seldom enough to cost nothing. */
-const INTERVAL_MS = 40;
+/** Between two messages: often enough to look alive; each is a picture, which costs as much as hashing a megabyte. */
+const INTERVAL_MS = 100;
 
 /** A run of a file, by the file's number. */
 export interface Run {

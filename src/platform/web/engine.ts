@@ -5,7 +5,7 @@ import { pooledEngine } from "../../workers/pooled-engine.ts";
 import { spawnWebWorker } from "./spawn-worker.ts";
 
 export interface WebEngineOptions extends PortableOptions {
-  /** Most workers; 0 for none. Where absent, one for each core, up to eight. */
+  /** Most workers; 0 for none. Where absent, one more than there are cores, up to eight. */
   readonly workers?: number;
   /** The worker script, where the bundler puts it elsewhere than beside this module. */
   readonly workerUrl?: URL | string;
@@ -21,7 +21,8 @@ export function webEngine(options: WebEngineOptions = {}): Engine {
   const base = portableEngine(options);
   // Forced to plain TypeScript, nothing may run in WebAssembly behind the caller's back.
   if (options.tier === "javascript") return base;
-  const size = options.workers ?? Math.min(navigator.hardwareConcurrency, MAX_WORKERS);
+  // The browser brings a file piece by piece from another process, so that one of them is always waiting.
+  const size = options.workers ?? Math.min(navigator.hardwareConcurrency + 1, MAX_WORKERS);
   if (size < 1) return base;
   const pool = new WorkerPool({ size, spawn: () => spawnWebWorker(options.workerUrl) });
   return pooledEngine(base, pool, { minDigestBytes: MIN_DIGEST_BYTES });

@@ -35,8 +35,7 @@ export function LayoutMap(props: LayoutMapProps) {
     const context = element?.getContext("2d");
     if (element === null || context === null || context === undefined || width === 0) return;
     const ratio = devicePixelRatio;
-    element.width = Math.round(width * ratio);
-    element.height = Math.round(LANES * (LANE_HEIGHT + LANE_GAP) * ratio);
+    resize(element, Math.round(width * ratio), Math.round(LANES * (LANE_HEIGHT + LANE_GAP) * ratio));
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     paintMap(context, width, { ...props, cursor: hover ?? cursor }, mapColors(element));
   }, [width, window, props.version, props.bytes, cursor, hover, space, isDark]);
@@ -114,6 +113,12 @@ export function LayoutMap(props: LayoutMapProps) {
       </figcaption>
     </figure>
   );
+}
+
+/** Setting a size, even the one it has, gives a canvas new memory. */
+function resize(canvas: HTMLCanvasElement, width: number, height: number): void {
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
 }
 
 function RunText({ run }: { readonly run: MapRun }) {
