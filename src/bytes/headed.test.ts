@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { drain, patternBytes, sourceContract } from "../../test/contracts/source-contract.ts";
 import { countingSource } from "../../test/support/counting-source.ts";
+import { blobSource } from "./blob.ts";
 import { withHead } from "./headed.ts";
 import { memorySource } from "./memory.ts";
 
@@ -43,6 +44,10 @@ describe("withHead()", () => {
     for await (const piece of source.stream(50)) total += piece.byteLength;
     expect(total).toBe(2 * (bytes.byteLength - 50));
     expect(below.calls.map(({ offset }) => offset)).toEqual([50, 100]);
+  });
+  test("is read best as the source below is", () => {
+    expect(withHead(blobSource(new Blob(["abcdef"])), Uint8Array.of(97)).prefers).toBe("stream");
+    expect(withHead(memorySource(Uint8Array.of(1, 2)), Uint8Array.of(1)).prefers).toBeUndefined();
   });
   test("ignores a head that is longer than the source", async () => {
     const source = withHead(memorySource(Uint8Array.of(1, 2)), Uint8Array.of(1, 2, 3));

@@ -32,6 +32,10 @@ class HeadedSource implements Source {
     return this.#source.descriptor;
   }
 
+  get prefers(): "stream" | undefined {
+    return this.#source.prefers;
+  }
+
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     const end = offset + byteLength;

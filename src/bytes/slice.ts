@@ -51,6 +51,10 @@ class Slice implements SliceSource {
     return { kind: "slice", of, offset: this.start, byteLength: this.byteLength };
   }
 
+  get prefers(): "stream" | undefined {
+    return this.whole.prefers;
+  }
+
   async read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {
     checkRange(this.label, this.byteLength, offset, byteLength);
     return this.whole.read(this.start + offset, byteLength, options);

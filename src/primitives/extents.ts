@@ -21,7 +21,7 @@ const LEAST_TURN_BYTES = 1 << 14;
  * tensors cost one pass. Bytes that no extent covers are not read.
  */
 export async function hashExtents(
-  create: () => Hasher,
+  create: (index: number) => Hasher,
   range: ReadableRange,
   extents: readonly HashExtent[],
   options: ExtentsOptions = {},

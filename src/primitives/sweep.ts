@@ -14,7 +14,7 @@ interface Active {
  * hashing 200 MB when it was one long function.
  */
 export class Sweep {
-  readonly #create: () => Hasher;
+  readonly #create: (index: number) => Hasher;
   readonly #extents: readonly HashExtent[];
   readonly #order: readonly number[];
   readonly #digests: Bytes[];
@@ -24,7 +24,7 @@ export class Sweep {
   /** Up to here the same extents are active. */
   #change = 0;
 
-  constructor(create: () => Hasher, extents: readonly HashExtent[], order: readonly number[]) {
+  constructor(create: (index: number) => Hasher, extents: readonly HashExtent[], order: readonly number[]) {
     this.#create = create;
     this.#extents = extents;
     this.#order = order;
@@ -70,8 +70,8 @@ export class Sweep {
       const index = this.#order[this.#next] as number;
       const { offset, byteLength } = this.#extents[index] as HashExtent;
       if (offset > position) return;
-      if (byteLength === 0) this.#digests[index] = this.#create().digest();
-      else this.#active.push({ index, end: offset + byteLength, hasher: this.#create() });
+      if (byteLength === 0) this.#digests[index] = this.#create(index).digest();
+      else this.#active.push({ index, end: offset + byteLength, hasher: this.#create(index) });
     }
   }
 }

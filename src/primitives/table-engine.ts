@@ -24,6 +24,7 @@ import type {
   KeyedDigest,
   RangeOptions,
   ReadableRange,
+  SegmentedDigest,
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "./engine.ts";
@@ -101,7 +102,22 @@ class TableEngine implements Engine {
   ): Promise<Bytes[]> {
     const { hashExtents } = await import("./extents.ts");
     const implementation = await this.#table[algorithm].get();
-    return hashExtents(() => implementation.create(), range, extents, options);
+    const segment = await this.#segment(algorithm, options?.segmentAt);
+    const create = (index: number): Hasher => (index === 0 ? segment : undefined) ?? implementation.create();
+    return hashExtents(create, range, extents, options);
+  }
+
+  async #segment(algorithm: DigestAlgorithm, at: number | undefined): Promise<Hasher | undefined> {
+    if (at === undefined) return undefined;
+    const segmented = algorithm === "blake3" ? await this.segmentedBlake3() : undefined;
+    if (segmented !== undefined) return segmented.segment(at);
+    const message = `Cannot hash a segment by ${algorithm}: this engine takes an input from its beginning on`;
+    throw new UsageError("usage/engine.range", message, { source: "engine" });
+  }
+
+  async segmentedBlake3(): Promise<SegmentedDigest | undefined> {
+    const { tree } = await this.#table.blake3.get();
+    return tree && (await import("./digest/blake3-segments.ts")).segmentedBlake3(tree);
   }
 
   async crc32(bytes: Bytes, seed = 0): Promise<number> {

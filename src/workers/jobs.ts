@@ -56,13 +56,14 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
-  async "digest-extents"({ algorithm, descriptor, extents }, context) {
+  async "digest-extents"({ algorithm, descriptor, extents, segmentAt }, context) {
     const { descriptor: leaf, offset: base } = flattenDescriptor(descriptor, 0, 0);
     const source = await openFlat(leaf, context);
     try {
       const list = unpackExtents(extents, base);
       const { signal, onProgress } = context;
-      return concatBytes(await context.engine.digestExtents(algorithm, source, list, { signal, onProgress }));
+      const options = { signal, onProgress, segmentAt };
+      return concatBytes(await context.engine.digestExtents(algorithm, source, list, options));
     } finally {
       await source.close();
     }

@@ -72,6 +72,29 @@ describe("pooledEngine()", () => {
     expect(jobs).toEqual(["digest-range", "digest-range"]);
   });
 
+  it("shares one long extent and those in it out among workers, each byte read once", async () => {
+    const { engine, jobs } = makeEngine();
+    const bytes = patternBytes((33 << 20) + 77);
+    const extents = [
+      { offset: 5, byteLength: bytes.byteLength - 5 },
+      ...Array.from({ length: 34 }, (_, i) => ({ offset: 5 + i * 1_000_000, byteLength: 999_999 })),
+    ];
+    const blob = blobSource(new Blob([bytes]));
+    const seen: (readonly [number, number])[] = [];
+    const onProgress = (byteLength: number, offset?: number): void => void seen.push([offset ?? -1, byteLength]);
+    const digests = await engine.digestExtents("blake3", blob, extents, { onProgress });
+    expect(jobs).toEqual(["digest-extents", "digest-extents"]);
+    expect(digests).toEqual(await base.digestExtents("blake3", memorySource(bytes), extents));
+    expect(seen.every(([offset]) => offset >= 5)).toBe(true);
+    const read = seen.reduce((sum, [, byteLength]) => sum + byteLength, 0);
+    // One of the short ones lies on the cut, and is read whole by whom it begins with.
+    expect(read - (bytes.byteLength - 5)).toBeLessThan(1_000_000);
+    expect((await engine.digestExtents("sha256", blob, extents.slice(0, 1)))[0]).toEqual(
+      await base.digest("sha256", bytes.subarray(5)),
+    );
+    expect(jobs).toHaveLength(3);
+  });
+
   it("runs ranges side by side on several workers", async () => {
     const { engine, pool } = makeEngine({ minRangeBytes: 1 });
     const blob = blobSource(new Blob([BYTES]));

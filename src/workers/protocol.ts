@@ -34,6 +34,8 @@ export interface JobTable {
       readonly descriptor: SourceDescriptor;
       /** Offset and length in turn: a million pages are one array, not a million objects. */
       readonly extents: Float64Array<ArrayBuffer>;
+      /** The first extent is a segment that begins so many bytes into a longer one. */
+      readonly segmentAt?: number | undefined;
     };
     readonly result: Bytes;
   };

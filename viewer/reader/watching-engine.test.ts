@@ -3,6 +3,21 @@ import { memorySource } from "../../src/bytes/memory.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { mergeExtents, watchingEngine } from "./watching-engine.ts";
 
+test("takes the place of what was hashed from an engine that knows it", async () => {
+  const runs: (readonly [string, number, number])[] = [];
+  const inner = portableEngine();
+  inner.digestExtents = async (_algorithm, _range, _extents, options) => {
+    for (const offset of [500, 0]) options?.onProgress?.(100, offset);
+    return [];
+  };
+  const engine = watchingEngine(inner, (...run) => void runs.push(run));
+  await engine.digestExtents("blake3", memorySource(new Uint8Array(1000), "file"), [{ offset: 0, byteLength: 1000 }]);
+  expect(runs).toEqual([
+    ["file", 500, 100],
+    ["file", 0, 100],
+  ]);
+});
+
 test("tells where hashing has come to, each byte once, and gives the same digests", async () => {
   const bytes = Uint8Array.from({ length: 1000 }, (_, i) => i);
   const source = memorySource(bytes, "file");

@@ -44,16 +44,17 @@ class WatchingEngine extends DelegatingEngine {
     return super.digestExtents(algorithm, range, extents, { ...options, onProgress });
   }
 
-  /** Progress comes in bytes, in order of offset and each byte once; this says where they are. */
+  /** Progress comes in bytes, in order of offset and each byte once unless it says where; this says where they are. */
   #follow(
     label: string,
     runs: readonly HashExtent[],
-    next: ((byteLength: number) => void) | undefined,
-  ): (byteLength: number) => void {
+    next: ExtentsOptions["onProgress"],
+  ): (byteLength: number, offset?: number) => void {
     let run = 0;
     let done = 0;
-    return (byteLength) => {
-      next?.(byteLength);
+    return (byteLength, offset) => {
+      next?.(byteLength, offset);
+      if (offset !== undefined) return this.#onHashed(label, offset, byteLength);
       for (let rest = byteLength; rest > 0; ) {
         const current = runs[run];
         if (current === undefined) return;

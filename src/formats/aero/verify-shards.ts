@@ -94,8 +94,9 @@ class ShardWork {
     const pages = await this.#readPages();
     const tensors = this.#tensorChecks();
     const partCount = (pages?.pageCount ?? 0) + tensors.length;
-    // A lone shard is hashed by two workers; a source that no worker can open is read once, whatever it costs.
-    const isLocal = model.content.source.descriptor !== undefined;
+    // A lone shard is hashed by two workers, where reading it twice costs little; else it is read once, whatever it costs.
+    const { descriptor, prefers } = model.content.source;
+    const isLocal = descriptor !== undefined && prefers !== "stream";
     const apart = partCount > JOB_EXTENTS || (isLocal && shardCount === 1 && partCount > 0);
     const parts = this.#partChecks(pages, tensors);
     if (apart) await Promise.all([this.#hash([chunkCheck], context.onProgress), this.#hashParts(parts)]);

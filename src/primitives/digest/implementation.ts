@@ -1,6 +1,7 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { decodeHex } from "../../base/hex.ts";
 import type { Hasher, HasherAlgorithm } from "../engine.ts";
+import type { Blake3Core } from "./blake3.ts";
 
 /** One implementation of a digest: makes any number of independent hashers. */
 export interface DigestImplementation {
@@ -11,6 +12,8 @@ export interface DigestImplementation {
 export interface Blake3Implementation extends DigestImplementation {
   /** `key` is copied. */
   keyed(key: Bytes): DigestImplementation;
+  /** Present where nodes of the tree can be computed one by one, so that runs of an input can be hashed apart. */
+  readonly tree?: Blake3Core;
 }
 
 /** Continues a CRC-32 over `bytes`; `seed` is the CRC of the bytes before, 0 at the start. */

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import type { HashExtent } from "../primitives/engine.ts";
+import { splitExtents } from "./split-extents.ts";
+
+const MIB = 1 << 20;
+
+/** A shard behind a header, and its pages. */
+function shardOf(byteLength: number, pageBytes: number): HashExtent[] {
+  const pages = Array.from({ length: Math.ceil(byteLength / pageBytes) }, (_, i) => {
+    return { offset: 100 + i * pageBytes, byteLength: Math.min(pageBytes, byteLength - i * pageBytes) };
+  });
+  return [{ offset: 100, byteLength }, ...pages];
+}
+
+describe("splitExtents()", () => {
+  it("cuts the long extent into segments that touch, at whole pages", () => {
+    const split = splitExtents(shardOf(100 * MIB + 7, 4 * MIB), 3);
+    expect(split?.long).toBe(0);
+    expect(split?.jobs.map(({ segment, segmentAt }) => [segmentAt / MIB, segment.offset - 100 - segmentAt])).toEqual([
+      [0, 0],
+      [32, 0],
+      [64, 0],
+    ]);
+    expect(split?.jobs.reduce((sum, { segment }) => sum + segment.byteLength, 0)).toBe(100 * MIB + 7);
+  });
+
+  it("gives every other extent to the worker that reads where it begins", () => {
+    const extents = [{ offset: 0, byteLength: 50 }, ...shardOf(64 * MIB, 3 * MIB), { offset: 65 * MIB, byteLength: 9 }];
+    const split = splitExtents(extents, 2);
+    expect(split?.long).toBe(1);
+    const [first, second] = split?.jobs ?? [];
+    expect([...(first?.others ?? []), ...(second?.others ?? [])].sort((a, b) => a - b)).toEqual(
+      extents.map((_, i) => i).filter((i) => i !== 1),
+    );
+    expect(first?.others).toContain(0);
+    expect(second?.others).toContain(extents.length - 1);
+    for (const index of second?.others ?? []) {
+      expect(extents[index]?.offset).toBeGreaterThanOrEqual(second?.segment.offset ?? 0);
+    }
+  });
+
+  it.each([
+    ["no extents", [], 4],
+    ["a short one", shardOf(20 * MIB, MIB), 4],
+    ["one worker", shardOf(100 * MIB, MIB), 1],
+  ])("leaves %s alone", (_what, extents, workers) => {
+    expect(splitExtents(extents, workers)).toBeUndefined();
+  });
+});
