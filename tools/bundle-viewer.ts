@@ -14,7 +14,7 @@ const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
     /\/src\/formats\/.*\/format\.ts$/,
     /\/(?:plan|plan-facts|plan-sealed|restamp|upgrade|members|page-digests|signature|write|write-sealed|origin-facts|prepare|\w*-?errors)\.ts$/,
   ],
-  [/\/src\/workers\/jobs\.ts$/, /\/(?:seal-job|extract-job|quantize-job)\.ts$/],
+  [/\/src\/workers\/jobs\.ts$/, /\/(?:file-jobs|quantize-job)\.ts$/],
   [/\/src\/primitives\/table-engine\.ts$/, /\/zstd-compress\.ts$/],
   // What WebAssembly and the browser do is not done in TypeScript as well: the page's policy permits the one, and browsers
   // of today have both. Without them what needs a digest says so; everything else works.

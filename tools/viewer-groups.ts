@@ -41,7 +41,14 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
   // What pages and the reader both look into, apart from either: neither may run the other's script.
   ["both", files("reader/(?:layout-kinds|planes)", "model/block-fields", "operations/select")],
   ["packed", files("primitives/encoding/.*", "primitives/compress/zstd(?:-frame|-wasm)?")],
-  ["workers", files("primitives/(?:range|extents)", "platform/web/engine")],
+  [
+    "workers",
+    files(
+      "primitives/(?:range|extents|digest/blake3-subtrees)",
+      "platform/web/engine",
+      "workers/(?:digest|extents)-split",
+    ),
+  ],
   [
     "locks",
     files("primitives/crypto/(?:hmac|aes|aes-webcrypto|argon2-wasm|sha512-javascript)", "primitives/digest/sha256.*"),
@@ -76,10 +83,7 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
   ...["aprender", "whisper", "aprn", "wrapper"].map((id) => [`apr-${id}`, files(`formats/apr/wild/${id}`)] as const),
   ["apr-sealed", files("formats/apr/seal/unsealer")],
   ["apr-set", files("formats/apr/spec/open-manifest")],
-  [
-    "parity",
-    files("formats/aerovault/manifest-parity", "primitives/erasure/.*", "operations/correct/(?:heal|parity)-job"),
-  ],
+  ["parity", files("formats/aerovault/manifest-parity", "primitives/erasure/.*")],
   ["work", files("reader/(?!sentences|worker).*")],
   ["embedding", files("reader/sentences", "workers/embed-group")],
   ["pages", files("views/.*")],

@@ -76,19 +76,26 @@ export interface ExtentsOptions {
    * several extents share counts once.
    */
   readonly onProgress?: ((byteLength: number, offset?: number) => void) | undefined;
-  /** The first extent is a segment of a longer one, of which so many bytes come before: see `segmentedBlake3`. */
-  readonly segmentAt?: number | undefined;
+  /** The first extents are subtrees of a longer input: see `cutBlake3`. */
+  readonly subtrees?: Subtrees | undefined;
 }
 
-/** A digest whose input can be cut into segments, which are hashed anywhere and joined. */
-export interface SegmentedDigest {
+/** Runs of a longer input, one behind the other. */
+export interface Subtrees {
+  readonly count: number;
+  /** Bytes of the input before the first one. */
+  readonly at: number;
+}
+
+/** A digest whose input can be cut into subtrees, which are hashed anywhere and joined. */
+export interface CutDigest {
   /**
-   * Hashes the segment that begins `at` bytes into the input, a multiple of 1024; faster from a multiple of 131 072 on. What
-   * it gives is for `join` alone.
+   * Hashes the run that begins `at` bytes into the input. All have the same number of bytes, 1024 times a power of two, but
+   * for the last, which may be shorter. What it gives is for `join` alone.
    */
-  segment(at: number): Hasher;
-  /** The digest of the input, from what its segments gave, in order. */
-  join(segments: readonly Bytes[]): Bytes;
+  subtree(at: number): Hasher;
+  /** The digest of the input, from what its subtrees gave, in order; two at least. */
+  join(values: readonly Bytes[]): Bytes;
 }
 
 /** A run of the blocks that a tensor becomes. */
@@ -177,8 +184,8 @@ export interface Engine {
   aesGcmSiv(key: Bytes): Promise<GcmSivKey>;
   /** BLAKE3 in its keyed mode, with a key of 32 bytes, which is copied. */
   blake3Keyed(key: Bytes): Promise<KeyedDigest>;
-  /** BLAKE3 in segments; undefined, or absent, where the implementation only takes an input from its beginning on. */
-  segmentedBlake3?(): Promise<SegmentedDigest | undefined>;
+  /** BLAKE3 by subtrees; undefined, or absent, where the implementation only takes an input from its beginning on. */
+  cutBlake3?(): Promise<CutDigest | undefined>;
   /** Cuts streams by their content, on the calling thread. UsageError `usage/gear.rule` for a rule that makes no sense. */
   gear(rule: GearRule): Promise<GearChunker>;
   /** An erasure code of so many data and parity shards, together at most 256; on the calling thread. */

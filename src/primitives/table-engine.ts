@@ -14,6 +14,7 @@ import type { GcmSiv, GcmSivKey } from "./crypto/gcm-siv.ts";
 import type { Pbkdf2Parameters, Pbkdf2Sha1 } from "./crypto/pbkdf2.ts";
 import type { Blake3Implementation, Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type {
+  CutDigest,
   DigestAlgorithm,
   Engine,
   EngineEntry,
@@ -24,7 +25,6 @@ import type {
   KeyedDigest,
   RangeOptions,
   ReadableRange,
-  SegmentedDigest,
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "./engine.ts";
@@ -102,22 +102,17 @@ class TableEngine implements Engine {
   ): Promise<Bytes[]> {
     const { hashExtents } = await import("./extents.ts");
     const implementation = await this.#table[algorithm].get();
-    const segment = await this.#segment(algorithm, options?.segmentAt);
-    const create = (index: number): Hasher => (index === 0 ? segment : undefined) ?? implementation.create();
+    let create = (_index: number): Hasher => implementation.create();
+    if (options?.subtrees !== undefined) {
+      const { cutHashers } = await import("./digest/blake3-subtrees.ts");
+      create = cutHashers(implementation, extents, options.subtrees);
+    }
     return hashExtents(create, range, extents, options);
   }
 
-  async #segment(algorithm: DigestAlgorithm, at: number | undefined): Promise<Hasher | undefined> {
-    if (at === undefined) return undefined;
-    const segmented = algorithm === "blake3" ? await this.segmentedBlake3() : undefined;
-    if (segmented !== undefined) return segmented.segment(at);
-    const message = `Cannot hash a segment by ${algorithm}: this engine takes an input from its beginning on`;
-    throw new UsageError("usage/engine.range", message, { source: "engine" });
-  }
-
-  async segmentedBlake3(): Promise<SegmentedDigest | undefined> {
+  async cutBlake3(): Promise<CutDigest | undefined> {
     const { tree } = await this.#table.blake3.get();
-    return tree && (await import("./digest/blake3-segments.ts")).segmentedBlake3(tree);
+    return tree && (await import("./digest/blake3-subtrees.ts")).cutBlake3(tree);
   }
 
   async crc32(bytes: Bytes, seed = 0): Promise<number> {

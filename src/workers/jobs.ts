@@ -1,5 +1,4 @@
 import { type Bytes, concatBytes } from "../base/bytes.ts";
-import { UsageError } from "../base/errors.ts";
 import type { Scratch } from "../base/scratch.ts";
 import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
@@ -37,7 +36,10 @@ export interface JobContext extends JobHost {
   readonly hand?: ((buffer: ArrayBuffer) => void) | undefined;
 }
 
-type Jobs = { readonly [K in JobKind]: (request: JobRequest<K>, context: JobContext) => Promise<JobResult<K>> };
+/** A job by its kind. */
+export type Job<K extends JobKind> = (request: JobRequest<K>, context: JobContext) => Promise<JobResult<K>>;
+
+type Jobs = { readonly [K in JobKind]: Job<K> };
 
 /** The work itself, free of messages: each job is a function of its request and its context. */
 export const JOBS: Jobs = {
@@ -56,13 +58,13 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
-  async "digest-extents"({ algorithm, descriptor, extents, segmentAt }, context) {
+  async "digest-extents"({ algorithm, descriptor, extents, subtrees }, context) {
     const { descriptor: leaf, offset: base } = flattenDescriptor(descriptor, 0, 0);
     const source = await openFlat(leaf, context);
     try {
       const list = unpackExtents(extents, base);
       const { signal, onProgress } = context;
-      const options = { signal, onProgress, segmentAt };
+      const options = { signal, onProgress, subtrees };
       return concatBytes(await context.engine.digestExtents(algorithm, source, list, options));
     } finally {
       await source.close();
@@ -79,63 +81,16 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
-  "vault-seal": async (request, context) => {
-    const { runSealJob } = await import("../formats/aerovault/write/seal-job.ts");
-    const open = (descriptor: SourceDescriptor): Promise<Source> => openAny(descriptor, context);
-    return runSealJob(request, { ...context, open });
-  },
-  "parity-window": async (request, context) => {
-    const { runParityJob } = await import("../operations/correct/parity-job.ts");
-    const payload = await runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
-    context.hand?.(payload.buffer);
-    return payload;
-  },
-  "parity-heal": async (request, context) => {
-    const { runHealJob } = await import("../operations/correct/heal-job.ts");
-    const group = await runHealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
-    for (const { buffer } of [group, ...group.changed].map(({ bytes }) => bytes)) context.hand?.(buffer);
-    return group;
-  },
-  "vault-extract": async (request, context) => {
-    const { runExtractJob } = await import("../operations/vault/extract-job.ts");
-    const open = async (descriptor: SourceDescriptor | undefined): Promise<Source> => {
-      if (descriptor === undefined) throw noDisk("the vault must be a file that a worker can open");
-      return openAny(descriptor, context);
-    };
-    const { openTarget } = context;
-    if (openTarget === undefined) throw noDisk("this host has no files to write to");
-    return runExtractJob(request, { ...context, open, openTarget });
-  },
+  "vault-seal": async (request, context) => (await import("./file-jobs.ts")).seal(request, context),
+  "parity-window": async (request, context) => (await import("./file-jobs.ts")).parityWindow(request, context),
+  "parity-heal": async (request, context) => (await import("./file-jobs.ts")).parityHeal(request, context),
+  "vault-extract": async (request, context) => (await import("./file-jobs.ts")).extract(request, context),
   "embed-group": async (request) => (await import("./embed-group.ts")).embedGroup(request),
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };
 
-/** Opens a descriptor of any kind, as the whole it describes. */
-async function openAny(descriptor: SourceDescriptor, host: JobHost): Promise<Source> {
-  if (descriptor.kind !== "slice") return openFlat(descriptor, host);
-  const leaf = flattenDescriptor(descriptor, 0, descriptor.byteLength);
-  const whole = await openFlat(leaf.descriptor, host);
-  return owningSlice(whole, leaf.offset, descriptor.byteLength);
-}
-
-/** A slice that closes what it was cut from. */
-function owningSlice(whole: Source, offset: number, byteLength: number): Source {
-  const slice = sliceSource(whole, offset, byteLength);
-  return {
-    label: slice.label,
-    byteLength,
-    read: (at, length, options) => slice.read(at, length, options),
-    stream: (at, options) => slice.stream(at, options),
-    close: () => whole.close(),
-  };
-}
-
-function noDisk(problem: string): UsageError {
-  return new UsageError("usage/worker.request", `Cannot extract on a worker: ${problem}`, { source: "worker" });
-}
-
 /** Opens a descriptor, or all that an assembled one is made of. */
-async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {
+export async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {
   if (descriptor.kind !== "assembled") return host.openDescriptor(descriptor);
   const sources: Source[] = [];
   const rows = descriptor.rows.slice();

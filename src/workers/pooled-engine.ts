@@ -25,16 +25,15 @@ import type {
   QuantizeRequest,
   RangeOptions,
   ReadableRange,
-  SegmentedDigest,
   ZstdCompressOptions,
   ZstdDecompressOptions,
 } from "../primitives/engine.ts";
 import type { ReedSolomon } from "../primitives/erasure/reed-solomon.ts";
 import type { Quantizer } from "../primitives/quant/quantizer.ts";
 import { digestSplit } from "./digest-split.ts";
+import { splitExtents } from "./extents-split.ts";
 import { packExtents } from "./packed-extents.ts";
 import type { WorkerPool } from "./pool.ts";
-import { splitExtents } from "./split-extents.ts";
 
 export interface PooledOptions {
   /** Ranges shorter than this stay on the calling thread: a message and an open cost more than they save. */
@@ -116,12 +115,10 @@ class PooledEngine implements Engine {
     if (descriptor === undefined || !this.#isWorthWorker(total)) return base();
     const { signal, onProgress } = options;
     // Where reading is as dear as hashing, every byte is read by one worker only.
-    const isDear = algorithm === "blake3" && range.prefers === "stream";
-    const split = isDear ? splitExtents(extents, this.#pool.size) : undefined;
-    const segmented = split && (await this.segmentedBlake3());
-    if (split !== undefined && segmented !== undefined) {
-      const task = { descriptor, extents, split, segmented };
-      return this.#orBase(() => digestSplit(this.#pool, task, options), base);
+    const cut = algorithm === "blake3" && range.prefers === "stream" ? await this.#base.cutBlake3?.() : undefined;
+    const split = cut && splitExtents(extents, this.#pool.size);
+    if (cut !== undefined && split !== undefined) {
+      return this.#orBase(() => digestSplit(this.#pool, { descriptor, extents, split, cut }, options), base);
     }
     return this.#orBase(async () => {
       const request = { algorithm, descriptor, extents: packExtents(extents) };
@@ -129,10 +126,6 @@ class PooledEngine implements Engine {
       const digestBytes = digests.byteLength / extents.length;
       return extents.map((_, i) => digests.slice(i * digestBytes, (i + 1) * digestBytes));
     }, base);
-  }
-
-  async segmentedBlake3(): Promise<SegmentedDigest | undefined> {
-    return this.#base.segmentedBlake3?.();
   }
 
   crc32(bytes: Bytes, seed?: number): Promise<number> {

@@ -9,7 +9,7 @@ import type { HealedGroup } from "../model/parity/heal-group.ts";
 import type { HealRequest } from "../operations/correct/heal-job.ts";
 import type { ParityRequest } from "../operations/correct/parity-job.ts";
 import type { ExtractRequest } from "../operations/vault/extract-job.ts";
-import type { DigestAlgorithm, QuantizedRange } from "../primitives/engine.ts";
+import type { DigestAlgorithm, QuantizedRange, Subtrees } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";
 
 /** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
@@ -34,8 +34,7 @@ export interface JobTable {
       readonly descriptor: SourceDescriptor;
       /** Offset and length in turn: a million pages are one array, not a million objects. */
       readonly extents: Float64Array<ArrayBuffer>;
-      /** The first extent is a segment that begins so many bytes into a longer one. */
-      readonly segmentAt?: number | undefined;
+      readonly subtrees?: Subtrees | undefined;
     };
     readonly result: Bytes;
   };

@@ -7,7 +7,6 @@ import type {
   HashExtent,
   RangeOptions,
   ReadableRange,
-  SegmentedDigest,
 } from "../../src/primitives/engine.ts";
 
 type Call<K extends keyof Engine> = Engine[K] extends (...args: infer A) => infer R ? (...args: A) => R : never;
@@ -50,7 +49,6 @@ export abstract class DelegatingEngine implements Engine {
   readonly inflater: Call<"inflater"> = async () => (await this.inner()).inflater();
   readonly aesGcmSiv: Call<"aesGcmSiv"> = async (...args) => (await this.inner()).aesGcmSiv(...args);
   readonly blake3Keyed: Call<"blake3Keyed"> = async (...args) => (await this.inner()).blake3Keyed(...args);
-  readonly segmentedBlake3 = async (): Promise<SegmentedDigest | undefined> => (await this.inner()).segmentedBlake3?.();
   readonly gear: Call<"gear"> = async (...args) => (await this.inner()).gear(...args);
   readonly reedSolomon: Call<"reedSolomon"> = async (...args) => (await this.inner()).reedSolomon(...args);
   readonly ed25519: Call<"ed25519"> = async () => (await this.inner()).ed25519();

@@ -57,17 +57,12 @@ export function blake3(core: Blake3Core): Blake3Implementation {
   };
 }
 
-/** The domain of the plain hash. */
 export function plainDomain(): Blake3Domain {
-  return { key: encodeIv(), flags: 0 };
-}
-
-function encodeIv(): Bytes {
   const view = new DataView(new ArrayBuffer(BLAKE3_CV_BYTES));
   BLAKE3_IV.forEach((word, i) => {
     view.setUint32(4 * i, word, true);
   });
-  return new Uint8Array(view.buffer);
+  return { key: new Uint8Array(view.buffer), flags: 0 };
 }
 
 /**
@@ -77,21 +72,15 @@ function encodeIv(): Bytes {
 export class Blake3Hasher implements Hasher {
   readonly #core: Blake3Core;
   readonly #domain: Blake3Domain;
-  readonly #stack: Bytes;
+  readonly #stack: Bytes = new Uint8Array(MAX_DEPTH * BLAKE3_CV_BYTES);
   readonly #pending: Bytes = new Uint8Array(BLAKE3_CHUNK_BYTES);
   #depth = 0;
   #pendingLength = 0;
-  /** Of the first chunk that this hasher sees: not 0 where others hash what comes before. */
-  readonly #first: number;
-  #chunkCount: number;
+  #chunkCount = 0;
 
-  constructor(core: Blake3Core, domain: Blake3Domain, first = 0) {
+  constructor(core: Blake3Core, domain: Blake3Domain) {
     this.#core = core;
     this.#domain = domain;
-    // Subtrees of a run in the middle grow before they shrink.
-    this.#stack = new Uint8Array((first === 0 ? 1 : 2) * MAX_DEPTH * BLAKE3_CV_BYTES);
-    this.#first = first;
-    this.#chunkCount = first;
   }
 
   update(bytes: Bytes): void {
@@ -124,31 +113,6 @@ export class Blake3Hasher implements Hasher {
     return this.#stack.slice(0, BLAKE3_CV_BYTES);
   }
 
-  /** What was seen so far: chunks in complete subtrees, the roots of these, and what waits behind. */
-  subtrees(): { readonly chunkCount: number; readonly roots: Bytes; readonly tail: Bytes } {
-    return {
-      chunkCount: this.#chunkCount - this.#first,
-      roots: this.#stack.subarray(0, this.#depth * BLAKE3_CV_BYTES),
-      tail: this.#pending.subarray(0, this.#pendingLength),
-    };
-  }
-
-  /** Goes on behind chunks that another hasher has seen; what waits here is a whole chunk, or nothing. */
-  append(chunkCount: number, roots: Bytes): void {
-    if (this.#pendingLength > 0) {
-      this.#core.chunk(this.#domain, this.#pending, this.#chunkCount, 0, this.#top());
-      this.#pushed(1);
-      this.#pendingLength = 0;
-    }
-    const end = this.#chunkCount + chunkCount;
-    for (let at = 0; this.#chunkCount < end; at += BLAKE3_CV_BYTES) {
-      let count = 1;
-      while (this.#chunkCount % (2 * count) === 0 && this.#chunkCount + 2 * count <= end) count *= 2;
-      this.#stack.set(roots.subarray(at, at + BLAKE3_CV_BYTES), this.#top().offset);
-      this.#pushed(count);
-    }
-  }
-
   /** Completes the waiting chunk; returns what is left of the input. */
   #fill(bytes: Bytes): Bytes {
     const taken = bytes.subarray(0, BLAKE3_CHUNK_BYTES - this.#pendingLength);
@@ -172,9 +136,8 @@ export class Blake3Hasher implements Hasher {
   #pushed(count: number): void {
     this.#depth++;
     this.#chunkCount += count;
-    // Division, not shifts: the count may exceed 32 bits. A left half that another hasher has seen is joined later.
-    let size = 2 * count;
-    for (; this.#chunkCount % size === 0 && this.#chunkCount - size >= this.#first; size *= 2) {
+    // Division, not shifts: the count may exceed 32 bits.
+    for (let pairs = this.#chunkCount / count; pairs % 2 === 0; pairs /= 2) {
       this.#core.parent(this.#domain, { bytes: this.#stack, offset: (this.#depth - 2) * BLAKE3_CV_BYTES }, 0);
       this.#depth--;
     }

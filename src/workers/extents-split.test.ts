@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { HashExtent } from "../primitives/engine.ts";
-import { splitExtents } from "./split-extents.ts";
+import { splitExtents } from "./extents-split.ts";
 
 const MIB = 1 << 20;
 
@@ -13,15 +13,17 @@ function shardOf(byteLength: number, pageBytes: number): HashExtent[] {
 }
 
 describe("splitExtents()", () => {
-  it("cuts the long extent into segments that touch, at whole pages", () => {
+  it("cuts the long extent into subtrees that touch, one share of them for each worker", () => {
     const split = splitExtents(shardOf(100 * MIB + 7, 4 * MIB), 3);
     expect(split?.long).toBe(0);
-    expect(split?.jobs.map(({ segment, segmentAt }) => [segmentAt / MIB, segment.offset - 100 - segmentAt])).toEqual([
-      [0, 0],
-      [32, 0],
-      [64, 0],
+    expect(split?.jobs.map(({ at, subtrees }) => [at / MIB, subtrees.length])).toEqual([
+      [0, 9],
+      [36, 9],
+      [72, 8],
     ]);
-    expect(split?.jobs.reduce((sum, { segment }) => sum + segment.byteLength, 0)).toBe(100 * MIB + 7);
+    const runs = split?.jobs.flatMap(({ subtrees }) => subtrees) ?? [];
+    expect(runs.map(({ offset }) => offset)).toEqual(runs.map((_, i) => 100 + 4 * MIB * i));
+    expect(runs.map(({ byteLength }) => byteLength)).toEqual([...runs.slice(1).map(() => 4 * MIB), 7]);
   });
 
   it("gives every other extent to the worker that reads where it begins", () => {
@@ -29,13 +31,13 @@ describe("splitExtents()", () => {
     const split = splitExtents(extents, 2);
     expect(split?.long).toBe(1);
     const [first, second] = split?.jobs ?? [];
-    expect([...(first?.others ?? []), ...(second?.others ?? [])].sort((a, b) => a - b)).toEqual(
+    expect([...(first?.others ?? []), ...(second?.others ?? [])]).toEqual(
       extents.map((_, i) => i).filter((i) => i !== 1),
     );
     expect(first?.others).toContain(0);
     expect(second?.others).toContain(extents.length - 1);
     for (const index of second?.others ?? []) {
-      expect(extents[index]?.offset).toBeGreaterThanOrEqual(second?.segment.offset ?? 0);
+      expect(extents[index]?.offset).toBeGreaterThanOrEqual(second?.subtrees[0]?.offset ?? 0);
     }
   });
 
