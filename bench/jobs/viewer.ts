@@ -140,7 +140,7 @@ async function scrollRows({ workspace, runs }: BenchContext): Promise<Row[]> {
       measure: "longest frame of a scripted scroll through 100 000 rows",
       ours: milliseconds(frames),
       goal: `≤ ${FRAME_MS} ms`,
-      met: frames.median <= FRAME_MS,
+      met: frames.most <= FRAME_MS, // no frame, of any run
     },
   ];
 }
