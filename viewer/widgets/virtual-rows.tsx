@@ -3,8 +3,8 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 /** Rows drawn beyond the edges, so that a fast scroll shows no holes. */
 const OVERSCAN = 8;
-/** Elements of rows that left are used again for those that come: at least this many before a number repeats. */
-const SLOTS = 128;
+/** After a leap only the rows on screen are drawn; those beyond the edges when nothing moved for so long. */
+const SETTLED_MS = 100;
 
 export interface VirtualRowsProps {
   /** For screen readers. */
@@ -26,13 +26,15 @@ export interface VirtualRowsProps {
 interface Shown {
   readonly first: number;
   readonly end: number;
+  /** Added to a row's number it names the row's element: after a leap, those that were there have new rows. */
+  readonly shift: number;
 }
 
 /** A list of any length of which only what is on screen exists. Arrow keys move, Enter opens. */
 export function VirtualRows(props: VirtualRowsProps) {
   const { label, count, rowHeight, row, rowClass, onOpen, head, onShown } = props;
   const box = useRef<HTMLDivElement>(null);
-  const [shown, setShown] = useState<Shown>({ first: 0, end: Math.min(count, 40) });
+  const [shown, setShown] = useState<Shown>({ first: 0, end: Math.min(count, 40), shift: 0 });
   const [active, setActive] = useState(-1);
   const list = useId();
   const headRows = head === undefined ? 0 : 1;
@@ -40,10 +42,20 @@ export function VirtualRows(props: VirtualRowsProps) {
   useEffect(() => {
     const element = box.current;
     if (element === null) return undefined;
+    let before = 0;
+    let settled = 0;
     const measure = (): void => {
-      const first = Math.max(0, Math.floor(element.scrollTop / rowHeight) - OVERSCAN);
-      const end = Math.min(count, Math.ceil((element.scrollTop + element.clientHeight) / rowHeight) + OVERSCAN);
-      setShown((old) => (old.first === first && old.end === end ? old : { first, end }));
+      const { scrollTop, clientHeight } = element;
+      const beyond = Math.abs(scrollTop - before) < clientHeight ? OVERSCAN : 0;
+      before = scrollTop;
+      clearTimeout(settled);
+      if (beyond === 0) settled = setTimeout(measure, SETTLED_MS);
+      const first = Math.max(0, Math.floor(scrollTop / rowHeight) - beyond);
+      const end = Math.min(count, Math.ceil((scrollTop + clientHeight) / rowHeight) + beyond);
+      setShown((old) => {
+        if (old.first === first && old.end === end) return old;
+        return { first, end, shift: beyond === 0 ? old.shift + old.first - first : old.shift };
+      });
     };
     measure();
     element.addEventListener("scroll", measure, { passive: true });
@@ -51,6 +63,7 @@ export function VirtualRows(props: VirtualRowsProps) {
     observer.observe(element);
     return () => {
       element.removeEventListener("scroll", measure);
+      clearTimeout(settled);
       observer.disconnect();
     };
   }, [count, rowHeight]);
@@ -86,19 +99,18 @@ export function VirtualRows(props: VirtualRowsProps) {
     } else if (event.key === "Enter" && active >= 0) onOpen?.(active);
   };
 
-  const slots = Math.max(SLOTS, shown.end - shown.first);
   const rows = [];
   for (let index = shown.first; index < Math.min(shown.end, count); index++) {
     const classes = `row ${rowClass?.(index) ?? ""} ${index === active ? "active" : ""}`;
     rows.push(
       <div
-        key={index % slots}
+        key={index + shown.shift}
         id={`${list}-${index}`}
         role="row"
         aria-rowindex={index + 1 + headRows}
         aria-selected={index === active}
         class={classes}
-        style={{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px` }}
+        style={{ transform: `translateY(${index * rowHeight}px)` }}
         onClick={() => {
           setActive(index);
           onOpen?.(index);
@@ -126,7 +138,11 @@ export function VirtualRows(props: VirtualRowsProps) {
           </div>
         </div>
       )}
-      <div role="rowgroup" class="virtual-body" style={{ height: `${count * rowHeight}px` }}>
+      <div
+        role="rowgroup"
+        class="virtual-body"
+        style={{ height: `${count * rowHeight}px`, "--row-height": `${rowHeight}px` }}
+      >
         {rows}
       </div>
     </div>

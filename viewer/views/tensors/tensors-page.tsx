@@ -9,7 +9,7 @@ import { SearchField } from "../../widgets/search-field.tsx";
 import { toggled } from "../../widgets/toggled.ts";
 import { VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { TensorPage } from "../tensor/tensor-page.tsx";
-import { type RowOptions, type TableRow, visibleRows } from "./visible-rows.ts";
+import { type Heading, type RowOptions, visibleRows } from "./visible-rows.ts";
 
 const ROW_HEIGHT = 34;
 
@@ -40,7 +40,7 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
   const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
   const sorted = useCall(session.reader, "sortTensors", { target: overview.target, key }, `${overview.target} ${key}`);
   const order = sorted.result ?? table.names.map((_, i) => i);
-  const rows = useMemo(
+  const { rows, headings } = useMemo(
     () => visibleRows(table, { order, direction, filter, grouping, closed }),
     [table, sorted.result, direction, filter, grouping, closed],
   );
@@ -49,13 +49,11 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
     setKey(next);
   };
   const open = (index: number): void => {
-    const row = rows[index];
-    if (row?.kind === "group") setClosed(toggled(closed, row.group));
-    else if (row !== undefined) {
-      location.hash = formatRoute(at(route, { view: "tensors", tensor: table.names[row.index] }));
-    }
+    const row = rows[index] as number;
+    const heading = headings[~row];
+    if (heading !== undefined) setClosed(toggled(closed, heading.group));
+    else location.hash = formatRoute(at(route, { view: "tensors", tensor: table.names[row] }));
   };
-  const shownCount = rows.filter(({ kind }) => kind === "tensor").length;
   return (
     <div class="fill">
       <div class="toolbar">
@@ -77,7 +75,7 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
         <p class="soft" role="status">
           {filter === ""
             ? `${formatInteger(table.names.length)} tensors`
-            : `${formatInteger(shownCount)} of ${formatInteger(table.names.length)}`}
+            : `${formatInteger(rows.length - headings.length)} of ${formatInteger(table.names.length)}`}
         </p>
       </div>
       <VirtualRows
@@ -86,7 +84,7 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
         count={rows.length}
         rowHeight={ROW_HEIGHT}
         onOpen={open}
-        rowClass={(index) => (rows[index]?.kind === "group" ? "group" : "")}
+        rowClass={(index) => ((rows[index] as number) < 0 ? "group" : "")}
         head={COLUMNS.map(([column, title, className]) => (
           <div
             key={column}
@@ -102,38 +100,36 @@ function TensorList({ session, overview, route, table }: ViewProps & { readonly 
             </button>
           </div>
         ))}
-        row={(index) => <Cells table={table} row={rows[index] as TableRow} closed={closed} />}
+        row={(index) => {
+          const row = rows[index] as number;
+          const heading = headings[~row];
+          return heading === undefined ? tensorCells(table, row) : headingCells(table, heading, closed);
+        }}
       />
     </div>
   );
 }
 
-interface CellsProps {
-  readonly table: TensorTable;
-  readonly row: TableRow;
-  readonly closed: ReadonlySet<number>;
+function headingCells(table: TensorTable, { group, count, byteLength }: Heading, closed: ReadonlySet<number>) {
+  return (
+    <>
+      <div role="gridcell" class="name">
+        <span aria-hidden="true" class="twist">
+          {closed.has(group) ? "▸" : "▾"}
+        </span>
+        {table.groupNames[group]}
+      </div>
+      <div role="gridcell" class="soft rest">
+        {formatInteger(count)} {count === 1 ? "tensor" : "tensors"}
+      </div>
+      <div role="gridcell" class="number size">
+        {formatSize(byteLength)}
+      </div>
+    </>
+  );
 }
 
-function Cells({ table, row, closed }: CellsProps) {
-  if (row.kind === "group") {
-    return (
-      <>
-        <div role="gridcell" class="name">
-          <span aria-hidden="true" class="twist">
-            {closed.has(row.group) ? "▸" : "▾"}
-          </span>
-          {table.groupNames[row.group]}
-        </div>
-        <div role="gridcell" class="soft rest">
-          {formatInteger(row.count)} {row.count === 1 ? "tensor" : "tensors"}
-        </div>
-        <div role="gridcell" class="number size">
-          {formatSize(row.byteLength)}
-        </div>
-      </>
-    );
-  }
-  const { index } = row;
+function tensorCells(table: TensorTable, index: number) {
   return (
     <>
       <div role="gridcell" class="name mono" title={table.names[index]}>

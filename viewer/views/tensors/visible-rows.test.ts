@@ -24,10 +24,12 @@ function shown(change: Partial<RowOptions>): string[] {
     grouping: "none",
     closed: new Set<number>(),
   } as const;
-  return visibleRows(table, { ...options, ...change }).map((row) => {
-    return row.kind === "tensor"
-      ? (names[row.index] as string)
-      : `${table.groupNames[row.group]} ${row.count} ${row.byteLength}`;
+  const { rows, headings } = visibleRows(table, { ...options, ...change });
+  return Array.from(rows, (row) => {
+    const heading = headings[~row];
+    return heading === undefined
+      ? (names[row] as string)
+      : `${table.groupNames[heading.group]} ${heading.count} ${heading.byteLength}`;
   });
 }
 

@@ -1,10 +1,19 @@
 import { matchGlob } from "../../../src/operations/select.ts";
 import type { TensorTable } from "../../reader/tensor-table.ts";
 
-/** A row of the table: a tensor by its position, or the heading of a group. */
-export type TableRow =
-  | { readonly kind: "tensor"; readonly index: number }
-  | { readonly kind: "group"; readonly group: number; readonly count: number; readonly byteLength: number };
+/** What stands over the tensors of a group. */
+export interface Heading {
+  readonly group: number;
+  readonly count: number;
+  readonly byteLength: number;
+}
+
+/** A row is a number, the tensor's, where 100 000 objects would lengthen every collection while one scrolls. */
+export interface TableRows {
+  /** A tensor's position; below zero, the complement of a heading's. */
+  readonly rows: ArrayLike<number>;
+  readonly headings: readonly Heading[];
+}
 
 export interface RowOptions {
   readonly order: ArrayLike<number>;
@@ -15,7 +24,7 @@ export interface RowOptions {
 }
 
 /** What the table shows: filtered, in order, under headings. Pure, so that it can be tested without a page. */
-export function visibleRows(table: TensorTable, options: RowOptions): readonly TableRow[] {
+export function visibleRows(table: TensorTable, options: RowOptions): TableRows {
   const { order, direction, closed } = options;
   const matches = matcher(table, options.filter);
   const indices: number[] = [];
@@ -23,7 +32,7 @@ export function visibleRows(table: TensorTable, options: RowOptions): readonly T
     const index = order[direction === "up" ? i : order.length - 1 - i] as number;
     if (matches(index)) indices.push(index);
   }
-  if (options.grouping === "none") return indices.map((index) => ({ kind: "tensor", index }));
+  if (options.grouping === "none") return { rows: indices, headings: [] };
   const groups = new Map<number, number[]>();
   for (const index of indices) {
     const group = table.group[index] as number;
@@ -31,13 +40,15 @@ export function visibleRows(table: TensorTable, options: RowOptions): readonly T
     if (members === undefined) groups.set(group, [index]);
     else members.push(index);
   }
-  const rows: TableRow[] = [];
+  const rows: number[] = [];
+  const headings: Heading[] = [];
   for (const [group, members] of groups) {
     const byteLength = members.reduce((sum, index) => sum + (table.byteLength[index] as number), 0);
-    rows.push({ kind: "group", group, count: members.length, byteLength });
-    if (!closed.has(group)) for (const index of members) rows.push({ kind: "tensor", index });
+    rows.push(~headings.length);
+    headings.push({ group, count: members.length, byteLength });
+    if (!closed.has(group)) for (const index of members) rows.push(index);
   }
-  return rows;
+  return { rows, headings };
 }
 
 /** Words that must all occur in name, type or shape; a word with `*` or `?` is a glob over the name. */
