@@ -9,6 +9,7 @@ import type { Comparison } from "../reader/calls.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../reader/protocol.ts";
 import { AddressForm } from "../widgets/address-form.tsx";
 import { sumBytes } from "../widgets/bytes-done.ts";
+import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
 import { formatInteger, formatSize, formatValue } from "../widgets/numbers.ts";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type ChangeRow, changeRows } from "./change-rows.ts";
@@ -159,19 +160,15 @@ function Result({ result }: { readonly result: Comparison }) {
           class="changes"
           count={rows.length}
           rowHeight={ROW_HEIGHT}
-          head={CHANGE_COLUMNS.map(([title, className, meaning]) => (
-            <div key={title} role="columnheader" class={className} title={meaning}>
-              {title}
-            </div>
-          ))}
-          row={(index) => <ChangeCells row={rows[index] as ChangeRow} largest={largest} />}
+          head={columnHeads(CHANGE_COLUMNS)}
+          row={(index) => changeCells(rows[index] as ChangeRow, largest)}
         />
       )}
     </>
   );
 }
 
-const CHANGE_COLUMNS: readonly (readonly [title: string, className: string, meaning?: string])[] = [
+const CHANGE_COLUMNS: readonly ColumnHead[] = [
   ["Name", "name"],
   ["What", "what"],
   ["Largest", "number", "The largest difference between two values"],
@@ -180,8 +177,7 @@ const CHANGE_COLUMNS: readonly (readonly [title: string, className: string, mean
   ["Mean, compared", "bar-cell", "The mean difference, as a share of the largest in this list"],
 ];
 
-function ChangeCells({ row, largest }: { readonly row: ChangeRow; readonly largest: number }) {
-  const { name, what, change } = row;
+function changeCells({ name, what, change }: ChangeRow, largest: number) {
   const delta = change?.delta;
   const share = delta === undefined || largest === 0 ? 0 : Math.min(1, delta.meanAbs / largest);
   return (

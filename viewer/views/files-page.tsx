@@ -5,6 +5,7 @@ import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { EntryRow, Preview } from "../reader/vault-entries.ts";
 import { sumBytes } from "../widgets/bytes-done.ts";
+import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
 import { formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { saveBlob } from "../widgets/save-blob.ts";
 import { SearchField } from "../widgets/search-field.tsx";
@@ -13,6 +14,12 @@ import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type TreeRow, treeRows } from "./entry-tree.ts";
 
 const ROW_HEIGHT = 34;
+const COLUMNS: readonly ColumnHead[] = [
+  ["Name", "name"],
+  ["Size", "number"],
+  ["Takes", "number takes"],
+  ["Modified", "modified"],
+];
 
 /** The files of a vault, as a tree. */
 export function FilesPage(props: ViewProps) {
@@ -50,9 +57,10 @@ export function FilesPage(props: ViewProps) {
           class="entries"
           count={rows.length}
           rowHeight={ROW_HEIGHT}
+          head={columnHeads(COLUMNS)}
           onOpen={open}
           rowClass={(index) => (rows[index]?.entry === chosen ? "chosen" : "")}
-          row={(index) => <Cells row={rows[index] as TreeRow} closed={closed} />}
+          row={(index) => cells(rows[index] as TreeRow, closed)}
         />
         {chosen === undefined ? (
           <p class="soft preview">Choose a file to look into it.</p>
@@ -64,8 +72,7 @@ export function FilesPage(props: ViewProps) {
   );
 }
 
-function Cells({ row, closed }: { readonly row: TreeRow; readonly closed: ReadonlySet<string> }) {
-  const { entry, depth, name } = row;
+function cells({ entry, depth, name }: TreeRow, closed: ReadonlySet<string>) {
   const isFolder = entry.type === "directory";
   return (
     <>
@@ -92,7 +99,7 @@ function Cells({ row, closed }: { readonly row: TreeRow; readonly closed: Readon
 function briefStorage({ storage }: EntryRow): string {
   if (storage === undefined) return "";
   const { ownBytes, sharedBytes } = storage;
-  if (sharedBytes === 0) return `takes ${formatSize(ownBytes)}`;
+  if (sharedBytes === 0) return formatSize(ownBytes);
   return ownBytes === 0 ? "shared" : `${formatSize(ownBytes)} + shared`;
 }
 

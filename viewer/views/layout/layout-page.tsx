@@ -5,6 +5,7 @@ import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import { KINDS } from "../../reader/layout-kinds.ts";
 import type { LayoutTable } from "../../reader/layout-table.ts";
+import { type ColumnHead, columnHeads } from "../../widgets/column-heads.tsx";
 import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { AddressSpace, clampWindow, type MapRun } from "./address-space.ts";
@@ -14,6 +15,12 @@ import { useVerification } from "./verification.ts";
 import { VerifyPanel } from "./verify-panel.tsx";
 
 const ROW_HEIGHT = 30;
+const COLUMNS: readonly ColumnHead[] = [
+  ["Name", "name"],
+  ["Kind", "kind"],
+  ["Size", "number"],
+  ["Offset", "number offset"],
+];
 
 export function LayoutPage(props: ViewProps) {
   const { session, overview } = props;
@@ -103,6 +110,7 @@ function Layout({ session, overview, route, table }: ViewProps & { readonly tabl
         class="runs"
         count={space.count}
         rowHeight={ROW_HEIGHT}
+        head={columnHeads(COLUMNS)}
         onOpen={(index) => {
           const run = space.run(index);
           show(run.start, run.end);
@@ -111,13 +119,13 @@ function Layout({ session, overview, route, table }: ViewProps & { readonly tabl
           const { start, end } = space.run(index);
           return state.damaged.within(start, end).length > 0 ? "damaged" : "";
         }}
-        row={(index) => <RunCells run={space.run(index)} />}
+        row={(index) => runCells(space.run(index))}
       />
     </div>
   );
 }
 
-function RunCells({ run }: { readonly run: MapRun }) {
+function runCells(run: MapRun) {
   return (
     <>
       <div role="gridcell" class="name mono" title={run.name}>
