@@ -11,6 +11,9 @@ const AFTER_OPENING = [
   "entry-storage",
 ];
 
+/** Formats whose checks are shorter than what a file of their own costs. */
+const WITH_CHECKS: readonly string[] = ["onnx"];
+
 /**
  * What is loaded together, first what others stand on: a group takes along what it imports, unless an earlier one has it.
  * A file of its own costs a request and a dictionary that gzip learns anew, so there are few; but what an overview needs is
@@ -58,7 +61,7 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
     files(
       "primitives/crypto/(?:gcm-siv|gcm-siv-wasm)",
       "formats/(?:aerovault/(?:field-reader|keys|paths|unlock)|legacy-paths)",
-      "model/entry-index",
+      "model/(?:entry-index|archive-resolver)",
     ),
   ],
   [
@@ -77,7 +80,7 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
   ["chosen", files("reader/chosen-files")],
   ["first-address", files("reader/open-url")],
   ["address", files("reader/open-address")],
-  ...FORMATS.map(({ id }) => [id, files(`formats/${id}/(?:format|plain-manifest|sniff)`)] as const),
+  ...FORMATS.map(({ id }) => [id, files(`formats/${id}/(?:${atOpening(id).join("|")})`)] as const),
   ["apr-wild", files("formats/apr/wild/(?:open|layout|read-region)")],
   ["apr-stored", files("formats/apr/wild/(?:stored-tensors|dtypes)")],
   ...["aprender", "whisper", "aprn", "wrapper"].map((id) => [`apr-${id}`, files(`formats/apr/wild/${id}`)] as const),
@@ -89,6 +92,10 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
   ["pages", files("views/.*")],
   ...FORMATS.map(({ id }) => [`${id}-checks`, files(`formats/${id}/(?:${AFTER_OPENING.join("|")})`)] as const),
 ];
+
+function atOpening(id: string): readonly string[] {
+  return ["format", "plain-manifest", "sniff", ...(WITH_CHECKS.includes(id) ? AFTER_OPENING : [])];
+}
 
 /** Files by their paths below `src/` or `viewer/`, without the ending. */
 function files(...paths: readonly string[]): RegExp {

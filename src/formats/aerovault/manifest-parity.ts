@@ -1,5 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { findPlans, type ReadableBytes } from "../../model/parity/avec.ts";
+import { causeOf } from "../../model/parity/group-damage.ts";
 import { ParityReader } from "../../model/parity/parity-reader.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
@@ -38,10 +39,10 @@ export async function compareWithParity(
   const { plan } = found;
   const reader = new ParityReader({ engine, plan, data: inMemory(bytes), payload });
   await reader.examine();
-  const damaged = reader.damage.find(({ data }) => data.length > 0);
+  const damaged = reader.damage.find((damage) => causeOf(damage).data.length > 0);
   if (damaged === undefined) return "agrees";
   // Where parity gives these very bytes, it is the checksum that is damaged.
   const { unrecoverableGroups } = reader.health;
   if (unrecoverableGroups === 0 && equalBytes(await reader.read(0, bytes.byteLength), bytes)) return "agrees";
-  return (damaged.group * plan.grid.dataShards + (damaged.data[0] ?? 0)) * plan.shardBytes;
+  return (damaged.group * plan.grid.dataShards + (causeOf(damaged).data[0] ?? 0)) * plan.shardBytes;
 }

@@ -3,11 +3,22 @@ import type { Engine } from "../../primitives/engine.ts";
 import { AVEC_HEADER_BYTES, type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
 import type { ParityGrid } from "./grid.ts";
 
-/** Shards of a group that do not have their checksums, by their number in the group. */
-export interface GroupDamage {
-  readonly group: number;
+/** Shards by their number in the group. */
+export interface DamagedShards {
   readonly data: readonly number[];
   readonly parity: readonly number[];
+}
+
+/** Shards of a group that do not have their checksums. */
+export interface GroupDamage extends DamagedShards {
+  readonly group: number;
+  /** Which of them are other bytes than they were, where that was found out: of the rest, the checksums are. */
+  readonly cause?: DamagedShards | undefined;
+}
+
+/** Shards that are to be computed anew. */
+export function causeOf(damage: GroupDamage): DamagedShards {
+  return damage.cause ?? damage;
 }
 
 /** What an examination counted. */
@@ -22,7 +33,8 @@ export interface ShardHealth {
 }
 
 /** True where enough of a group is left to compute the rest. */
-export function canHeal({ parityShards }: ParityGrid, { data, parity }: GroupDamage): boolean {
+export function canHeal({ parityShards }: ParityGrid, damage: GroupDamage): boolean {
+  const { data, parity } = causeOf(damage);
   return data.length <= parityShards - parity.length;
 }
 
@@ -76,7 +88,7 @@ export interface GroupShards {
 export async function reconstructGroup(
   engine: Engine,
   { grid, shardBytes }: AvecPlan,
-  damage: GroupDamage,
+  damage: DamagedShards,
   { data, parity }: GroupShards,
 ): Promise<ReadonlyMap<number, Bytes>> {
   const zeros = data.length < grid.dataShards ? new Uint8Array(shardBytes) : undefined;

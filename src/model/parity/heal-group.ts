@@ -2,8 +2,9 @@ import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { readMemory } from "../../base/read-memory.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
+import { withCause } from "./damage-cause.ts";
 import { fillUp, groupLength, shardSums } from "./encode-avec.ts";
-import { canHeal, compareSums, type GroupDamage, readParityShards, reconstructGroup } from "./group-damage.ts";
+import { canHeal, causeOf, compareSums, type GroupDamage, readParityShards, reconstructGroup } from "./group-damage.ts";
 
 export interface GroupParts {
   readonly engine: Engine;
@@ -51,10 +52,13 @@ export async function healGroup(parts: GroupParts): Promise<HealedGroup> {
   const bytes = memory.subarray(0, groupLength(plan, group));
   const { shards, sums } = await readHashing(parts, bytes);
   const parity = await readParityShards(plan, payload, group, parityMemory(plan, memory));
-  const damage = await compareSums(plan, payload, group, { data: sums, parity: await shardSums(engine, parity) });
-  if (damage.data.length === 0 || !canHeal(plan.grid, damage)) return { bytes, damage, changed: [] };
+  const stored = { data: shards, parity };
+  const found = await compareSums(plan, payload, group, { data: sums, parity: await shardSums(engine, parity) });
+  const damage = await withCause(engine, plan, found, async () => stored);
+  const cause = causeOf(damage);
+  if (cause.data.length === 0 || !canHeal(plan.grid, damage)) return { bytes, damage, changed: [] };
   const changed: ChangedShard[] = [];
-  for (const [index, healed] of await reconstructGroup(engine, plan, damage, { data: shards, parity })) {
+  for (const [index, healed] of await reconstructGroup(engine, plan, cause, stored)) {
     // By their checksums: comparing every byte takes many times as long.
     const sum = sums.subarray(SHARD_SUM_BYTES * index, SHARD_SUM_BYTES * (index + 1));
     if (equalBytes(sum, await shardSums(engine, [healed]))) continue;

@@ -71,6 +71,37 @@ describe("ParityReader", () => {
     expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
   });
 
+  /** Wherever a row of checksums is lost, what parity is left over tells. */
+  const sumless = (...groups: readonly number[]): Bytes => {
+    const copy = payload.slice();
+    for (const group of groups) copy.fill(0, 32 + 64 * group, Math.min(32 + 64 * (group + 1), PLAN.paritySumsAt));
+    return copy;
+  };
+
+  it("knows whole bytes where all their checksums are lost", async () => {
+    const reader = await examine(whole, sumless(0, 1, 2));
+    expect(reader.health).toMatchObject({ damagedDataShards: 11, unrecoverableGroups: 0 });
+    expect(reader.healable()).toEqual([]);
+    expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
+  });
+
+  it("heals one shard of a group whose checksums are all lost, and not two", async () => {
+    const reader = await examine(flip(whole, shard(2), shard(10), LENGTH - 1), sumless(0, 2));
+    expect(reader.healable().map(({ offset }) => offset / PLAN.shardBytes)).toEqual([2, 10]);
+    expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
+    const damaged = flip(whole, shard(2), shard(3) + 1);
+    const two = await examine(damaged, sumless(0));
+    expect(two.health.unrecoverableGroups).toBe(1);
+    expect(equalBytes(await two.read(0, LENGTH), damaged)).toBe(true);
+  });
+
+  it("knows whole bytes where a parity shard is damaged besides, with all checksums of the group", async () => {
+    const parity = flip(sumless(1), PLAN.parityAt + 2 * PLAN.shardBytes);
+    const reader = await examine(whole, parity);
+    expect(reader.health).toMatchObject({ damagedParityShards: 1, unrecoverableGroups: 0 });
+    expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
+  });
+
   it("does not look at what others have proven", async () => {
     const parts = { engine, plan: PLAN, data: inMemory(flip(whole, shard(9))), payload: inMemory(payload) };
     const reader = new ParityReader({ ...parts, isSuspect: (index) => index === 2 });

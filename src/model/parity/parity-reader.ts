@@ -1,11 +1,14 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { type AvecPlan, type ReadableBytes, SHARD_SUM_BYTES } from "./avec.ts";
+import { withCause } from "./damage-cause.ts";
 import { groupMemory, readDataShards, shardSums } from "./encode-avec.ts";
 import {
   canHeal,
+  causeOf,
   compareSums,
   type GroupDamage,
+  type GroupShards,
   healthOf,
   readParityShards,
   reconstructGroup,
@@ -83,9 +86,9 @@ export class ParityReader implements ReadableBytes {
   /** Data shards that were damaged and can be healed: where they are in the protected bytes. */
   healable(): readonly { readonly offset: number; readonly byteLength: number }[] {
     const { grid, shardBytes, byteLength } = this.plan;
-    return this.damage.filter(this.#canHeal).flatMap(({ group, data }) =>
-      data.map((index) => {
-        const offset = (group * grid.dataShards + index) * shardBytes;
+    return this.damage.filter(this.#canHeal).flatMap((damage) =>
+      causeOf(damage).data.map((index) => {
+        const offset = (damage.group * grid.dataShards + index) * shardBytes;
         return { offset, byteLength: Math.min(shardBytes, byteLength - offset) };
       }),
     );
@@ -100,7 +103,8 @@ export class ParityReader implements ReadableBytes {
     let isOwn = false;
     for (const damage of this.#damage.values()) {
       const start = damage.group * groupBytes;
-      if (start >= end || start + groupBytes <= offset || damage.data.length === 0 || !this.#canHeal(damage)) continue;
+      if (start >= end || start + groupBytes <= offset || !this.#canHeal(damage)) continue;
+      if (causeOf(damage).data.length === 0) continue;
       if (!isOwn) bytes = bytes.slice();
       isOwn = true;
       for (const [index, shard] of await this.#heal(damage)) {
@@ -137,22 +141,24 @@ export class ParityReader implements ReadableBytes {
   }
 
   async #compare(group: number, data: Bytes, parity: Bytes): Promise<GroupDamage> {
-    const { plan, payload, isSuspect } = this.#parts;
+    const { engine, plan, payload, isSuspect } = this.#parts;
     const first = group * plan.grid.dataShards;
-    const damage = await compareSums(plan, payload, group, { data, parity });
-    return { ...damage, data: damage.data.filter((index) => isSuspect?.(first + index) !== false) };
+    const { data: differing, ...rest } = await compareSums(plan, payload, group, { data, parity });
+    const damage = { ...rest, data: differing.filter((index) => isSuspect?.(first + index) !== false) };
+    return withCause(engine, plan, damage, () => this.#shards(group));
+  }
+
+  async #shards(group: number): Promise<GroupShards> {
+    const { plan, data, payload } = this.#parts;
+    return { data: await readDataShards(plan, data, group), parity: await readParityShards(plan, payload, group) };
   }
 
   async #heal(damage: GroupDamage): Promise<ReadonlyMap<number, Bytes>> {
     const { group } = damage;
     const known = this.#healed.get(group);
     if (known !== undefined) return known;
-    const { engine, plan, data, payload } = this.#parts;
-    const shards = {
-      data: await readDataShards(plan, data, group),
-      parity: await readParityShards(plan, payload, group),
-    };
-    const healed = await reconstructGroup(engine, plan, damage, shards);
+    const { engine, plan } = this.#parts;
+    const healed = await reconstructGroup(engine, plan, causeOf(damage), await this.#shards(group));
     this.#keep(group, healed);
     return healed;
   }

@@ -174,6 +174,7 @@ describe("verifyFile() and planFileRepair()", () => {
   it.each([
     ["a parity byte", flip(medium, 31_534)],
     ["the head of the parity", flip(medium, 501, 508, 520)],
+    ["every checksum of a data shard", flip(medium, ...Array.from({ length: 13 }, (_, i) => 533 + 16 * i))],
     ["total_len in all copies of the directory", flip(medium, 21, 181, 341)],
     ["three copies of the directory in different places", flip(medium, 30, 221, 391)],
   ])("a damaged file is healed where %s is damaged too", async (_, sidecar) => {

@@ -142,6 +142,18 @@ describe("a vault with parity of its own", () => {
     await expectHealed(damage(embedded, [extensionPayloadOffset + 32 + 32, 100], [1200]), embedded);
   });
 
+  it("heals a block of ten shards where the checksums of all of them are lost", async () => {
+    const vault = new TestVault({ engine, layout: "rewrite" });
+    // Shorter than the shortest chunk, so that both files are one block.
+    const bounds = { min: 65_536, avg: 131_072, max: 262_144 };
+    await vault.create({ level: 3, bounds }, { password: PASSWORD, parityPercent: 20 });
+    await vault.add(Object.entries(FILES).map(([path, bytes]) => fileInput(path, bytes)));
+    const { extensionPayloadOffset: at } = headerOf(vault.bytes);
+    await expectHealed(damage(vault.bytes, [at + 32, 10 * 16], [1200]), vault.bytes);
+    const two = damage(vault.bytes, [at + 32, 10 * 16], [1200], [30_000]);
+    expect(await verdict(two)).toMatchObject({ state: "lost", fate: "unchanged", lostFiles: Object.keys(FILES) });
+  });
+
   it.each([1, 2, 1000, 16_000])("row 26: heals what was cut off, %i bytes", async (count) => {
     await expectHealed(embedded.slice(0, -count), embedded);
   });
