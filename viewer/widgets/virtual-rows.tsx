@@ -46,7 +46,7 @@ export function VirtualRows(props: VirtualRowsProps) {
     let settled = 0;
     const measure = (): void => {
       const { scrollTop, clientHeight } = element;
-      const beyond = Math.abs(scrollTop - before) < clientHeight ? OVERSCAN : 0;
+      const beyond = Math.abs(scrollTop - before) <= clientHeight ? OVERSCAN : 0;
       before = scrollTop;
       clearTimeout(settled);
       if (beyond === 0) settled = setTimeout(measure, SETTLED_MS);
