@@ -12,7 +12,7 @@ const AFTER_OPENING = [
 ];
 
 /** Formats whose checks are shorter than what a file of their own costs. */
-const WITH_CHECKS: readonly string[] = ["onnx"];
+const WITH_CHECKS: readonly string[] = ["onnx", "safetensors"];
 
 /**
  * What is loaded together, first what others stand on: a group takes along what it imports, unless an earlier one has it.
@@ -90,11 +90,13 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
   ["work", files("reader/(?!sentences|worker).*")],
   ["embedding", files("reader/sentences", "workers/embed-group")],
   ["pages", files("views/.*")],
+  // Both are short.
+  ["older-checks", files(`formats/aerovault[12]/(?:${AFTER_OPENING.join("|")})`)],
   ...FORMATS.map(({ id }) => [`${id}-checks`, files(`formats/${id}/(?:${AFTER_OPENING.join("|")})`)] as const),
 ];
 
 function atOpening(id: string): readonly string[] {
-  return ["format", "plain-manifest", "sniff", ...(WITH_CHECKS.includes(id) ? AFTER_OPENING : [])];
+  return ["format", "plain-manifest", "entry-scan", "sniff", ...(WITH_CHECKS.includes(id) ? AFTER_OPENING : [])];
 }
 
 /** Files by their paths below `src/` or `viewer/`, without the ending. */

@@ -45,8 +45,13 @@ export class JsonScanner {
 
   /** The absolute location of a character; counts bytes, so it is for failures only. */
   locate(index: number, path?: string): Location {
-    const offset = this.place.offset + utf8Length(this.text, index);
+    const offset = this.place.offset + this.byteOffset(index);
     return { source: this.place.source, offset, ...(path === undefined ? {} : { path }) };
+  }
+
+  /** Of a character, from the start of the text. Counts. */
+  byteOffset(index: number): number {
+    return utf8Length(this.text, index);
   }
 
   /** A syntax error at `index`; the caller throws it. */

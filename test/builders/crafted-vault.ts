@@ -2,6 +2,7 @@ import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeHex } from "../../src/base/hex.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { encodeManifest } from "../../src/formats/aerovault/encode-manifest.ts";
+import { entryList } from "../../src/formats/aerovault/entry-list.ts";
 import { type ExtensionRow, encodeDirectory } from "../../src/formats/aerovault/extensions.ts";
 import { NO_EXTRA_KEYS } from "../../src/formats/aerovault/field-reader.ts";
 import { encodePrefix, VaultCipher } from "../../src/formats/aerovault/framing.ts";
@@ -61,7 +62,7 @@ export async function craftVault(files: readonly CraftedFile[], options: CraftOp
   const store = new BlockWriter(engine, cipher, options.compress ?? (() => false));
   const entries: ManifestEntry[] = [];
   for (const file of files) entries.push(await entryOf(file, store));
-  const manifest = { ...emptyManifest(lane), entries, chunks: store.records };
+  const manifest = { ...emptyManifest(lane), entries: entryList(entries), chunks: store.records };
   const json = new TextDecoder().decode(encodeManifest(options.manifest?.(manifest) ?? manifest));
   const blob = cipher.sealManifest(encodeUtf8(options.text?.(json) ?? json), () => random(12));
   const slots = lane === "plain" ? EMPTY_SLOTS : await wrapKeys(engine, keys, encodeUtf8(VAULT_PASSWORD), random(32));
@@ -102,7 +103,7 @@ export function emptyManifest(lane: Lane): Manifest {
       cipher_hash: wrapper("blake3-256"),
       extra: NO_EXTRA_KEYS,
     },
-    entries: [],
+    entries: entryList([]),
     chunks: new Map(),
     extra: NO_EXTRA_KEYS,
   };

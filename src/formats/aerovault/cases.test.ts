@@ -14,6 +14,7 @@ import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { xxh64 } from "../../primitives/compress/xxh64.ts";
 import type { Engine } from "../../primitives/engine.ts";
+import { entryList } from "./entry-list.ts";
 import type { ChunkRecord, Manifest } from "./manifest.ts";
 import { openAerovault } from "./open.ts";
 
@@ -93,7 +94,7 @@ describe("lengths of chunks", () => {
   it("row 17 and audit 5: a frame of 64 MiB under a small plaintext_len is given up at that length", async () => {
     const manifest = (found: Manifest): Manifest => {
       const edited = records(() => ({ plaintextLen: 1000 }))(found);
-      return { ...edited, entries: edited.entries.map((entry) => ({ ...entry, size: 1000 })) };
+      return { ...edited, entries: entryList(edited.entries.records().map((entry) => ({ ...entry, size: 1000 }))) };
     };
     const made = await craftVault([{ path: "file", chunks: [bomb] }], { compress: () => true, manifest });
     expect(made.byteLength).toBeLessThan(32 << 10);

@@ -1,5 +1,6 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
+import { type EntryList, entryList } from "./entry-list.ts";
 import { isChunkId } from "./framing.ts";
 import type { Lane } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";
@@ -44,7 +45,18 @@ function checkWrappers({ wrappers }: Manifest, lane: Lane, at: Location): void {
 }
 
 /** One bad path refuses the whole vault: nobody can tell what else its writer did. */
-function checkPaths(entries: readonly ManifestEntry[], at: Location): void {
+function checkPaths(entries: EntryList, at: Location): void {
+  const { folderStarts } = entries;
+  if (folderStarts === undefined) checkEachPath(entries.records(), at);
+  else
+    checkFolders(
+      entries,
+      folderStarts.map((index) => entries.path(index)),
+      at,
+    );
+}
+
+function checkEachPath(entries: readonly ManifestEntry[], at: Location): void {
   let isSorted = true;
   const firsts: string[] = [];
   let before = "";
@@ -67,7 +79,7 @@ function checkPaths(entries: readonly ManifestEntry[], at: Location): void {
   // Writers sort; a set of all paths would take longer than everything else.
   const sorted = isSorted ? entries : [...entries].sort((a, b) => comparePaths(a.path, b.path));
   if (!isSorted) checkUnique(sorted, at);
-  checkFolders(sorted, firsts, at);
+  checkFolders(entryList(sorted), firsts, at);
 }
 
 function checkUnique(sorted: readonly ManifestEntry[], at: Location): void {
@@ -80,13 +92,14 @@ function checkUnique(sorted: readonly ManifestEntry[], at: Location): void {
 }
 
 /** No path may be a file and the folder of another one; `paths` are some of each folder. */
-function checkFolders(sorted: readonly ManifestEntry[], paths: readonly string[], at: Location): void {
+function checkFolders(sorted: EntryList, paths: readonly string[], at: Location): void {
   const known = new Set<string>();
   for (const path of paths) {
     let folder = parentOf(path);
     for (; folder !== undefined && !known.has(folder); folder = parentOf(folder)) {
       known.add(folder);
-      if (findByPath(sorted, folder)?.isDir !== false) continue;
+      const found = findByPath(sorted, folder);
+      if (found < 0 || sorted.isDir(found)) continue;
       const message = `Cannot open AeroVault: "${printable(folder)}" must be a folder as "${printable(path)}" is in it, found a file`;
       throw new FormatError("format/aerovault.path-conflict", message, {
         ...at,
@@ -96,18 +109,18 @@ function checkFolders(sorted: readonly ManifestEntry[], paths: readonly string[]
   }
 }
 
-function findByPath(sorted: readonly ManifestEntry[], path: string): ManifestEntry | undefined {
+/** Its number in a list that is sorted; -1 where it has none. */
+function findByPath(sorted: EntryList, path: string): number {
   let low = 0;
   let high = sorted.length - 1;
   while (low <= high) {
     const middle = (low + high) >> 1;
-    const entry = sorted[middle] as ManifestEntry;
-    const order = comparePaths(entry.path, path);
-    if (order === 0) return entry;
+    const order = comparePaths(sorted.path(middle), path);
+    if (order === 0) return middle;
     if (order < 0) low = middle + 1;
     else high = middle - 1;
   }
-  return undefined;
+  return -1;
 }
 
 /** What the reference never compares: ids with their keys, block numbers and places with each other. */

@@ -2,6 +2,8 @@ import type { Bytes } from "../../base/bytes.ts";
 import { type Location, UnsupportedError } from "../../base/errors.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
+import type { EntryList } from "./entry-list.ts";
+import type { EntryScan } from "./entry-scan.ts";
 import { FieldReader, NO_EXTRA_KEYS } from "./field-reader.ts";
 import {
   CHECKSUM_KEY,
@@ -9,34 +11,33 @@ import {
   type ChunkRecord,
   MANIFEST_FORMAT,
   type Manifest,
-  type ManifestEntry,
   WRAPPER_NAMES,
   type WrapperName,
   type WrapperRecord,
   type Wrappers,
 } from "./manifest.ts";
-import { readChunks, readEntries } from "./manifest-records.ts";
+import { type EntryFinder, readChunks, readEntries } from "./manifest-records.ts";
 
 /**
  * Parses the manifest's JSON. As strict as the reference: duplicate and missing keys, floats, negative numbers, numbers in
  * strings and text behind the end are refused; unknown keys are kept. `at.offset` is that of the text's first byte in the
- * vault. Wrappers, paths and records are judged by `checkManifest`, not here.
+ * vault. Wrappers, paths and records are judged by `checkManifest`, not here. `scan` finds the entries of large vaults sooner.
  */
-export function decodeManifest(bytes: Bytes, at: Location): Manifest {
+export function decodeManifest(bytes: Bytes, at: Location, scan?: EntryScan | undefined): Manifest {
   const place = { source: at.source, offset: at.offset ?? 0, what: "AeroVault manifest" };
   const scanner = new JsonScanner(decodeJsonText(bytes, place), place);
   scanner.skipSpace();
-  const manifest = readManifest(new FieldReader(scanner, "format/aerovault.manifest"));
+  const manifest = readManifest(new FieldReader(scanner, "format/aerovault.manifest"), { bytes, scan });
   scanner.expectEnd();
   return manifest;
 }
 
-function readManifest(reader: FieldReader): Manifest {
+function readManifest(reader: FieldReader, finder: EntryFinder): Manifest {
   let format: number | undefined;
   let created: string | undefined;
   let modified: string | undefined;
   let wrappers: Wrappers | undefined;
-  let entries: ManifestEntry[] | undefined;
+  let entries: EntryList | undefined;
   let chunks: Map<string, ChunkRecord> | undefined;
   let errorCorrectionPct: number | undefined;
   let generation: number | undefined;
@@ -47,7 +48,7 @@ function readManifest(reader: FieldReader): Manifest {
     else if (key === "created") created = reader.text();
     else if (key === "modified") modified = reader.text();
     else if (key === "wrappers") wrappers = readWrappers(reader);
-    else if (key === "entries") entries = readEntries(reader);
+    else if (key === "entries") entries = readEntries(reader, finder);
     else if (key === "chunks") chunks = readChunks(reader);
     else if (key === "error_correction_pct") errorCorrectionPct = reader.orNull(() => reader.whole());
     else if (key === "generation" && reader.is("whole")) generation = reader.whole();

@@ -18,7 +18,7 @@ import { comparePaths } from "./paths.ts";
 export function encodeManifest(manifest: Manifest): Bytes {
   const { created, modified, wrappers, entries, chunks, errorCorrectionPct, generation, extra } = manifest;
   const layers = WRAPPER_NAMES.map((name) => `"${name}":${wrapperText(wrappers[name])}`).join(",");
-  const sorted = [...entries].sort((a, b) => comparePaths(a.path, b.path));
+  const sorted = [...entries.records()].sort((a, b) => comparePaths(a.path, b.path));
   const ids = [...chunks.keys()].sort(); // hex digits: UTF-16 order is byte order
   const text = [
     `{"format":${MANIFEST_FORMAT},"created":${JSON.stringify(created)},"modified":${JSON.stringify(modified)},`,

@@ -9,8 +9,9 @@ import type { Vault } from "./vault.ts";
  */
 export function measureEntries({ manifest }: Pick<Vault, "manifest">): readonly (EntryStorage | undefined)[] {
   const users = new Map<string, number>();
-  for (const id of manifest.entries.flatMap(distinctChunks)) users.set(id, (users.get(id) ?? 0) + 1);
-  return manifest.entries.map((entry) => {
+  const entries = manifest.entries.records();
+  for (const id of entries.flatMap(distinctChunks)) users.set(id, (users.get(id) ?? 0) + 1);
+  return entries.map((entry) => {
     if (entry.isDir || entry.packOffset !== undefined) return undefined;
     let ownBytes = 0;
     let sharedBytes = 0;

@@ -1,6 +1,7 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
+import { AES_KEY_BYTES } from "../../primitives/crypto/aes.ts";
 import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/crypto/gcm-siv.ts";
 import type { Engine, KeyedDigest } from "../../primitives/engine.ts";
 import type { VaultKeys } from "./keys.ts";
@@ -45,6 +46,14 @@ export class VaultCipher {
   static async create(engine: Engine, keys: VaultKeys): Promise<VaultCipher> {
     const key = keys.lane === "plain" ? undefined : await engine.aesGcmSiv(keys.master);
     return new VaultCipher(key, await engine.blake3Keyed(keys.chunkId));
+  }
+
+  /** Loads what `create` needs, for somebody who waits for the keys. */
+  static async prepare(engine: Engine): Promise<void> {
+    const blank = new Uint8Array(AES_KEY_BYTES);
+    const key = await engine.aesGcmSiv(blank);
+    key.wipe();
+    await engine.blake3Keyed(blank);
   }
 
   /** The nonce is random, and new for every seal. */

@@ -1,3 +1,4 @@
+import type { EntryList } from "./entry-list.ts";
 import type { ExtraKeys } from "./field-reader.ts";
 
 /** The only value of a manifest's `format`. */
@@ -81,8 +82,7 @@ export interface Manifest {
   readonly created: string;
   readonly modified: string;
   readonly wrappers: Wrappers;
-  /** In the order of the manifest, which need not be sorted. */
-  readonly entries: readonly ManifestEntry[];
+  readonly entries: EntryList;
   readonly chunks: ReadonlyMap<string, ChunkRecord>;
   readonly errorCorrectionPct?: number | undefined;
   /** Counts the seals (key `generation`): ours, the reference ignores it. */

@@ -10,6 +10,7 @@ import type { ReadFile } from "./block-stream.ts";
 import { checkManifest } from "./check-manifest.ts";
 import { ChunkStore } from "./chunk-store.ts";
 import { decodeManifest } from "./decode-manifest.ts";
+import type { EntryScan } from "./entry-scan.ts";
 import { extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory, type ExtensionRow } from "./extensions.ts";
 import { VaultCipher } from "./framing.ts";
@@ -23,6 +24,9 @@ import { VaultArchive } from "./vault-archive.ts";
 
 /** Directory and manifest are usually neighbours: up to this many bytes between them are read to save a request. */
 const NEAR_BYTES = 64 << 10;
+
+/** Some hundred entries: those of a shorter one are read as soon as what finds them is loaded. */
+const LONG_MANIFEST = 64 << 10;
 
 /** Opens a vault as an archive: header, manifest and extension directory are read, nothing else. */
 export async function openAerovault(source: Source, context: OpenContext): Promise<VaultArchive> {
@@ -46,28 +50,46 @@ export async function openVault(source: Source, context: OpenContext, help: Open
   checkSections(header.values, source.byteLength, limits, at);
   const control = await readControl(source, header, context.signal);
   const extensions = readExtensions(control.directory, header, limits, at);
-  const keys = await unlock(header, context, at);
+  const { engine, password } = context;
+  let loading: Promise<EntryScan | undefined> | undefined;
+  const meanwhile = (): void => {
+    loading = loadScan(header);
+    VaultCipher.prepare(engine).catch(() => undefined); // told when there are keys
+  };
+  const keys = await unlock(header, { engine, password, meanwhile }, at);
   try {
-    const cipher = await VaultCipher.create(context.engine, keys);
+    const cipher = await VaultCipher.create(engine, keys);
     const opened = { source, header, keys, cipher, extensions, limits };
-    return await completeVault(opened, control.manifest, context, help);
+    return await completeVault(opened, control.manifest, {
+      ...help,
+      engine,
+      scan: await (loading ?? loadScan(header)),
+    });
   } catch (error) {
     wipeKeys(keys);
     throw error;
   }
 }
 
+/** For a manifest that is worth it, where it can be had: without it entries are read one by one. */
+async function loadScan({ values }: StoredHeader): Promise<EntryScan | undefined> {
+  if (values.manifestLength < LONG_MANIFEST) return undefined;
+  const { loadEntryScan } = await import("./entry-scan.ts");
+  return loadEntryScan().catch(() => undefined);
+}
+
 type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
 
-async function completeVault(
-  opened: UnreadVault,
-  blob: Bytes,
-  context: OpenContext,
-  help: OpeningHelp,
-): Promise<Vault> {
+/** What reads a manifest, and heals it. */
+interface ManifestTools extends OpeningHelp {
+  readonly engine: Engine;
+  readonly scan: EntryScan | undefined;
+}
+
+async function completeVault(opened: UnreadVault, blob: Bytes, tools: ManifestTools): Promise<Vault> {
   const { source, header, keys, cipher, limits } = opened;
-  const { engine } = context;
-  const { manifest, warnings, healed } = await openOrHeal(opened, blob, { engine, ...help });
+  const { engine } = tools;
+  const { manifest, warnings, healed } = await openOrHeal(opened, blob, tools);
   const bounds = {
     dataLength: header.values.dataLength,
     maxBlockBytes: limits.blockBytes,
@@ -87,20 +109,21 @@ interface JudgedManifest {
 async function openOrHeal(
   opened: UnreadVault,
   blob: Bytes,
-  { engine, manifestParity }: OpeningHelp & { readonly engine: Engine },
+  tools: ManifestTools,
 ): Promise<JudgedManifest & { readonly healed: readonly HealedPart[] }> {
   const { source, header, extensions } = opened;
+  const { engine, manifestParity } = tools;
   const { manifestOffset: offset } = header.values;
   const parity = extensionPayload(MANIFEST_PARITY, { rows: extensions, header: header.values, read: readerOf(source) });
   try {
-    return { ...(await judgeManifest(opened, blob, parity, engine)), healed: [] };
+    return { ...(await judgeManifest(opened, blob, parity, tools)), healed: [] };
   } catch (error) {
     if (!isTareError(error)) throw error;
     const { healedVersions } = await import("./manifest-parity.ts");
     for (const payload of [parity, manifestParity]) {
       if (payload === undefined) continue;
       for await (const bytes of healedVersions(engine, blob, payload)) {
-        const judged = await judgeManifest(opened, bytes, payload, engine).catch(ifNotTare);
+        const judged = await judgeManifest(opened, bytes, payload, tools).catch(ifNotTare);
         if (judged === undefined) continue;
         const origin = payload === parity ? undefined : ("sidecar" as const);
         const healed = { name: "manifest", offset, bytes, origin } as const;
@@ -120,10 +143,10 @@ async function judgeManifest(
   opened: UnreadVault,
   blob: Bytes,
   parity: ReadableBytes | undefined,
-  engine: Engine,
+  { engine, scan }: ManifestTools,
 ): Promise<JudgedManifest> {
   const { source, header, keys, cipher } = opened;
-  const manifest = openManifest(blob, { cipher, keys, header, label: source.label });
+  const manifest = openManifest(blob, { cipher, keys, header, label: source.label, scan });
   const at = { source: source.label, offset: header.values.manifestOffset };
   if (keys.lane !== "plain") return { manifest, warnings: [] };
   const { checkPlainManifest } = await import("./plain-manifest.ts");
@@ -180,10 +203,11 @@ interface ManifestKeys {
   readonly keys: VaultKeys;
   readonly header: StoredHeader;
   readonly label: string;
+  readonly scan: EntryScan | undefined;
 }
 
 /** Decrypts, parses and judges the manifest. */
-export function openManifest(blob: Bytes, { cipher, keys, header, label }: ManifestKeys): Manifest {
+export function openManifest(blob: Bytes, { cipher, keys, header, label, scan }: ManifestKeys): Manifest {
   const at = { source: label, offset: header.values.manifestOffset };
   const json = cipher.openManifest(blob);
   if (json === undefined) {
@@ -192,7 +216,7 @@ export function openManifest(blob: Bytes, { cipher, keys, header, label }: Manif
     throw new IntegrityError("integrity/aerovault.manifest", message, at, { hint });
   }
   // A byte of the text stands as far behind the nonce in the file as behind the start of the text.
-  const manifest = decodeManifest(json, { ...at, offset: at.offset + cipher.plainOffset });
+  const manifest = decodeManifest(json, { ...at, offset: at.offset + cipher.plainOffset }, scan);
   checkManifest(manifest, keys.lane, at);
   return manifest;
 }

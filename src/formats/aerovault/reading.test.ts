@@ -12,7 +12,8 @@ import { countingSource } from "../../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { ChunkRecord, Manifest } from "./manifest.ts";
+import { type EntryList, entryList } from "./entry-list.ts";
+import type { ChunkRecord, Manifest, ManifestEntry } from "./manifest.ts";
 import { openAerovault } from "./open.ts";
 import type { VaultArchive } from "./vault-archive.ts";
 
@@ -51,6 +52,11 @@ sourceContract("a compressed entry in the middle of a pack", async (bytes) => {
   const archive = await openBuilt([file], { lane: "plain", compress: () => true });
   return { source: archive.entry("dir/file").source(), dispose: () => archive.close() };
 });
+
+/** Its entries, each of them changed. */
+function resized({ entries }: Manifest, change: Partial<ManifestEntry>): EntryList {
+  return entryList(entries.records().map((entry) => ({ ...entry, ...change })));
+}
 
 describe("what is read", () => {
   const chunks = Array.from({ length: 60 }, (_, i) => noise(20_000, i));
@@ -162,12 +168,12 @@ describe("refusals", () => {
     const manifest = (found: Manifest): Manifest => {
       const [[id, record]] = [...found.chunks] as [[string, ChunkRecord]];
       const other = `${id.slice(0, -1)}${id.endsWith("0") ? "1" : "0"}`;
-      const entries = found.entries.map((entry) => ({
+      const entries = found.entries.records().map((entry) => ({
         ...entry,
         chunks: entry.chunks.map((x) => (x === id ? other : x)),
       }));
       const chunks = new Map([...found.chunks].filter(([key]) => key !== id));
-      return { ...found, entries, chunks: chunks.set(other, { ...record, id: other }) };
+      return { ...found, entries: entryList(entries), chunks: chunks.set(other, { ...record, id: other }) };
     };
     // In the plaintext lane nothing but the id itself shows it.
     await expect(read({ manifest, lane: "plain" })).rejects.toMatchObject({ code: "integrity/aerovault.chunk-id" });
@@ -175,17 +181,14 @@ describe("refusals", () => {
 
   it.each([
     ["a missing chunk", (m: Manifest) => ({ ...m, chunks: new Map([...m.chunks].slice(1)) })],
-    ["a size beyond the chunks", (m: Manifest) => ({ ...m, entries: m.entries.map((e) => ({ ...e, size: 1901 })) })],
-    [
-      "a place in the pack beyond them",
-      (m: Manifest) => ({ ...m, entries: m.entries.map((e) => ({ ...e, packOffset: 2 ** 53 - 1 })) }),
-    ],
+    ["a size beyond the chunks", (m: Manifest) => ({ ...m, entries: resized(m, { size: 1901 }) })],
+    ["a place in the pack beyond them", (m: Manifest) => ({ ...m, entries: resized(m, { packOffset: 2 ** 53 - 1 }) })],
   ])("%s is told for the entry, and the others stay readable", async (_, manifest) => {
     const other = { path: "other", chunks: [noise(50, 9)] };
     const spoil = (found: Manifest): Manifest => {
-      const [mine, kept] = found.entries;
-      const spoilt = manifest({ ...found, entries: [mine as (typeof found.entries)[number]] });
-      return { ...spoilt, entries: [...spoilt.entries, kept as (typeof found.entries)[number]] };
+      const [mine, kept] = found.entries.records();
+      const spoilt = manifest({ ...found, entries: entryList([mine as ManifestEntry]) });
+      return { ...spoilt, entries: entryList([...spoilt.entries.records(), kept as ManifestEntry]) };
     };
     const archive = await openBuilt([file, other], { manifest: spoil });
     expect(() => archive.entry("file").source()).toThrow(expect.objectContaining({ code: "format/aerovault.chunk" }));
@@ -193,7 +196,7 @@ describe("refusals", () => {
   });
 
   it("a size below the chunks' of a file that owns them, where nothing else protects it", async () => {
-    const manifest = (m: Manifest): Manifest => ({ ...m, entries: m.entries.map((e) => ({ ...e, size: 1500 })) });
+    const manifest = (m: Manifest): Manifest => ({ ...m, entries: resized(m, { size: 1500 }) });
     await expect(read({ manifest, lane: "plain" })).rejects.toMatchObject({ code: "format/aerovault.size" });
     expect(await read({ manifest })).toEqual(concatBytes(file.chunks).slice(0, 1500));
   });
@@ -206,7 +209,10 @@ describe("refusals", () => {
   });
 
   it("row 11: two entries of one path", async () => {
-    const manifest = (m: Manifest): Manifest => ({ ...m, entries: [...m.entries, ...m.entries] });
+    const manifest = (m: Manifest): Manifest => ({
+      ...m,
+      entries: entryList([...m.entries.records(), ...m.entries.records()]),
+    });
     await expect(read({ manifest })).rejects.toMatchObject({ code: "format/aerovault.duplicate-path" });
   });
 

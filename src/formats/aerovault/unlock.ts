@@ -26,6 +26,8 @@ const SALT_OFFSET = 12;
 export interface UnlockContext {
   readonly engine: Engine;
   readonly password?: PasswordSource | undefined;
+  /** Called once, when nothing but the derivation of keys is left to wait for: it takes long, and other threads do it. */
+  readonly meanwhile?: (() => void) | undefined;
 }
 
 /**
@@ -73,7 +75,9 @@ export async function unlockSlots(
   const { engine } = context;
   const secret = await askPassword(at, context.password);
   try {
-    const wrapping = await deriveWrappingKeys(engine, secret, slots.salt, labels);
+    const deriving = deriveWrappingKeys(engine, secret, slots.salt, labels);
+    context.meanwhile?.();
+    const wrapping = await deriving;
     try {
       const aes = await engine.aes();
       const mac = await aes.unwrapKey(wrapping.mac, slots.wrappedMacKey);

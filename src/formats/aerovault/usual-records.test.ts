@@ -1,70 +1,58 @@
 import { describe, expect, it } from "vitest";
-import { JsonScanner } from "../../struct/json-scanner.ts";
+import { CHUNK_ID, UNUSUAL_ENTRIES, USUAL_ENTRY } from "../../../test/vectors/vault-entries.ts";
 import { UsualRecords } from "./usual-records.ts";
 
-const PLACE = { source: "x", offset: 0, what: "manifest" };
-const ID = "0123456789abcdef0123456789abcdef";
-const ENTRY = `{"path":"a/b.txt","size":12,"modified":"2026-01-02T03:04:05Z","is_dir":false,"chunks":["${ID}"],"pack_offset":0,"mtime":"2026-01-01T00:00:00Z","mode":420}`;
-const CHUNK = `{"id":"${ID}","block_index":0,"data_offset":0,"block_len":44,"plaintext_len":12,"compressed_len":12,"cipher_hash":"ff","stored_raw":true}`;
-
-function recordsOf(text: string): { readonly records: UsualRecords | undefined; readonly scanner: JsonScanner } {
-  const scanner = new JsonScanner(text, PLACE);
-  return { records: UsualRecords.of(scanner), scanner };
-}
+const CHUNK = `{"id":"${CHUNK_ID}","block_index":0,"data_offset":0,"block_len":44,"plaintext_len":12,"compressed_len":12,"cipher_hash":"ff","stored_raw":true}`;
 
 describe("UsualRecords", () => {
-  it("reads an entry and moves behind it", () => {
-    const { records, scanner } = recordsOf(`${ENTRY},${ENTRY}`);
-    expect(records?.entry()).toMatchObject({
+  it("reads an entry and says where it ends", () => {
+    const records = new UsualRecords(`${USUAL_ENTRY},${USUAL_ENTRY}`);
+    expect(records.entry(0)).toMatchObject({
       path: "a/b.txt",
       size: 12,
       modified: "2026-01-02T03:04:05Z",
       isDir: false,
-      chunks: [ID],
+      chunks: [CHUNK_ID],
       packOffset: 0,
       mtime: "2026-01-01T00:00:00Z",
       mode: 420,
     });
-    expect(scanner.position).toBe(ENTRY.length);
-    scanner.position++;
-    expect(records?.entry()?.modified).toBe("2026-01-02T03:04:05Z");
-    expect(scanner.position).toBe(2 * ENTRY.length + 1);
+    expect(records.end).toBe(USUAL_ENTRY.length);
+    expect(records.entry(records.end + 1)?.modified).toBe("2026-01-02T03:04:05Z");
+    expect(records.end).toBe(2 * USUAL_ENTRY.length + 1);
   });
 
   it("reads an entry without chunks after one that has some", () => {
     const folder = `{"path":"d","size":0,"modified":"","is_dir":true,"chunks":[]}`;
-    const { records, scanner } = recordsOf(`${ENTRY},${folder}`);
-    records?.entry();
-    scanner.position++;
-    expect(records?.entry()).toMatchObject({ path: "d", isDir: true, chunks: [], modified: "", mode: undefined });
+    const records = new UsualRecords(`${USUAL_ENTRY},${folder}`);
+    records.entry(0);
+    const found = records.entry(records.end + 1);
+    expect(found).toMatchObject({ path: "d", isDir: true, chunks: [], modified: "", mode: undefined });
   });
 
   it("reads the record of a chunk", () => {
-    const { records, scanner } = recordsOf(CHUNK);
-    expect(records?.chunk(ID)).toMatchObject({ id: ID, innerId: undefined, blockLen: 44, storedRaw: true });
-    expect(scanner.position).toBe(CHUNK.length);
+    const records = new UsualRecords(CHUNK);
+    const found = records.chunk(0, CHUNK_ID);
+    expect(found).toMatchObject({ id: CHUNK_ID, innerId: undefined, blockLen: 44, cipherHash: "ff", storedRaw: true });
+    expect(records.end).toBe(CHUNK.length);
+    expect(records.chunk(0, "another")).toMatchObject({ id: "another", innerId: CHUNK_ID });
+    const compressed = new UsualRecords(CHUNK.replace(',"stored_raw":true', "")).chunk(0, CHUNK_ID);
+    expect(compressed?.storedRaw).toBe(false);
   });
 
   it.each([
-    ["white space", ENTRY.replace(",", ", ")],
-    ["another key", ENTRY.replace("}", ',"note":1}')],
-    ["another order", ENTRY.replace('"size":12,"modified"', '"modified"')],
-    ["a number with a leading zero", ENTRY.replace(":12", ":012")],
-    ["a number that a double rounds", ENTRY.replace(":12", ":9007199254740993")],
-    ["a number with a fraction", ENTRY.replace(":12", ":1.5")],
-    ["no number", ENTRY.replace(":12", ":")],
-    ["a control character in a path", ENTRY.replace("a/b", "a\u0001b")],
-    ["a control character in a time", ENTRY.replace("T00", "\n00")],
-    ["an id that is none", ENTRY.replace(ID, ID.toUpperCase())],
-    ["two ids without a comma", ENTRY.replace(`"${ID}"`, `"${ID}";"${ID}"`)],
-    ["an end before the end", ENTRY.slice(0, 40)],
-  ])("leaves an entry with %s to the field reader", (_, text) => {
-    const { records, scanner } = recordsOf(text);
-    expect(records?.entry()).toBeUndefined();
-    expect(scanner.position).toBe(0);
+    ["white space", CHUNK.replace(":44", ": 44")],
+    ["a number with a leading zero", CHUNK.replace(":44", ":044")],
+    ["a number that a double rounds", CHUNK.replace(":44", ":9007199254740993")],
+    ["another key", CHUNK.replace("}", ',"note":1}')],
+    ["what only the field reader knows to be true", CHUNK.replace("true", "false")],
+  ])("leaves a chunk's record with %s to the field reader", (_, text) => {
+    expect(new UsualRecords(text).chunk(0, CHUNK_ID)).toBeUndefined();
   });
 
-  it("leaves texts with escapes alone", () => {
-    expect(recordsOf('{"path":"a\\nb"}').records).toBeUndefined();
+  it.each(UNUSUAL_ENTRIES)("leaves an entry with %s to the field reader", (_, text) => {
+    const records = new UsualRecords(text);
+    expect(records.entry(0)).toBeUndefined();
+    expect(records.end).toBe(0);
   });
 });

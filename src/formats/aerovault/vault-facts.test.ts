@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
+import { entryList } from "./entry-list.ts";
+import type { ManifestEntry } from "./manifest.ts";
 import { vaultFacts } from "./vault-facts.ts";
 
 type Facts = Parameters<typeof vaultFacts>;
 
 /** What the facts are made of, with so many directories beside one file. */
 function filesOf(directories: number): string | undefined {
-  const entries = Array.from({ length: directories + 1 }, (_, i) => ({ isDir: i < directories }));
+  const records = Array.from({ length: directories + 1 }, (_, i) => ({ isDir: i < directories }));
+  const entries = entryList(records as unknown as readonly ManifestEntry[]);
   const wrappers = { compression: {}, chunking: { algorithmId: "gear-cdc" } };
   const vault = { manifest: { wrappers, entries, chunks: new Map() }, extensions: [], keys: { lane: "plain" } };
   const storage = { logicalBytes: 0, storedBytes: 0, unusedBytes: 0, chunkCount: 0 };

@@ -1,5 +1,6 @@
 import type { ArchiveStorage } from "../../model/archive.ts";
 import { longestBurst, planAvec } from "../../model/parity/avec.ts";
+import type { EntryList } from "./entry-list.ts";
 import { DATA_PARITY } from "./extension-payload.ts";
 import { KDF_COST } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";
@@ -12,8 +13,7 @@ export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (rea
   const { manifest, extensions, keys } = vault;
   const { compression, chunking } = manifest.wrappers;
   const { min, avg, max } = chunking.bounds ?? DEFAULT_BOUNDS;
-  const files = manifest.entries.filter(({ isDir }) => !isDir).length;
-  const directories = manifest.entries.length - files;
+  const { files, directories } = countEntries(manifest.entries);
   const others = extensions.filter(({ extensionId }) => !extensionId.startsWith("error-correction"));
   return [
     ["encryption", keys.lane === "plain" ? "none" : `AES-256-GCM-SIV, Argon2id with ${KDF_COST.memoryKib >> 10} MiB`],
@@ -40,4 +40,10 @@ function parityText({ extensions, manifest }: Vault): string {
   const stored = [...manifest.chunks.values()].reduce((sum, { blockLen }) => sum + PREFIX_BYTES + blockLen, 0);
   const burst = longestBurst(planAvec(gridOf(manifest), stored));
   return `embedded, ${percent ?? DEFAULT_PARITY_PERCENT} %; up to ${burst} damaged bytes in a row can be healed wherever they are`;
+}
+
+function countEntries(entries: EntryList): { readonly files: number; readonly directories: number } {
+  let directories = 0;
+  for (let i = 0; i < entries.length; i++) if (entries.isDir(i)) directories++;
+  return { files: entries.length - directories, directories };
 }

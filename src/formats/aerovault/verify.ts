@@ -4,8 +4,9 @@ import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
 import { type BlockBatch, planBlockBatches } from "./block-batches.ts";
 import { blockExtent, decodeBlock } from "./block-check.ts";
+import type { EntryList } from "./entry-list.ts";
 import { planEntry } from "./entry-source.ts";
-import type { ChunkRecord, ManifestEntry } from "./manifest.ts";
+import type { ChunkRecord } from "./manifest.ts";
 import { manifestPlace, type Vault } from "./vault.ts";
 import type { VaultArchive } from "./vault-archive.ts";
 import { verifyParity } from "./verify-parity.ts";
@@ -114,16 +115,17 @@ function faultOf(check: () => void): TareError | undefined {
 
 /** Which entries a chunk is part of: a damaged chunk means little to a person, the files that lose by it mean much. */
 export class ChunkOwners {
-  readonly #entries: readonly ManifestEntry[];
+  readonly #entries: EntryList;
   #paths: ReadonlyMap<string, readonly string[]> | undefined;
 
-  constructor(entries: readonly ManifestEntry[]) {
+  constructor(entries: EntryList) {
     this.#entries = entries;
   }
 
   /** Files that lose where these chunks are lost, each once, in the order of the manifest. */
   pathsOf(ids: ReadonlySet<string>): readonly string[] {
     return this.#entries
+      .records()
       .filter(({ isDir, chunks }) => !isDir && chunks.some((id) => ids.has(id)))
       .map(({ path }) => path);
   }
@@ -142,7 +144,7 @@ export class ChunkOwners {
   /** Made when the first fault is found: whole vaults need none. */
   #collect(): Map<string, string[]> {
     const paths = new Map<string, string[]>();
-    for (const { path, isDir, chunks } of this.#entries) {
+    for (const { path, isDir, chunks } of this.#entries.records()) {
       if (isDir) continue;
       for (const id of new Set(chunks)) {
         const known = paths.get(id);

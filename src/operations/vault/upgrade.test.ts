@@ -5,6 +5,7 @@ import { quickEngine } from "../../../test/builders/sealed-apr.ts";
 import { craftVault2 } from "../../../test/builders/vault2.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
+import { entryList } from "../../formats/aerovault/entry-list.ts";
 import { openAerovault } from "../../formats/aerovault/open.ts";
 import { openAerovault2 } from "../../formats/aerovault2/open.ts";
 import type { Archive } from "../../model/archive.ts";
@@ -26,7 +27,10 @@ async function fresh(contents: Readonly<Record<string, string>>, mtime = "2023-1
   const files = Object.entries(contents).map(([path, text]) => ({ path, chunks: [encodeUtf8(text)] }));
   const folder = [{ path: "d", type: "directory" as const }];
   const bytes = await craftVault([...folder, ...files], {
-    manifest: (manifest) => ({ ...manifest, entries: manifest.entries.map((entry) => ({ ...entry, mtime })) }),
+    manifest: (manifest) => ({
+      ...manifest,
+      entries: entryList(manifest.entries.records().map((entry) => ({ ...entry, mtime }))),
+    }),
   });
   return openAerovault(memorySource(bytes, "new"), context);
 }

@@ -52,7 +52,13 @@ async function extract(vault: TestVault, overwrite: "refuse" | "replace" = "refu
   const opened = await openVault(memorySource(vault.bytes), { engine, limits: {} });
   try {
     const run = (): Promise<number> => Promise.reject(new Error("this vault is in memory"));
-    return await extractEntries(opened, opened.manifest.entries, { root: out, overwrite, engine, run, width: 1 });
+    return await extractEntries(opened, opened.manifest.entries.records(), {
+      root: out,
+      overwrite,
+      engine,
+      run,
+      width: 1,
+    });
   } finally {
     await closeVault(opened);
   }
@@ -142,7 +148,7 @@ test("a file where the output folder should be is told", async () => {
 test("audit 12, never worse: a damaged block leaves no file that needs it, and no temporary one", async () => {
   const vault = await makeVault();
   const opened = await vault.open();
-  const owner = opened.manifest.entries.find(({ path }) => path === "sub/deep/b");
+  const owner = opened.manifest.entries.records().find(({ path }) => path === "sub/deep/b");
   const record = opened.manifest.chunks.get(owner?.chunks[0] ?? "");
   await closeVault(opened);
   const at = 1024 + (record?.dataOffset ?? 0) + 100;

@@ -220,7 +220,9 @@ async function structureOf(testVault: TestVault): Promise<string> {
   try {
     const { entries, chunks } = vault.manifest;
     const records = [...chunks.values()].map((one) => [one.id, one.blockIndex, one.plaintextLen, one.storedRaw]);
-    const files = entries.map(({ path, size, isDir, chunks: ids, packOffset }) => [path, size, isDir, ids, packOffset]);
+    const files = entries
+      .records()
+      .map(({ path, size, isDir, chunks: ids, packOffset }) => [path, size, isDir, ids, packOffset]);
     return digest(Buffer.from(JSON.stringify([records.sort(), files])), 64);
   } finally {
     await closeVault(vault);

@@ -1,5 +1,6 @@
 import { blockExtent } from "../block-check.ts";
 import { damagedBlock, findBlockFault } from "../block-stream.ts";
+import { entryList } from "../entry-list.ts";
 import { NO_EXTRA_KEYS } from "../field-reader.ts";
 import type { VaultCipher } from "../framing.ts";
 import type { KeySlots } from "../keys.ts";
@@ -52,7 +53,7 @@ export class VaultEdit {
     const { state, layout, host } = parts;
     this.#parts = parts;
     this.now = host.now();
-    this.tree = new EntryTree(state.manifest.entries, state.label);
+    this.tree = new EntryTree(state.manifest.entries.records(), state.label);
     this.#records = new Map(state.manifest.chunks);
     const { manifest, directory, payload } = state.sections;
     this.#space = new SpacePlan(
@@ -161,7 +162,7 @@ export class VaultEdit {
     const manifest: Manifest = {
       ...state.manifest,
       modified: this.now,
-      entries: this.tree.sorted(),
+      entries: entryList(this.tree.sorted()),
       chunks: this.#records,
       generation: host.manner === "reference" ? generation : (generation ?? 0) + 1,
     };

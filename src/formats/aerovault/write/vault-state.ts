@@ -2,6 +2,7 @@ import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { RandomBytes } from "../../../primitives/crypto/random.ts";
 import type { Engine } from "../../../primitives/engine.ts";
+import { entryList } from "../entry-list.ts";
 import type { ExtensionRow } from "../extensions.ts";
 import { NO_EXTRA_KEYS } from "../field-reader.ts";
 import type { KeySlots, VaultKeys } from "../keys.ts";
@@ -83,7 +84,7 @@ export function emptyManifest(
       cipher_hash: wrapper("blake3-256"),
       extra: NO_EXTRA_KEYS,
     },
-    entries: [],
+    entries: entryList([]),
     chunks: new Map(),
     errorCorrectionPct: parityPercent,
     extra: NO_EXTRA_KEYS,

@@ -1,0 +1,250 @@
+import fc from "fast-check";
+import { beforeAll, describe, expect, it } from "vitest";
+import { emptyManifest } from "../../../test/builders/crafted-vault.ts";
+import { CHUNK_ID, UNUSUAL_ENTRIES, USUAL_ENTRY } from "../../../test/vectors/vault-entries.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import { isTareError } from "../../base/errors.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { checkManifest } from "./check-manifest.ts";
+import { decodeManifest } from "./decode-manifest.ts";
+import { encodeManifest } from "./encode-manifest.ts";
+import { type EntryList, entryList } from "./entry-list.ts";
+import { type EntryScan, type FoundEntries, loadEntryScan } from "./entry-scan.ts";
+import { NO_EXTRA_KEYS } from "./field-reader.ts";
+import type { ManifestEntry } from "./manifest.ts";
+
+const AT = { source: "vault", offset: 0 };
+let scan: EntryScan;
+beforeAll(async () => {
+  scan = await loadEntryScan();
+});
+
+/** Scans a list, from behind its bracket on. */
+function find(entries: readonly string[], before = ""): FoundEntries | undefined {
+  const text = `${before}[${entries.join(",")}]`;
+  const place = { offset: encodeUtf8(before).byteLength + 1, position: before.length + 1 };
+  return scan(encodeUtf8(text), text, place);
+}
+
+/** The same where there must be some. */
+function list(entries: readonly string[]): EntryList {
+  return (find(entries) as FoundEntries).entries;
+}
+
+/** Whether all paths are known to be proper and in order. */
+function areProper(...paths: readonly string[]): boolean {
+  return list(paths.map((path) => textOf(entry({ path })))).folderStarts !== undefined;
+}
+
+function entry(change: Partial<ManifestEntry>): ManifestEntry {
+  return { path: "a", size: 1, modified: "", isDir: false, chunks: [], extra: NO_EXTRA_KEYS, ...change };
+}
+
+/** As a manifest has it. Its own bytes: encoding sorts. */
+function textOf(record: ManifestEntry): string {
+  const manifest = { ...emptyManifest("encrypted"), entries: entryList([record]) };
+  const text = new TextDecoder().decode(encodeManifest(manifest));
+  return text.slice(text.indexOf('"entries":[') + 11, text.indexOf('],"chunks":{'));
+}
+
+function summary(list: EntryList): unknown[] {
+  return Array.from({ length: list.length }, (_, i) => [
+    list.path(i),
+    list.isDir(i),
+    list.size(i),
+    list.modified(i),
+    list.mode(i),
+  ]);
+}
+
+/** What opening makes of a manifest: its entries, or the error. */
+function outcome(bytes: Bytes, tool: EntryScan | undefined): unknown {
+  try {
+    const manifest = decodeManifest(bytes, AT, tool);
+    checkManifest(manifest, "encrypted", AT);
+    return [summary(manifest.entries), manifest.entries.records(), [...manifest.chunks], manifest.extra];
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    return [error.code, error.message, error.at];
+  }
+}
+
+describe("loadEntryScan()", () => {
+  it("finds an entry, and everything of it that is asked for", () => {
+    const { entries, end } = find([USUAL_ENTRY]) as FoundEntries;
+    expect(end).toBe(USUAL_ENTRY.length + 2);
+    expect(summary(entries)).toEqual([["a/b.txt", false, 12, Date.UTC(2026, 0, 1), 420]]);
+    expect(entries.record(0)).toMatchObject({ modified: "2026-01-02T03:04:05Z", chunks: [CHUNK_ID], packOffset: 0 });
+    expect(entries.records()).toEqual([entries.record(0)]);
+  });
+
+  it("finds none in an empty list", () => {
+    expect(find([])).toMatchObject({ entries: { length: 0, folderStarts: [] }, end: 2 });
+  });
+
+  it("counts UTF-16 units, in front of the list and in it", () => {
+    const paths = ["b/ä.md", "b/層.md", "b/😀😀.md", "b/😁/é"];
+    const text = paths.map((path) => USUAL_ENTRY.replace("a/b.txt", path));
+    const before = "ü層😀";
+    const { entries, end } = find(text, before) as FoundEntries;
+    expect(end).toBe(before.length + text.join(",").length + 2);
+    expect(paths.map((_, i) => entries.path(i))).toEqual(paths);
+  });
+
+  it.each(UNUSUAL_ENTRIES)("leaves a list with %s to the field reader", (_, text) => {
+    expect(find([text])).toBeUndefined();
+    expect(find([USUAL_ENTRY, text, USUAL_ENTRY])).toBeUndefined();
+  });
+
+  it.each([
+    ["an escape", [USUAL_ENTRY.replace("a/b", "a\\nb")]],
+    ["a mode of more than 31 bits", [USUAL_ENTRY.replace(":420", ":2147483648")]],
+    ["white space between entries", [USUAL_ENTRY, ` ${USUAL_ENTRY}`]],
+    ["a comma at the end", [USUAL_ENTRY, ""]],
+    [
+      "more ids than a window holds",
+      [USUAL_ENTRY.replace(`"${CHUNK_ID}"`, `"${CHUNK_ID}",`.repeat(20_000).slice(0, -1))],
+    ],
+  ])("leaves a list with %s to the field reader", (_, texts) => {
+    expect(find(texts)).toBeUndefined();
+  });
+
+  it("goes on from window to window, wherever an entry is cut", () => {
+    // Entries of many lengths, more than one window and more than its rows.
+    const entries = Array.from({ length: 9000 }, (_, i) =>
+      entry({
+        path: `d${String(i >> 7).padStart(3, "0")}/f${String(i).padStart(6, "0")}${"x".repeat((i * 7) % 90)}`,
+        size: i * 1000,
+        chunks: i % 11 === 0 ? [CHUNK_ID, CHUNK_ID.replace("0", "f")] : [CHUNK_ID],
+        packOffset: i % 3 === 0 ? i : undefined,
+        mtime: i % 5 === 0 ? `2026-02-03T04:05:${10 + (i % 50)}.${String(i % 1000).padStart(9, "0")}Z` : undefined,
+        modified: "2026-01-01T00:00:00Z",
+        mode: i % 2 === 0 ? 0o644 : undefined,
+      }),
+    );
+    const texts = entries.map(textOf);
+    const found = list(texts);
+    expect(found.length).toBe(9000);
+    expect(found.folderStarts).toEqual(Array.from({ length: 71 }, (_, i) => i << 7));
+    expect(found.records()).toEqual(entries);
+    expect(summary(found)).toEqual(summary(entryList(entries)));
+  });
+
+  it.each([
+    "2026-01-31T12:34:56Z",
+    "2026-01-31T12:34:56.789Z",
+    "2026-01-31T12:34:56.789123456Z",
+    "2024-02-29T23:59:59Z",
+    "2026-02-29T00:00:00Z",
+    "2026-04-31T00:00:00Z",
+    "2100-02-29T00:00:00Z",
+    "2000-02-29T00:00:00.001Z",
+    "1600-01-01T00:00:00Z",
+    "1599-12-31T23:59:59Z",
+    "9999-12-31T23:59:59.999Z",
+    "1969-12-31T23:59:59.999Z",
+    "2026-13-01T00:00:00Z",
+    "2026-00-10T00:00:00Z",
+    "2026-01-00T00:00:00Z",
+    "2026-01-31T24:00:00Z",
+    "2026-01-31T12:60:00Z",
+    "2026-01-31T12:34:60Z",
+    "2026-01-31T12:34:56.7Z",
+    "2026-01-31T12:34:56.Z",
+    "2026-01-31T12:34:56,789Z",
+    "2026-01-31T12:34:56+02:00",
+    "2026-01-31 12:34:56Z",
+    "2026-1-031T12:34:56Z",
+    "2026-01-31T12:34:5xZ",
+    "2026-01-31",
+    "",
+    "yesterday, at noon, perhaps",
+  ])("reads the time %j as Date does", (mtime) => {
+    const entries = list([textOf(entry({ mtime })), textOf(entry({ path: "b", modified: mtime }))]);
+    expect(entries.modified(0)).toBe(Date.parse(mtime));
+    expect(entries.modified(1)).toBe(Date.parse(mtime));
+  });
+
+  it.each([
+    "",
+    "a//b",
+    "/a",
+    "a/",
+    ".",
+    "..",
+    "a/./b",
+    "a/../b",
+    "C:",
+    "c:/x",
+    " a",
+    "a ",
+    "ä",
+    "é/a",
+    "a/é",
+    "\u3000",
+  ])("has the path %j looked at by somebody else", (path) => {
+    expect(areProper(path)).toBe(false);
+  });
+
+  it.each(["a", "a/b", ".a", "..a", "a..", "a/...", "ab:", "a/c:/d", "a b/c", "x/ä/y", "x/é.md", "a/\u007f"])(
+    "knows the path %j to be proper",
+    (path) => {
+      expect(areProper(path)).toBe(true);
+      expect(areProper(path, path)).toBe(false);
+    },
+  );
+
+  it.each([
+    ["a", "b"],
+    ["a", "a/b", "a/c/d", "a/d", "b"],
+    ["a/\u00ff.", "a/\u{10000}."],
+    ["a/\uffee.", "a/\u{1f600}."],
+  ])("knows %j … to be in order, and not the other way round", (...paths) => {
+    expect(areProper(...paths)).toBe(true);
+    expect(areProper(...[...paths].reverse())).toBe(false);
+  });
+
+  it("makes of any manifest what is made of it entry by entry", () => {
+    const component = fc.oneof(
+      fc.constantFrom("a", "b", "c", ".", "..", "", " ", "d:", "ä", "層", "😀", "\uffee"),
+      fc.string(),
+    );
+    const record = fc.record({
+      path: fc.array(component, { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/")),
+      size: fc.oneof(fc.nat(9999), fc.maxSafeNat()),
+      modified: fc.constantFrom("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", ""),
+      isDir: fc.boolean(),
+      chunks: fc.array(fc.constantFrom(CHUNK_ID, "f".repeat(32), "x"), { maxLength: 3 }),
+      packOffset: fc.option(fc.nat(), { nil: undefined }),
+      mtime: fc.option(
+        fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+        { nil: undefined },
+      ),
+      mode: fc.option(fc.nat(0o7777), { nil: undefined }),
+      extra: fc.constant(NO_EXTRA_KEYS),
+    });
+    fc.assert(
+      fc.property(fc.uniqueArray(record, { maxLength: 12, selector: ({ path }) => path }), (records) => {
+        const bytes = encodeManifest({ ...emptyManifest("encrypted"), entries: entryList(records) });
+        expect(outcome(bytes, scan)).toEqual(outcome(bytes, undefined));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("makes the same of a manifest in which any byte is another one", () => {
+    const records = ["a", "a/b", "b/ä.txt", "c"].map((path, i) =>
+      entry({ path, isDir: path === "a", chunks: i === 1 ? [CHUNK_ID] : [], mtime: "2026-01-01T00:00:00.5Z", mode: i }),
+    );
+    const bytes = encodeManifest({ ...emptyManifest("encrypted"), entries: entryList(records) });
+    for (let at = bytes.indexOf(0x5b); at < bytes.byteLength; at++) {
+      for (const other of ['"', ",", "}", "]", "0", "/", "\\", " "].map((text) => text.charCodeAt(0))) {
+        const changed = bytes.slice();
+        changed[at] = other;
+        expect(outcome(changed, scan)).toEqual(outcome(changed, undefined));
+      }
+      const cut = bytes.slice(0, at);
+      expect(outcome(cut, scan)).toEqual(outcome(cut, undefined));
+    }
+  });
+});

@@ -1,0 +1,412 @@
+// Finds the entries of a vault's manifest in its JSON, written as the reference and tare do: compact, keys in their order, no
+// escapes. Of each entry one row of numbers is left; whatever is written otherwise ends the scan, and is for the host to
+// read. Paths are judged on the way, by the rules of the format and by their order.
+//
+// Offsets in rows count UTF-16 units of the text: `shift` is what lies between them and addresses here.
+//
+// Memory: KEYS and PATH, then ROWS, INPUT. The host grows it to `end()`, and writes the keys, before the first call.
+
+const WINDOW: usize = 0x80000;
+const MOST_ROWS: usize = 4096;
+/** Eight doubles: see `entry`. */
+const ROW_BYTES: usize = 64;
+/** A key in quotes and what stands beside it, in 16 bytes each. */
+const KEY_BYTES: usize = 16;
+const MOST_PATH: usize = 4096;
+
+const KEYS: usize = memory.data(160, 16);
+/** The path before the first one of the window. */
+const PATH: usize = memory.data(4096, 16);
+
+const QUOTE: u32 = 0x22;
+const COMMA: u32 = 0x2c;
+const DASH: u32 = 0x2d;
+const DOT: u32 = 0x2e;
+const SLASH: u32 = 0x2f;
+const ZERO: u32 = 0x30;
+const COLON: u32 = 0x3a;
+const CLOSING_BRACKET: u32 = 0x5d;
+const CLOSING_BRACE: u32 = 0x7d;
+/** Exact in a double. */
+const MOST_DIGITS: usize = 15;
+/** An id in quotes. */
+const ID_BYTES: usize = 34;
+
+let at: usize = 0;
+let last: usize = 0;
+let shift: usize = 0;
+let failed: bool = false;
+let done: bool = false;
+let hasEntry: bool = false;
+let consumedBytes: usize = 0;
+/** The list of ids before: neighbours in a pack share their chunks, and what was looked at is only compared. */
+let ids: usize = 0;
+let idsLength: usize = 0;
+/** The path before, and where its name begins in it. */
+let path: usize = 0;
+let pathLength: usize = 0;
+let nameStart: usize = 0;
+let hasPath: bool = false;
+let proper: bool = true;
+
+export function keys(): usize {
+  return KEYS;
+}
+
+export function rows(): usize {
+  return (__heap_base + 15) & ~15;
+}
+
+export function input(): usize {
+  return rows() + MOST_ROWS * ROW_BYTES;
+}
+
+export function windowBytes(): usize {
+  return WINDOW;
+}
+
+/** Sixteen bytes behind the window may be looked at, and then do not count. */
+export function end(): usize {
+  return input() + WINDOW + 64;
+}
+
+/** Before the first window of a list. */
+export function begin(): void {
+  done = false;
+  hasEntry = false;
+  proper = true;
+  hasPath = false;
+  path = PATH;
+  pathLength = 0;
+  nameStart = 0;
+}
+
+/** Bytes of the window up to where the next one has to begin. */
+export function consumed(): usize {
+  return consumedBytes;
+}
+
+/** Where that is in the text. */
+export function position(): usize {
+  return at + shift;
+}
+
+/** Whether the list has ended. */
+export function isDone(): bool {
+  return done;
+}
+
+/** Whether all paths so far are proper, and each greater than the one before. */
+export function isProper(): bool {
+  return proper;
+}
+
+/** Leaves nothing of what was here. */
+export function wipe(): void {
+  memory.fill(PATH, 0, MOST_PATH);
+  memory.fill(rows(), 0, end() - rows());
+}
+
+/** Reads whole entries of a window that begins with one, at `unit` of the text; returns how many rows there are. */
+export function scan(byteLength: usize, unit: usize): usize {
+  at = input();
+  last = at + byteLength;
+  shift = unit - at;
+  failed = false;
+  idsLength = 0;
+  let count: usize = 0;
+  consumedBytes = 0;
+  if (!hasEntry && byteLength > 0 && <u32>load<u8>(at) == CLOSING_BRACKET) {
+    done = true;
+    at++;
+  }
+  while (count < MOST_ROWS && !done) {
+    const start = at;
+    const startShift = shift;
+    entry(count);
+    const next = at < last ? <u32>load<u8>(at) : 0;
+    at++;
+    if (failed || (next != COMMA && next != CLOSING_BRACKET)) {
+      at = start;
+      shift = startShift;
+      break;
+    }
+    done = next == CLOSING_BRACKET;
+    hasEntry = true;
+    judge(count++, start + 9);
+    consumedBytes = at - input();
+  }
+  keepPath();
+  return count;
+}
+
+/**
+ * start, pathStart, pathEnd, mode or -1, isDir, size, time in milliseconds or no number where somebody else has to read it;
+ * the eighth is set where a folder begins.
+ */
+function entry(row: usize): void {
+  const cells = rows() + row * ROW_BYTES;
+  place(cells, at);
+  expect(0, 9);
+  place(cells + 8, at);
+  pathEnd = text();
+  place(cells + 16, pathEnd);
+  expect(1, 8);
+  store<f64>(cells, <f64>whole(), 40);
+  expect(2, 13);
+  let time = at;
+  let timeEnd = text();
+  expect(3, 10);
+  const isDir = skip(8, 4);
+  if (!isDir) expect(9, 5);
+  store<f64>(cells, isDir ? 1 : 0, 32);
+  expect(4, 11);
+  idList();
+  if (skip(5, 15)) whole();
+  if (skip(6, 10)) {
+    time = at;
+    timeEnd = text();
+  }
+  store<f64>(cells, milliseconds(time, timeEnd), 48);
+  let mode: i64 = -1;
+  if (skip(7, 8)) mode = whole();
+  if (mode > <i64>i32.MAX_VALUE || at >= last || <u32>load<u8>(at) != CLOSING_BRACE) failed = true;
+  at++;
+  store<f64>(cells, <f64>mode, 24);
+  store<f64>(cells, 0, 56);
+}
+
+@inline
+function place(cell: usize, address: usize): void {
+  store<f64>(cell, <f64>(address + shift));
+}
+
+let pathEnd: usize = 0;
+
+/** Steps over the first bytes of a key where they are next. */
+@inline
+function skip(key: usize, byteLength: usize): bool {
+  const same = i8x16.bitmask(i8x16.eq(v128.load(at), v128.load(KEYS + key * KEY_BYTES)));
+  const wanted: i32 = (1 << (<i32>byteLength)) - 1;
+  if ((same & wanted) != wanted || at + byteLength > last) return false;
+  at += byteLength;
+  return true;
+}
+
+@inline
+function expect(key: usize, byteLength: usize): void {
+  if (!skip(key, byteLength)) failed = true;
+}
+
+/** Steps behind the quote that ends a text, and returns where it is. Anything that needs an escape ends the scan. */
+function text(): usize {
+  let i = at;
+  while (i < last) {
+    const bytes = v128.load(i);
+    // Signed, so that what is not ASCII is below too.
+    const low = i8x16.lt_s(bytes, i8x16.splat(0x20));
+    const marks = v128.or(i8x16.eq(bytes, i8x16.splat(0x22)), i8x16.eq(bytes, i8x16.splat(0x5c)));
+    const found = i8x16.bitmask(v128.or(low, marks));
+    if (found == 0) {
+      i += 16;
+      continue;
+    }
+    i += <usize>ctz(found);
+    if (i >= last) break;
+    const byte = <u32>load<u8>(i);
+    if (byte == QUOTE) {
+      at = i + 1;
+      return i;
+    }
+    if (byte < 0x80) break;
+    // A character of two to three bytes is one unit, one of four bytes is two.
+    if ((byte & 0xc0) == 0x80) shift--;
+    else if (byte >= 0xf0) shift++;
+    i++;
+  }
+  failed = true;
+  return at;
+}
+
+/** A whole number without a leading zero. */
+function whole(): i64 {
+  const start = at;
+  let value: i64 = 0;
+  while (at < last) {
+    const digit = <u32>load<u8>(at) - ZERO;
+    if (digit > 9) break;
+    // More digits than are wrong already: the value does not matter.
+    value = value * 10 + <i64>digit;
+    at++;
+  }
+  const count = at - start;
+  if (count == 0 || count > MOST_DIGITS || (count > 1 && <u32>load<u8>(start) == ZERO)) failed = true;
+  return value;
+}
+
+/**
+ * Of "2026-01-31T12:34:56Z", or with three digits or more behind a point, of which the first three count. No number for
+ * whatever else is a time, and for what is none.
+ */
+function milliseconds(start: usize, stop: usize): f64 {
+  const byteLength = stop - start;
+  if (failed || byteLength < 20 || byteLength > 40 || <u32>load<u8>(stop - 1) != 0x5a) return NaN;
+  const marks = (<u32>load<u8>(start, 4) ^ DASH) | (<u32>load<u8>(start, 7) ^ DASH) | (<u32>load<u8>(start, 10) ^ 0x54);
+  if ((marks | (<u32>load<u8>(start, 13) ^ COLON) | (<u32>load<u8>(start, 16) ^ COLON)) != 0) return NaN;
+  const year = 100 * twoDigits(start) + twoDigits(start + 2);
+  const month = twoDigits(start + 5);
+  const day = twoDigits(start + 8);
+  const hour = twoDigits(start + 11);
+  const minute = twoDigits(start + 14);
+  const second = twoDigits(start + 17);
+  // A two that is none is so large that one of these is beyond its bounds.
+  if (year < 1600 || year > 9999 || month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59) return NaN;
+  if (day < 1 || day > daysIn(month, year)) return NaN;
+  const seconds = ((daysBefore(year, month) + day - 1) * 24 + hour) * 3600 + minute * 60 + second;
+  const fraction = thousandths(start + 19, stop - 1);
+  return fraction < 0 ? NaN : <f64>(seconds * 1000 + fraction);
+}
+
+/** Of two digits; 100000 where one is none. */
+@inline
+function twoDigits(start: usize): i64 {
+  const tens = <u32>load<u8>(start) - ZERO;
+  const ones = <u32>load<u8>(start, 1) - ZERO;
+  return tens > 9 || ones > 9 ? 100_000 : <i64>(10 * tens + ones);
+}
+
+/** Of ".789", and more digits; 0 of nothing, negative of anything else. */
+function thousandths(start: usize, stop: usize): i64 {
+  if (start == stop) return 0;
+  if (stop - start < 4 || <u32>load<u8>(start) != DOT) return -1;
+  let value: i64 = 0;
+  for (let i = start + 1; i < stop; i++) {
+    const digit = <u32>load<u8>(i) - ZERO;
+    if (digit > 9) return -1;
+    if (i < start + 4) value = value * 10 + <i64>digit;
+  }
+  return value;
+}
+
+@inline
+function isLeap(year: i64): bool {
+  return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+function daysIn(month: i64, year: i64): i64 {
+  if (month == 2) return isLeap(year) ? 29 : 28;
+  return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
+
+/** From the start of 1970 to that of a month; years from March on, so that a leap day is the last of one. */
+function daysBefore(year: i64, month: i64): i64 {
+  const from = month > 2 ? year : year - 1;
+  const months = month > 2 ? month - 3 : month + 9;
+  return 365 * from + from / 4 - from / 100 + from / 400 + (153 * months + 2) / 5 - 719_468;
+}
+
+/** Steps behind the bracket that closes a list of ids. */
+function idList(): void {
+  if (failed) return;
+  const start = at;
+  if (idsLength > 0 && start + idsLength <= last && equal(start, ids, idsLength)) {
+    at = start + idsLength;
+    return;
+  }
+  if (at < last && <u32>load<u8>(at) == CLOSING_BRACKET) at++;
+  else if (!newIds()) {
+    failed = true;
+    return;
+  }
+  ids = start;
+  idsLength = at - start;
+}
+
+function newIds(): bool {
+  while (at + ID_BYTES < last) {
+    if (<u32>load<u8>(at) != QUOTE || <u32>load<u8>(at, 33) != QUOTE) return false;
+    if (!isHex(v128.load(at, 1)) || !isHex(v128.load(at, 17))) return false;
+    at += ID_BYTES;
+    const next = <u32>load<u8>(at++);
+    if (next == CLOSING_BRACKET) return true;
+    if (next != COMMA) return false;
+  }
+  return false;
+}
+
+/** Lower case only. */
+@inline
+function isHex(digits: v128): bool {
+  const decimal = i8x16.lt_u(i8x16.sub(digits, i8x16.splat(0x30)), i8x16.splat(10));
+  const letter = i8x16.lt_u(i8x16.sub(digits, i8x16.splat(0x61)), i8x16.splat(6));
+  return v128.all_true<i8>(v128.or(decimal, letter));
+}
+
+function equal(a: usize, b: usize, byteLength: usize): bool {
+  return sharedLength(a, b, byteLength) == byteLength;
+}
+
+/** Bytes that two places have in common, of so many. */
+function sharedLength(a: usize, b: usize, byteLength: usize): usize {
+  for (let i: usize = 0; i < byteLength; i += 16) {
+    const other = ~i8x16.bitmask(i8x16.eq(v128.load(a + i), v128.load(b + i))) & 0xffff;
+    if (other != 0) return min<usize>(i + <usize>ctz(other), byteLength);
+  }
+  return byteLength;
+}
+
+/** Looks at the path of a row; a doubt is none that could be told here, only one for somebody to look at every path. */
+function judge(row: usize, start: usize): void {
+  if (!proper) return;
+  const length = pathEnd - start;
+  const shared = sharedLength(start, path, min<usize>(length, pathLength));
+  const name = findName(start, length, shared);
+  if (name == usize.MAX_VALUE || !isBehind(start, length, shared)) {
+    proper = false;
+    return;
+  }
+  if (!hasPath || name != nameStart || name > shared) store<f64>(rows() + row * ROW_BYTES, 1, 56);
+  hasPath = true;
+  path = start;
+  pathLength = length;
+  nameStart = name;
+}
+
+/** UTF-8 has the order of code points, which is that of manifests. */
+@inline
+function isBehind(start: usize, length: usize, shared: usize): bool {
+  if (shared == length) return false;
+  return shared == pathLength || <u32>load<u8>(start + shared) > <u32>load<u8>(path + shared);
+}
+
+/** Where the name begins in a path; the greatest number where the path may not be proper. Shared folders are. */
+function findName(start: usize, length: usize, shared: usize): usize {
+  if (length == 0 || length > MOST_PATH) return usize.MAX_VALUE;
+  const stop = start + length;
+  // White space at the ends: of ASCII only a space comes here, and what is not ASCII is for somebody else.
+  if (isDoubtful(load<u8>(start)) || isDoubtful(load<u8>(stop - 1))) return usize.MAX_VALUE;
+  if (length > 1 && <u32>load<u8>(start, 1) == COLON) return usize.MAX_VALUE;
+  let component = shared >= nameStart ? start + nameStart : start;
+  for (let i = component; i <= stop; i++) {
+    if (i < stop && <u32>load<u8>(i) != SLASH) continue;
+    const bytes = i - component;
+    if (bytes == 0) return usize.MAX_VALUE;
+    if (bytes <= 2 && <u32>load<u8>(component) == DOT && (bytes == 1 || <u32>load<u8>(component, 1) == DOT)) {
+      return usize.MAX_VALUE;
+    }
+    if (i < stop) component = i + 1;
+  }
+  return component - start;
+}
+
+@inline
+function isDoubtful(byte: u8): bool {
+  return byte <= 0x20 || byte >= 0x80;
+}
+
+/** The last path, for the next window. */
+function keepPath(): void {
+  if (!proper || path == PATH) return;
+  memory.copy(PATH, path, pathLength);
+  path = PATH;
+}
