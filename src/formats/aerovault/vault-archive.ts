@@ -4,7 +4,6 @@ import type { Archive, ArchiveStorage, Entry, EntryStorage } from "../../model/a
 import { EntryIndex, notAFile } from "../../model/entry-index.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
-import type { EntryList } from "./entry-list.ts";
 import { EntrySource, planEntry } from "./entry-source.ts";
 import { FORMAT_MAJOR, PREFIX_BYTES } from "./layout.ts";
 import type { ManifestEntry } from "./manifest.ts";
@@ -70,29 +69,30 @@ export class VaultEntry implements Entry {
 
   /** As the manifest has it. */
   get record(): ManifestEntry {
-    return this.#entries.record(this.#index);
+    return this.#vault.manifest.entries.record(this.#index);
   }
 
   get path(): string {
-    return this.#entries.path(this.#index);
+    return this.#vault.manifest.entries.path(this.#index);
   }
 
   get type(): Entry["type"] {
-    return this.#entries.isDir(this.#index) ? "directory" : "file";
+    return this.#vault.manifest.entries.isDir(this.#index) ? "directory" : "file";
   }
 
   /** 0 for a directory, whatever the manifest says. */
   get size(): number {
-    return this.#entries.isDir(this.#index) ? 0 : this.#entries.size(this.#index);
+    const { entries } = this.#vault.manifest;
+    return entries.isDir(this.#index) ? 0 : entries.size(this.#index);
   }
 
   get modified(): number | undefined {
-    const time = this.#entries.modified(this.#index);
+    const time = this.#vault.manifest.entries.modified(this.#index);
     return Number.isNaN(time) ? undefined : time;
   }
 
   get mode(): number | undefined {
-    return this.#entries.mode(this.#index);
+    return this.#vault.manifest.entries.mode(this.#index);
   }
 
   /** Chunk ids name contents, in vaults of one key: copies of a vault, its later states, and all that are not encrypted. */
@@ -116,10 +116,6 @@ export class VaultEntry implements Entry {
     if (record.isDir) throw notAFile(record.path, at.source);
     const plan = planEntry(record, { chunks: manifest.chunks, store: chunks, lane: keys.lane }, at);
     return new EntrySource(record, plan, chunks);
-  }
-
-  get #entries(): EntryList {
-    return this.#vault.manifest.entries;
   }
 }
 
