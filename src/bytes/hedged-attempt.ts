@@ -16,7 +16,6 @@ export interface Wanted {
   readonly target: Bytes;
   readonly signal: AbortSignal | undefined;
   readonly onBytes: ReadOptions["onBytes"];
-  readonly ahead: ReadOptions["ahead"];
 }
 
 export interface AttemptOptions extends Wanted {
@@ -58,7 +57,7 @@ export class Attempt {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { mirror, offset, target, clock, pace, ahead } = this.#options;
+    const { mirror, offset, target, clock, pace } = this.#options;
     const { progress } = this;
     const { source } = mirror;
     const onBytes = (byteLength: number): void => {
@@ -66,7 +65,7 @@ export class Attempt {
       this.#options.onBytes?.(byteLength);
     };
     if (source.reportsBytes === true) {
-      await source.read(offset, target.byteLength, { into: target, signal, onBytes, ahead });
+      await source.read(offset, target.byteLength, { into: target, signal, onBytes });
     } else {
       for await (const piece of source.stream(offset, { byteLength: target.byteLength, signal })) {
         target.set(piece, progress.received);

@@ -9,6 +9,8 @@ export interface HedgedStreamOptions {
   readonly pace: Pace;
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
+  /** See `StreamOptions`. */
+  readonly into?: Bytes | undefined;
 }
 
 /**
@@ -27,7 +29,9 @@ export async function* streamHedged(run: Extent, options: HedgedStreamOptions): 
       lane.progress.lastAt = clock.now();
       let piece = spare === undefined ? await lane.nextUnlessLagging(mirrors) : await lane.next();
       if (piece === undefined) {
-        spare = new Lane(mirrors.pickOther(lane.mirror), { offset: position, byteLength: end - position }, options);
+        const rest = { offset: position, byteLength: end - position };
+        // The first one may still write where pieces were to be laid.
+        spare = new Lane(mirrors.pickOther(lane.mirror), rest, { ...options, into: undefined });
         const first = await firstOf(lane, spare);
         if (first.lane === spare) [lane, spare] = [spare, lane];
         spare.cancel();
@@ -54,6 +58,7 @@ class Lane {
   readonly #abort = new AbortController();
   readonly #unlink: () => void;
   readonly #pieces: AsyncIterator<Bytes>;
+  #delivered = 0;
   #asked: Promise<Bytes> | undefined;
   #silence: Promise<undefined> | undefined;
   #unwatch: (() => void) | undefined;
@@ -68,7 +73,10 @@ class Lane {
     if (signal?.aborted === true) follow();
     else signal?.addEventListener("abort", follow, { once: true });
     this.#unlink = () => signal?.removeEventListener("abort", follow);
-    this.#pieces = mirror.source.stream(offset, { byteLength, signal: this.#abort.signal })[Symbol.asyncIterator]();
+    const { into, clock } = options;
+    const onBytes = (landed: number): void => this.progress.add(landed, clock.now());
+    const wanted = { byteLength, signal: this.#abort.signal, into, onBytes };
+    this.#pieces = mirror.source.stream(offset, wanted)[Symbol.asyncIterator]();
     mirror.active++;
   }
 
@@ -117,7 +125,10 @@ class Lane {
     }
     // After a failure the answer stays what it is.
     this.#asked = undefined;
-    this.progress.add(value.byteLength, this.#options.clock.now());
+    this.#delivered += value.byteLength;
+    // Not every source tells of bytes before their piece is complete.
+    const untold = this.#delivered - this.progress.received;
+    if (untold > 0) this.progress.add(untold, this.#options.clock.now());
     return value;
   }
 

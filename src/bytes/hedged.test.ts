@@ -281,6 +281,58 @@ describe("withHedging(), streams", () => {
     expect(good.log[0]).toBe("0+2");
   });
 
+  /** Pieces of a mebibyte, laid where they are wanted while bytes are told of every `stepMs`; the first may fall silent. */
+  const laying = (clock: FakeClock, stepMs: number, silentAt?: number): Source & { readonly asked: number[] } => {
+    const asked: number[] = [];
+    return {
+      ...{ label: "s", byteLength: bytes.byteLength, asked, close: async () => undefined },
+      read: () => Promise.reject(new Error("hedging streams")),
+      async *stream(offset, { byteLength = 0, signal = new AbortController().signal, into, onBytes } = {}) {
+        const isFirst = asked.push(offset) === 1;
+        const room = into ?? new Uint8Array(MIB);
+        for (let done = 0; done < byteLength; done += MIB) {
+          for (let part = 0; part < 4; part++) {
+            const isSilent = isFirst && silentAt === done / MIB && part === 2;
+            await clock.wait(isSilent ? 1e9 : stepMs, signal);
+            signal.throwIfAborted();
+            room.set(bytes.subarray(offset + done, offset + done + MIB));
+            onBytes?.(MIB / 4);
+          }
+          yield room;
+        }
+      },
+    };
+  };
+
+  test("bytes that land in time are no silence, however long a piece takes", async () => {
+    const clock = new FakeClock();
+    const below = laying(clock, 900);
+    const into = new Uint8Array(MIB);
+    const consume = async (): Promise<void> => {
+      for await (const piece of withHedging(below, { clock }).stream(0, { byteLength: 3 * MIB, into })) {
+        expect(piece).toBe(into);
+      }
+    };
+    await clock.until(consume());
+    expect(below.asked).toEqual([0]);
+  });
+
+  test("what another connection brings is not laid where the silent one could write", async () => {
+    const clock = new FakeClock();
+    const below = laying(clock, 10, 1);
+    const into = new Uint8Array(MIB);
+    const found: [isLaid: boolean, bytes: Bytes][] = [];
+    const consume = async (): Promise<void> => {
+      for await (const piece of withHedging(below, { clock }).stream(0, { byteLength: 3 * MIB, into })) {
+        found.push([piece === into, piece.slice()]);
+      }
+    };
+    await clock.until(consume());
+    expect(below.asked).toEqual([0, MIB]);
+    expect(found.map(([isLaid]) => isLaid)).toEqual([true, false, false]);
+    expectBytes(concatBytes(found.map(([, piece]) => piece)), bytes.subarray(0, 3 * MIB));
+  });
+
   test("a consumer that takes its time is no silence", async () => {
     const clock = new FakeClock();
     const below = scripted(clock, [{}]);

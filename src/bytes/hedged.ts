@@ -71,7 +71,7 @@ class HedgedSource extends DelegatingSource {
     const target = options.into ?? allocateFor(byteLength, this.label);
     this.#active++;
     try {
-      await this.#race({ offset, target, signal: options.signal, onBytes: options.onBytes, ahead: options.ahead });
+      await this.#race({ offset, target, signal: options.signal, onBytes: options.onBytes });
     } finally {
       this.#active--;
     }
@@ -80,9 +80,9 @@ class HedgedSource extends DelegatingSource {
 
   override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
-    const { signal } = options;
-    if (this.#when() === "never") return yield* this.inner.stream(offset, { byteLength: run.byteLength, signal });
-    yield* streamHedged(run, { mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock, signal });
+    const { signal, into } = options;
+    if (this.#when() === "never") return yield* this.inner.stream(offset, { byteLength: run.byteLength, signal, into });
+    yield* streamHedged(run, { mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock, signal, into });
   }
 
   override async close(): Promise<void> {
@@ -113,7 +113,7 @@ class HedgedSource extends DelegatingSource {
     spare.usedBytes += byteLength;
     const into = allocateFor(byteLength, this.label);
     const other = this.#mirrors.pickOther(first.mirror);
-    const second = this.#attempt(other, { ...rest, target: into, onBytes: undefined, ahead: undefined });
+    const second = this.#attempt(other, { ...rest, target: into, onBytes: undefined });
     void second.ended.then(() => {
       spare.usedBytes -= byteLength;
     });

@@ -56,18 +56,10 @@ interface ExchangeParts {
 export class Exchange {
   readonly response: HttpResponse;
   readonly #parts: ExchangeParts;
-  #unlink: () => void;
 
   constructor(response: HttpResponse, parts: ExchangeParts) {
     this.response = response;
     this.#parts = parts;
-    this.#unlink = parts.unlink;
-  }
-
-  /** Other signals end the exchange from now on. */
-  follow(signals: ExchangeOptions["signals"]): void {
-    this.#unlink();
-    this.#unlink = linkSignals(this.#parts.stop, signals);
   }
 
   /** The body in order; ends the exchange when it is through, fails or is left early. */
@@ -108,6 +100,24 @@ export class Exchange {
     await this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
   }
 
+  /** The body in pieces of `into`, each where the one before was. */
+  async *laid(
+    byteLength: number,
+    into: Bytes,
+    onBytes: ((byteLength: number) => void) | undefined,
+  ): AsyncGenerator<Bytes> {
+    try {
+      for (let left = byteLength; left > 0; ) {
+        const piece = into.subarray(0, left);
+        await this.fill(piece, onBytes);
+        left -= piece.byteLength;
+        yield piece;
+      }
+    } finally {
+      this.cancel();
+    }
+  }
+
   /** Receives; `heard` has to see everything that comes, so that only silence counts as silence. */
   async #watched(receive: (heard: <T>(news: T) => T) => Promise<void> | undefined): Promise<void> {
     const { label, stop, watch } = this.#parts;
@@ -129,7 +139,7 @@ export class Exchange {
   /** Lets go of the connection; allowed at any time and twice. */
   cancel(): void {
     this.#parts.watch.end();
-    this.#unlink();
+    this.#parts.unlink();
     this.response.cancel();
   }
 }

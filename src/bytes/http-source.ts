@@ -13,8 +13,6 @@ import {
   strongTag,
   type Validators,
 } from "./http-headers.ts";
-import { KeptReplies } from "./http-kept-replies.ts";
-import { LongReply } from "./http-long-reply.ts";
 import { closedError } from "./memory.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -43,9 +41,6 @@ export class RangedHttpSource implements Source {
   /** One for each range under way: one signal with the listeners of many requests looks like a leak to Node. */
   readonly #open = new Set<AbortController>();
   #validators: Validators;
-  readonly #kept = new KeptReplies();
-  /** False where replies have to be read in one go: then none is asked for that is longer than what is wanted. */
-  #canLeave = true;
   #start: "untouched" | "begun" = "untouched";
   #proof: "unproven" | "proven";
 
@@ -71,13 +66,10 @@ export class RangedHttpSource implements Source {
     this.#open.add(closing);
     try {
       for (let done = 0; done < byteLength; ) {
-        const rest = target.subarray(done);
-        const reply = await this.#reply(offset + done, rest.byteLength, options, closing.signal);
-        const part = rest.subarray(0, reply.left);
-        await reply.receive(part, options.onBytes);
-        done += part.byteLength;
-        if (reply.left === 0 || options.ahead === undefined) reply.exchange.cancel();
-        else this.#kept.keep(offset + done, reply, options.ahead.until);
+        const run = { offset: offset + done, byteLength: byteLength - done };
+        const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
+        await this.#receive(exchange, target.subarray(done, done + promised), options.onBytes);
+        done += promised;
       }
     } finally {
       this.#open.delete(closing);
@@ -86,25 +78,25 @@ export class RangedHttpSource implements Source {
     return target;
   }
 
-  /** A reply that begins at `offset`: one that an earlier read left there, or a new one. */
-  async #reply(offset: number, byteLength: number, options: ReadOptions, closing: AbortSignal): Promise<LongReply> {
-    const signals = [options.signal, closing];
-    const kept = this.#kept.take(offset);
-    if (kept !== undefined) {
-      kept.exchange.follow(signals);
-      return kept;
+  /** Fills `target` with the body, which must be as long. */
+  async #receive(exchange: Exchange, target: Bytes, onBytes: ReadOptions["onBytes"]): Promise<void> {
+    if (exchange.canFill(target.byteLength)) {
+      await exchange.fill(target, onBytes);
+      return exchange.cancel();
     }
-    const end = this.#canLeave ? Math.min(options.ahead?.end ?? 0, this.byteLength) : 0;
-    const run = { offset, byteLength: Math.max(byteLength, end - offset) };
-    const { exchange, promised } = await this.#request(run, signals);
-    const reply = new LongReply(exchange, promised, this.label);
-    this.#canLeave = reply.canPause;
-    return reply;
+    let received = 0;
+    await exchange.each((piece) => {
+      if (received + piece.byteLength > target.byteLength) throw lengthError(this.label, target.byteLength, "more");
+      target.set(piece, received);
+      received += piece.byteLength;
+      onBytes?.(piece.byteLength);
+    });
+    if (received < target.byteLength) throw lengthError(this.label, target.byteLength, String(received));
   }
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const byteLength = this.#guard.checkStream(offset, options);
-    for await (const piece of this.#fetch(offset, byteLength, options.signal)) {
+    for await (const piece of this.#fetch(offset, byteLength, options)) {
       this.#start = "begun";
       yield piece;
     }
@@ -112,22 +104,21 @@ export class RangedHttpSource implements Source {
 
   close(): Promise<void> {
     this.#guard.close();
-    this.#kept.close();
     for (const closing of this.#open) closing.abort(closedError(this.label));
     return Promise.resolve();
   }
 
   /** Exactly `byteLength` bytes. A server may answer with the front part of what was asked for: then the rest is. */
-  async *#fetch(offset: number, byteLength: number, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *#fetch(offset: number, byteLength: number, options: StreamOptions): AsyncGenerator<Bytes> {
     const closing = new AbortController();
     this.#open.add(closing);
     try {
       let done = 0;
       while (done < byteLength) {
         const run = { offset: offset + done, byteLength: byteLength - done };
-        const { exchange, promised } = await this.#request(run, [signal, closing.signal]);
+        const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
         let received = 0;
-        for await (const piece of exchange.body()) {
+        for await (const piece of bodyOf(exchange, promised, options)) {
           received += piece.byteLength;
           if (received > promised) throw lengthError(this.label, promised, "more");
           yield piece;
@@ -201,6 +192,11 @@ export class RangedHttpSource implements Source {
     if (this.#facts.known === "pinned") return pinnedError(this.label, this.byteLength, found);
     return changedError(this.label, `it had ${this.byteLength} bytes, has now ${found}`, this.#start);
   }
+}
+
+/** The body of a reply, laid where the reader wants it if that can be done. */
+function bodyOf(exchange: Exchange, promised: number, { into, onBytes }: StreamOptions): AsyncIterable<Bytes> {
+  return into !== undefined && exchange.canFill(promised) ? exchange.laid(promised, into, onBytes) : exchange.body();
 }
 
 /** Refuses a compressed body: its bytes are not the file's. */

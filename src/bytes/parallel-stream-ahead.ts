@@ -3,7 +3,7 @@ import type { Extent } from "./extents.ts";
 import { FilledInTurn } from "./filled-in-turn.ts";
 import { LinkedAbort } from "./linked-abort.ts";
 import type { StreamBuffers } from "./parallel-stream-buffers.ts";
-import type { ReadAhead, ReadOptions, Source } from "./source.ts";
+import type { ReadOptions, Source } from "./source.ts";
 
 /** One request and the pieces that it brings. */
 interface Request {
@@ -26,10 +26,6 @@ export interface Window {
   readonly requests: number;
   /** Pieces that one request brings, one after the other. */
   readonly pieces: number;
-  /** Pieces that may wait; as many as all requests bring where absent. */
-  readonly held?: number;
-  /** How far a reply may go beyond its request, for the requests after it. */
-  readonly replyBytes?: number;
 }
 
 export interface AheadOptions {
@@ -50,7 +46,6 @@ export class PiecesAhead {
   /** Taken from the queue and not given back: the piece that the consumer looks at. */
   #current: PieceAhead | undefined;
   #next: number;
-  #replyEnd = 0;
   #pieceMs = 0;
   #requests = 0;
 
@@ -73,26 +68,25 @@ export class PiecesAhead {
   }
 
   /** Asks for further pieces until the window is full, or there are no more buffers or bytes. */
-  fill({ requests, pieces, held = requests * pieces, replyBytes }: Window): void {
+  fill({ requests, pieces }: Window): void {
     while (this.#requests < requests && this.#next < this.#end) {
       const left = Math.ceil((this.#end - this.#next) / this.#buffers.pieceBytes);
       const wanted = Math.min(pieces, left);
-      if (this.#queue.length + wanted > held) return;
+      if (this.#queue.length + wanted > requests * pieces) return;
       // A short request now would make a long one late; where nothing is waiting, it is better than none.
       const count = this.#queue.length === 0 ? Math.min(wanted, this.#buffers.piecesLeft) : wanted;
       const buffer = count === 0 ? undefined : this.#buffers.tryTake(count);
       if (buffer === undefined) return;
-      this.#ask(buffer, count, replyBytes);
+      this.#ask(buffer, count);
     }
   }
 
-  #ask(buffer: Bytes, pieces: number, replyBytes: number | undefined): void {
+  #ask(buffer: Bytes, pieces: number): void {
     const offset = this.#next;
     this.#next = Math.min(offset + pieces * this.#buffers.pieceBytes, this.#end);
     const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
-    const ahead = replyBytes === undefined ? undefined : this.#ahead(offset, replyBytes);
-    const read = this.#read(offset, filled, { signal: this.#abort.signal, ahead });
+    const read = this.#read(offset, filled, { signal: this.#abort.signal });
     const settled = read.then(
       () => this.#endRequest(),
       (error: unknown) => {
@@ -106,12 +100,6 @@ export class PiecesAhead {
 
   #endRequest(): void {
     this.#requests--;
-  }
-
-  /** The reply that is open may end where the window says nothing of it any more. */
-  #ahead(offset: number, replyBytes: number): ReadAhead {
-    if (offset >= this.#replyEnd) this.#replyEnd = Math.min(offset + replyBytes, this.#end);
-    return { end: this.#replyEnd, until: this.#abort.signal };
   }
 
   async #read(offset: number, filled: FilledInTurn, options: ReadOptions): Promise<void> {

@@ -118,43 +118,64 @@ describe("withParallelStreams()", () => {
     expect(below.calls).toEqual([{ kind: "stream", offset: 0, byteLength: 12 * MIB }]);
   });
 
-  test("streams that are read together take a share each, from one long reply at a time", async () => {
-    const asked: { offset: number; byteLength: number; end: number | undefined }[] = [];
-    let active = 0;
+  test("streams that are read together have one piece each, from one long reply after the other", async () => {
+    const asked: { offset: number; byteLength: number | undefined }[] = [];
+    const buffers = smallBuffers(12);
     let most = 0;
     const below: Source = {
       ...memorySource(bytes),
       label: "s",
       byteLength: bytes.byteLength,
       close: async () => undefined,
-      stream: () => {
-        throw new Error("no buffer was to be had");
+      read: () => {
+        throw new Error("nothing is asked for ahead");
       },
-      async read(offset, byteLength, { into = new Uint8Array(byteLength), ahead } = {}) {
-        asked.push({ offset, byteLength, end: ahead?.end });
-        most = Math.max(most, ++active);
-        await new Promise((resolve) => setImmediate(resolve));
-        active--;
-        into.set(bytes.subarray(offset, offset + byteLength));
-        return into;
+      async *stream(offset, { byteLength = 0, into = new Uint8Array(1) } = {}) {
+        asked.push({ offset, byteLength });
+        for (let done = 0; done < byteLength; done += into.byteLength) {
+          const piece = into.subarray(0, byteLength - done);
+          piece.set(bytes.subarray(offset + done, offset + done + piece.byteLength));
+          most = Math.max(most, buffers.usedBytes);
+          yield piece;
+        }
       },
     };
-    const buffers = smallBuffers(12);
     const source = withParallelStreams(below, { requestBytes: 6 * PIECE, buffers });
     const options = { byteLength: 9 * PIECE, together: 3 };
     const all = await Promise.all([0, 1, 2].map((i) => drain(source, i * 300_000, options)));
     for (const [i, found] of all.entries()) expectBytes(found, bytes.subarray(i * 300_000, i * 300_000 + 9 * PIECE));
-    expect(most).toBe(3);
+    expect(most).toBe(3 * PIECE);
     expect(buffers.usedBytes).toBe(0);
-    const first = asked.filter(({ offset }) => offset < 300_000);
-    expect(first.map(({ offset, byteLength }) => [offset / PIECE, byteLength / PIECE])).toEqual([
-      [0, 2],
-      [2, 2],
-      [4, 2],
-      [6, 2],
-      [8, 1],
+    expect(asked).toEqual([0, 1, 2].map((i) => ({ offset: i * 300_000, byteLength: 9 * PIECE })));
+  });
+
+  test("a stream beside others asks for no more than 64 MiB at a time, and gives its buffer back when it is left", async () => {
+    const byteLength = 200 << 20;
+    const asked: (readonly [offset: number, byteLength: number | undefined])[] = [];
+    const part = new Uint8Array(4 << 20);
+    const endless: Source = {
+      ...{ label: "s", byteLength, close: () => Promise.resolve(), read: () => Promise.reject(new Error("none")) },
+      async *stream(offset, options = {}) {
+        asked.push([offset >> 20, (options.byteLength ?? 0) >> 20]);
+        for (let done = 0; done < (options.byteLength ?? 0); done += part.byteLength) yield part;
+      },
+    };
+    const buffers = new StreamBuffers({ pieceBytes: 4 << 20, maxBytes: 8 << 20 });
+    const source = withParallelStreams(endless, { requestBytes: 64 << 20, buffers });
+    let total = 0;
+    for await (const piece of source.stream(0, { byteLength, together: 2 })) total += piece.byteLength;
+    expect(total).toBe(byteLength);
+    expect(asked).toEqual([
+      [0, 64],
+      [64, 64],
+      [128, 64],
+      [192, 8],
     ]);
-    expect(new Set(first.map(({ end }) => end))).toEqual(new Set([9 * PIECE]));
+    for await (const _ of source.stream(0, { byteLength, together: 2 })) {
+      expect(buffers.usedBytes).toBe(4 << 20);
+      break;
+    }
+    expect(buffers.usedBytes).toBe(0);
   });
 
   test("splits a long read into ranges that run together", async () => {

@@ -108,12 +108,11 @@ class ParallelSource extends DelegatingSource {
 
   async *#streamAhead(run: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
     const { signal, together = 1 } = options;
+    const isDear = this.#requestBytes > this.#buffers.pieceBytes;
+    if (isDear && together > 1 && options.byteLength !== undefined) return yield* this.#streamBeside(run, signal);
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
     // Where every request is dear, whoever says how much they want gets it asked for at once.
-    const isDear = this.#requestBytes > this.#buffers.pieceBytes;
-    const windowFor = (pieceMs: number): Window =>
-      isDear && together > 1 ? this.#sharedWindow(together) : this.#window(pieceMs);
-    let window = isDear && options.byteLength !== undefined ? windowFor(0) : NOTHING_AHEAD;
+    let window = isDear && options.byteLength !== undefined ? this.#window(0) : NOTHING_AHEAD;
     try {
       while (!ahead.isDone) {
         ahead.fill(window);
@@ -126,7 +125,7 @@ class ParallelSource extends DelegatingSource {
         }
         signal?.throwIfAborted();
         this.#guard.checkOpen();
-        window = windowFor(ahead.pieceMs);
+        window = this.#window(ahead.pieceMs);
       }
     } finally {
       ahead.release();
@@ -143,13 +142,24 @@ class ParallelSource extends DelegatingSource {
   }
 
   /**
-   * Several streams keep each other's line busy, so each of them can do with one reply, as long as may be: what does not
-   * fit in its share of the buffers waits in the connection.
+   * Several streams keep each other's line busy, so each of them can do with one long reply after the other and one piece
+   * in memory, which is still in the processor's cache when it is hashed. What comes meanwhile waits in the connection.
    */
-  #sharedWindow(together: number): Window {
-    const { maxBytes, pieceBytes } = this.#buffers;
-    const held = Math.max(2, Math.floor(maxBytes / pieceBytes / together));
-    return { requests: 1, pieces: Math.floor(held / 2), held, replyBytes: MAX_REQUEST_BYTES };
+  async *#streamBeside({ offset, byteLength }: Extent, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+    const end = offset + byteLength;
+    const into = this.#buffers.tryTake(1);
+    try {
+      for (let at = offset; at < end; at += MAX_REQUEST_BYTES) {
+        const reply = { byteLength: Math.min(MAX_REQUEST_BYTES, end - at), signal, into };
+        for await (const piece of this.inner.stream(at, reply)) {
+          yield piece;
+          signal?.throwIfAborted();
+          this.#guard.checkOpen();
+        }
+      }
+    } finally {
+      if (into !== undefined) this.#buffers.giveBack(into);
+    }
   }
 
   /** The next piece as it arrives: at the beginning, and where no buffer is to be had. */

@@ -45,7 +45,7 @@ class RetriedSource implements Source {
 
   /** A read that breaks goes on where it stopped, as a stream does. */
   async #readOn(offset: number, options: ReadOptions & { readonly into: Bytes }): Promise<Bytes> {
-    const { into, signal, ahead } = options;
+    const { into, signal } = options;
     let done = 0;
     let attempt = 0;
     const onBytes = (byteLength: number): void => {
@@ -56,7 +56,7 @@ class RetriedSource implements Source {
     for (;;) {
       const rest = into.subarray(done);
       try {
-        await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes, ahead });
+        await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes });
         return into;
       } catch (error) {
         await pause(error, attempt, { policy: this.#policy, signal });
@@ -72,13 +72,14 @@ class RetriedSource implements Source {
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const end = offset + this.#guard.checkStream(offset, options);
-    const { signal } = options;
+    const { signal, into, onBytes } = options;
     let position = offset;
     let attempt = 0;
     while (position < end) {
       try {
         this.#guard.checkOpen();
-        for await (const piece of this.#source.stream(position, { byteLength: end - position, signal })) {
+        const rest = { byteLength: end - position, signal, into, onBytes };
+        for await (const piece of this.#source.stream(position, rest)) {
           position += piece.byteLength;
           attempt = 0;
           yield piece;

@@ -9,14 +9,6 @@ export interface ReadOptions {
    * told of does not change any more, even where the read then fails.
    */
   readonly onBytes?: ((byteLength: number) => void) | undefined;
-  /** What will be read next: for sources where asking costs more than the bytes. */
-  readonly ahead?: ReadAhead | undefined;
-}
-
-/** Says that reads one after the other will go on up to `end`; whatever was begun for them is left when `until` aborts. */
-export interface ReadAhead {
-  readonly end: number;
-  readonly until: AbortSignal;
 }
 
 export interface StreamOptions {
@@ -25,6 +17,13 @@ export interface StreamOptions {
   readonly signal?: AbortSignal | undefined;
   /** How many streams the reader goes through at a time, this one among them; 1 where absent. They share what is held. */
   readonly together?: number | undefined;
+  /**
+   * Where pieces may be laid, each as long as this but for the last: then nothing has to be copied. Sources that cannot do
+   * it, or that ask twice, give them in memory of their own.
+   */
+  readonly into?: Bytes | undefined;
+  /** With `into`: called with each number of bytes as they land, by sources whose `reportsBytes` is true. */
+  readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 
 /**
