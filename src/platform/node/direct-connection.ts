@@ -13,6 +13,8 @@ const MAX_HEAD_BYTES = 32 << 10;
 /** What is read at once while nobody has said where the body goes: it will have to be copied. */
 const FIRST_BYTES = 64 << 10;
 
+const EMPTY_HEAD = Buffer.alloc(0);
+
 interface OpenOptions {
   readonly bufferBytes: number;
   readonly signal: AbortSignal;
@@ -25,7 +27,8 @@ export class DirectConnection {
   #spare: Bytes | undefined;
   /** True where the socket writes to a taker's memory in place of `#buffer`. */
   #isLent = false;
-  #head = Buffer.alloc(0);
+  /** The beginning of a head whose rest has not come. */
+  #head: Buffer = EMPTY_HEAD;
   /** Where the head of a reply goes; undefined once it is here. */
   #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
   /** Bytes of the body that have not been handed out, and those of them that have not arrived. */
@@ -201,11 +204,17 @@ export class DirectConnection {
   /** The part of `bytes` behind the head; undefined while the head is incomplete. */
   #receiveHead(bytes: Bytes): Bytes | undefined {
     const before = this.#head.byteLength;
-    this.#head = Buffer.concat([this.#head, bytes]);
-    const end = this.#head.indexOf("\r\n\r\n", Math.max(0, before - 3));
-    if (end < 0 && this.#head.byteLength <= MAX_HEAD_BYTES) return undefined;
-    const head = end < 0 ? undefined : parseReplyHead(this.#head.toString("latin1", 0, end));
-    this.#head = Buffer.alloc(0);
+    // Most heads come at once, with much of the body behind them.
+    const come = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const all = before === 0 ? come : Buffer.concat([this.#head, come]);
+    const end = all.indexOf("\r\n\r\n", Math.max(0, before - 3));
+    if (end < 0 && all.byteLength <= MAX_HEAD_BYTES) {
+      // The socket writes there again.
+      this.#head = before === 0 ? Buffer.from(come) : all;
+      return undefined;
+    }
+    const head = end < 0 ? undefined : parseReplyHead(all.toString("latin1", 0, end));
+    this.#head = EMPTY_HEAD;
     const tell = this.#onHead;
     this.#onHead = undefined;
     if (head === undefined) {

@@ -1,5 +1,5 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createSocketServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { httpContract } from "../../../test/contracts/http-contract.ts";
 import { expectBytes, patternBytes } from "../../../test/contracts/source-contract.ts";
@@ -113,6 +113,33 @@ describe("directTransport()", () => {
     expectBytes(await source.read(1_500_000, 10), content.subarray(1_500_000, 1_500_010));
     expect(into).toEqual(before);
     await source.close();
+    await transport.close();
+  });
+
+  it("puts a head together that comes in parts", async () => {
+    const parts = ["HTTP/1.1 200 OK\r\nx-one: 1\r\ncontent-le", "ngth: 7\r", "\n\r", "\nbo", "dy it"];
+    const server = createSocketServer((socket) => {
+      const rest = [...parts];
+      const next = (): void => {
+        const part = rest.shift();
+        if (part !== undefined) socket.write(part, () => setTimeout(next, 20));
+      };
+      socket.once("data", next);
+      socket.on("error", () => undefined);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => {
+      server.close();
+    });
+    const transport = make();
+    const { port } = server.address() as AddressInfo;
+    const response = await transport.request(get(`http://127.0.0.1:${port}/f`));
+    expect([response.status, response.headers.get("x-one"), response.headers.get("content-length")]).toEqual([
+      200,
+      "1",
+      "7",
+    ]);
+    expect(await bodyOf(response)).toBe("body it");
     await transport.close();
   });
 
