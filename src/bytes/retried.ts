@@ -72,13 +72,13 @@ class RetriedSource implements Source {
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const end = offset + this.#guard.checkStream(offset, options);
-    const { signal, into, onBytes } = options;
+    const { signal, into } = options;
     let position = offset;
     let attempt = 0;
     while (position < end) {
       try {
         this.#guard.checkOpen();
-        const rest = { byteLength: end - position, signal, into, onBytes };
+        const rest = { byteLength: end - position, signal, into };
         for await (const piece of this.#source.stream(position, rest)) {
           position += piece.byteLength;
           attempt = 0;

@@ -22,7 +22,7 @@ export interface StreamOptions {
    * it, or that ask twice, give them in memory of their own.
    */
   readonly into?: Bytes | undefined;
-  /** With `into`: called with each number of bytes as they land, by sources whose `reportsBytes` is true. */
+  /** With `into`: called with each number of bytes as they land, by sources that receive them themselves. */
   readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 

@@ -4,28 +4,25 @@
 //
 // Offsets in rows count UTF-16 units of the text: `shift` is what lies between them and addresses here.
 //
-// Memory: KEYS and PATH, then ROWS, INPUT. The host grows it to `end()`, and writes the keys, before the first call.
+// Memory: KEYS and the path before, then ROWS, INPUT. The host grows it to `end()`, and writes the keys, before the first call.
 
+import { arePathsProper, beginPaths, judgePath, keepPath, sharedLength, wipePaths } from "./vault-entries/paths.as";
 import { milliseconds } from "./vault-entries/times.as";
 
 const WINDOW: usize = 0x80000;
 const MOST_ROWS: usize = 4096;
+/** What stands before a path. */
+const PATH_KEY: usize = 9;
 /** Eight doubles: see `entry`. */
 const ROW_BYTES: usize = 64;
 /** A key in quotes and what stands beside it, in 16 bytes each. */
 const KEY_BYTES: usize = 16;
-const MOST_PATH: usize = 4096;
 
 const KEYS: usize = memory.data(160, 16);
-/** The path before the first one of the window. */
-const PATH: usize = memory.data(4096, 16);
 
 const QUOTE: u32 = 0x22;
 const COMMA: u32 = 0x2c;
-const DOT: u32 = 0x2e;
-const SLASH: u32 = 0x2f;
 const ZERO: u32 = 0x30;
-const COLON: u32 = 0x3a;
 const CLOSING_BRACKET: u32 = 0x5d;
 const CLOSING_BRACE: u32 = 0x7d;
 /** Exact in a double. */
@@ -43,12 +40,6 @@ let consumedBytes: usize = 0;
 /** The list of ids before: neighbours in a pack share their chunks, and what was looked at is only compared. */
 let ids: usize = 0;
 let idsLength: usize = 0;
-/** The path before, and where its name begins in it. */
-let path: usize = 0;
-let pathLength: usize = 0;
-let nameStart: usize = 0;
-let hasPath: bool = false;
-let proper: bool = true;
 
 export function keys(): usize {
   return KEYS;
@@ -75,11 +66,7 @@ export function end(): usize {
 export function begin(): void {
   done = false;
   hasEntry = false;
-  proper = true;
-  hasPath = false;
-  path = PATH;
-  pathLength = 0;
-  nameStart = 0;
+  beginPaths();
 }
 
 /** Bytes of the window up to where the next one has to begin. */
@@ -99,12 +86,12 @@ export function isDone(): bool {
 
 /** Whether all paths so far are proper, and each greater than the one before. */
 export function isProper(): bool {
-  return proper;
+  return arePathsProper();
 }
 
 /** Leaves nothing of what was here. */
 export function wipe(): void {
-  memory.fill(PATH, 0, MOST_PATH);
+  wipePaths();
   memory.fill(rows(), 0, end() - rows());
 }
 
@@ -134,7 +121,8 @@ export function scan(byteLength: usize, unit: usize): usize {
     }
     done = next == CLOSING_BRACKET;
     hasEntry = true;
-    judge(count++, start + 9);
+    if (judgePath(start + PATH_KEY, pathEnd)) store<f64>(rows() + count * ROW_BYTES, 1, 56);
+    count++;
     consumedBytes = at - input();
   }
   keepPath();
@@ -148,7 +136,7 @@ export function scan(byteLength: usize, unit: usize): usize {
 function entry(row: usize): void {
   const cells = rows() + row * ROW_BYTES;
   place(cells, at);
-  expect(0, 9);
+  expect(0, PATH_KEY);
   place(cells + 8, at);
   pathEnd = text();
   place(cells + 16, pathEnd);
@@ -284,69 +272,4 @@ function isHex(digits: v128): bool {
 
 function equal(a: usize, b: usize, byteLength: usize): bool {
   return sharedLength(a, b, byteLength) == byteLength;
-}
-
-/** Bytes that two places have in common, of so many. */
-function sharedLength(a: usize, b: usize, byteLength: usize): usize {
-  for (let i: usize = 0; i < byteLength; i += 16) {
-    const other = ~i8x16.bitmask(i8x16.eq(v128.load(a + i), v128.load(b + i))) & 0xffff;
-    if (other != 0) return min<usize>(i + <usize>ctz(other), byteLength);
-  }
-  return byteLength;
-}
-
-/** Looks at the path of a row; a doubt is none that could be told here, only one for somebody to look at every path. */
-function judge(row: usize, start: usize): void {
-  if (!proper) return;
-  const length = pathEnd - start;
-  const shared = sharedLength(start, path, min<usize>(length, pathLength));
-  const name = findName(start, length, shared);
-  if (name == usize.MAX_VALUE || !isBehind(start, length, shared)) {
-    proper = false;
-    return;
-  }
-  if (!hasPath || name != nameStart || name > shared) store<f64>(rows() + row * ROW_BYTES, 1, 56);
-  hasPath = true;
-  path = start;
-  pathLength = length;
-  nameStart = name;
-}
-
-/** UTF-8 has the order of code points, which is that of manifests. */
-@inline
-function isBehind(start: usize, length: usize, shared: usize): bool {
-  if (shared == length) return false;
-  return shared == pathLength || <u32>load<u8>(start + shared) > <u32>load<u8>(path + shared);
-}
-
-/** Where the name begins in a path; the greatest number where the path may not be proper. Shared folders are. */
-function findName(start: usize, length: usize, shared: usize): usize {
-  if (length == 0 || length > MOST_PATH) return usize.MAX_VALUE;
-  const stop = start + length;
-  // White space at the ends: of ASCII only a space comes here, and what is not ASCII is for somebody else.
-  if (isDoubtful(load<u8>(start)) || isDoubtful(load<u8>(stop - 1))) return usize.MAX_VALUE;
-  if (length > 1 && <u32>load<u8>(start, 1) == COLON) return usize.MAX_VALUE;
-  let component = shared >= nameStart ? start + nameStart : start;
-  for (let i = component; i <= stop; i++) {
-    if (i < stop && <u32>load<u8>(i) != SLASH) continue;
-    const bytes = i - component;
-    if (bytes == 0) return usize.MAX_VALUE;
-    if (bytes <= 2 && <u32>load<u8>(component) == DOT && (bytes == 1 || <u32>load<u8>(component, 1) == DOT)) {
-      return usize.MAX_VALUE;
-    }
-    if (i < stop) component = i + 1;
-  }
-  return component - start;
-}
-
-@inline
-function isDoubtful(byte: u8): bool {
-  return byte <= 0x20 || byte >= 0x80;
-}
-
-/** The last path, for the next window. */
-function keepPath(): void {
-  if (!proper || path == PATH) return;
-  memory.copy(PATH, path, pathLength);
-  path = PATH;
 }
