@@ -4,16 +4,13 @@ import type { Bytes } from "../../base/bytes.ts";
 import { readMemory } from "../../base/read-memory.ts";
 import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
-import { parseReplyHead, type ReplyHead } from "./direct-reply.ts";
+import { ReplyHeads } from "./direct-head.ts";
+import type { ReplyHead } from "./direct-reply.ts";
 import { fillingTaker, type Taker } from "./direct-taker.ts";
 import { transportError } from "./http-errors.ts";
 
-/** Longest head that is read here; servers send less than a kilobyte. */
-const MAX_HEAD_BYTES = 32 << 10;
 /** What is read at once while nobody has said where the body goes: it will have to be copied. */
 const FIRST_BYTES = 64 << 10;
-
-const EMPTY_HEAD = Buffer.alloc(0);
 
 interface OpenOptions {
   readonly bufferBytes: number;
@@ -27,8 +24,7 @@ export class DirectConnection {
   #spare: Bytes | undefined;
   /** True where the socket writes to a taker's memory in place of `#buffer`. */
   #isLent = false;
-  /** The beginning of a head whose rest has not come. */
-  #head: Buffer = EMPTY_HEAD;
+  readonly #heads = new ReplyHeads();
   /** Where the head of a reply goes; undefined once it is here. */
   #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
   /** Bytes of the body that have not been handed out, and those of them that have not arrived. */
@@ -203,18 +199,9 @@ export class DirectConnection {
 
   /** The part of `bytes` behind the head; undefined while the head is incomplete. */
   #receiveHead(bytes: Bytes): Bytes | undefined {
-    const before = this.#head.byteLength;
-    // Most heads come at once, with much of the body behind them.
-    const come = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const all = before === 0 ? come : Buffer.concat([this.#head, come]);
-    const end = all.indexOf("\r\n\r\n", Math.max(0, before - 3));
-    if (end < 0 && all.byteLength <= MAX_HEAD_BYTES) {
-      // The socket writes there again.
-      this.#head = before === 0 ? Buffer.from(come) : all;
-      return undefined;
-    }
-    const head = end < 0 ? undefined : parseReplyHead(all.toString("latin1", 0, end));
-    this.#head = EMPTY_HEAD;
+    const found = this.#heads.add(bytes);
+    if (found === undefined) return undefined;
+    const { head, bodyStart } = found;
     const tell = this.#onHead;
     this.#onHead = undefined;
     if (head === undefined) {
@@ -225,7 +212,7 @@ export class DirectConnection {
     this.#left = head.byteLength;
     this.#toCome = head.byteLength;
     tell?.(head);
-    return bytes.subarray(end + 4 - before);
+    return bytes.subarray(bodyStart);
   }
 
   #response(head: ReplyHead, url: string, end: (state: "reusable" | "spent") => void): HttpResponse {
