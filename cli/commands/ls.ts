@@ -109,9 +109,10 @@ function renderEntries(
 ): string | Iterable<string> {
   const isLong = detail === "long";
   const timeOf = timeTexts(isLong ? 1000 : 60_000, (text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
+  const sizeOf = isLong ? String : remembered(formatSize);
   const cells: EntryCells = {
     mode: (entry) => modeText(entry.mode),
-    size: ({ type, size }) => (type === "directory" ? "–" : isLong ? String(size) : formatSize(size)),
+    size: ({ type, size }) => (type === "directory" ? "–" : sizeOf(size)),
     time: ({ modified }) => (modified === undefined ? "" : timeOf(modified)),
     name: ({ path, type }) => printable(path) + (type === "directory" ? "/" : ""),
   };
@@ -168,6 +169,18 @@ function timeTexts(unitMs: number, shape: (iso: string) => string): (modified: n
     const time = Math.floor(modified / unitMs);
     if (time !== known) text = shape(new Date(modified).toISOString());
     known = time;
+    return text;
+  };
+}
+
+/** Small files have few sizes, and many have the same. */
+function remembered(format: (size: number) => string): (size: number) => string {
+  const known = new Map<number, string>();
+  return (size) => {
+    const before = known.get(size);
+    if (before !== undefined) return before;
+    const text = format(size);
+    known.set(size, text);
     return text;
   };
 }

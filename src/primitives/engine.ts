@@ -191,8 +191,11 @@ export interface Engine {
   /** An erasure code of so many data and parity shards, together at most 256; on the calling thread. */
   reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon>;
   ed25519(): Promise<Ed25519>;
-  /** A key from a password; takes as much time and memory as the parameters say. */
-  argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes>;
+  /**
+   * A key from a password; takes as much time and memory as the parameters say. `onBegin` is called when what computes it is
+   * loaded and at work: on other threads, where those are to be had.
+   */
+  argon2id(password: Bytes, parameters: Argon2Parameters, onBegin?: () => void): Promise<Bytes>;
   /** AES-256 on whole blocks under a key of 32 bytes, which is copied: AES-SIV is a function over it (crypto/aes-siv.ts). */
   aesBlocks(key: Bytes): Promise<AesBlocks>;
   /** ChaCha20-Poly1305 (RFC 8439) under a key of 32 bytes, which is copied; on the calling thread. */

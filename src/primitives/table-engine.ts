@@ -145,8 +145,11 @@ class TableEngine implements Engine {
     return this.#table.ed25519.get();
   }
 
-  async argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
-    return (await this.#table.argon2id.get())(password, parameters);
+  async argon2id(password: Bytes, parameters: Argon2Parameters, onBegin?: () => void): Promise<Bytes> {
+    const argon2id = await this.#table.argon2id.get();
+    const deriving = argon2id(password, parameters);
+    onBegin?.();
+    return deriving;
   }
 
   async aesGcmSiv(key: Bytes): Promise<GcmSivKey> {

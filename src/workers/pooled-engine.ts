@@ -167,8 +167,8 @@ class PooledEngine implements Engine {
     return this.#base.ed25519();
   }
 
-  argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
-    return this.#base.argon2id(password, parameters);
+  argon2id(password: Bytes, parameters: Argon2Parameters, onBegin?: () => void): Promise<Bytes> {
+    return this.#base.argon2id(password, parameters, onBegin);
   }
 
   aesGcmSiv(key: Bytes): Promise<GcmSivKey> {

@@ -46,8 +46,9 @@ const derivedKeys = new Map<string, Bytes>();
 
 /** The same engine, which turns a password into a key only once: the real cost of that is for other tests. */
 export function rememberingKeys(engine: Engine): Engine {
-  const argon2id: Engine["argon2id"] = async (password, parameters) => {
+  const argon2id: Engine["argon2id"] = async (password, parameters, onBegin) => {
     const name = `${encodeHex(password)}:${encodeHex(parameters.salt)}`;
+    onBegin?.();
     const key = derivedKeys.get(name) ?? (await engine.argon2id(password, parameters));
     derivedKeys.set(name, key.slice());
     return key.slice();

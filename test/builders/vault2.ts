@@ -55,7 +55,7 @@ export async function craftVault2(files: readonly Crafted2File[], options: Craft
   const json = JSON.stringify({ created: TIME, modified: TIME, entries: options.rows?.(rows) ?? rows });
   const manifest = encodeUtf8(sealText(keys.names, encodeUtf8(options.text?.(json) ?? json)));
   const password = encodeUtf8(options.password ?? VAULT_PASSWORD);
-  const wrapping = await deriveWrappingKeys(engine, password, salt, V2_LABELS);
+  const wrapping = await deriveWrappingKeys(engine, password, salt, { labels: V2_LABELS });
   const aes = await engine.aes();
   const values: Vault2HeaderValues = {
     revision,

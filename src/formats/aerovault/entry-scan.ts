@@ -19,8 +19,6 @@ const KEYS = [
   "false",
 ];
 const KEY_BYTES = 16;
-/** What most vaults need no more than. */
-const FIRST_ROWS = 1024;
 
 /** What src/kernels/vault-entries.as.ts exports. */
 interface EntryKernel extends KernelExports {
@@ -71,7 +69,7 @@ function findEntries(kernel: EntryKernel, bytes: Bytes, text: string, place: Lis
   const { buffer } = kernel.memory;
   const input = new Uint8Array(buffer, kernel.input(), kernel.windowBytes());
   let { offset, position } = place;
-  let cells = new Float64Array(ROW_CELLS * FIRST_ROWS);
+  let cells = new Float64Array(0);
   let length = 0;
   kernel.begin();
   while (kernel.isDone() === 0) {
@@ -84,7 +82,8 @@ function findEntries(kernel: EntryKernel, bytes: Bytes, text: string, place: Lis
     if (count === 0 && kernel.isDone() === 0) return undefined;
     const needed = ROW_CELLS * (length + count);
     if (needed > cells.length) {
-      const grown = new Float64Array(2 * needed);
+      // Entries are of similar lengths, mostly: enough for all of them, if the rest is like what was seen.
+      const grown = new Float64Array(Math.ceil(needed * Math.max(1.25, bytes.byteLength / offset)));
       grown.set(cells);
       cells = grown;
     }

@@ -16,6 +16,9 @@ const BLOCK_AAD = encodeUtf8("AeroVault v3 block");
 const CHUNK_ID_BYTES = 16;
 const CHUNK_ID_DIGITS = 2 * CHUNK_ID_BYTES;
 
+/** Where something is decrypted: over what was sealed, or elsewhere. */
+export type Room = "same" | "new";
+
 /** Says which block this is, so that none can stand in for another. */
 export interface BlockName {
   readonly blockIndex: number;
@@ -61,9 +64,9 @@ export class VaultCipher {
     return this.#seal(json, MANIFEST_AAD, nonce);
   }
 
-  /** Undefined where the bytes are not those that were sealed. */
-  openManifest(blob: Bytes): Bytes | undefined {
-    return this.#open(blob, MANIFEST_AAD);
+  /** Undefined where the bytes are not those that were sealed; in the same room those are gone then. */
+  openManifest(blob: Bytes, room: Room = "new"): Bytes | undefined {
+    return this.#open(blob, MANIFEST_AAD, room === "same" ? blob.subarray(this.plainOffset) : undefined);
   }
 
   /** A block without its length prefix; in the plaintext lane the payload itself. At the front of `into`, where given. */

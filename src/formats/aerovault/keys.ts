@@ -72,14 +72,20 @@ export interface WrappingKeys {
   readonly mac: Bytes;
 }
 
+export interface DerivationOptions {
+  readonly labels?: WrappingLabels | undefined;
+  /** Called once, when the derivation is under way. */
+  readonly onBegin?: (() => void) | undefined;
+}
+
 /** Takes as long as Argon2id does. The password stays the caller's. */
 export async function deriveWrappingKeys(
   engine: Engine,
   password: Bytes,
   salt: Bytes,
-  labels: WrappingLabels = V3_LABELS,
+  { labels = V3_LABELS, onBegin }: DerivationOptions = {},
 ): Promise<WrappingKeys> {
-  const base = await engine.argon2id(password, { ...KDF_COST, salt, byteLength: AES_KEY_BYTES });
+  const base = await engine.argon2id(password, { ...KDF_COST, salt, byteLength: AES_KEY_BYTES }, onBegin);
   try {
     return await expandWrappingKeys(engine, base, labels);
   } finally {

@@ -13,17 +13,15 @@ import { decodeManifest } from "./decode-manifest.ts";
 import type { EntryScan } from "./entry-scan.ts";
 import { extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory, type ExtensionRow } from "./extensions.ts";
-import { VaultCipher } from "./framing.ts";
+import { type Room, VaultCipher } from "./framing.ts";
 import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./header.ts";
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
 import { type Manifest, maxChunkBytes } from "./manifest.ts";
+import { readControl, type StoredManifest } from "./stored-manifest.ts";
 import { unlock } from "./unlock.ts";
 import type { HealedPart, Vault } from "./vault.ts";
 import { VaultArchive } from "./vault-archive.ts";
-
-/** Directory and manifest are usually neighbours: up to this many bytes between them are read to save a request. */
-const NEAR_BYTES = 64 << 10;
 
 /** Some hundred entries: those of a shorter one are read as soon as what finds them is loaded. */
 const LONG_MANIFEST = 64 << 10;
@@ -48,11 +46,12 @@ export async function openVault(source: Source, context: OpenContext, help: Open
   const limits = resolveLimits("aerovault", AEROVAULT_LIMITS, context.limits);
   const header = await readHeader(source, { signal: context.signal });
   checkSections(header.values, source.byteLength, limits, at);
-  const control = await readControl(source, header, context.signal);
-  const extensions = readExtensions(control.directory, header, limits, at);
+  const { directory, manifest } = await readControl(source, header, context.signal);
+  const extensions = readExtensions(directory, header, limits, at);
   const { engine, password } = context;
   let loading: Promise<EntryScan | undefined> | undefined;
   const meanwhile = (): void => {
+    manifest.begin?.();
     loading = loadScan(header);
     VaultCipher.prepare(engine).catch(() => undefined); // told when there are keys
   };
@@ -60,7 +59,7 @@ export async function openVault(source: Source, context: OpenContext, help: Open
   try {
     const cipher = await VaultCipher.create(engine, keys);
     const opened = { source, header, keys, cipher, extensions, limits };
-    return await completeVault(opened, control.manifest, {
+    return await completeVault(opened, manifest, {
       ...help,
       engine,
       scan: await (loading ?? loadScan(header)),
@@ -86,10 +85,10 @@ interface ManifestTools extends OpeningHelp {
   readonly scan: EntryScan | undefined;
 }
 
-async function completeVault(opened: UnreadVault, blob: Bytes, tools: ManifestTools): Promise<Vault> {
+async function completeVault(opened: UnreadVault, stored: StoredManifest, tools: ManifestTools): Promise<Vault> {
   const { source, header, keys, cipher, limits } = opened;
   const { engine } = tools;
-  const { manifest, warnings, healed } = await openOrHeal(opened, blob, tools);
+  const { manifest, warnings, healed } = await openOrHeal(opened, stored, tools);
   const bounds = {
     dataLength: header.values.dataLength,
     maxBlockBytes: limits.blockBytes,
@@ -108,22 +107,24 @@ interface JudgedManifest {
 /** A manifest that is not the one that was written is healed by the vault's own parity, where it has some; never in silence. */
 async function openOrHeal(
   opened: UnreadVault,
-  blob: Bytes,
+  stored: StoredManifest,
   tools: ManifestTools,
 ): Promise<JudgedManifest & { readonly healed: readonly HealedPart[] }> {
   const { source, header, extensions } = opened;
   const { engine, manifestParity } = tools;
   const { manifestOffset: offset } = header.values;
   const parity = extensionPayload(MANIFEST_PARITY, { rows: extensions, header: header.values, read: readerOf(source) });
+  const blob = await stored.take();
   try {
-    return { ...(await judgeManifest(opened, blob, parity, tools)), healed: [] };
+    return { ...(await judgeManifest(opened, { blob, room: stored.room }, parity, tools)), healed: [] };
   } catch (error) {
     if (!isTareError(error)) throw error;
+    const damaged = await stored.take();
     const { healedVersions } = await import("./manifest-parity.ts");
     for (const payload of [parity, manifestParity]) {
       if (payload === undefined) continue;
-      for await (const bytes of healedVersions(engine, blob, payload)) {
-        const judged = await judgeManifest(opened, bytes, payload, tools).catch(ifNotTare);
+      for await (const bytes of healedVersions(engine, damaged, payload)) {
+        const judged = await judgeManifest(opened, { blob: bytes, room: "new" }, payload, tools).catch(ifNotTare);
         if (judged === undefined) continue;
         const origin = payload === parity ? undefined : ("sidecar" as const);
         const healed = { name: "manifest", offset, bytes, origin } as const;
@@ -139,14 +140,19 @@ function ifNotTare(error: unknown): undefined {
   if (!isTareError(error)) throw error;
 }
 
+interface SealedManifest {
+  readonly blob: Bytes;
+  readonly room: Room;
+}
+
 async function judgeManifest(
   opened: UnreadVault,
-  blob: Bytes,
+  { blob, room }: SealedManifest,
   parity: ReadableBytes | undefined,
   { engine, scan }: ManifestTools,
 ): Promise<JudgedManifest> {
   const { source, header, keys, cipher } = opened;
-  const manifest = openManifest(blob, { cipher, keys, header, label: source.label, scan });
+  const manifest = openManifest({ blob, room }, { cipher, keys, header, label: source.label, scan });
   const at = { source: source.label, offset: header.values.manifestOffset };
   if (keys.lane !== "plain") return { manifest, warnings: [] };
   const { checkPlainManifest } = await import("./plain-manifest.ts");
@@ -162,27 +168,6 @@ export function healedWarning({ name, offset }: HealedPart, label: string): Find
 
 function readerOf(source: Source): ReadFile {
   return (offset, byteLength) => source.read(offset, byteLength);
-}
-
-interface ControlBytes {
-  readonly manifest: Bytes;
-  readonly directory: Bytes;
-}
-
-async function readControl(
-  source: Source,
-  { values }: StoredHeader,
-  signal: AbortSignal | undefined,
-): Promise<ControlBytes> {
-  const { manifestOffset, manifestLength, extensionDirectoryOffset, extensionDirectoryLength } = values;
-  const gap = extensionDirectoryOffset - (manifestOffset + manifestLength);
-  if (gap < 0 || gap > NEAR_BYTES) {
-    const manifest = await source.read(manifestOffset, manifestLength, { signal });
-    const directory = await source.read(extensionDirectoryOffset, extensionDirectoryLength, { signal });
-    return { manifest, directory };
-  }
-  const bytes = await source.read(manifestOffset, manifestLength + gap + extensionDirectoryLength, { signal });
-  return { manifest: bytes.subarray(0, manifestLength), directory: bytes.subarray(manifestLength + gap) };
 }
 
 function readExtensions(
@@ -207,9 +192,9 @@ interface ManifestKeys {
 }
 
 /** Decrypts, parses and judges the manifest. */
-export function openManifest(blob: Bytes, { cipher, keys, header, label, scan }: ManifestKeys): Manifest {
+function openManifest({ blob, room }: SealedManifest, { cipher, keys, header, label, scan }: ManifestKeys): Manifest {
   const at = { source: label, offset: header.values.manifestOffset };
-  const json = cipher.openManifest(blob);
+  const json = cipher.openManifest(blob, room);
   if (json === undefined) {
     const message = "Cannot trust the manifest of the vault: its tag must match, and does not";
     const hint = "The header is whole, so the password is right; get another copy of the vault";

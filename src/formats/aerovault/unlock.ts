@@ -11,7 +11,6 @@ import {
   headerMac,
   type KeySlots,
   plainKeys,
-  V3_LABELS,
   type VaultKeys,
   type WrappingKeys,
   type WrappingLabels,
@@ -70,14 +69,12 @@ export async function unlockSlots(
   slots: KeySlots,
   context: UnlockContext,
   at: Location,
-  labels: WrappingLabels = V3_LABELS,
+  labels?: WrappingLabels,
 ): Promise<WrappingKeys> {
   const { engine } = context;
   const secret = await askPassword(at, context.password);
   try {
-    const deriving = deriveWrappingKeys(engine, secret, slots.salt, labels);
-    context.meanwhile?.();
-    const wrapping = await deriving;
+    const wrapping = await deriveWrappingKeys(engine, secret, slots.salt, { labels, onBegin: context.meanwhile });
     try {
       const aes = await engine.aes();
       const mac = await aes.unwrapKey(wrapping.mac, slots.wrappedMacKey);
