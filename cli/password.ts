@@ -1,3 +1,4 @@
+import { closeSync, openSync, readSync, statSync } from "node:fs";
 import type { Bytes } from "../src/base/bytes.ts";
 import { UsageError } from "../src/base/errors.ts";
 import { encodeUtf8, printable } from "../src/base/text.ts";
@@ -68,11 +69,13 @@ function trimNewline(bytes: Bytes): Bytes {
 }
 
 async function readPasswordFile(path: string): Promise<Bytes> {
-  const { open } = await import("node:fs/promises");
   try {
+    const buffer = new Uint8Array(MAX_BYTES + 2);
+    // Of a file, at once: four calls that other threads do take longer than all else that is done before keys are derived.
+    if (path !== "-" && statSync(path).isFile()) return buffer.slice(0, readNow(path, buffer));
+    const { open } = await import("node:fs/promises");
     const handle = await open(path === "-" ? "/dev/stdin" : path);
     try {
-      const buffer = new Uint8Array(MAX_BYTES + 2);
       let length = 0;
       // A pipe, as in --password-file <(command), comes in pieces.
       for (let bytesRead = -1; bytesRead !== 0 && length < buffer.byteLength; length += bytesRead) {
@@ -89,6 +92,15 @@ async function readPasswordFile(path: string): Promise<Bytes> {
       { source: path },
       { cause },
     );
+  }
+}
+
+function readNow(path: string, buffer: Bytes): number {
+  const file = openSync(path, "r");
+  try {
+    return readSync(file, buffer);
+  } finally {
+    closeSync(file);
   }
 }
 

@@ -7,6 +7,7 @@ import type { Context } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { formatInteger, formatSize } from "../render/sizes.ts";
 import { type Column, renderTable } from "../render/table.ts";
+import { renderValues, type ValueColumn } from "../render/value-columns.ts";
 import { entryGlobs, selectByName, selectTensors } from "../select-tensors.ts";
 
 export const lsCommand = defineCommand({
@@ -108,57 +109,27 @@ function renderEntries(
   context: Context,
 ): string | Iterable<string> {
   const isLong = detail === "long";
-  const timeOf = timeTexts(isLong ? 1000 : 60_000, (text) => text.replace("T", " ").slice(0, isLong ? 19 : 16));
-  const sizeOf = isLong ? String : remembered(formatSize);
-  const cells: EntryCells = {
-    mode: (entry) => modeText(entry.mode),
-    size: ({ type, size }) => (type === "directory" ? "–" : sizeOf(size)),
-    time: ({ modified }) => (modified === undefined ? "" : timeOf(modified)),
-    name: ({ path, type }) => printable(path) + (type === "directory" ? "/" : ""),
+  const unitMs = isLong ? 1000 : 60_000;
+  const mode: ValueColumn<Entry> = { value: (entry) => entry.mode ?? -1, text: modeText };
+  const size: ValueColumn<Entry> = {
+    align: "right",
+    value: (entry) => (entry.type === "directory" ? -1 : entry.size),
+    text: (value) => (value < 0 ? "–" : isLong ? String(value) : formatSize(value)),
   };
-  if (context.width === undefined) return renderUnbounded(entries, detail, cells);
-  const columns: Column[] = [...(isLong ? [{}] : []), { align: "right" }, {}, { cut: "middle" }];
-  const rows = entries.map((entry) => [
-    ...(isLong ? [cells.mode(entry)] : []),
-    cells.size(entry),
-    cells.time(entry),
-    cells.name(entry),
-  ]);
+  const time: ValueColumn<Entry> = {
+    value: ({ modified }) => (modified === undefined ? Number.NaN : Math.floor(modified / unitMs)),
+    text: (value) => (Number.isNaN(value) ? "" : timeText(value * unitMs).slice(0, isLong ? 19 : 16)),
+  };
+  const nameOf = ({ path, type }: Entry): string => printable(path) + (type === "directory" ? "/" : "");
+  const shown = isLong ? [mode, size, time] : [size, time];
+  if (context.width === undefined) return renderValues(entries, shown, nameOf);
+  const columns: Column[] = [...shown.map(({ align }) => (align === undefined ? {} : { align })), { cut: "middle" }];
+  const rows = entries.map((entry) => [...shown.map(({ value, text }) => text(value(entry))), nameOf(entry)]);
   return renderTable(columns, rows, { width: context.width });
 }
 
-/** Lines of one piece of output. */
-const PIECE_LINES = 500;
-
-type EntryCells = Readonly<Record<"mode" | "size" | "time" | "name", (entry: Entry) => string>>;
-
-/** Nothing has to fit: vaults have ten thousands of entries, and measuring them all would take longer than reading them. */
-function* renderUnbounded(
-  entries: readonly Entry[],
-  detail: "short" | "long",
-  cells: EntryCells,
-): Generator<string, void> {
-  const sizes = entries.map(cells.size);
-  const times = entries.map(cells.time);
-  const sizeWidth = longest(sizes);
-  const timeWidth = longest(times);
-  const modes = detail === "long" ? entries.map(cells.mode) : undefined;
-  const modeWidth = longest(modes ?? []);
-  let text = "";
-  for (let i = 0; i < entries.length; i++) {
-    if (i > 0) text += "\n";
-    if (i % PIECE_LINES === PIECE_LINES - 1) {
-      yield text;
-      text = "";
-    }
-    if (modes !== undefined) text += `${modes[i]?.padEnd(modeWidth)}  `;
-    text += `${sizes[i]?.padStart(sizeWidth)}  ${times[i]?.padEnd(timeWidth)}  ${cells.name(entries[i] as Entry)}`;
-  }
-  yield text;
-}
-
-function longest(texts: readonly string[]): number {
-  return texts.reduce((most, { length }) => Math.max(most, length), 0);
+function timeText(ms: number): string {
+  return new Date(ms).toISOString().replace("T", " ");
 }
 
 /** Times as text, from ISO 8601: neighbours often are of the same minute, which is then made once. */
@@ -173,19 +144,7 @@ function timeTexts(unitMs: number, shape: (iso: string) => string): (modified: n
   };
 }
 
-/** Small files have few sizes, and many have the same. */
-function remembered(format: (size: number) => string): (size: number) => string {
-  const known = new Map<number, string>();
-  return (size) => {
-    const before = known.get(size);
-    if (before !== undefined) return before;
-    const text = format(size);
-    known.set(size, text);
-    return text;
-  };
-}
-
 /** "0644", as chmod takes it. */
-function modeText(mode: number | undefined): string {
-  return mode === undefined ? "" : mode.toString(8).padStart(4, "0");
+function modeText(mode: number): string {
+  return mode < 0 ? "" : mode.toString(8).padStart(4, "0");
 }

@@ -7,6 +7,7 @@ import { type Argon2id, checkArgon2 } from "../../primitives/crypto/argon2.ts";
 import { ED25519_PUBLIC_BYTES, type Ed25519 } from "../../primitives/crypto/ed25519.ts";
 import { privateKeyDer, publicKeyDer } from "../../primitives/crypto/ed25519-keys.ts";
 import type { DigestImplementation } from "../../primitives/digest/implementation.ts";
+import { addonBinary } from "./addon-binary.ts";
 
 /** RFC 3394 §2.2.3.1. */
 const WRAP_CHECK = Buffer.alloc(8, 0xa6);
@@ -129,8 +130,9 @@ interface Argon2Package {
 const PACKAGE_ARGON2ID = 2;
 
 async function loadPackage(): Promise<Argon2id> {
+  const name = "@node-rs/argon2";
   // Not followed by the compiler: the package is optional, and so are its types.
-  const { hashRaw }: Argon2Package = createRequire(import.meta.url)("@node-rs/argon2");
+  const { hashRaw } = (addonBinary(name) ?? createRequire(import.meta.url)(name)) as Argon2Package;
   return async (password, parameters) => {
     checkArgon2(parameters);
     const { salt, memoryKib: memoryCost, passes: timeCost, lanes: parallelism, byteLength: outputLen } = parameters;
