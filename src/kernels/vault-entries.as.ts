@@ -1,10 +1,10 @@
 // Finds the entries of a vault's manifest in its JSON, written as the reference and tare do: compact, keys in their order, no
-// escapes. Of each entry one row of numbers is left; whatever is written otherwise ends the scan, and is for the host to
-// read. Paths are judged on the way, by the rules of the format and by their order.
+// escapes. Of each entry one row of numbers is left, and its path, with the quote behind it: paths are all that most hosts
+// make text of. Whatever is written otherwise ends the scan, and is for the host to read. Paths are judged on the way, by the
+// rules of the format and by their order. Only in paths may be what is not ASCII, and whether that is UTF-8 is not looked at.
 //
-// Offsets in rows count UTF-16 units of the text: `shift` is what lies between them and addresses here.
-//
-// Memory: KEYS and the path before, then ROWS, INPUT. The host grows it to `end()`, and writes the keys, before the first call.
+// Memory: KEYS and the path before, then ROWS, INPUT, NAMES. The host grows it to `end()`, and writes the keys, before the
+// first call.
 
 import { arePathsProper, beginPaths, judgePath, keepPath, sharedLength, wipePaths } from "./vault-entries/paths.as";
 import { milliseconds } from "./vault-entries/times.as";
@@ -32,11 +32,19 @@ const ID_BYTES: usize = 34;
 
 let at: usize = 0;
 let last: usize = 0;
+/** What lies between offsets in the manifest and addresses here. */
 let shift: usize = 0;
 let failed: bool = false;
 let done: bool = false;
 let hasEntry: bool = false;
 let consumedBytes: usize = 0;
+/** Behind the last path that was kept: an address, and UTF-16 units of the text that all paths are. */
+let namesEnd: usize = 0;
+let namesUnit: usize = 0;
+/** Of the text that was read last: the bytes that are no units of it. */
+let surplus: isize = 0;
+/** Whether something was read that is not ASCII. */
+let isWide: bool = false;
 /** The list of ids before: neighbours in a pack share their chunks, and what was looked at is only compared. */
 let ids: usize = 0;
 let idsLength: usize = 0;
@@ -58,25 +66,31 @@ export function windowBytes(): usize {
 }
 
 /** Sixteen bytes behind the window may be looked at, and then do not count. */
-export function end(): usize {
+export function names(): usize {
   return input() + WINDOW + 64;
+}
+
+/** Paths of a window are no longer than it is. */
+export function end(): usize {
+  return names() + WINDOW;
+}
+
+/** Bytes of paths, and the quotes behind them, that the last window had. */
+export function nameBytes(): usize {
+  return namesEnd - names();
 }
 
 /** Before the first window of a list. */
 export function begin(): void {
   done = false;
   hasEntry = false;
+  namesUnit = 0;
   beginPaths();
 }
 
 /** Bytes of the window up to where the next one has to begin. */
 export function consumed(): usize {
   return consumedBytes;
-}
-
-/** Where that is in the text. */
-export function position(): usize {
-  return at + shift;
 }
 
 /** Whether the list has ended. */
@@ -95,28 +109,30 @@ export function wipe(): void {
   memory.fill(rows(), 0, end() - rows());
 }
 
-/** Reads whole entries of a window that begins with one, at `unit` of the text; returns how many rows there are. */
-export function scan(byteLength: usize, unit: usize): usize {
+/** Reads whole entries of a window that begins with one, at `offset` of the manifest; returns how many rows there are. */
+export function scan(byteLength: usize, offset: usize): usize {
   at = input();
   last = at + byteLength;
-  shift = unit - at;
+  shift = offset - at;
   failed = false;
+  namesEnd = names();
   idsLength = 0;
   let count: usize = 0;
   consumedBytes = 0;
   if (!hasEntry && byteLength > 0 && <u32>load<u8>(at) == CLOSING_BRACKET) {
     done = true;
-    at++;
+    consumedBytes = 1;
   }
   while (count < MOST_ROWS && !done) {
     const start = at;
-    const startShift = shift;
+    const startEnd = namesEnd;
+    const startUnit = namesUnit;
     entry(count);
     const next = at < last ? <u32>load<u8>(at) : 0;
     at++;
     if (failed || (next != COMMA && next != CLOSING_BRACKET)) {
-      at = start;
-      shift = startShift;
+      namesEnd = startEnd;
+      namesUnit = startUnit;
       break;
     }
     done = next == CLOSING_BRACKET;
@@ -130,21 +146,27 @@ export function scan(byteLength: usize, unit: usize): usize {
 }
 
 /**
- * start, pathStart, pathEnd, mode or -1, isDir, size, time in milliseconds or no number where somebody else has to read it;
- * the eighth is set where a folder begins.
+ * Where it starts in the manifest; where its path does in the text of all paths, and ends; mode or -1, isDir, size, time in
+ * milliseconds or no number where somebody else has to read it; the eighth is set where a folder begins.
  */
 function entry(row: usize): void {
   const cells = rows() + row * ROW_BYTES;
-  place(cells, at);
+  store<f64>(cells, <f64>(at + shift));
   expect(0, PATH_KEY);
-  place(cells + 8, at);
+  const path = at;
   pathEnd = text();
-  place(cells + 16, pathEnd);
+  const byteLength = pathEnd - path;
+  store<f64>(cells, <f64>namesUnit, 8);
+  namesUnit += byteLength - <usize>surplus;
+  store<f64>(cells, <f64>namesUnit, 16);
+  namesUnit++;
+  memory.copy(namesEnd, path, byteLength + 1);
+  namesEnd += byteLength + 1;
   expect(1, 8);
   store<f64>(cells, <f64>whole(), 40);
   expect(2, 13);
   let time = at;
-  let timeEnd = text();
+  let timeEnd = asciiText();
   expect(3, 10);
   const isDir = skip(8, 4);
   if (!isDir) expect(9, 5);
@@ -154,7 +176,7 @@ function entry(row: usize): void {
   if (skip(5, 15)) whole();
   if (skip(6, 10)) {
     time = at;
-    timeEnd = text();
+    timeEnd = asciiText();
   }
   store<f64>(cells, failed ? NaN : milliseconds(time, timeEnd), 48);
   let mode: i64 = -1;
@@ -163,11 +185,6 @@ function entry(row: usize): void {
   at++;
   store<f64>(cells, <f64>mode, 24);
   store<f64>(cells, 0, 56);
-}
-
-@inline
-function place(cell: usize, address: usize): void {
-  store<f64>(cell, <f64>(address + shift));
 }
 
 let pathEnd: usize = 0;
@@ -190,6 +207,7 @@ function expect(key: usize, byteLength: usize): void {
 /** Steps behind the quote that ends a text, and returns where it is. Anything that needs an escape ends the scan. */
 function text(): usize {
   let i = at;
+  surplus = 0;
   while (i < last) {
     const bytes = v128.load(i);
     // Signed, so that what is not ASCII is below too.
@@ -209,12 +227,21 @@ function text(): usize {
     }
     if (byte < 0x80) break;
     // A character of two to three bytes is one unit, one of four bytes is two.
-    if ((byte & 0xc0) == 0x80) shift--;
-    else if (byte >= 0xf0) shift++;
+    if ((byte & 0xc0) == 0x80) surplus++;
+    else if (byte >= 0xf0) surplus--;
     i++;
+    isWide = true;
   }
   failed = true;
   return at;
+}
+
+/** The same where all has to be ASCII. */
+function asciiText(): usize {
+  isWide = false;
+  const stop = text();
+  if (isWide) failed = true;
+  return stop;
 }
 
 /** A whole number without a leading zero. */

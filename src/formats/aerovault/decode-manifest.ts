@@ -1,9 +1,9 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { type Location, UnsupportedError } from "../../base/errors.ts";
-import { JsonScanner } from "../../struct/json-scanner.ts";
+import { isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { type JsonPlace, JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import type { EntryList } from "./entry-list.ts";
-import type { EntryScan } from "./entry-scan.ts";
+import type { CutManifest, EntryScan } from "./entry-scan.ts";
 import { FieldReader, NO_EXTRA_KEYS } from "./field-reader.ts";
 import {
   CHECKSUM_KEY,
@@ -16,7 +16,7 @@ import {
   type WrapperRecord,
   type Wrappers,
 } from "./manifest.ts";
-import { type EntryFinder, readChunks, readEntries } from "./manifest-records.ts";
+import { readChunks, readEntries } from "./manifest-records.ts";
 
 /**
  * Parses the manifest's JSON. As strict as the reference: duplicate and missing keys, floats, negative numbers, numbers in
@@ -25,14 +25,26 @@ import { type EntryFinder, readChunks, readEntries } from "./manifest-records.ts
  */
 export function decodeManifest(bytes: Bytes, at: Location, scan?: EntryScan | undefined): Manifest {
   const place = { source: at.source, offset: at.offset ?? 0, what: "AeroVault manifest" };
-  const scanner = new JsonScanner(decodeJsonText(bytes, place), place);
+  const cut = scan?.(bytes);
+  if (cut !== undefined) {
+    try {
+      return readText(cut.text, place, cut);
+    } catch (error) {
+      if (!isTareError(error)) throw error; // the whole text tells what is wrong, and where
+    }
+  }
+  return readText(decodeJsonText(bytes, place), place);
+}
+
+function readText(text: string, place: JsonPlace, cut?: CutManifest): Manifest {
+  const scanner = new JsonScanner(text, place);
   scanner.skipSpace();
-  const manifest = readManifest(new FieldReader(scanner, "format/aerovault.manifest"), { bytes, scan });
+  const manifest = readManifest(new FieldReader(scanner, "format/aerovault.manifest"), cut);
   scanner.expectEnd();
   return manifest;
 }
 
-function readManifest(reader: FieldReader, finder: EntryFinder): Manifest {
+function readManifest(reader: FieldReader, cut: CutManifest | undefined): Manifest {
   let format: number | undefined;
   let created: string | undefined;
   let modified: string | undefined;
@@ -48,7 +60,7 @@ function readManifest(reader: FieldReader, finder: EntryFinder): Manifest {
     else if (key === "created") created = reader.text();
     else if (key === "modified") modified = reader.text();
     else if (key === "wrappers") wrappers = readWrappers(reader);
-    else if (key === "entries") entries = readEntries(reader, finder);
+    else if (key === "entries") entries = cut === undefined ? readEntries(reader) : cut.entriesAt(reader.scanner);
     else if (key === "chunks") chunks = readChunks(reader);
     else if (key === "error_correction_pct") errorCorrectionPct = reader.orNull(() => reader.whole());
     else if (key === "generation" && reader.is("whole")) generation = reader.whole();

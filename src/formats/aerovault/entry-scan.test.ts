@@ -5,11 +5,12 @@ import { CHUNK_ID, UNUSUAL_ENTRIES, USUAL_ENTRY } from "../../../test/vectors/va
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
+import { JsonScanner } from "../../struct/json-scanner.ts";
 import { checkManifest } from "./check-manifest.ts";
 import { decodeManifest } from "./decode-manifest.ts";
 import { encodeManifest } from "./encode-manifest.ts";
 import { type EntryList, entryList } from "./entry-list.ts";
-import { type EntryScan, type FoundEntries, loadEntryScan } from "./entry-scan.ts";
+import { type CutManifest, type EntryScan, loadEntryScan } from "./entry-scan.ts";
 import { NO_EXTRA_KEYS } from "./field-reader.ts";
 import type { ManifestEntry } from "./manifest.ts";
 
@@ -19,16 +20,14 @@ beforeAll(async () => {
   scan = await loadEntryScan();
 });
 
-/** Scans a list, from behind its bracket on. */
-function find(entries: readonly string[], before = ""): FoundEntries | undefined {
-  const text = `${before}[${entries.join(",")}]`;
-  const place = { offset: encodeUtf8(before).byteLength + 1, position: before.length + 1 };
-  return scan(encodeUtf8(text), text, place);
+/** Scans a list, of entries in JSON. */
+function find(entries: readonly string[], before = ""): CutManifest | undefined {
+  return scan(encodeUtf8(`{${before}"entries":[${entries.join(",")}],"more":1}`));
 }
 
 /** The same where there must be some. */
 function list(entries: readonly string[]): EntryList {
-  return (find(entries) as FoundEntries).entries;
+  return (find(entries) as CutManifest).entries;
 }
 
 /** Whether all paths are known to be proper and in order. */
@@ -71,24 +70,30 @@ function outcome(bytes: Bytes, tool: EntryScan | undefined): unknown {
 
 describe("loadEntryScan()", () => {
   it("finds an entry, and everything of it that is asked for", () => {
-    const { entries, end } = find([USUAL_ENTRY]) as FoundEntries;
-    expect(end).toBe(USUAL_ENTRY.length + 2);
+    const { entries, text } = find([USUAL_ENTRY]) as CutManifest;
+    expect(text).toBe('{"entries":[],"more":1}');
     expect(summary(entries)).toEqual([["a/b.txt", false, 12, Date.UTC(2026, 0, 1), 420]]);
     expect(entries.record(0)).toMatchObject({ modified: "2026-01-02T03:04:05Z", chunks: [CHUNK_ID], packOffset: 0 });
     expect(entries.records()).toEqual([entries.record(0)]);
   });
 
   it("finds none in an empty list", () => {
-    expect(find([])).toMatchObject({ entries: { length: 0, folderStarts: [] }, end: 2 });
+    expect(find([])).toMatchObject({ entries: { length: 0, folderStarts: [] }, text: '{"entries":[],"more":1}' });
   });
 
   it("counts UTF-16 units, in front of the list and in it", () => {
     const paths = ["b/ä.md", "b/層.md", "b/😀😀.md", "b/😁/é"];
-    const text = paths.map((path) => USUAL_ENTRY.replace("a/b.txt", path));
-    const before = "ü層😀";
-    const { entries, end } = find(text, before) as FoundEntries;
-    expect(end).toBe(before.length + text.join(",").length + 2);
-    expect(paths.map((_, i) => entries.path(i))).toEqual(paths);
+    const texts = paths.map((path) => USUAL_ENTRY.replace("a/b.txt", path));
+    const before = '"ü層😀":"ü層😀",';
+    const cut = find(texts, before) as CutManifest;
+    expect(cut.text).toBe(`{${before}"entries":[],"more":1}`);
+    expect(paths.map((_, i) => cut.entries.path(i))).toEqual(paths);
+    expect(paths.map((_, i) => cut.entries.record(i).path)).toEqual(paths);
+    const scanner = new JsonScanner(cut.text, { ...AT, what: "manifest" });
+    expect(cut.entriesAt(scanner)).toBeUndefined();
+    scanner.position = cut.text.indexOf("[]");
+    expect(cut.entriesAt(scanner)).toBe(cut.entries);
+    expect(scanner.position).toBe(cut.text.indexOf("]") + 1);
   });
 
   it.each(UNUSUAL_ENTRIES)("leaves a list with %s to the field reader", (_, text) => {
@@ -232,13 +237,41 @@ describe("loadEntryScan()", () => {
     );
   });
 
+  it.each([
+    ["that end and begin within a character", ["a/x\xc3", "\xa4b"]],
+    ["that are longer than need be", ["a/\xc0\xaf.."]],
+    ["with half a pair", ["a/\xed\xa0\x80."]],
+  ])("makes the same of paths that are no UTF-8: %s", (_, paths) => {
+    const text = paths.map((path) => USUAL_ENTRY.replace("a/b.txt", path)).join(",");
+    const whole = new TextDecoder().decode(encodeManifest(emptyManifest("encrypted")));
+    const bytes = Uint8Array.from(whole.replace('"entries":[]', `"entries":[${text}]`), (c) => c.charCodeAt(0));
+    expect(scan(bytes)).toBeUndefined();
+    expect(outcome(bytes, scan)).toEqual(outcome(bytes, undefined));
+  });
+
+  it.each([
+    ["in front", `{"x":{"entries":[${USUAL_ENTRY}]},`, "{"],
+    ["in front, alone", `{"x":{"entries":[${USUAL_ENTRY}]},"y":{`, "{"],
+    ["behind", "{", `{"x":{"entries":[${USUAL_ENTRY}]},`],
+    ["as a text", '{"x":"\\"entries\\":[]",', "{"],
+    ["twice", `{"entries":[${USUAL_ENTRY}],`, "{"],
+    ["far behind", `{"x":"${"x".repeat(5000)}",`, "{"],
+  ])("makes the same where there is another list of that name: %s", (_, instead, other) => {
+    const manifest = { ...emptyManifest("encrypted"), entries: entryList([entry({ path: "c/d", mode: 1 })]) };
+    const text = new TextDecoder().decode(encodeManifest(manifest));
+    for (const changed of [text.replace("{", instead), text.replace('"chunks":{', `"z":${other}"y":1},"chunks":{`)]) {
+      expect(outcome(encodeUtf8(changed), scan)).toEqual(outcome(encodeUtf8(changed), undefined));
+    }
+  });
+
   it("makes the same of a manifest in which any byte is another one", () => {
     const records = ["a", "a/b", "b/ä.txt", "c"].map((path, i) =>
       entry({ path, isDir: path === "a", chunks: i === 1 ? [CHUNK_ID] : [], mtime: "2026-01-01T00:00:00.5Z", mode: i }),
     );
     const bytes = encodeManifest({ ...emptyManifest("encrypted"), entries: entryList(records) });
     for (let at = bytes.indexOf(0x5b); at < bytes.byteLength; at++) {
-      for (const other of ['"', ",", "}", "]", "0", "/", "\\", " "].map((text) => text.charCodeAt(0))) {
+      const characters = ['"', ",", "}", "]", "0", "/", "\\", " "].map((text) => text.charCodeAt(0));
+      for (const other of [...characters, 0x80, 0xa4, 0xc3, 0xe2, 0xf0, 0xff]) {
         const changed = bytes.slice();
         changed[at] = other;
         expect(outcome(changed, scan)).toEqual(outcome(changed, undefined));

@@ -1,35 +1,10 @@
-import type { Bytes } from "../../base/bytes.ts";
-import type { JsonScanner } from "../../struct/json-scanner.ts";
 import { type EntryList, entryList } from "./entry-list.ts";
-import type { EntryScan } from "./entry-scan.ts";
 import { type FieldReader, NO_EXTRA_KEYS } from "./field-reader.ts";
 import type { ChunkRecord, ManifestEntry } from "./manifest.ts";
 import { UsualRecords } from "./usual-records.ts";
 
-const OPENING_BRACKET = 0x5b;
-
-/** What helps to find entries: the bytes of the scanner's text, and who knows how. */
-export interface EntryFinder {
-  readonly bytes: Bytes;
-  readonly scan: EntryScan | undefined;
-}
-
 /** The array `entries`. */
-export function readEntries(reader: FieldReader, finder: EntryFinder): EntryList {
-  return findEntries(reader.scanner, finder) ?? parseEntries(reader);
-}
-
-/** Where all are written as usual. */
-function findEntries(scanner: JsonScanner, { bytes, scan }: EntryFinder): EntryList | undefined {
-  if (scanner.peek() !== OPENING_BRACKET) return undefined;
-  const position = scanner.position + 1;
-  const found = scan?.(bytes, scanner.text, { offset: scanner.byteOffset(position), position });
-  if (found === undefined) return undefined;
-  scanner.position = found.end;
-  return found.entries;
-}
-
-function parseEntries(reader: FieldReader): EntryList {
+export function readEntries(reader: FieldReader): EntryList {
   const entries: ManifestEntry[] = [];
   const usual = usualRecords(reader);
   reader.list(() => entries.push(usual?.((records, position) => records.entry(position)) ?? readEntry(reader)));

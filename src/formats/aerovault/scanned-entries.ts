@@ -1,3 +1,5 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/text.ts";
 import { type EntryList, timeOf } from "./entry-list.ts";
 import type { ManifestEntry } from "./manifest.ts";
 import { UsualRecords } from "./usual-records.ts";
@@ -5,28 +7,31 @@ import { UsualRecords } from "./usual-records.ts";
 /** Numbers of a row, as src/kernels/vault-entries.as.ts leaves it. */
 export const ROW_CELLS = 8;
 
-/** Where entries stand in the text of a manifest, in UTF-16 units, and what of them is no text: one row an entry. */
+/** Where entries stand in a manifest, and what of them was read on the way: one row an entry. */
 export interface EntryRows {
   readonly cells: Float64Array;
   readonly length: number;
+  /** All paths, with something between them. */
+  readonly names: string;
   /** Whether every path is proper, and greater than the one before; false where somebody has to look at them. */
   readonly areProper: boolean;
 }
 
-/** Entries of which only the places in the manifest's text are known: what is asked for is cut out of it. */
+/** Entries that were found in the bytes of a manifest: what is asked for is read from there. */
 export class ScannedEntries implements EntryList {
   readonly length: number;
   readonly folderStarts: readonly number[] | undefined;
-  readonly #text: string;
+  readonly #bytes: Bytes;
+  readonly #names: string;
   readonly #cells: Float64Array;
-  readonly #usual: UsualRecords;
   #records: readonly ManifestEntry[] | undefined;
 
-  constructor(text: string, { cells, length, areProper }: EntryRows) {
+  /** The bytes end with the list of entries. */
+  constructor(bytes: Bytes, { cells, length, names, areProper }: EntryRows) {
     this.length = length;
-    this.#text = text;
+    this.#bytes = bytes;
+    this.#names = names;
     this.#cells = cells;
-    this.#usual = new UsualRecords(text);
     if (!areProper) return;
     const starts: number[] = [];
     for (let i = 0; i < length; i++) if (this.#cell(i, 7) === 1) starts.push(i);
@@ -34,7 +39,7 @@ export class ScannedEntries implements EntryList {
   }
 
   path(index: number): string {
-    return this.#text.slice(this.#cell(index, 1), this.#cell(index, 2));
+    return this.#names.slice(this.#cell(index, 1), this.#cell(index, 2));
   }
 
   isDir(index: number): boolean {
@@ -56,13 +61,25 @@ export class ScannedEntries implements EntryList {
   }
 
   record(index: number): ManifestEntry {
-    // What was found by the scan is what is usual, so that it is there.
-    return this.#records?.[index] ?? (this.#usual.entry(this.#cell(index, 0)) as ManifestEntry);
+    return this.#records?.[index] ?? (this.#read(index, index + 1)[0] as ManifestEntry);
   }
 
   records(): readonly ManifestEntry[] {
-    this.#records ??= Array.from({ length: this.length }, (_, index) => this.record(index));
+    this.#records ??= this.#read(0, this.length);
     return this.#records;
+  }
+
+  /** What was found by the scan is what is usual, so that it is there. */
+  #read(first: number, end: number): ManifestEntry[] {
+    const stop = end < this.length ? this.#cell(end, 0) : undefined;
+    const usual = new UsualRecords(decodeUtf8(this.#bytes.subarray(this.#cell(first, 0), stop)) as string);
+    const records: ManifestEntry[] = [];
+    let position = 0;
+    for (let i = first; i < end; i++) {
+      records.push(usual.entry(position) as ManifestEntry);
+      position = usual.end + 1; // behind the comma
+    }
+    return records;
   }
 
   #cell(index: number, cell: number): number {
