@@ -1,6 +1,6 @@
 import { FORMATS } from "../src/formats/registry.ts";
 
-/** What a format imports when it is asked for more than an overview. */
+/** What a format imports when it is asked for more than an overview, or for that of a large file. */
 const AFTER_OPENING = [
   "verify",
   "fields",
@@ -9,10 +9,11 @@ const AFTER_OPENING = [
   "hashed-tensor",
   "chunk-frames",
   "entry-storage",
+  "quick-reading",
 ];
 
 /** Formats whose checks are shorter than what a file of their own costs. */
-const WITH_CHECKS: readonly string[] = ["onnx", "safetensors"];
+const WITH_CHECKS: readonly string[] = ["onnx", "safetensors", "gguf"];
 
 /**
  * What is loaded together, first what others stand on: a group takes along what it imports, unless an earlier one has it.
@@ -96,7 +97,7 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
 ];
 
 function atOpening(id: string): readonly string[] {
-  return ["format", "plain-manifest", "entry-scan", "sniff", ...(WITH_CHECKS.includes(id) ? AFTER_OPENING : [])];
+  return ["format", "plain-manifest", "sniff", ...(WITH_CHECKS.includes(id) ? AFTER_OPENING : [])];
 }
 
 /** Files by their paths below `src/` or `viewer/`, without the ending. */

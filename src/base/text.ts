@@ -38,15 +38,10 @@ export function findInvalidUtf8(bytes: Bytes): number {
   return low;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
-const ALL_UNSEEN = new RegExp(UNSEEN, "g");
-
 /** For showing names of unknown origin on a terminal: control characters become visible escapes. */
 export function printable(text: string): string {
-  // Replacing nothing takes five times as long as finding nothing.
-  if (!UNSEEN.test(text)) return text;
-  return text.replace(ALL_UNSEEN, (character) => {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });
 }

@@ -3,7 +3,7 @@ import { isTareError, type Location, UnsupportedError } from "../../base/errors.
 import { type JsonPlace, JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import type { EntryList } from "./entry-list.ts";
-import type { CutManifest, EntryScan } from "./entry-scan.ts";
+import type { CutManifest } from "./entry-scan.ts";
 import { FieldReader, NO_EXTRA_KEYS } from "./field-reader.ts";
 import {
   CHECKSUM_KEY,
@@ -17,34 +17,40 @@ import {
   type Wrappers,
 } from "./manifest.ts";
 import { readChunks, readEntries } from "./manifest-records.ts";
+import type { QuickReading } from "./quick-reading.ts";
 
 /**
  * Parses the manifest's JSON. As strict as the reference: duplicate and missing keys, floats, negative numbers, numbers in
  * strings and text behind the end are refused; unknown keys are kept. `at.offset` is that of the text's first byte in the
- * vault. Wrappers, paths and records are judged by `checkManifest`, not here. `scan` finds the entries of large vaults sooner.
+ * vault. Wrappers, paths and records are judged by `checkManifest`, not here. `quick` is for large vaults.
  */
-export function decodeManifest(bytes: Bytes, at: Location, scan?: EntryScan | undefined): Manifest {
+export function decodeManifest(bytes: Bytes, at: Location, quick?: QuickReading | undefined): Manifest {
   const place = { source: at.source, offset: at.offset ?? 0, what: "AeroVault manifest" };
-  const cut = scan?.(bytes);
+  const cut = quick?.cut(bytes);
   if (cut !== undefined) {
     try {
-      return readText(cut.text, place, cut);
+      return readText(cut.text, place, { quick, cut });
     } catch (error) {
       if (!isTareError(error)) throw error; // the whole text tells what is wrong, and where
     }
   }
-  return readText(decodeJsonText(bytes, place), place);
+  return readText(decodeJsonText(bytes, place), place, { quick });
 }
 
-function readText(text: string, place: JsonPlace, cut?: CutManifest): Manifest {
+interface ReadingHelp {
+  readonly quick: QuickReading | undefined;
+  readonly cut?: CutManifest | undefined;
+}
+
+function readText(text: string, place: JsonPlace, help: ReadingHelp): Manifest {
   const scanner = new JsonScanner(text, place);
   scanner.skipSpace();
-  const manifest = readManifest(new FieldReader(scanner, "format/aerovault.manifest"), cut);
+  const manifest = readManifest(new FieldReader(scanner, "format/aerovault.manifest"), help);
   scanner.expectEnd();
   return manifest;
 }
 
-function readManifest(reader: FieldReader, cut: CutManifest | undefined): Manifest {
+function readManifest(reader: FieldReader, { quick, cut }: ReadingHelp): Manifest {
   let format: number | undefined;
   let created: string | undefined;
   let modified: string | undefined;
@@ -60,8 +66,9 @@ function readManifest(reader: FieldReader, cut: CutManifest | undefined): Manife
     else if (key === "created") created = reader.text();
     else if (key === "modified") modified = reader.text();
     else if (key === "wrappers") wrappers = readWrappers(reader);
-    else if (key === "entries") entries = cut === undefined ? readEntries(reader) : cut.entriesAt(reader.scanner);
-    else if (key === "chunks") chunks = readChunks(reader);
+    else if (key === "entries")
+      entries = cut === undefined ? readEntries(reader, quick) : cut.entriesAt(reader.scanner);
+    else if (key === "chunks") chunks = readChunks(reader, quick);
     else if (key === "error_correction_pct") errorCorrectionPct = reader.orNull(() => reader.whole());
     else if (key === "generation" && reader.is("whole")) generation = reader.whole();
     else if (key === CHECKSUM_KEY && reader.is("string")) checksum = reader.text();

@@ -1,20 +1,21 @@
 import { type EntryList, entryList } from "./entry-list.ts";
 import { type FieldReader, NO_EXTRA_KEYS } from "./field-reader.ts";
 import type { ChunkRecord, ManifestEntry } from "./manifest.ts";
-import { UsualRecords } from "./usual-records.ts";
+import type { QuickReading } from "./quick-reading.ts";
+import type { UsualRecords } from "./usual-records.ts";
 
 /** The array `entries`. */
-export function readEntries(reader: FieldReader): EntryList {
+export function readEntries(reader: FieldReader, quick: QuickReading | undefined): EntryList {
   const entries: ManifestEntry[] = [];
-  const usual = usualRecords(reader);
+  const usual = usualRecords(reader, quick);
   reader.list(() => entries.push(usual?.((records, position) => records.entry(position)) ?? readEntry(reader)));
   return entryList(entries);
 }
 
 /** The object `chunks`. */
-export function readChunks(reader: FieldReader): Map<string, ChunkRecord> {
+export function readChunks(reader: FieldReader, quick: QuickReading | undefined): Map<string, ChunkRecord> {
   const chunks = new Map<string, ChunkRecord>();
-  const usual = usualRecords(reader);
+  const usual = usualRecords(reader, quick);
   reader.keyed((id) => {
     reader.once(chunks.get(id), id);
     chunks.set(id, usual?.((records, position) => records.chunk(position, id)) ?? readChunk(reader, id));
@@ -26,9 +27,9 @@ export function readChunks(reader: FieldReader): Map<string, ChunkRecord> {
 type ReadUsual = <T>(read: (records: UsualRecords, position: number) => T | undefined) => T | undefined;
 
 /** Undefined where strings may have escapes. */
-function usualRecords({ scanner }: FieldReader): ReadUsual | undefined {
-  if (scanner.text.includes("\\")) return undefined;
-  const records = new UsualRecords(scanner.text);
+function usualRecords({ scanner }: FieldReader, quick: QuickReading | undefined): ReadUsual | undefined {
+  const records = quick?.usual(scanner.text);
+  if (records === undefined) return undefined;
   return (read) => {
     const record = read(records, scanner.position);
     if (record !== undefined) scanner.position = records.end;

@@ -10,7 +10,6 @@ import type { ReadFile } from "./block-stream.ts";
 import { checkManifest } from "./check-manifest.ts";
 import { ChunkStore } from "./chunk-store.ts";
 import { decodeManifest } from "./decode-manifest.ts";
-import type { EntryScan } from "./entry-scan.ts";
 import { extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory, type ExtensionRow } from "./extensions.ts";
 import { type Room, VaultCipher } from "./framing.ts";
@@ -18,6 +17,7 @@ import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./hea
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
 import { type Manifest, maxChunkBytes } from "./manifest.ts";
+import type { QuickReading } from "./quick-reading.ts";
 import { readControl, type StoredManifest } from "./stored-manifest.ts";
 import { unlock } from "./unlock.ts";
 import type { HealedPart, Vault } from "./vault.ts";
@@ -49,10 +49,10 @@ export async function openVault(source: Source, context: OpenContext, help: Open
   const { directory, manifest } = await readControl(source, header, context.signal);
   const extensions = readExtensions(directory, header, limits, at);
   const { engine, password } = context;
-  let loading: Promise<EntryScan | undefined> | undefined;
+  let loading: Promise<QuickReading | undefined> | undefined;
   const meanwhile = (): void => {
     manifest.begin?.();
-    loading = loadScan(header);
+    loading = loadQuick(header);
     VaultCipher.prepare(engine).catch(() => undefined); // told when there are keys
   };
   const keys = await unlock(header, { engine, password, meanwhile }, at);
@@ -62,7 +62,7 @@ export async function openVault(source: Source, context: OpenContext, help: Open
     return await completeVault(opened, manifest, {
       ...help,
       engine,
-      scan: await (loading ?? loadScan(header)),
+      quick: await (loading ?? loadQuick(header)),
     });
   } catch (error) {
     wipeKeys(keys);
@@ -70,11 +70,10 @@ export async function openVault(source: Source, context: OpenContext, help: Open
   }
 }
 
-/** For a manifest that is worth it, where it can be had: without it entries are read one by one. */
-async function loadScan({ values }: StoredHeader): Promise<EntryScan | undefined> {
+/** For a manifest that is worth it. */
+async function loadQuick({ values }: StoredHeader): Promise<QuickReading | undefined> {
   if (values.manifestLength < LONG_MANIFEST) return undefined;
-  const { loadEntryScan } = await import("./entry-scan.ts");
-  return loadEntryScan().catch(() => undefined);
+  return (await import("./quick-reading.ts")).loadQuickReading();
 }
 
 type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
@@ -82,7 +81,7 @@ type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
 /** What reads a manifest, and heals it. */
 interface ManifestTools extends OpeningHelp {
   readonly engine: Engine;
-  readonly scan: EntryScan | undefined;
+  readonly quick: QuickReading | undefined;
 }
 
 async function completeVault(opened: UnreadVault, stored: StoredManifest, tools: ManifestTools): Promise<Vault> {
@@ -149,10 +148,10 @@ async function judgeManifest(
   opened: UnreadVault,
   { blob, room }: SealedManifest,
   parity: ReadableBytes | undefined,
-  { engine, scan }: ManifestTools,
+  { engine, quick }: ManifestTools,
 ): Promise<JudgedManifest> {
   const { source, header, keys, cipher } = opened;
-  const manifest = openManifest({ blob, room }, { cipher, keys, header, label: source.label, scan });
+  const manifest = openManifest({ blob, room }, { cipher, keys, header, label: source.label, quick });
   const at = { source: source.label, offset: header.values.manifestOffset };
   if (keys.lane !== "plain") return { manifest, warnings: [] };
   const { checkPlainManifest } = await import("./plain-manifest.ts");
@@ -188,11 +187,11 @@ interface ManifestKeys {
   readonly keys: VaultKeys;
   readonly header: StoredHeader;
   readonly label: string;
-  readonly scan: EntryScan | undefined;
+  readonly quick: QuickReading | undefined;
 }
 
 /** Decrypts, parses and judges the manifest. */
-function openManifest({ blob, room }: SealedManifest, { cipher, keys, header, label, scan }: ManifestKeys): Manifest {
+function openManifest({ blob, room }: SealedManifest, { cipher, keys, header, label, quick }: ManifestKeys): Manifest {
   const at = { source: label, offset: header.values.manifestOffset };
   const json = cipher.openManifest(blob, room);
   if (json === undefined) {
@@ -201,7 +200,7 @@ function openManifest({ blob, room }: SealedManifest, { cipher, keys, header, la
     throw new IntegrityError("integrity/aerovault.manifest", message, at, { hint });
   }
   // A byte of the text stands as far behind the nonce in the file as behind the start of the text.
-  const manifest = decodeManifest(json, { ...at, offset: at.offset + cipher.plainOffset }, scan);
+  const manifest = decodeManifest(json, { ...at, offset: at.offset + cipher.plainOffset }, quick);
   checkManifest(manifest, keys.lane, at);
   return manifest;
 }
