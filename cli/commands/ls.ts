@@ -65,7 +65,7 @@ function tensorJson(tensor: Tensor): unknown {
 }
 
 function entriesJson(entries: readonly Entry[]): unknown[] {
-  const timeOf = timeTexts(1, (text) => text);
+  const timeOf = isoTimes();
   return entries.map(({ path, type, size, modified, mode }) => {
     const time = modified === undefined ? {} : { modified: timeOf(modified) };
     return { path, type, size, ...time, ...(mode === undefined ? {} : { mode }) };
@@ -138,14 +138,13 @@ function timeText(ms: number): string {
   return new Date(ms).toISOString().replace("T", " ");
 }
 
-/** Times as text, from ISO 8601: neighbours often are of the same minute, which is then made once. */
-function timeTexts(unitMs: number, shape: (iso: string) => string): (modified: number) => string {
+/** Times of files that were written together are often the same: that is then made once. */
+function isoTimes(): (modified: number) => string {
   let known: number | undefined;
   let text = "";
   return (modified) => {
-    const time = Math.floor(modified / unitMs);
-    if (time !== known) text = shape(new Date(modified).toISOString());
-    known = time;
+    if (modified !== known) text = new Date(modified).toISOString();
+    known = modified;
     return text;
   };
 }
