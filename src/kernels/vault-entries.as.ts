@@ -6,7 +6,8 @@
 // Memory: KEYS and the path before, then ROWS, INPUT, NAMES. The host grows it to `end()`, and writes the keys, before the
 // first call.
 
-import { arePathsProper, beginPaths, judgePath, keepPath, sharedLength, wipePaths } from "./vault-entries/paths.as";
+import { endOfIds, forgetIds } from "./vault-entries/ids.as";
+import { arePathsProper, beginPaths, judgePath, keepPath, wipePaths } from "./vault-entries/paths.as";
 import { milliseconds } from "./vault-entries/times.as";
 
 const WINDOW: usize = 0x80000;
@@ -27,8 +28,6 @@ const CLOSING_BRACKET: u32 = 0x5d;
 const CLOSING_BRACE: u32 = 0x7d;
 /** Exact in a double. */
 const MOST_DIGITS: usize = 15;
-/** An id in quotes. */
-const ID_BYTES: usize = 34;
 
 let at: usize = 0;
 let last: usize = 0;
@@ -45,9 +44,6 @@ let namesUnit: usize = 0;
 let surplus: isize = 0;
 /** Whether something was read that is not ASCII. */
 let isWide: bool = false;
-/** The list of ids before: neighbours in a pack share their chunks, and what was looked at is only compared. */
-let ids: usize = 0;
-let idsLength: usize = 0;
 
 export function keys(): usize {
   return KEYS;
@@ -116,7 +112,7 @@ export function scan(byteLength: usize, offset: usize): usize {
   shift = offset - at;
   failed = false;
   namesEnd = names();
-  idsLength = 0;
+  forgetIds();
   let count: usize = 0;
   consumedBytes = 0;
   if (!hasEntry && byteLength > 0 && <u32>load<u8>(at) == CLOSING_BRACKET) {
@@ -172,7 +168,9 @@ function entry(row: usize): void {
   if (!isDir) expect(9, 5);
   store<f64>(cells, isDir ? 1 : 0, 32);
   expect(4, 11);
-  idList();
+  const stop: usize = failed ? 0 : endOfIds(at, last);
+  if (stop == 0) failed = true;
+  else at = stop;
   if (skip(5, 15)) whole();
   if (skip(6, 10)) {
     time = at;
@@ -190,7 +188,6 @@ function entry(row: usize): void {
 let pathEnd: usize = 0;
 
 /** Steps over the first bytes of a key where they are next. */
-@inline
 function skip(key: usize, byteLength: usize): bool {
   const same = i8x16.bitmask(i8x16.eq(v128.load(at), v128.load(KEYS + key * KEY_BYTES)));
   const wanted: i32 = (1 << (<i32>byteLength)) - 1;
@@ -199,7 +196,6 @@ function skip(key: usize, byteLength: usize): bool {
   return true;
 }
 
-@inline
 function expect(key: usize, byteLength: usize): void {
   if (!skip(key, byteLength)) failed = true;
 }
@@ -258,45 +254,4 @@ function whole(): i64 {
   const count = at - start;
   if (count == 0 || count > MOST_DIGITS || (count > 1 && <u32>load<u8>(start) == ZERO)) failed = true;
   return value;
-}
-
-/** Steps behind the bracket that closes a list of ids. */
-function idList(): void {
-  if (failed) return;
-  const start = at;
-  if (idsLength > 0 && start + idsLength <= last && equal(start, ids, idsLength)) {
-    at = start + idsLength;
-    return;
-  }
-  if (at < last && <u32>load<u8>(at) == CLOSING_BRACKET) at++;
-  else if (!newIds()) {
-    failed = true;
-    return;
-  }
-  ids = start;
-  idsLength = at - start;
-}
-
-function newIds(): bool {
-  while (at + ID_BYTES < last) {
-    if (<u32>load<u8>(at) != QUOTE || <u32>load<u8>(at, 33) != QUOTE) return false;
-    if (!isHex(v128.load(at, 1)) || !isHex(v128.load(at, 17))) return false;
-    at += ID_BYTES;
-    const next = <u32>load<u8>(at++);
-    if (next == CLOSING_BRACKET) return true;
-    if (next != COMMA) return false;
-  }
-  return false;
-}
-
-/** Lower case only. */
-@inline
-function isHex(digits: v128): bool {
-  const decimal = i8x16.lt_u(i8x16.sub(digits, i8x16.splat(0x30)), i8x16.splat(10));
-  const letter = i8x16.lt_u(i8x16.sub(digits, i8x16.splat(0x61)), i8x16.splat(6));
-  return v128.all_true<i8>(v128.or(decimal, letter));
-}
-
-function equal(a: usize, b: usize, byteLength: usize): bool {
-  return sharedLength(a, b, byteLength) == byteLength;
 }

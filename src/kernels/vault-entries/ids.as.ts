@@ -1,0 +1,51 @@
+// Lists of chunk ids as vaults have them: 32 lower-case hex digits in quotes, with a comma between two.
+
+import { sharedLength } from "./paths.as";
+
+const QUOTE: u32 = 0x22;
+const COMMA: u32 = 0x2c;
+const CLOSING_BRACKET: u32 = 0x5d;
+/** An id in quotes. */
+const ID_BYTES: usize = 34;
+
+/** The list before: neighbours in a pack share their chunks, and what was looked at is only compared. */
+let ids: usize = 0;
+let idsLength: usize = 0;
+
+/** Before a window, whose bytes are others. */
+export function forgetIds(): void {
+  idsLength = 0;
+}
+
+/** Behind the bracket that closes a list; 0 where it is not written so, or goes on behind `last`. */
+export function endOfIds(start: usize, last: usize): usize {
+  if (idsLength > 0 && start + idsLength <= last && sharedLength(start, ids, idsLength) == idsLength) {
+    return start + idsLength;
+  }
+  const stop = start < last && <u32>load<u8>(start) == CLOSING_BRACKET ? start + 1 : endOfNewIds(start, last);
+  if (stop == 0) return 0;
+  ids = start;
+  idsLength = stop - start;
+  return stop;
+}
+
+function endOfNewIds(start: usize, last: usize): usize {
+  let at = start;
+  while (at + ID_BYTES < last) {
+    if (<u32>load<u8>(at) != QUOTE || <u32>load<u8>(at, 33) != QUOTE) return 0;
+    if (!isHex(v128.load(at, 1)) || !isHex(v128.load(at, 17))) return 0;
+    at += ID_BYTES;
+    const next = <u32>load<u8>(at++);
+    if (next == CLOSING_BRACKET) return at;
+    if (next != COMMA) return 0;
+  }
+  return 0;
+}
+
+/** Lower case only. */
+@inline
+function isHex(digits: v128): bool {
+  const decimal = i8x16.lt_u(i8x16.sub(digits, i8x16.splat(0x30)), i8x16.splat(10));
+  const letter = i8x16.lt_u(i8x16.sub(digits, i8x16.splat(0x61)), i8x16.splat(6));
+  return v128.all_true<i8>(v128.or(decimal, letter));
+}
