@@ -26,7 +26,8 @@ export interface HttpResponse {
   each?(take: (piece: Bytes) => void): Promise<void>;
   /**
    * The next bytes of the body right into `into`, in place of iterating it; `onBytes` hears of them as they land. What
-   * is left of the body waits for the next call, and meanwhile the connection is not read from.
+   * is left of the body waits for the next call, and meanwhile the connection is not read from. It may pass through the
+   * memory of the last call on its way, so that has to be free by then.
    */
   fill?(into: Bytes, onBytes: (byteLength: number) => void): Promise<void>;
   /** Drops what is left of the body; harmless when there is nothing. */

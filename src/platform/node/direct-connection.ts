@@ -6,7 +6,7 @@ import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { ReplyHeads } from "./direct-head.ts";
 import type { ReplyHead } from "./direct-reply.ts";
-import { fillingTaker, type Taker } from "./direct-taker.ts";
+import { FillingTaker, type Taker, takerOfAll } from "./direct-taker.ts";
 import { transportError } from "./http-errors.ts";
 
 /** What is read at once while nobody has said where the body goes: it will have to be copied. */
@@ -22,8 +22,8 @@ export class DirectConnection {
   readonly #socket: Socket;
   readonly #buffer: Bytes;
   #spare: Bytes | undefined;
-  /** True where the socket writes to a taker's memory in place of `#buffer`. */
-  #isLent = false;
+  /** What was filled last: where the next bytes go while it is not known yet who wants them. */
+  #again: Bytes | undefined;
   readonly #heads = new ReplyHeads();
   /** Where the head of a reply goes; undefined once it is here. */
   #onHead: ((head: ReplyHead | "unusual" | "stale") => void) | undefined;
@@ -132,9 +132,8 @@ export class DirectConnection {
 
   /** Called by the socket after each read: where the next one goes. */
   nextBuffer(): Bytes {
-    const room = this.#left > 0 ? this.#taker?.room?.() : undefined;
-    this.#isLent = room !== undefined;
-    if (room !== undefined) return room.subarray(0, this.#left);
+    const room = this.#taker === undefined ? this.#again : this.#taker.room?.();
+    if (room !== undefined && this.#left > 0) return room.subarray(0, this.#left);
     if (this.#taker !== undefined) return this.#buffer;
     if (this.#chunk === undefined) return this.#buffer.subarray(0, FIRST_BYTES);
     // What waits must not be written over; a plain socket that was stopped does not write.
@@ -169,21 +168,23 @@ export class DirectConnection {
     return false;
   }
 
-  #hand(body: Bytes, { take, room, landed, end }: Taker): void {
-    const part = this.#isLent ? body : body.subarray(0, room?.().byteLength);
+  #hand(body: Bytes, taker: Taker): void {
+    let taken: number;
     try {
-      if (this.#isLent) landed?.(body.byteLength);
-      else take(part);
+      taken = taker.take(body);
     } catch (error) {
       this.#taker = undefined;
-      end(error);
+      taker.end(error);
       return;
     }
-    this.#left -= part.byteLength;
-    if (part.byteLength < body.byteLength) this.#chunk = body.subarray(part.byteLength);
-    if (this.#left > 0 && room?.().byteLength !== 0) return;
+    this.#left -= taken;
+    if (taken < body.byteLength) this.#chunk = body.subarray(taken);
+    if (this.#left > 0 && !taker.isFull) return;
     this.#taker = undefined;
-    end();
+    // The socket has to know now where it writes when it is told to go on: most fill the same memory again.
+    const isStopped = this.#chunk === undefined && !(this.#socket instanceof TLSSocket);
+    this.#again = isStopped && taker instanceof FillingTaker ? taker.into : undefined;
+    taker.end();
   }
 
   /** The connection is over. */
@@ -223,6 +224,7 @@ export class DirectConnection {
       // The next reply must not find what nobody has taken of this one.
       this.#chunk = undefined;
       this.#late = [];
+      this.#again = undefined;
       end(state);
     };
     const read = async function* (this: DirectConnection): AsyncGenerator<Bytes> {
@@ -239,9 +241,9 @@ export class DirectConnection {
         finish("spent");
       }
     };
-    const whole = async (taker: Omit<Taker, "end">): Promise<void> => {
+    const whole = async (makeTaker: (end: Taker["end"]) => Taker): Promise<void> => {
       try {
-        await this.#each(taker);
+        await this.#each(makeTaker);
         if (this.#left === 0) finish("reusable");
       } catch (error) {
         finish("spent");
@@ -254,18 +256,18 @@ export class DirectConnection {
       headers: { get: (name) => head.headers.get(name.toLowerCase()) ?? null },
       url,
       body: read.call(this),
-      each: (take) => whole({ take }),
-      fill: (into, onBytes) => whole(fillingTaker(into, onBytes)),
+      each: (take) => whole(takerOfAll(take)),
+      fill: (into, onBytes) => whole((done) => new FillingTaker(into, onBytes, done)),
       cancel: () => finish(this.#left === 0 ? "reusable" : "spent"),
     };
   }
 
   /** The whole body, without a promise for every piece of it. */
-  #each(taker: Omit<Taker, "end">): Promise<void> {
+  #each(makeTaker: (end: Taker["end"]) => Taker): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#left === 0) return resolve();
       if (this.#failure !== undefined && this.#chunk === undefined) return reject(this.#failure);
-      this.#taker = { ...taker, end: (failure) => (failure === undefined ? resolve() : reject(failure)) };
+      this.#taker = makeTaker((failure) => (failure === undefined ? resolve() : reject(failure)));
       for (let early = this.#chunk; early !== undefined && this.#taker !== undefined; early = this.#chunk) {
         this.#chunk = undefined;
         this.#hand(early, this.#taker);

@@ -74,6 +74,26 @@ describe("directTransport()", () => {
     await transport.close();
   });
 
+  it("reads on into the memory that was filled before, once it is filled again", async () => {
+    const whole = Buffer.from(patternBytes(2_400_000));
+    const { url } = await start((_, response) => {
+      response.setHeader("content-length", whole.byteLength);
+      response.end(whole);
+    });
+    const transport = make();
+    const response = await transport.request(get(url));
+    const into = new Uint8Array(800_000);
+    for (let start = 0; start < whole.byteLength; start += into.byteLength) {
+      const landings: number[] = [];
+      await response.fill?.(into, (byteLength) => landings.push(byteLength));
+      // By then more has come than fits into what is read while nobody has said where it goes.
+      if (start > 0) expect(landings[0]).toBeGreaterThan(64 << 10);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      expectBytes(into, whole.subarray(start, start + into.byteLength));
+    }
+    await transport.close();
+  });
+
   it("lays the pieces of one long reply where they are wanted, and lets go of it when nobody reads on", async () => {
     const content = patternBytes(3_000_000);
     const server = await startRangeServer(content);
