@@ -96,31 +96,18 @@ export class RangedHttpSource implements Source {
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const byteLength = this.#guard.checkStream(offset, options);
-    for await (const piece of this.#fetch(offset, byteLength, options)) {
-      this.#start = "begun";
-      yield piece;
-    }
-  }
-
-  close(): Promise<void> {
-    this.#guard.close();
-    for (const closing of this.#open) closing.abort(closedError(this.label));
-    return Promise.resolve();
-  }
-
-  /** Exactly `byteLength` bytes. A server may answer with the front part of what was asked for: then the rest is. */
-  async *#fetch(offset: number, byteLength: number, options: StreamOptions): AsyncGenerator<Bytes> {
     const closing = new AbortController();
     this.#open.add(closing);
     try {
-      let done = 0;
-      while (done < byteLength) {
+      // A server may answer with the front part of what was asked for: then the rest is.
+      for (let done = 0; done < byteLength; ) {
         const run = { offset: offset + done, byteLength: byteLength - done };
         const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
         let received = 0;
         for await (const piece of bodyOf(exchange, promised, options)) {
           received += piece.byteLength;
           if (received > promised) throw lengthError(this.label, promised, "more");
+          this.#start = "begun";
           yield piece;
         }
         if (received < promised) throw lengthError(this.label, promised, String(received));
@@ -129,6 +116,12 @@ export class RangedHttpSource implements Source {
     } finally {
       this.#open.delete(closing);
     }
+  }
+
+  close(): Promise<void> {
+    this.#guard.close();
+    for (const closing of this.#open) closing.abort(closedError(this.label));
+    return Promise.resolve();
   }
 
   async #request(

@@ -3,10 +3,10 @@
  * when its last item has been dealt with, so that items which are valid until then stay valid.
  */
 export async function* interleave<T>(
-  streams: readonly (() => AsyncIterable<T>)[],
+  streams: Iterable<() => AsyncIterable<T>>,
   atOnce: number,
 ): AsyncGenerator<T, void> {
-  const waiting = streams.values();
+  const waiting = streams[Symbol.iterator]();
   const open = new Set<AsyncIterator<T>>();
   const active = new Map<AsyncIterator<T>, Promise<Answer<T>>>();
   try {

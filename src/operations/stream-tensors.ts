@@ -37,15 +37,16 @@ const FILES_AT_ONCE = 4;
  * through a whole model, above all a remote one, where each byte is fetched and each page hashed once although tensors
  * do not begin on pages. An empty tensor gives one empty piece.
  */
-export async function* streamTensors(model: Model, options: StreamTensorsOptions = {}): AsyncGenerator<TensorPiece> {
+export function streamTensors(model: Model, options: StreamTensorsOptions = {}): AsyncGenerator<TensorPiece> {
+  return interleave(planStreams(model, options), options.order === "any" ? FILES_AT_ONCE : 1);
+}
+
+/** Nothing is looked at before the first one is asked for. */
+function* planStreams(model: Model, options: StreamTensorsOptions): Generator<() => AsyncIterable<TensorPiece>> {
   const wanted = options.tensors?.map(({ name }) => model.tensor(name)) ?? model.tensors;
   const streams = model.openPart === undefined ? planRuns(wanted).map((run) => [run]) : lazyRuns(model, wanted);
   const together = options.order === "any" ? Math.min(FILES_AT_ONCE, streams.length) : 1;
-  const { signal } = options;
-  yield* interleave(
-    streams.map((runs) => () => streamRuns(runs, { signal, together })),
-    together,
-  );
+  for (const runs of streams) yield () => streamRuns(runs, { signal: options.signal, together });
 }
 
 /** Where parts are opened lazily, only open ones tell where their tensors lie: each is opened a little before its turn. */
@@ -113,31 +114,51 @@ async function* streamRuns(
   runs: Iterable<Run> | AsyncIterable<Run>,
   options: StreamOptions,
 ): AsyncGenerator<TensorPiece> {
-  for await (const run of runs) yield* streamRun(run, options);
+  for await (const { source, members, end } of runs) {
+    const start = members[0]?.offset ?? end;
+    const cutter = new Cutter(members, start);
+    for (const piece of cutter.passEmpty()) yield piece;
+    if (end === start) continue;
+    for await (const bytes of source.stream(start, { ...options, byteLength: end - start })) {
+      for (const piece of cutter.cut(bytes)) yield piece;
+    }
+  }
 }
 
-async function* streamRun({ source, members, end }: Run, options: StreamOptions): AsyncGenerator<TensorPiece> {
-  const start = members[0]?.offset ?? end;
-  let index = 0;
-  function* passEmpty(): Generator<TensorPiece> {
-    for (let next = members[index]; next?.byteLength === 0; next = members[++index]) {
+/** Cuts the bytes of a run into those of its members. */
+class Cutter {
+  readonly #members: readonly Placed[];
+  #index = 0;
+  #position: number;
+
+  constructor(members: readonly Placed[], start: number) {
+    this.#members = members;
+    this.#position = start;
+  }
+
+  *cut(bytes: Bytes): Generator<TensorPiece> {
+    const position = this.#position;
+    const end = position + bytes.byteLength;
+    this.#position = end;
+    for (let member = this.#next; member !== undefined && member.offset < end; member = this.#next) {
+      const from = Math.max(position, member.offset);
+      const memberEnd = member.offset + member.byteLength;
+      const own = bytes.subarray(from - position, Math.min(end, memberEnd) - position);
+      yield { tensor: member.tensor, offset: from - member.offset, bytes: own };
+      if (memberEnd > end) return;
+      this.#index++;
+      yield* this.passEmpty();
+    }
+  }
+
+  *passEmpty(): Generator<TensorPiece> {
+    for (let next = this.#next; next?.byteLength === 0; next = this.#next) {
+      this.#index++;
       yield { tensor: next.tensor, offset: 0, bytes: EMPTY_BYTES };
     }
   }
-  let position = start;
-  yield* passEmpty();
-  if (end === start) return;
-  for await (const piece of source.stream(start, { ...options, byteLength: end - start })) {
-    const pieceEnd = position + piece.byteLength;
-    for (let member = members[index]; member !== undefined && member.offset < pieceEnd; member = members[index]) {
-      const from = Math.max(position, member.offset);
-      const memberEnd = member.offset + member.byteLength;
-      const bytes = piece.subarray(from - position, Math.min(pieceEnd, memberEnd) - position);
-      yield { tensor: member.tensor, offset: from - member.offset, bytes };
-      if (memberEnd > pieceEnd) break;
-      index++;
-      yield* passEmpty();
-    }
-    position = pieceEnd;
+
+  get #next(): Placed | undefined {
+    return this.#members[this.#index];
   }
 }

@@ -56,13 +56,37 @@ export class PageSource implements Source {
     return pages.read(offset, options.into ?? allocateFor(byteLength, this.label), options.signal);
   }
 
+  /** Page by page from one stream below: one request, however long the run. */
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = this.#guard.checkStream(offset, options);
-    if (byteLength === 0) return;
+    const end = offset + this.#guard.checkStream(offset, options);
+    if (end === offset) return;
     const pages = await this.#pages();
-    for await (const piece of pages.stream(offset, { ...options, byteLength })) {
-      yield piece;
-      this.#guard.checkOpen();
+    const { pageBytes } = pages;
+    const { stored } = this.#shard;
+    let position = Math.floor(offset / pageBytes) * pageBytes;
+    const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
+    let page: Bytes | undefined;
+    let filled = 0;
+    for await (const piece of stored.stream(position, { ...options, byteLength: until - position })) {
+      for (let taken = 0; taken < piece.byteLength; ) {
+        const wanted = Math.min(pageBytes, until - position);
+        const part = piece.subarray(taken, taken + wanted - filled);
+        // Parallel streams hand out whole pages, which need no copy.
+        const isWhole = part.byteLength === wanted;
+        if (!isWhole) {
+          page ??= allocateFor(Math.min(pageBytes, until - position), stored.label);
+          page.set(part, filled);
+        }
+        filled += part.byteLength;
+        taken += part.byteLength;
+        if (filled < wanted) continue;
+        const whole = isWhole || page === undefined ? part : page.subarray(0, wanted);
+        await pages.check(position / pageBytes, whole);
+        yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
+        this.#guard.checkOpen();
+        position += wanted;
+        filled = 0;
+      }
     }
   }
 
@@ -112,6 +136,10 @@ class CheckedPages {
     this.#cache = new BlockCache(wholePages, { maxBytes: Math.max(CACHE_BYTES, 2 * pageBytes), blockBytes: pageBytes });
   }
 
+  get pageBytes(): number {
+    return this.#hashes.pageBytes;
+  }
+
   release(): void {
     this.#cache.clear();
   }
@@ -141,37 +169,6 @@ class CheckedPages {
     return target;
   }
 
-  /** Page by page from one stream below: one request, however long the run. */
-  async *stream(offset: number, options: StreamOptions & { readonly byteLength: number }): AsyncGenerator<Bytes> {
-    const { pageBytes } = this.#hashes;
-    const { stored } = this.#shard;
-    const end = offset + options.byteLength;
-    let position = Math.floor(offset / pageBytes) * pageBytes;
-    const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
-    let page: Bytes | undefined;
-    let filled = 0;
-    for await (const piece of stored.stream(position, { ...options, byteLength: until - position })) {
-      for (let taken = 0; taken < piece.byteLength; ) {
-        const wanted = Math.min(pageBytes, until - position);
-        const part = piece.subarray(taken, taken + wanted - filled);
-        // Parallel streams hand out whole pages, which need no copy.
-        const isWhole = part.byteLength === wanted;
-        if (!isWhole) {
-          page ??= allocateFor(Math.min(pageBytes, until - position), stored.label);
-          page.set(part, filled);
-        }
-        filled += part.byteLength;
-        taken += part.byteLength;
-        if (filled < wanted) continue;
-        const whole = isWhole || page === undefined ? part : page.subarray(0, wanted);
-        await this.#check(position / pageBytes, whole);
-        yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
-        position += wanted;
-        filled = 0;
-      }
-    }
-  }
-
   async #copyCached(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<void> {
     const { pageBytes } = this.#hashes;
     const first = Math.floor(offset / pageBytes);
@@ -193,12 +190,13 @@ class CheckedPages {
     const first = offset / pageBytes;
     for (let start = 0; start < target.byteLength; start += pageBytes) {
       signal?.throwIfAborted();
-      await this.#check(first + start / pageBytes, target.subarray(start, start + pageBytes));
+      await this.check(first + start / pageBytes, target.subarray(start, start + pageBytes));
     }
     return target;
   }
 
-  async #check(index: number, page: Bytes): Promise<void> {
+  /** Throws where the page is not what its digest says. */
+  async check(index: number, page: Bytes): Promise<void> {
     const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
     const found = await this.#shard.engine.digest("blake3", page);
     if (equalBytes(wanted, found)) return;
