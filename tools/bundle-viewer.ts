@@ -28,6 +28,8 @@ const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
   ],
   // A page keeps no remote bytes from one visit to the next, so that none is ever answered without the network.
   [/\/src\/bytes\/http(?:-\w+)?\.ts$/, /\/(?:stored|http-offline)\.ts$/],
+  // The page goes through one stream at a time.
+  [/\/src\/formats\/aero\/page-source\.ts$/, /\/landing-page\.ts$/],
 ];
 /** One empty module for all of them. */
 const LEFT_OUT = "?left-out";
@@ -55,7 +57,7 @@ export async function bundleViewer(directory: string): Promise<void> {
     minify: true,
     comments: { legal: true },
     entryFileNames: "[name].js",
-    chunkFileNames: "[name]-[hash].js",
+    chunkFileNames: "[name]-[hash:7].js",
     codeSplitting: {
       groups: VIEWER_GROUPS.map(([name, test], i) => ({ name, test, priority: VIEWER_GROUPS.length - i })),
     },

@@ -3,14 +3,13 @@ import { SourceError } from "../base/errors.ts";
 import type { Extent } from "./extents.ts";
 import type { Mirror, Mirrors } from "./hedged-mirrors.ts";
 import { type Clock, type Pace, Progress, watchTransfer } from "./hedged-pace.ts";
+import { LinkedAbort } from "./linked-abort.ts";
+import type { StreamOptions } from "./source.ts";
 
-export interface HedgedStreamOptions {
+export interface HedgedStreamOptions extends Pick<StreamOptions, "signal" | "into" | "onBytes"> {
   readonly mirrors: Mirrors;
   readonly pace: Pace;
   readonly clock: Clock;
-  readonly signal: AbortSignal | undefined;
-  /** See `StreamOptions`. */
-  readonly into?: Bytes | undefined;
 }
 
 /**
@@ -55,8 +54,7 @@ class Lane {
   readonly mirror: Mirror;
   readonly progress: Progress;
   readonly #options: HedgedStreamOptions;
-  readonly #abort = new AbortController();
-  readonly #unlink: () => void;
+  readonly #abort: LinkedAbort;
   readonly #pieces: AsyncIterator<Bytes>;
   #delivered = 0;
   #asked: Promise<Bytes> | undefined;
@@ -68,13 +66,12 @@ class Lane {
     this.mirror = mirror;
     this.#options = options;
     this.progress = new Progress(options.clock.now());
-    const { signal } = options;
-    const follow = (): void => this.#abort.abort(signal?.reason);
-    if (signal?.aborted === true) follow();
-    else signal?.addEventListener("abort", follow, { once: true });
-    this.#unlink = () => signal?.removeEventListener("abort", follow);
+    this.#abort = new LinkedAbort(options.signal);
     const { into, clock } = options;
-    const onBytes = (landed: number): void => this.progress.add(landed, clock.now());
+    const onBytes = (landed: number): void => {
+      this.progress.add(landed, clock.now());
+      options.onBytes?.(landed);
+    };
     const wanted = { byteLength, signal: this.#abort.signal, into, onBytes };
     this.#pieces = mirror.source.stream(offset, wanted)[Symbol.asyncIterator]();
     mirror.active++;
@@ -110,7 +107,7 @@ class Lane {
     this.#cancelled = true;
     this.#asked?.catch(() => undefined);
     this.#abort.abort(CANCELLED);
-    this.#unlink();
+    this.#abort.release();
     this.#unwatch?.();
     this.mirror.active--;
     // Waits behind a piece that is under way, which the abort ends.

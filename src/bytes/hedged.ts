@@ -80,9 +80,8 @@ class HedgedSource extends DelegatingSource {
 
   override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
-    const { signal, into } = options;
-    if (this.#when() === "never") return yield* this.inner.stream(offset, { byteLength: run.byteLength, signal, into });
-    yield* streamHedged(run, { mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock, signal, into });
+    if (this.#when() === "never") return yield* this.inner.stream(offset, options);
+    yield* streamHedged(run, { ...options, mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock });
   }
 
   override async close(): Promise<void> {

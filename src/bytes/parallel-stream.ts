@@ -109,7 +109,7 @@ class ParallelSource extends DelegatingSource {
   async *#streamAhead(run: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
     const { signal, together = 1 } = options;
     const isDear = this.#requestBytes > this.#buffers.pieceBytes;
-    if (isDear && together > 1 && options.byteLength !== undefined) return yield* this.#streamBeside(run, signal);
+    if (isDear && together > 1 && options.byteLength !== undefined) return yield* this.#streamBeside(run, options);
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
     // Where every request is dear, whoever says how much they want gets it asked for at once.
     let window = isDear && options.byteLength !== undefined ? this.#window(0) : NOTHING_AHEAD;
@@ -145,12 +145,12 @@ class ParallelSource extends DelegatingSource {
    * Several streams keep each other's line busy, so each of them can do with one long reply after the other and one piece
    * in memory, which is still in the processor's cache when it is hashed. What comes meanwhile waits in the connection.
    */
-  async *#streamBeside({ offset, byteLength }: Extent, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *#streamBeside({ offset, byteLength }: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
     const end = offset + byteLength;
-    const into = this.#buffers.tryTake(1);
+    const { signal, into = this.#buffers.tryTake(1) } = options;
     try {
       for (let at = offset; at < end; at += MAX_REQUEST_BYTES) {
-        const reply = { byteLength: Math.min(MAX_REQUEST_BYTES, end - at), signal, into };
+        const reply = { ...options, byteLength: Math.min(MAX_REQUEST_BYTES, end - at), into };
         for await (const piece of this.inner.stream(at, reply)) {
           yield piece;
           signal?.throwIfAborted();
@@ -158,7 +158,7 @@ class ParallelSource extends DelegatingSource {
         }
       }
     } finally {
-      if (into !== undefined) this.#buffers.giveBack(into);
+      if (into !== undefined && options.into === undefined) this.#buffers.giveBack(into);
     }
   }
 

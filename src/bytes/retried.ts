@@ -72,14 +72,13 @@ class RetriedSource implements Source {
 
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const end = offset + this.#guard.checkStream(offset, options);
-    const { signal, into } = options;
+    const { signal } = options;
     let position = offset;
     let attempt = 0;
     while (position < end) {
       try {
         this.#guard.checkOpen();
-        const rest = { byteLength: end - position, signal, into };
-        for await (const piece of this.#source.stream(position, rest)) {
+        for await (const piece of this.#source.stream(position, { ...options, byteLength: end - position })) {
           position += piece.byteLength;
           attempt = 0;
           yield piece;

@@ -7,11 +7,14 @@ import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { PageHashes } from "./chunks/phsh.ts";
+import { LandingPage } from "./landing-page.ts";
 import { HASH_BYTES } from "./layout.ts";
 import { namesIn } from "./tensor-map.ts";
 
 /** Pages kept after they were checked, so that small reads one after the other do not hash a page again and again. */
 const CACHE_BYTES = 16 << 20;
+/** Shorter pages come several in a piece, which costs less than a piece for each. */
+const LEAST_LANDING_BYTES = 1 << 20;
 
 /** What a page-checked source is made from. */
 export interface PagedShard {
@@ -67,7 +70,11 @@ export class PageSource implements Source {
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
     let page: Bytes | undefined;
     let filled = 0;
-    for await (const piece of stored.stream(position, { ...options, byteLength: until - position })) {
+    const landing = this.#landing(pageBytes, options);
+    const { into, onBytes } = landing ?? {};
+    await landing?.begin();
+    for await (const piece of stored.stream(position, { ...options, byteLength: until - position, into, onBytes })) {
+      const landed = landing?.finish(piece);
       for (let taken = 0; taken < piece.byteLength; ) {
         const wanted = Math.min(pageBytes, until - position);
         const part = piece.subarray(taken, taken + wanted - filled);
@@ -81,13 +88,20 @@ export class PageSource implements Source {
         taken += part.byteLength;
         if (filled < wanted) continue;
         const whole = isWhole || page === undefined ? part : page.subarray(0, wanted);
-        await pages.check(position / pageBytes, whole);
+        await pages.check(position / pageBytes, whole, isWhole && piece.byteLength === wanted ? landed : undefined);
         yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
         this.#guard.checkOpen();
         position += wanted;
         filled = 0;
       }
+      await landing?.begin();
     }
+  }
+
+  /** Where several streams are read at a time, and pages are so long that each may be a piece. */
+  #landing(pageBytes: number, { together = 1 }: StreamOptions): LandingPage | undefined {
+    if (together === 1 || pageBytes < LEAST_LANDING_BYTES) return undefined;
+    return new LandingPage(this.#shard.engine, pageBytes, this.label);
   }
 
   /** Forgets checked pages; they are read and checked again when needed. */
@@ -195,9 +209,10 @@ class CheckedPages {
     return target;
   }
 
-  /** Throws where the page is not what its digest says. */
-  async check(index: number, page: Bytes): Promise<void> {
+  /** Throws where the page is not what its digest says; `landed` is its digest where that is known. */
+  async check(index: number, page: Bytes, landed?: Bytes): Promise<void> {
     const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
+    if (landed !== undefined && equalBytes(wanted, landed)) return;
     const found = await this.#shard.engine.digest("blake3", page);
     if (equalBytes(wanted, found)) return;
     const { offset, name, stored, tensors } = this.#shard;

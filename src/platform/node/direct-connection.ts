@@ -11,6 +11,8 @@ import { transportError } from "./http-errors.ts";
 
 /** What is read at once while nobody has said where the body goes: it will have to be copied. */
 const FIRST_BYTES = 64 << 10;
+/** What is read at once right to where it is wanted: whoever looks at it then finds it in the processor's cache. */
+const MOST_BYTES = 1 << 20;
 
 interface OpenOptions {
   readonly bufferBytes: number;
@@ -133,7 +135,7 @@ export class DirectConnection {
   /** Called by the socket after each read: where the next one goes. */
   nextBuffer(): Bytes {
     const room = this.#taker === undefined ? this.#again : this.#taker.room?.();
-    if (room !== undefined && this.#left > 0) return room.subarray(0, this.#left);
+    if (room !== undefined && this.#left > 0) return room.subarray(0, Math.min(this.#left, MOST_BYTES));
     if (this.#taker !== undefined) return this.#buffer;
     if (this.#chunk === undefined) return this.#buffer.subarray(0, FIRST_BYTES);
     // What waits must not be written over; a plain socket that was stopped does not write.
