@@ -1,7 +1,7 @@
 // Decodes Q4_0 blocks into one buffer again and again: bytes of float32 a second.
 //   node dequantize.mjs DIST BLOCKS SECONDS
 const [dist, count, seconds] = process.argv.slice(2);
-const { nodeEngine } = await import(`${dist}/src/platform/node/index.js`);
+const { nodeEngine } = await import(`${dist}/node/node.js`);
 const engine = await nodeEngine({ workers: 0 });
 const quantizer = await engine.quantizer();
 const blocks = Uint8Array.from({ length: Number(count) * 18 }, (_, i) => (i % 18 === 1 ? 0x2c : (i * 7) & 255));

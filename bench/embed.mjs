@@ -18,7 +18,7 @@ function sentence(length, seed = 0) {
 }
 
 async function ours() {
-  const { loadEmbedder } = await import(`${from}/src/platform/node/index.js`);
+  const { loadEmbedder } = await import(`${from}/node/node.js`);
   return async () => {
     const embedder = await loadEmbedder(model, options);
     return { embed: (batch) => embedder.embedTokens(batch), close: () => embedder.close() };

@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync } from "node:fs";
-import { openModel } from "../dist/src/platform/node/index.js";
+import { openModel } from "../dist/node/node.js";
 
 /**
  * Run by jobs/open-safetensors.ts in a process of its own with --expose-gc: FILE ROUNDS. Prints the milliseconds of

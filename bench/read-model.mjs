@@ -2,7 +2,7 @@
 // JSON: { milliseconds, bytes }. The time counts from opening the file on, without Node's start.
 //   node read-model.mjs DIST FILE
 const [dist, file] = process.argv.slice(2);
-const { openModel } = await import(`${dist}/src/platform/node/index.js`);
+const { openModel } = await import(`${dist}/node/node.js`);
 const began = performance.now();
 const model = await openModel(file);
 let bytes = 0;

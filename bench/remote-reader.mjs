@@ -6,7 +6,7 @@
 //   node remote-reader.mjs DIST mirrors URL MIRROR NAME…    parts NAME below both addresses, one after the other
 //   node remote-reader.mjs DIST prefetch URL PREFIX         every tensor whose name begins so
 const [dist, mode, url, ...rest] = process.argv.slice(2);
-const tare = await import(`${dist}/src/platform/node/index.js`);
+const tare = await import(`${dist}/node/node.js`);
 const engine = await tare.nodeEngine();
 const transport = tare.nodeTransport({ environment: {} });
 

@@ -11,15 +11,19 @@ import { formatMessage } from "publint/utils";
 const root = join(new URL(".", import.meta.url).pathname, "..");
 const pinned = join(root, "tools/public-names.txt");
 const entries = {
-  ".": "dist/src/index.js",
-  "./node": "dist/src/platform/node/index.js",
-  "./worker": "dist/src/workers/index.js",
+  ".": ["dist/node/index.js", "dist/src/index.js"],
+  "./node": ["dist/node/node.js"],
+  "./worker": ["dist/node/worker.js", "dist/src/workers/index.js"],
 };
 
 const found: Record<string, string[]> = {};
-for (const [entry, file] of Object.entries(entries)) {
-  const module = (await import(join(root, file))) as Record<string, unknown>;
-  found[entry] = Object.keys(module).sort();
+for (const [entry, files] of Object.entries(entries)) {
+  for (const file of files) {
+    const module = (await import(join(root, file))) as Record<string, unknown>;
+    const names = Object.keys(module).sort();
+    found[entry] ??= names;
+    if (String(names) !== String(found[entry])) throw new Error(`${file} has other names than ${files[0]}`);
+  }
 }
 // One name a line, so that a diff shows exactly what the public surface gains or loses.
 const text = `${Object.entries(found)

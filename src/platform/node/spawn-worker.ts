@@ -14,7 +14,7 @@ export interface WorkerSettings {
  */
 export function findWorkerEntry(): URL | undefined {
   if (!import.meta.url.endsWith(".ts")) return new URL("./worker-entry.js", import.meta.url);
-  const built = new URL("../../../dist/src/platform/node/worker-entry.js", import.meta.url);
+  const built = new URL("../../../dist/node/worker-entry.js", import.meta.url);
   return existsSync(built) ? built : undefined;
 }
 

@@ -8,8 +8,8 @@ import type { Reply } from "./reply.ts";
 /** Where the viewer's scripts are on a server of files: hidden names are never handed out, so nothing of a folder is in the way. */
 const PREFIX = "/.tare/";
 
-/** From a bundled command line, from the sources, and from the library as built: the sources have a `viewer` of their own. */
-const PLACES = ["../viewer/", "../../../../dist/viewer/", "../../../../viewer/"] as const;
+/** From what is bundled, the command line and the library, and from the sources. */
+const PLACES = ["../viewer/", "../../../../dist/viewer/"] as const;
 
 const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
