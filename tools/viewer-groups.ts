@@ -34,7 +34,7 @@ export const VIEWER_GROUPS: readonly (readonly [name: string, test: RegExp])[] =
       "reader/reader",
       "base/(?:bytes|hex|integers|limits|text|base64)",
       "struct/(?:layout|field|flags|strict-json|json-scanner)",
-      "bytes/(?:extents|slice|memory|headed|read-guard|failing-source|delegating|relative-name|resolver|lazy-source|until-aborted|metered|http-url)",
+      "bytes/(?:extents|pass-on|slice|memory|headed|read-guard|failing-source|delegating|relative-name|resolver|lazy-source|until-aborted|metered|http-url)",
       "model/(?:metadata|finding|model)",
       "formats/(?:registry|[a-z0-9]+/(?:known|magic)|(?!onnx)[a-z0-9]+/sniff)",
       "primitives/(?:portable|digest/(?:implementation|blake3|blake3-wasm|crc32-wasm))",

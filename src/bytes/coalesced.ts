@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { type Batch, type BatchOptions, type Extent, planBatches } from "./extents.ts";
 import { Limiter } from "./limiter.ts";
+import { passOn } from "./pass-on.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 import { readSplit } from "./split-read.ts";
@@ -77,17 +78,15 @@ class CoalescedSource implements Source {
   }
 
   stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
-    return this.#stream(offset, options);
+    return passOn(() => {
+      this.#guard.checkStream(offset, options);
+      return this.#source.stream(offset, options);
+    });
   }
 
   close(): Promise<void> {
     this.#guard.close();
     return this.#source.close();
-  }
-
-  async *#stream(offset: number, options: StreamOptions): AsyncGenerator<Bytes> {
-    this.#guard.checkStream(offset, options);
-    yield* this.#source.stream(offset, options);
   }
 
   #readLong(target: Bytes, offset: number, signal: AbortSignal | undefined): Promise<void> {

@@ -5,6 +5,7 @@ import { Attempt, type Outcome, type Wanted } from "./hedged-attempt.ts";
 import { Mirrors } from "./hedged-mirrors.ts";
 import { type Clock, Pace, type Progress, THREAD_CLOCK, watchTransfer } from "./hedged-pace.ts";
 import { streamHedged } from "./hedged-stream.ts";
+import { passOn } from "./pass-on.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
 
@@ -78,10 +79,12 @@ class HedgedSource extends DelegatingSource {
     return target;
   }
 
-  override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
-    if (this.#when() === "never") return yield* this.inner.stream(offset, options);
-    yield* streamHedged(run, { ...options, mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock });
+  override stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
+    return passOn(() => {
+      const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
+      if (this.#when() === "never") return this.inner.stream(offset, options);
+      return streamHedged(run, { ...options, mirrors: this.#mirrors, pace: this.#pace, clock: this.#clock });
+    });
   }
 
   override async close(): Promise<void> {

@@ -4,6 +4,7 @@ import type { Extent } from "./extents.ts";
 import { Limiter } from "./limiter.ts";
 import { PiecesAhead, type Window } from "./parallel-stream-ahead.ts";
 import { StreamBuffers } from "./parallel-stream-buffers.ts";
+import { passOn } from "./pass-on.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
 import { readSplit } from "./split-read.ts";
@@ -81,19 +82,29 @@ class ParallelSource extends DelegatingSource {
     return target;
   }
 
-  override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const { signal } = options;
-    const whole = { offset, byteLength: this.#guard.checkStream(offset, options) };
-    let run = whole;
-    const isOpenEnded = options.byteLength === undefined && this.#openEndedBytes > 0;
-    if (isOpenEnded && this.#isLong(whole.byteLength)) {
-      const byteLength = Math.min(this.#openEndedBytes, whole.byteLength);
-      yield* this.inner.stream(offset, { byteLength, signal });
-      run = { offset: offset + byteLength, byteLength: whole.byteLength - byteLength };
-      if (run.byteLength === 0) return;
-    }
-    if (this.#isLong(run.byteLength)) return yield* this.#streamAhead(run, options);
-    yield* this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
+  override stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
+    return passOn(() => {
+      const run = { offset, byteLength: this.#guard.checkStream(offset, options) };
+      const isOpenEnded = options.byteLength === undefined && this.#openEndedBytes > 0;
+      if (isOpenEnded && this.#isLong(run.byteLength)) return this.#streamOpenEnded(run, options);
+      return this.#streamRun(run, options);
+    });
+  }
+
+  async *#streamOpenEnded({ offset, byteLength }: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
+    const front = Math.min(this.#openEndedBytes, byteLength);
+    yield* this.inner.stream(offset, { byteLength: front, signal: options.signal });
+    const rest = { offset: offset + front, byteLength: byteLength - front };
+    if (rest.byteLength > 0) yield* this.#streamRun(rest, options);
+  }
+
+  #streamRun(run: Extent, options: StreamOptions): AsyncIterable<Bytes> {
+    const { signal, together = 1 } = options;
+    if (!this.#isLong(run.byteLength)) return this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
+    // Where every request is dear, whoever says how much they want gets it asked for at once.
+    const isKnown = this.#requestBytes > this.#buffers.pieceBytes && options.byteLength !== undefined;
+    if (isKnown && together > 1) return this.#streamBeside(run, options);
+    return this.#streamAhead(run, isKnown ? this.#window(0) : NOTHING_AHEAD, signal);
   }
 
   override close(): Promise<void> {
@@ -106,13 +117,9 @@ class ParallelSource extends DelegatingSource {
     return byteLength >= 2 * this.#buffers.pieceBytes && this.#connections > 1;
   }
 
-  async *#streamAhead(run: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
-    const { signal, together = 1 } = options;
-    const isDear = this.#requestBytes > this.#buffers.pieceBytes;
-    if (isDear && together > 1 && options.byteLength !== undefined) return yield* this.#streamBeside(run, options);
+  async *#streamAhead(run: Extent, first: Window, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
-    // Where every request is dear, whoever says how much they want gets it asked for at once.
-    let window = isDear && options.byteLength !== undefined ? this.#window(0) : NOTHING_AHEAD;
+    let window = first;
     try {
       while (!ahead.isDone) {
         ahead.fill(window);

@@ -1,5 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { checkRange } from "./extents.ts";
+import { passOn } from "./pass-on.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 
 /** A Source that is a run of another one; `whole` and `start` let readers fetch neighbours together. */
@@ -60,10 +61,12 @@ class Slice implements SliceSource {
     return this.whole.read(this.start + offset, byteLength, options);
   }
 
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = options.byteLength ?? this.byteLength - offset;
-    checkRange(this.label, this.byteLength, offset, byteLength);
-    yield* this.whole.stream(this.start + offset, { ...options, byteLength });
+  stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
+    return passOn(() => {
+      const byteLength = options.byteLength ?? this.byteLength - offset;
+      checkRange(this.label, this.byteLength, offset, byteLength);
+      return this.whole.stream(this.start + offset, { ...options, byteLength });
+    });
   }
 
   close(): Promise<void> {
