@@ -2,6 +2,7 @@ import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
 import type { HttpTarget } from "./http-exchange.ts";
 import { type HttpFacts, RangedHttpSource } from "./http-source.ts";
+import { passOn } from "./pass-on.ts";
 import { ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
 
@@ -48,18 +49,24 @@ export class AssumedHttpSource implements Source {
     return (await this.#openOther()).read(offset, byteLength, options);
   }
 
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const byteLength = this.#guard.checkStream(offset, options);
+  stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
+    return passOn(() => {
+      const rest = { ...options, byteLength: this.#guard.checkStream(offset, options) };
+      return this.#ranged.isProven ? this.#ranged.stream(offset, rest) : this.#tryStream(offset, rest);
+    });
+  }
+
+  async *#tryStream(offset: number, options: StreamOptions): AsyncGenerator<Bytes> {
     if (this.#other === undefined) {
       try {
-        yield* this.#ranged.stream(offset, { ...options, byteLength });
+        yield* this.#ranged.stream(offset, options);
         return;
       } catch (error) {
         // A reply that is refused for its status has yielded nothing yet.
         if (!this.#isIgnored(error)) throw error;
       }
     }
-    yield* (await this.#openOther()).stream(offset, { ...options, byteLength });
+    yield* (await this.#openOther()).stream(offset, options);
   }
 
   async close(): Promise<void> {
