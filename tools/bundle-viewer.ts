@@ -29,7 +29,7 @@ const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
   // A page keeps no remote bytes from one visit to the next, so that none is ever answered without the network.
   [/\/src\/bytes\/http(?:-\w+)?\.ts$/, /\/(?:stored|http-offline)\.ts$/],
   // The page goes through one stream at a time.
-  [/\/src\/formats\/aero\/page-source\.ts$/, /\/landing-page\.ts$/],
+  [/\/src\/formats\/aero\/page-source\.ts$/, /\/landing-pages\.ts$/],
 ];
 /** One empty module for all of them. */
 const LEFT_OUT = "?left-out";

@@ -7,14 +7,13 @@ import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { PageHashes } from "./chunks/phsh.ts";
-import { LandingPage } from "./landing-page.ts";
+import { LandingPages } from "./landing-pages.ts";
 import { HASH_BYTES } from "./layout.ts";
+import { PageAssembly } from "./page-assembly.ts";
 import { namesIn } from "./tensor-map.ts";
 
 /** Pages kept after they were checked, so that small reads one after the other do not hash a page again and again. */
 const CACHE_BYTES = 16 << 20;
-/** Shorter pages come several in a piece, which costs less than a piece for each. */
-const LEAST_LANDING_BYTES = 1 << 20;
 
 /** What a page-checked source is made from. */
 export interface PagedShard {
@@ -59,49 +58,33 @@ export class PageSource implements Source {
     return pages.read(offset, options.into ?? allocateFor(byteLength, this.label), options.signal);
   }
 
-  /** Page by page from one stream below: one request, however long the run. */
+  /** From one stream below: one request, however long the run. Pieces hold as many pages as came together. */
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const end = offset + this.#guard.checkStream(offset, options);
     if (end === offset) return;
     const pages = await this.#pages();
     const { pageBytes } = pages;
-    const { stored } = this.#shard;
+    const { stored, engine } = this.#shard;
     let position = Math.floor(offset / pageBytes) * pageBytes;
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
-    let page: Bytes | undefined;
-    let filled = 0;
-    const landing = this.#landing(pageBytes, options);
+    const isBeside = (options.together ?? 1) > 1;
+    const landing = isBeside ? LandingPages.of(engine, pageBytes, this.label) : undefined;
     const { into, onBytes } = landing ?? {};
+    const assembly = new PageAssembly(pageBytes, stored.label);
     await landing?.begin();
     for await (const piece of stored.stream(position, { ...options, byteLength: until - position, into, onBytes })) {
-      const landed = landing?.finish(piece);
-      for (let taken = 0; taken < piece.byteLength; ) {
-        const wanted = Math.min(pageBytes, until - position);
-        const part = piece.subarray(taken, taken + wanted - filled);
-        // Parallel streams hand out whole pages, which need no copy.
-        const isWhole = part.byteLength === wanted;
-        if (!isWhole) {
-          page ??= allocateFor(Math.min(pageBytes, until - position), stored.label);
-          page.set(part, filled);
-        }
-        filled += part.byteLength;
-        taken += part.byteLength;
-        if (filled < wanted) continue;
-        const whole = isWhole || page === undefined ? part : page.subarray(0, wanted);
-        await pages.check(position / pageBytes, whole, isWhole && piece.byteLength === wanted ? landed : undefined);
-        yield whole.subarray(Math.max(0, offset - position), Math.min(wanted, end - position));
+      const landed = landing?.finish(piece) ?? [];
+      for (const run of assembly.add(piece, until - position)) {
+        const known = run.byteLength === piece.byteLength ? landed : [];
+        const { goodBytes, failure } = await pages.check(position / pageBytes, run, known);
+        const good = run.subarray(Math.max(0, offset - position), Math.min(goodBytes, end - position));
+        if (good.byteLength > 0) yield good;
+        if (failure !== undefined) throw failure;
         this.#guard.checkOpen();
-        position += wanted;
-        filled = 0;
+        position += run.byteLength;
       }
       await landing?.begin();
     }
-  }
-
-  /** Where several streams are read at a time, and pages are so long that each may be a piece. */
-  #landing(pageBytes: number, { together = 1 }: StreamOptions): LandingPage | undefined {
-    if (together === 1 || pageBytes < LEAST_LANDING_BYTES) return undefined;
-    return new LandingPage(this.#shard.engine, pageBytes, this.label);
   }
 
   /** Forgets checked pages; they are read and checked again when needed. */
@@ -204,13 +187,31 @@ class CheckedPages {
     const first = offset / pageBytes;
     for (let start = 0; start < target.byteLength; start += pageBytes) {
       signal?.throwIfAborted();
-      await this.check(first + start / pageBytes, target.subarray(start, start + pageBytes));
+      await this.#checkPage(first + start / pageBytes, target.subarray(start, start + pageBytes));
     }
     return target;
   }
 
-  /** Throws where the page is not what its digest says; `landed` is its digest where that is known. */
-  async check(index: number, page: Bytes, landed?: Bytes): Promise<void> {
+  /** How far a run of pages is what their digests say, and what is wrong then; `landed` are digests that are known. */
+  async check(
+    first: number,
+    run: Bytes,
+    landed: readonly Bytes[],
+  ): Promise<{ readonly goodBytes: number; readonly failure?: unknown }> {
+    const { pageBytes } = this.#hashes;
+    for (let start = 0; start < run.byteLength; start += pageBytes) {
+      const number = start / pageBytes;
+      try {
+        await this.#checkPage(first + number, run.subarray(start, start + pageBytes), landed[number]);
+      } catch (failure) {
+        return { goodBytes: start, failure };
+      }
+    }
+    return { goodBytes: run.byteLength };
+  }
+
+  /** Throws where the page is not what its digest says. */
+  async #checkPage(index: number, page: Bytes, landed?: Bytes): Promise<void> {
     const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
     if (landed !== undefined && equalBytes(wanted, landed)) return;
     const found = await this.#shard.engine.digest("blake3", page);
