@@ -9,8 +9,8 @@ const LEAST_PAGE_BYTES = 1 << 20;
 
 /**
  * The memory that one piece of a stream after the other is laid in, some pages each. They are hashed while they land, since
- * what was written just now is still in the processor's cache: with a store on the same machine that saves it a twentieth
- * of its time.
+ * what was written just now is still in the processor's cache: beside a store on the same cores a bare reader that does so
+ * was 4 % faster than one that hashes whole pages.
  */
 export class LandingPages {
   readonly into: Bytes;
