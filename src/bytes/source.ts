@@ -22,7 +22,10 @@ export interface StreamOptions {
    * it, or that ask twice, give them in memory of their own.
    */
   readonly into?: Bytes | undefined;
-  /** With `into`: called with each number of bytes as they land, by sources that receive them themselves. */
+  /**
+   * With `into`: called with each number of bytes as they land, by sources that receive them themselves; once more from the
+   * front of a piece where a connection broke in the middle of it.
+   */
   readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 

@@ -6,6 +6,7 @@ import type { HttpRequest, HttpResponse } from "../../bytes/http-transport.ts";
 import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { ReplyHeads } from "./direct-head.ts";
 import type { ReplyHead } from "./direct-reply.ts";
+import { requestText } from "./direct-request.ts";
 import { FillingTaker, type Taker, takerOfAll } from "./direct-taker.ts";
 import { transportError } from "./http-errors.ts";
 
@@ -180,13 +181,18 @@ export class DirectConnection {
       return;
     }
     this.#left -= taken;
-    if (taken < body.byteLength) this.#chunk = body.subarray(taken);
+    if (taken < body.byteLength) this.#chunk = this.#own(body.subarray(taken));
     if (this.#left > 0 && !taker.isFull) return;
     this.#taker = undefined;
     // The socket has to know now where it writes when it is told to go on: most fill the same memory again.
     const isStopped = this.#chunk === undefined && !(this.#socket instanceof TLSSocket);
     this.#again = isStopped && taker instanceof FillingTaker ? taker.into : undefined;
     taker.end();
+  }
+
+  /** What waits must not lie in memory that was lent: its owner has it back when the next call is over. */
+  #own(rest: Bytes): Bytes {
+    return rest.buffer === this.#buffer.buffer ? rest : rest.slice();
   }
 
   /** The connection is over. */
@@ -289,11 +295,4 @@ export class DirectConnection {
     if (this.#chunk !== undefined) return this.#chunk;
     throw transportError(this.#failure, parseHttpUrl(url).label);
   }
-}
-
-/** Header names and values were checked for line breaks when they were collected. */
-function requestText({ headers }: HttpRequest, url: URL): string {
-  const all = { host: url.host, "user-agent": "tare", ...headers };
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `GET ${url.pathname}${url.search} HTTP/1.1\r\n${lines.join("")}\r\n`;
 }
