@@ -85,3 +85,11 @@ export class StreamBuffers {
     this.#freeBytes = free.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 }
+
+/** The page length that AERO files have by default: a piece of a stream that begins on a page is a page. */
+const PIECE_BYTES = 4 << 20;
+/** With 16 MiB for ranges that are asked for twice, reading stays within 64 MiB. */
+const MAX_BUFFER_BYTES = 48 << 20;
+
+/** Those of all streams of this thread that have none of their own. */
+export const SHARED_BUFFERS = new StreamBuffers({ pieceBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });

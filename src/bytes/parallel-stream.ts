@@ -3,7 +3,7 @@ import { DelegatingSource } from "./delegating.ts";
 import type { Extent } from "./extents.ts";
 import { Limiter } from "./limiter.ts";
 import { PiecesAhead, type Window } from "./parallel-stream-ahead.ts";
-import { StreamBuffers } from "./parallel-stream-buffers.ts";
+import { SHARED_BUFFERS, type StreamBuffers } from "./parallel-stream-buffers.ts";
 import { passOn } from "./pass-on.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
@@ -30,10 +30,6 @@ const CONNECTIONS = 6;
  */
 const LEAST_CONNECTIONS = 2;
 const STEP_MS = 20;
-/** The page length that AERO files have by default: a piece of a stream that begins on a page is a page. */
-const PIECE_BYTES = 4 << 20;
-/** With 16 MiB for ranges that are asked for twice, reading stays within 64 MiB. */
-const MAX_BUFFER_BYTES = 48 << 20;
 /** Longer ranges are refused or cut off by some servers and caches. */
 const MAX_REQUEST_BYTES = 64 << 20;
 /** Headers end before, and their readers find out where only by reading. */
@@ -42,8 +38,6 @@ const OPEN_ENDED_BYTES = 32 << 20;
 const RAMP_BYTES = 256 << 10;
 
 const NOTHING_AHEAD: Window = { requests: 0, pieces: 0 };
-
-const SHARED_BUFFERS = new StreamBuffers({ pieceBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });
 
 /**
  * Reads long runs with several requests under way, delivered in order. The beginning of a stream comes as it arrives

@@ -1,9 +1,9 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { allocateFor } from "../../bytes/read-guard.ts";
+import { SHARED_BUFFERS } from "../../bytes/parallel-stream-buffers.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 
 /** What a piece may hold: every one of them passes through a dozen layers, whatever its length. */
-const MOST_BYTES = 8 << 20;
+const PIECE_BYTES = 8 << 20;
 /** Shorter pages are hashed when they are complete: then they are still in the processor's cache. */
 const LEAST_PAGE_BYTES = 1 << 20;
 
@@ -16,21 +16,29 @@ export class LandingPages {
   readonly into: Bytes;
   readonly #engine: Engine;
   readonly #pageBytes: number;
+  readonly #buffer: Bytes;
   #hashers: Hasher[] = [];
   #digests: Bytes[] = [];
   #hashed = 0;
 
-  private constructor(engine: Engine, pageBytes: number, into: Bytes) {
+  private constructor(engine: Engine, pageBytes: number, buffer: Bytes) {
     this.#engine = engine;
     this.#pageBytes = pageBytes;
-    this.into = into;
+    this.#buffer = buffer;
+    this.into = buffer.subarray(0, buffer.byteLength - (buffer.byteLength % pageBytes));
   }
 
-  /** Undefined where nothing would be gained. */
-  static of(engine: Engine, pageBytes: number, label: string): LandingPages | undefined {
+  /** Undefined where nothing would be gained, or no buffer is to be had. */
+  static of(engine: Engine, pageBytes: number): LandingPages | undefined {
     if (pageBytes < LEAST_PAGE_BYTES) return undefined;
-    const pages = Math.max(1, Math.floor(MOST_BYTES / pageBytes));
-    return new LandingPages(engine, pageBytes, allocateFor(pages * pageBytes, label));
+    const byteLength = Math.max(PIECE_BYTES, pageBytes);
+    const buffer = SHARED_BUFFERS.tryTake(Math.ceil(byteLength / SHARED_BUFFERS.pieceBytes));
+    return buffer === undefined ? undefined : new LandingPages(engine, pageBytes, buffer);
+  }
+
+  /** To be called once, when nothing lands any more. */
+  release(): void {
+    SHARED_BUFFERS.giveBack(this.#buffer);
   }
 
   /** For `StreamOptions`. */

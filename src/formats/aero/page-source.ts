@@ -68,22 +68,26 @@ export class PageSource implements Source {
     let position = Math.floor(offset / pageBytes) * pageBytes;
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
     const isBeside = (options.together ?? 1) > 1;
-    const landing = isBeside ? LandingPages.of(engine, pageBytes, this.label) : undefined;
+    const landing = isBeside ? LandingPages.of(engine, pageBytes) : undefined;
     const { into, onBytes } = landing ?? {};
     const assembly = new PageAssembly(pageBytes, stored.label);
-    await landing?.begin();
-    for await (const piece of stored.stream(position, { ...options, byteLength: until - position, into, onBytes })) {
-      const landed = landing?.finish(piece) ?? [];
-      for (const run of assembly.add(piece, until - position)) {
-        const known = run.byteLength === piece.byteLength ? landed : [];
-        const { goodBytes, failure } = await pages.check(position / pageBytes, run, known);
-        const good = run.subarray(Math.max(0, offset - position), Math.min(goodBytes, end - position));
-        if (good.byteLength > 0) yield good;
-        if (failure !== undefined) throw failure;
-        this.#guard.checkOpen();
-        position += run.byteLength;
-      }
+    try {
       await landing?.begin();
+      for await (const piece of stored.stream(position, { ...options, byteLength: until - position, into, onBytes })) {
+        const landed = landing?.finish(piece) ?? [];
+        for (const run of assembly.add(piece, until - position)) {
+          const known = run.byteLength === piece.byteLength ? landed : [];
+          const { goodBytes, failure } = await pages.check(position / pageBytes, run, known);
+          const good = run.subarray(Math.max(0, offset - position), Math.min(goodBytes, end - position));
+          if (good.byteLength > 0) yield good;
+          if (failure !== undefined) throw failure;
+          this.#guard.checkOpen();
+          position += run.byteLength;
+        }
+        await landing?.begin();
+      }
+    } finally {
+      landing?.release();
     }
   }
 

@@ -12,8 +12,8 @@ import { transportError } from "./http-errors.ts";
 
 /** What is read at once while nobody has said where the body goes: it will have to be copied. */
 const FIRST_BYTES = 64 << 10;
-/** What is read at once right to where it is wanted: whoever looks at it then finds it in the processor's cache. */
-const MOST_BYTES = 1 << 20;
+/** What is read at once right to where it is wanted: more would have left the cache before anybody looks at it. */
+const MOST_BYTES = 2 << 20;
 
 interface OpenOptions {
   readonly bufferBytes: number;

@@ -3,6 +3,7 @@ import { expectBytes, patternBytes } from "../../../test/contracts/source-contra
 import { type RangeServer, startRangeServer } from "../../../test/support/range-server.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { openHttp } from "../../bytes/http.ts";
+import { SHARED_BUFFERS } from "../../bytes/parallel-stream-buffers.ts";
 import { PageSource } from "../../formats/aero/page-source.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { nodeEngine } from "./engine.ts";
@@ -81,6 +82,23 @@ describe("pages of a stream beside others", () => {
     expectBytes(await drain(source, 0, content.byteLength), content);
     expect(broken).toBe(3);
     expect(later()).toBe(8); // all that are laid at once
+  });
+
+  it("lie in a buffer of those that all streams share, until the stream is left", async () => {
+    const { source } = await open();
+    for await (const _ of source.stream(0, { byteLength: content.byteLength, together: 2 })) {
+      expect(SHARED_BUFFERS.usedBytes).toBe(8 * PAGE);
+      break;
+    }
+    expect(SHARED_BUFFERS.usedBytes).toBe(0);
+  });
+
+  it("are hashed when they are complete where no buffer is left", async () => {
+    const { source, later } = await open();
+    const all = SHARED_BUFFERS.tryTake(SHARED_BUFFERS.piecesLeft) as Bytes;
+    expectBytes(await drain(source, 0, content.byteLength), content);
+    SHARED_BUFFERS.giveBack(all);
+    expect(later()).toBe(21);
   });
 
   it("are refused where a byte differs, and nothing of them is handed out", async () => {
