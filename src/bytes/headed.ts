@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { passOn } from "./pass-on.ts";
 import { allocateFor, deliver, ReadGuard } from "./read-guard.ts";
 import { type ReadOptions, restOf, type Source, type SourceDescriptor, type StreamOptions } from "./source.ts";
 
@@ -49,19 +50,26 @@ class HeadedSource implements Source {
     return target;
   }
 
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const end = offset + this.#guard.checkStream(offset, options);
+  stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
+    return passOn(() => {
+      const end = offset + this.#guard.checkStream(offset, options);
+      const headLength = this.#head.byteLength;
+      // What checks pages would have to put every one together from two pieces, for the sake of a few bytes of the first.
+      const isLong = options.byteLength !== undefined && end - headLength >= LONG_BYTES;
+      return isLong || offset >= headLength
+        ? this.#source.stream(offset, options)
+        : this.#streamBoth(offset, end, options);
+    });
+  }
+
+  async *#streamBoth(offset: number, end: number, options: StreamOptions): AsyncGenerator<Bytes> {
     const headLength = this.#head.byteLength;
-    // What checks pages would have to put every one together from two pieces, for the sake of a few bytes of the first.
-    const isLong = options.byteLength !== undefined && end - headLength >= LONG_BYTES;
-    if (isLong && offset < headLength) return yield* this.#source.stream(offset, options);
-    if (offset < Math.min(headLength, end)) yield this.#head.subarray(offset, Math.min(headLength, end));
+    if (offset < end) yield this.#head.subarray(offset, Math.min(headLength, end));
     if (end <= headLength) return;
     // The consumer may have closed the source, or given up, while it looked at the head.
     options.signal?.throwIfAborted();
     this.#guard.checkOpen();
-    const start = Math.max(offset, headLength);
-    yield* this.#source.stream(start, restOf(options, end - start));
+    yield* this.#source.stream(headLength, restOf(options, end - headLength));
   }
 
   close(): Promise<void> {

@@ -95,27 +95,26 @@ export class Exchange {
   }
 
   /** The next bytes of the body right into `into`; whoever needs no more of it cancels. */
-  async fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<void> {
+  fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<void> {
     const { response } = this;
-    await this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
+    return this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
   }
 
-  /** The body in pieces of `into`, each where the one before was. */
-  async *laid(
-    byteLength: number,
-    into: Bytes,
-    onBytes: ((byteLength: number) => void) | undefined,
-  ): AsyncGenerator<Bytes> {
-    try {
-      for (let left = byteLength; left > 0; ) {
-        const piece = into.subarray(0, left);
-        await this.fill(piece, onBytes);
-        left -= piece.byteLength;
-        yield piece;
-      }
-    } finally {
+  /** The body in pieces of `into`, each where the one before was. By hand: a generator costs several promises a piece. */
+  laid(byteLength: number, into: Bytes, onBytes: ((byteLength: number) => void) | undefined): AsyncIterable<Bytes> {
+    let left = byteLength;
+    const end = async (): Promise<IteratorResult<Bytes>> => {
       this.cancel();
-    }
+      return { done: true, value: undefined };
+    };
+    const next = async (): Promise<IteratorResult<Bytes>> => {
+      if (left === 0) return end();
+      const piece = into.subarray(0, left);
+      await this.fill(piece, onBytes);
+      left -= piece.byteLength;
+      return { done: false, value: piece };
+    };
+    return { [Symbol.asyncIterator]: () => ({ next, return: end }) };
   }
 
   /** Receives; `heard` has to see everything that comes, so that only silence counts as silence. */

@@ -187,6 +187,7 @@ function formatTime(time: Date): string {
 
 /** Percent-encodes every byte but the unreserved ones of RFC 3986 §2.3, which is stricter than JavaScript's own. */
 export function encodeRfc3986(text: string): string {
+  if (/^[\w.~-]*$/.test(text)) return text; // as most are
   // Half a surrogate pair has no UTF-8; the round trip turns it into U+FFFD, where encodeURIComponent would throw.
   const wellFormed = decodeUtf8(encodeUtf8(text)) ?? "";
   return encodeURIComponent(wellFormed).replace(

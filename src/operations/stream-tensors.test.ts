@@ -87,6 +87,23 @@ test.each(["files", "any"] as const)(
   },
 );
 
+test.each([
+  ["files", ["a", "b"]],
+  ["any", ["a", "b", "c", "d"]],
+] as const)(
+  "streamTensors() has opened no more parts when the first piece comes than it needs: %s",
+  async (order, some) => {
+    const tensors = ["a", "b", "c", "d", "e", "f"].map((name) => {
+      const [tensor] = adjacentTensors(memorySource(bytes), [1000]) as [Tensor];
+      return new Tensor({ ...tensor, name, file: name }, { source: () => tensor.source() });
+    });
+    const opened: string[] = [];
+    const openPart = async (label: string): Promise<void> => void opened.push(label);
+    for await (const _ of streamTensors({ ...memoryModel(tensors), openPart }, { order })) break;
+    expect([...new Set(opened)]).toEqual(some);
+  },
+);
+
 test("streamTensors() says what is wrong with a part when it comes to it", async () => {
   const files = new Map(buildSet({ pages: "pages" }));
   files.delete("part-001.aero");

@@ -44,13 +44,17 @@ export function streamTensors(model: Model, options: StreamTensorsOptions = {}):
 /** Nothing is looked at before the first one is asked for. */
 function* planStreams(model: Model, options: StreamTensorsOptions): Generator<() => AsyncIterable<TensorPiece>> {
   const wanted = options.tensors?.map(({ name }) => model.tensor(name)) ?? model.tensors;
-  const streams = model.openPart === undefined ? planRuns(wanted).map((run) => [run]) : lazyRuns(model, wanted);
-  const together = options.order === "any" ? Math.min(FILES_AT_ONCE, streams.length) : 1;
+  const order = options.order ?? "files";
+  const streams = model.openPart === undefined ? planRuns(wanted).map((run) => [run]) : lazyRuns(model, wanted, order);
+  const together = order === "any" ? Math.min(FILES_AT_ONCE, streams.length) : 1;
   for (const runs of streams) yield () => streamRuns(runs, { signal: options.signal, together });
 }
 
-/** Where parts are opened lazily, only open ones tell where their tensors lie: each is opened a little before its turn. */
-function lazyRuns(model: Model, tensors: readonly Tensor[]): AsyncIterable<Run>[] {
+/**
+ * Where parts are opened lazily, only open ones tell where their tensors lie: each is opened a little before its turn, so
+ * that nobody waits for it. Where several are gone through at a time, the others go on meanwhile.
+ */
+function lazyRuns(model: Model, tensors: readonly Tensor[], order: "files" | "any"): AsyncIterable<Run>[] {
   const byFile = new Map<string | undefined, Tensor[]>();
   for (const tensor of tensors) {
     const others = byFile.get(tensor.file);
@@ -63,7 +67,7 @@ function lazyRuns(model: Model, tensors: readonly Tensor[]): AsyncIterable<Run>[
   };
   return [...byFile.values()].map(async function* (members, i) {
     const opened = open(files[i]);
-    open(files[i + 1]).catch(() => undefined); // told when its turn comes
+    if (order === "files") open(files[i + 1]).catch(() => undefined); // told when its turn comes
     await opened;
     yield* planRuns(members);
   });
