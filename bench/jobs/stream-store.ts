@@ -94,11 +94,14 @@ class Store {
     return { program: "sh", args: ["-c", `printf '%s\\n' ${keys} | xargs -P ${concurrency} -n 1 ${cat} > /dev/null`] };
   }
 
-  /** One run each; the fastest is what ours is held against. */
+  /** Three runs each in turn; the one with the fastest is what ours is held against. */
   async bestConcurrency(): Promise<number> {
-    const times = new Map<number, number>();
-    for (const concurrency of CONCURRENCIES) times.set(concurrency, await timeRun(this.theirs(concurrency)));
-    return [...times].reduce((best, next) => (next[1] < best[1] ? next : best))[0];
+    let best = { concurrency: 1, time: Number.POSITIVE_INFINITY };
+    for (const concurrency of [...CONCURRENCIES, ...CONCURRENCIES, ...CONCURRENCIES]) {
+      const time = await timeRun(this.theirs(concurrency));
+      if (time < best.time) best = { concurrency, time };
+    }
+    return best.concurrency;
   }
 
   async compare(measure: string, concurrency: number): Promise<Row> {
