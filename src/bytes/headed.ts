@@ -56,13 +56,12 @@ class HeadedSource implements Source {
       const headLength = this.#head.byteLength;
       // What checks pages would have to put every one together from two pieces, for the sake of a few bytes of the first.
       const isLong = options.byteLength !== undefined && end - headLength >= LONG_BYTES;
-      return isLong || offset >= headLength
-        ? this.#source.stream(offset, options)
-        : this.#streamBoth(offset, end, options);
+      if (isLong || offset >= headLength) return this.#source.stream(offset, options);
+      return this.#streamFromHead(offset, end, options);
     });
   }
 
-  async *#streamBoth(offset: number, end: number, options: StreamOptions): AsyncGenerator<Bytes> {
+  async *#streamFromHead(offset: number, end: number, options: StreamOptions): AsyncGenerator<Bytes> {
     const headLength = this.#head.byteLength;
     if (offset < end) yield this.#head.subarray(offset, Math.min(headLength, end));
     if (end <= headLength) return;

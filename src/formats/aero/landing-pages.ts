@@ -25,7 +25,8 @@ export class LandingPages {
     this.#engine = engine;
     this.#pageBytes = pageBytes;
     this.#buffer = buffer;
-    this.into = buffer.subarray(0, buffer.byteLength - (buffer.byteLength % pageBytes));
+    // One that is used again may be longer than it has to be.
+    this.into = buffer.subarray(0, Math.max(1, Math.floor(PIECE_BYTES / pageBytes)) * pageBytes);
   }
 
   /** Undefined where nothing would be gained, or no buffer is to be had. */

@@ -93,6 +93,15 @@ describe("pages of a stream beside others", () => {
     expect(SHARED_BUFFERS.usedBytes).toBe(0);
   });
 
+  it("come 8 MiB at a time, however long the buffer is that was free", async () => {
+    const { source } = await open();
+    SHARED_BUFFERS.giveBack(SHARED_BUFFERS.tryTake(SHARED_BUFFERS.piecesLeft) as Bytes);
+    for await (const piece of source.stream(0, { byteLength: content.byteLength, together: 2 })) {
+      expect(piece.byteLength).toBe(8 * PAGE);
+      break;
+    }
+  });
+
   it("are hashed when they are complete where no buffer is left", async () => {
     const { source, later } = await open();
     const all = SHARED_BUFFERS.tryTake(SHARED_BUFFERS.piecesLeft) as Bytes;
