@@ -70,8 +70,11 @@ export function readValidators(headers: HeaderReader): Validators {
 
 /** A tag that promises identical bytes: what If-Range may be used with (RFC 9110 §13.1.5). */
 export function strongTag({ etag }: Validators): string | undefined {
-  return etag?.startsWith('"') ? etag : undefined;
+  return etag !== undefined && STRONG_TAG.test(etag) ? etag : undefined;
 }
+
+/** RFC 9110 §8.8.3: no space, no quote and no control character inside. What is read from a disk may have any of them. */
+const STRONG_TAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
 
 /**
  * Says how two replies differ, or undefined where nothing shows that they do. Tags that differ only in being

@@ -12,6 +12,7 @@ import {
   parseContentRange,
   parseUnsatisfiedRange,
   readValidators,
+  strongTag,
   type Validators,
 } from "./http-headers.ts";
 import { composeHttp } from "./http-layers.ts";
@@ -21,7 +22,7 @@ import { checkEncoding, type HttpFacts, RangedHttpSource } from "./http-source.t
 import { memorySource } from "./memory.ts";
 import {
   isSameVersion,
-  placeOfUrl,
+  placeOfFile,
   type RangeStore,
   type StoredFile,
   type StoredVersion,
@@ -65,11 +66,14 @@ export class HttpOpening {
     this.#headBytes = options.headBytes ?? HEAD_BYTES;
     this.#maxMemoryBytes = options.maxMemoryBytes ?? MAX_MEMORY_BYTES;
     this.#store = options.store;
-    this.#place = placeOfUrl(target.url);
+    this.#place = placeOfFile(target.url);
   }
 
   async run(): Promise<Source> {
-    this.#known = await this.#store?.recall(this.#place);
+    const known = await this.#store?.recall(this.#place);
+    // What a store gives back is sent to the server: it must still be a validator.
+    const isTag = known !== undefined && strongTag({ etag: known.validator, lastModified: undefined }) !== undefined;
+    this.#known = isTag ? known : undefined;
     const attempt = (): Promise<Source> => this.#open().catch((error: unknown) => this.#giveUpEarly(error));
     return retry(attempt, this.#policy, this.#options.signal);
   }

@@ -25,6 +25,8 @@ export interface HttpOptions {
   readonly store?: RangeStore | undefined;
   /** What an index says about the file: it is then opened without a request. */
   readonly pinned?: PinnedFile | undefined;
+  /** The address or path of that index. */
+  readonly namedBy?: string | undefined;
   /** "offline" where no request may be made: then only the store answers. */
   readonly network?: "offline" | undefined;
 }

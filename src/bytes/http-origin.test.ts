@@ -35,7 +35,7 @@ describe("httpResolver().resolveUrl()", () => {
     expect(await resolveUrl("https://host/elsewhere/part.aero", {}, { pinned })).toBe(
       "https://host/elsewhere/part.aero",
     );
-    expect(opened[0]?.[1]).toEqual({ pinned });
+    expect(opened[0]?.[1]).toEqual({ pinned, namedBy: expect.stringMatching(/^https:\/\/host\//) });
     expect(await resolveUrl("HTTPS://HOST:443/part.aero")).toBe("HTTPS://HOST:443/part.aero");
   });
   test.each([

@@ -39,11 +39,11 @@ export function httpResolver(url: string, open: OpenUrl, options: HttpResolverOp
       sibling.pathname = folder + path;
       // What the URL parser makes of it must be exactly what was built.
       if (sibling.pathname !== folder + path) throw escapeError(name, "it does not stay in its folder", at);
-      return open(sibling.href, resolveOptions);
+      return open(sibling.href, { ...resolveOptions, namedBy: url });
     },
     async resolveUrl(address: string, resolveOptions: ResolveOptions = {}): Promise<Source> {
       checkOrigin(address, { label, own: base.origin, allowed: options.allowedOrigins ?? new Set() });
-      return open(address, resolveOptions);
+      return open(address, { ...resolveOptions, namedBy: url });
     },
   };
 }

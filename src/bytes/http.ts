@@ -1,3 +1,4 @@
+import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import { AssumedHttpSource } from "./http-assumed.ts";
 import type { HttpTarget } from "./http-exchange.ts";
@@ -8,7 +9,9 @@ import type { HttpOptions } from "./http-options.ts";
 import { type HttpFacts, RangedHttpSource } from "./http-source.ts";
 import { fetchTransport } from "./http-transport.ts";
 import { checkHeaders, parseHttpUrl } from "./http-url.ts";
-import { placeOfPin, placeOfUrl, type StoredFile } from "./range-store.ts";
+import { memorySource } from "./memory.ts";
+import { placeOfFile, type RangeStore, type StoredFile } from "./range-store.ts";
+import { allocateFor } from "./read-guard.ts";
 import type { PinnedFile } from "./resolver.ts";
 import { retryPolicy } from "./retry.ts";
 import type { Source } from "./source.ts";
@@ -55,13 +58,53 @@ function targetOf(url: string, options: HttpOptions): HttpTarget {
 }
 
 /** Nothing is asked before a read misses the store. */
-function openPinned(target: HttpTarget, pinned: PinnedFile, options: HttpOptions): Source {
+async function openPinned(target: HttpTarget, pinned: PinnedFile, options: HttpOptions): Promise<Source> {
   const { label } = target;
   checkPinned(pinned, label);
-  const { byteLength, sha256 } = pinned;
-  const file: StoredFile = { place: placeOfPin(pinned), label, validator: `sha256:${sha256}`, byteLength };
-  const { requestBytes } = options;
-  const layers = { policy: retryPolicy(options.retry), store: options.store, file, requestBytes };
+  const { byteLength, sha256, prove } = pinned;
+  const place = placeOfFile(target.url, { pinned, namedBy: options.namedBy });
+  const file: StoredFile = { place, label, validator: `sha256:${sha256}`, byteLength };
+  if (prove === undefined) return composePinned(target, { file, store: options.store }, options);
+  const read = (): Promise<Bytes> => {
+    const plain = composePinned(target, { file, store: undefined }, options);
+    return plain.read(0, byteLength, { signal: options.signal }).finally(() => plain.close());
+  };
+  return memorySource(await provenWhole({ file, store: options.store, prove, read }), label);
+}
+
+interface ProvenFile {
+  readonly file: StoredFile;
+  readonly store: RangeStore | undefined;
+  readonly prove: (whole: Bytes) => Promise<void>;
+  readonly read: () => Promise<Bytes>;
+}
+
+/** All of a file, from the store or the server. Only bytes that were proven are handed out, and only those are kept. */
+async function provenWhole({ file, store, prove, read }: ProvenFile): Promise<Bytes> {
+  if (store !== undefined) {
+    const stored = allocateFor(file.byteLength, file.label);
+    if ((await store.get(file, 0, stored)) === file.byteLength) {
+      const isProven = await prove(stored).then(
+        () => true,
+        () => false,
+      );
+      if (isProven) return stored;
+      await store.forget(file.place);
+    }
+  }
+  const whole = await read();
+  await prove(whole);
+  await store?.put(file, 0, whole);
+  return whole;
+}
+
+function composePinned(
+  target: HttpTarget,
+  { file, store }: { readonly file: StoredFile; readonly store: RangeStore | undefined },
+  options: HttpOptions,
+): Source {
+  const { label, byteLength } = file;
+  const layers = { policy: retryPolicy(options.retry), store, file, requestBytes: options.requestBytes };
   if (options.network === "offline") return composeHttp(offlineSource(label, byteLength), layers);
   const facts: HttpFacts = {
     byteLength,
@@ -75,7 +118,7 @@ function openPinned(target: HttpTarget, pinned: PinnedFile, options: HttpOptions
 /** Offline the last version that was seen counts as the current one. */
 async function openStored(target: HttpTarget, options: HttpOptions): Promise<Source> {
   const { label } = target;
-  const place = placeOfUrl(target.url);
+  const place = placeOfFile(target.url);
   const version = await options.store?.recall(place);
   if (version === undefined) throw offlineError(label);
   const layers = { policy: retryPolicy(options.retry), store: options.store, file: { ...version, place, label } };

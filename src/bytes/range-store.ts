@@ -1,11 +1,11 @@
 import type { Bytes } from "../base/bytes.ts";
 import { strongTag, type Validators } from "./http-headers.ts";
-import { parseHttpUrl } from "./http-url.ts";
-import type { PinnedFile } from "./resolver.ts";
+import type { ResolveOptions } from "./resolver.ts";
+import { addressWithoutSignature } from "./signed-url.ts";
 
 /** One version of one remote file, as a store tells it from all others. */
 export interface StoredFile extends StoredVersion {
-  /** From `placeOfUrl` or `placeOfPin`. May hold the value of a query, so stores keep only a digest of it. */
+  /** From `placeOfFile`. May hold the value of a query, so stores keep only a digest of it. */
   readonly place: string;
   /** May be shown and written down: credentials and queries are stripped. */
   readonly label: string;
@@ -13,7 +13,7 @@ export interface StoredFile extends StoredVersion {
 
 /** What distinguishes the versions of the file at one place. */
 export interface StoredVersion {
-  /** A strong ETag, or the digest of a pinned file: two files that agree in it have the same bytes. */
+  /** A strong ETag, or the digest that an index states: at one place, two files that agree in it have the same bytes. */
   readonly validator: string;
   readonly byteLength: number;
 }
@@ -34,23 +34,21 @@ export interface RangeStore {
 }
 
 /**
- * Query parameters that sign a URL and change with every signature: Amazon's and Google's, CloudFront's, Azure's. The
- * rest of a query says which file is meant, and stays.
+ * Where the bytes of a file are kept: under its whole address, without user, password, fragment and signature. What an
+ * index states of the file is only a claim until all of the file was hashed. So a pin does not replace the address: it
+ * narrows it down, together with the file that states it. Bytes that one index or server called by a digest are then
+ * never handed to readers of another.
  */
-const SIGNATURE =
-  /^(x-amz-.*|x-goog-.*|awsaccesskeyid|googleaccessid|signature|expires|policy|key-pair-id|sig|se|sp|sv|sr|st|spr|sip|skoid|sktid|skt|ske|sks|skv)$/i;
-
-/** The place of a file that is known by its address: without user, password, fragment and signature. */
-export function placeOfUrl(url: string): string {
-  const address = new URL(parseHttpUrl(url).url);
-  const kept = [...address.searchParams].filter(([name]) => !SIGNATURE.test(name));
-  address.search = new URLSearchParams(kept).toString();
-  return address.href;
+export function placeOfFile(url: string, stated: Pick<ResolveOptions, "pinned" | "namedBy"> = {}): string {
+  const address = `url ${addressWithoutSignature(url)}`;
+  const { pinned, namedBy } = stated;
+  if (pinned === undefined) return address;
+  return `${address} sha256:${pinned.sha256} by ${namedBy === undefined ? "" : addressOf(namedBy)}`;
 }
 
-/** The place of a file that is known by its content: the same from every mirror. */
-export function placeOfPin({ sha256 }: PinnedFile): string {
-  return `sha256:${sha256}`;
+/** The file that names others is known by its address, or by its path where it is local. */
+function addressOf(name: string): string {
+  return /^https?:/i.test(name) ? addressWithoutSignature(name) : name;
 }
 
 /** The version behind a reply, or undefined where only the server could tell it from another one: then nothing is kept. */

@@ -1,3 +1,4 @@
+import type { Bytes } from "../base/bytes.ts";
 import type { Source } from "./source.ts";
 
 /**
@@ -31,11 +32,18 @@ export interface ResolveOptions {
   readonly signal?: AbortSignal | undefined;
   /** What the index says about the file: lets a cache answer without asking the server. */
   readonly pinned?: PinnedFile | undefined;
+  /** The address or path of the index. Resolvers fill it in: what one index states says nothing about another's files. */
+  readonly namedBy?: string | undefined;
 }
 
-/** A file whose content is known by its digest before it is opened. */
+/** What an index states about a file. It is a claim until the whole file was hashed. */
 export interface PinnedFile {
   readonly byteLength: number;
   /** 64 lower-case hex digits over the whole file. */
   readonly sha256: string;
+  /**
+   * Present where the file is wanted whole: rejects where the bytes are not the pinned ones. Whoever keeps bytes calls it
+   * before a byte is kept or handed out. Resolvers without a store may leave it to the caller.
+   */
+  readonly prove?: ((whole: Bytes) => Promise<void>) | undefined;
 }

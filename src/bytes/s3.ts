@@ -65,7 +65,10 @@ export function s3Resolver(
     name: address.key.slice(cut),
     async resolve(name: string, options?: ResolveOptions): Promise<Source> {
       checkRelativeName(name, { source: address.label });
-      return open(s3Address(address.bucket, folder + name), options);
+      return open(s3Address(address.bucket, folder + name), {
+        ...options,
+        namedBy: `s3://${address.bucket}/${address.key}`,
+      });
     },
   };
 }

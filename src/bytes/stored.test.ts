@@ -7,7 +7,7 @@ import { nodeTransport } from "../platform/node/node-transport.ts";
 import { type HttpOptions, openHttp } from "./http.ts";
 import { memorySource } from "./memory.ts";
 import { memoryStore } from "./memory-store.ts";
-import { placeOfUrl, type RangeStore } from "./range-store.ts";
+import { placeOfFile, type RangeStore } from "./range-store.ts";
 import type { Source } from "./source.ts";
 import { withStore } from "./stored.ts";
 
@@ -129,7 +129,7 @@ describe("openHttp() with a store", () => {
     const source = await open(server, { store });
     expectBytes(await source.read(500_000, 1000), other.subarray(500_000, 501_000));
     expectBytes(await source.read(0, 10), other.subarray(0, 10));
-    expect((await store.recall(placeOfUrl(server.url)))?.validator).toMatch(/^"/);
+    expect((await store.recall(placeOfFile(server.url)))?.validator).toMatch(/^"/);
   });
   test("forgets a file that changes while it is read", async () => {
     const server = await start(MIB);
@@ -137,7 +137,7 @@ describe("openHttp() with a store", () => {
     const source = await open(server, { store });
     server.setBytes(MIB.map((value) => value ^ 1));
     await expect(source.read(500_000, 10)).rejects.toMatchObject({ code: "source/http.changed" });
-    expect(await store.recall(placeOfUrl(server.url))).toBeUndefined();
+    expect(await store.recall(placeOfFile(server.url))).toBeUndefined();
   });
   test.each([
     ["a weak ETag", { etag: 'W/"1"' }],
@@ -271,12 +271,40 @@ describe("openHttp() offline", () => {
   });
 });
 
-describe("placeOfUrl()", () => {
-  test("leaves out users, fragments and signatures, and keeps what names the file", () => {
-    const plain = placeOfUrl("https://host/m.gguf?rev=2");
-    expect(placeOfUrl("https://user:pw@host/m.gguf?rev=2#x")).toBe(plain);
-    expect(placeOfUrl("https://host/m.gguf?X-Amz-Signature=ab&rev=2&X-Amz-Date=1&sig=3&Expires=9")).toBe(plain);
-    expect(placeOfUrl("https://host/m.gguf?rev=3")).not.toBe(plain);
-    expect(placeOfUrl("http://host/m.gguf?rev=2")).not.toBe(plain);
+describe("openHttp() of a file that one index pins and another server has", () => {
+  const EVIL = MIB.map((value) => value ^ 1);
+
+  test("bytes that one server gave for a digest are not handed out for another's", async () => {
+    const [good, evil] = [await start(MIB), await start(EVIL)];
+    const store = memoryStore();
+    await (await open(evil, { store, pinned: PIN, namedBy: evil.url })).read(0, 1000);
+    expectBytes(await (await open(good, { store, pinned: PIN })).read(0, 1000), MIB.subarray(0, 1000));
+  });
+  test("nor what the same address had when another index stated the digest", async () => {
+    const server = await start(EVIL);
+    const store = memoryStore();
+    const read = async (namedBy: string): Promise<Bytes> =>
+      (await open(server, { store, pinned: PIN, namedBy })).read(0, 1000);
+    expectBytes(await read("https://host/theirs.json"), EVIL.subarray(0, 1000));
+    server.setBytes(MIB);
+    expectBytes(await read("https://host/ours.json"), MIB.subarray(0, 1000));
+  });
+  test("nothing is kept of a file that cannot be proven, and what is kept is proven again", async () => {
+    const server = await start(EVIL);
+    const store = memoryStore();
+    const prove = async (whole: Bytes): Promise<void> => {
+      if (whole[0] !== MIB[0]) throw new Error("not the pinned bytes");
+    };
+    const pinned = { ...PIN, prove };
+    const place = placeOfFile(server.url, { pinned });
+    await expect(open(server, { store, pinned })).rejects.toThrow("not the pinned bytes");
+    expect(await store.recall(place)).toBeUndefined();
+    const file = { place, label: server.url, validator: `sha256:${PIN.sha256}`, byteLength: PIN.byteLength };
+    await store.put(file, 0, EVIL);
+    server.setBytes(MIB);
+    expectBytes(await (await open(server, { store, pinned })).read(0, 1 << 20), MIB);
+    ranges(server);
+    expectBytes(await (await open(server, { store, pinned })).read(5, 5), MIB.subarray(5, 10));
+    expect(server.requests).toHaveLength(0);
   });
 });

@@ -1,5 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import { isSlice } from "../bytes/slice.ts";
+import { runOf } from "../bytes/slice.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Piece } from "./pieces.ts";
 
@@ -43,8 +43,9 @@ export function* planSteps(pieces: Iterable<Piece>, bufferBytes: number): Genera
       continue;
     }
     const source = piece.tensor.source();
-    const whole = isSlice(source) ? source.whole : source;
-    const start = isSlice(source) ? source.start : 0;
+    const run = runOf(source);
+    const whole = run?.whole ?? source;
+    const start = run?.start ?? 0;
     if (joins(draft, whole, start, source.byteLength, bufferBytes)) {
       addRead(draft, whole, start, source.byteLength);
       continue;

@@ -17,6 +17,8 @@ export interface BuiltSet {
   /** Where tensors have `hash_b3`. */
   readonly hashes?: readonly ("index" | "parts")[];
   readonly pages?: "pages";
+  /** Other weights than those that the digests of tensors are of. */
+  readonly weights?: (tensor: number) => Bytes;
   /** Another tensor index for a part; no chunk where null. */
   readonly partIndex?: (part: number, tensors: readonly BuiltTensor[]) => readonly BuiltTensor[] | null;
   /** Another global index. */
@@ -47,7 +49,7 @@ const sha256 = (bytes: Bytes): string => createHash("sha256").update(bytes).dige
 
 /** Every file of the set by name. */
 export function buildSet(options: BuiltSet = {}): Map<string, Bytes> {
-  const { hashes = [], ids = "global" } = options;
+  const { hashes = [], ids = "global", weights = setTensorBytes } = options;
   const files = new Map<string, Bytes>();
   const json: SetJson = {
     format: { name: "AEROSET", version: [0, 1] },
@@ -63,7 +65,7 @@ export function buildSet(options: BuiltSet = {}): Map<string, Bytes> {
     const number = first / SHARDS_PER_PART;
     const local = numbers.map((i) => tensor(i, ids === "global" ? i : i - first, hashOf(i, "parts")));
     global.push(...numbers.map((i) => tensor(i, i, hashOf(i, "index"))));
-    const shards = numbers.map((i) => wtsh(setTensorBytes(i), ids === "global" ? i : i - first));
+    const shards = numbers.map((i) => wtsh(weights(i), ids === "global" ? i : i - first));
     const path = `part-${String(number).padStart(3, "0")}.aero`;
     const bytes = buildAero({ chunks: partChunks(options, number, local, shards) });
     files.set(path, bytes);

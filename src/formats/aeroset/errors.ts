@@ -106,6 +106,11 @@ export const AEROSET_ERRORS = {
     why: "Real ones have a few kilobytes.",
     fix: "Raise the limit aeroset.jsonBytes if you trust the set.",
   },
+  "limit/aeroset.index-bytes": {
+    what: "The global index of the set is longer than this reader holds in memory.",
+    why: "It is compared with its SHA-256 as a whole before any of it is used. Real ones have some 100 bytes a tensor.",
+    fix: "Raise the limit aeroset.indexBytes if you trust the set.",
+  },
   "limit/aeroset.parts": {
     what: "The set has more parts than this reader is willing to handle.",
     why: "A crafted list could exhaust memory.",

@@ -8,6 +8,13 @@ export const AEROSET_LIMITS = defineLimits({
     reason: "The JSON is parsed in memory; a part takes some 200 bytes of it",
     provenance: "tare",
   },
+  indexBytes: {
+    default: 256 << 20,
+    unit: "bytes",
+    reason:
+      "An index that the JSON pins is hashed whole, in memory, before it is used; a tensor takes some 100 bytes of it",
+    provenance: "tare",
+  },
   parts: {
     default: 100_000,
     unit: "entries",

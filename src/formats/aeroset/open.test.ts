@@ -8,6 +8,7 @@ import {
   type SetJson,
   setTensorBytes,
 } from "../../../test/builders/aeroset.ts";
+import { drain } from "../../../test/contracts/source-contract.ts";
 import { countingSource } from "../../../test/support/counting-source.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
@@ -228,6 +229,18 @@ describe("digests", () => {
     });
     await expect(model.tensor("t0").rows(1, 2).bytes()).rejects.toMatchObject({ code: "integrity/aero.tensor-hash" });
     expect(model.verificationOf(model.tensor("t0"))).toBe("tensor");
+  });
+
+  test("nor for one that both have: whoever makes another part copies the digest and makes pages", async () => {
+    const files = buildSet({ hashes: ["index", "parts"], pages: "pages" });
+    const flip = (tensor: number): Bytes => setTensorBytes(tensor).map((value) => value ^ 1);
+    const theirs = buildSet({ hashes: ["index", "parts"], pages: "pages", weights: flip });
+    for (const name of ["part-000.aero", "part-001.aero", "part-002.aero"]) files.set(name, theirs.get(name) as Bytes);
+    const model = await openFiles(files, countedFolder(files));
+    for (const name of ["t0", "t2", "t4"]) {
+      await expect(model.tensor(name).bytes()).rejects.toMatchObject({ code: "integrity/aero.tensor-hash" });
+      await expect(drain(model.tensor(name).source(), 0)).rejects.toMatchObject({ code: "integrity/aero.tensor-hash" });
+    }
   });
 
   test("a part of another version is refused although it is sound in itself", async () => {

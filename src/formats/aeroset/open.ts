@@ -1,13 +1,16 @@
-import { FormatError, isTareError, UsageError } from "../../base/errors.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import { FormatError, IntegrityError, isTareError, type Location, UsageError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
 import { checkLimit, resolveLimits } from "../../base/limits.ts";
 import { printable } from "../../base/text.ts";
+import { withHead } from "../../bytes/headed.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import type { AeroModel } from "../aero/aero-model.ts";
 import { openAero } from "../aero/open.ts";
-import { type ParsedSetFile, parseSetFile } from "./index-file.ts";
+import { type ParsedSetFile, parseSetFile, type SetEntry } from "./index-file.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
 import { labelOf, locateFile, type SetOrigin } from "./locate.ts";
 import type { GlobalEntry } from "./part-tensors.ts";
@@ -74,7 +77,7 @@ interface OpenedIndex {
 }
 
 async function openIndex(file: ParsedSetFile, context: SetContext): Promise<OpenedIndex> {
-  const source = await openEntry(file.globalIndex, "global_tidx", context);
+  const source = await openPinnedIndex(file, context);
   const fields: Pick<GlobalEntry, "shardId" | "dataOff" | "dataLen" | "hash">[] = [];
   try {
     const index = await openAero(await withOpening(source, WHOLE_INDEX_BYTES, context.signal), context, (entry) => {
@@ -90,6 +93,48 @@ async function openIndex(file: ParsedSetFile, context: SetContext): Promise<Open
     await source.close();
     throw error;
   }
+}
+
+/**
+ * The index decides what every tensor is called and where it lies. Where the JSON pins it, all of it is compared with
+ * the pin before any of it is used, and before a cache keeps it.
+ */
+async function openPinnedIndex({ globalIndex }: ParsedSetFile, context: SetContext): Promise<Source> {
+  const { sha256, sizeBytes = 0 } = globalIndex;
+  if (sha256 === undefined) return openEntry(globalIndex, "global_tidx", context);
+  const limits = resolveLimits("aeroset", AEROSET_LIMITS, context.limits);
+  const at = context.locate(sha256, "global_tidx.sha256");
+  const checkSize = (byteLength: number): void => {
+    checkLimit(byteLength, limits.indexBytes, "an index of so many bytes", "limit/aeroset.index-bytes", at);
+  };
+  checkSize(sizeBytes);
+  let proven: Bytes | undefined;
+  const prove = async (whole: Bytes): Promise<void> => {
+    const found = encodeHex(await context.engine.digest("sha256", whole));
+    if (found !== sha256) throw otherIndex(globalIndex, { byteLength: whole.byteLength, found }, at);
+    proven = whole;
+  };
+  const source = await openEntry(globalIndex, "global_tidx", context, prove);
+  if (proven !== undefined) return source;
+  try {
+    checkSize(source.byteLength);
+    // A length that is not the stated one is told by verify, with the digest, which then differs, too.
+    const whole = await source.read(0, source.byteLength, { signal: context.signal });
+    await prove(whole);
+    return withHead(source, whole);
+  } catch (error) {
+    await source.close();
+    throw error;
+  }
+}
+
+function otherIndex(
+  { path, sha256 }: SetEntry,
+  { byteLength, found }: { readonly byteLength: number; readonly found: string },
+  at: Location,
+): IntegrityError {
+  const message = `"${printable(labelOf(path))}" is not the index of the set: SHA-256 of its ${byteLength} bytes must be ${sha256}, found ${found}`;
+  return new IntegrityError("integrity/aeroset.sha256", message, at, { hint: "Download the file again" });
 }
 
 function noIndex(label: string): FormatError {

@@ -12,6 +12,7 @@ import { FOURCC, shardName } from "../aero/layout.ts";
 import type { Shard } from "../aero/shards.ts";
 import { Claims } from "./part-claims.ts";
 import type { PartFile } from "./parts.ts";
+import { wholeTensorSource } from "./whole-tensor.ts";
 
 /** A tensor as the global index has it. */
 export interface GlobalEntry {
@@ -73,7 +74,8 @@ export class PartTensors {
     this.#checkAgreement(entry, own);
     this.#checkHashes(entry, ownHash, own);
     if (ownHash === undefined) return { ...found, ...this.#checked(entry, own, shard) };
-    return { ...found, verification: shard.pages === undefined ? "tensor" : "pages" };
+    if (shard.pages === undefined) return { ...found, verification: "tensor" };
+    return { ...found, tensor: this.#paged(entry, own), verification: "pages" };
   }
 
   /** The part's index lacks the tensor: its shard by global name, else by its place among the part's shards. */
@@ -122,6 +124,13 @@ export class PartTensors {
     const maxBytes = limits.verifyBytes;
     const reader = hashedReader({ name, hash, stored, offset, engine, maxBytes, spool });
     return { tensor: new Tensor(plain, reader), verification: "tensor" };
+  }
+
+  /** Any run of it is compared with the pages of the part; all of it with the index's digest as well. */
+  #paged({ hash }: GlobalEntry, own: Tensor): Tensor {
+    if (hash === undefined || own.storedByteLength !== own.byteLength) return own;
+    const { engine } = this.#model.content.shards.context;
+    return new Tensor(own, { source: () => wholeTensorSource(own, { hash, engine }) });
   }
 
   #checkAgreement(entry: GlobalEntry, own: Tensor): void {

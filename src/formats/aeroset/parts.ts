@@ -3,7 +3,7 @@ import { printable } from "../../base/text.ts";
 import { withHead } from "../../bytes/headed.ts";
 import { LazySource } from "../../bytes/lazy-source.ts";
 import { closedError } from "../../bytes/memory.ts";
-import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
+import type { PinnedFile, ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 import type { Part } from "../../model/model.ts";
@@ -22,11 +22,16 @@ export interface SetContext extends OpenContext {
 }
 
 /** Opens a file that the JSON names; `path` is the JSON's key for it. */
-export async function openEntry(entry: SetEntry, path: string, context: SetContext): Promise<Source> {
+export async function openEntry(
+  entry: SetEntry,
+  path: string,
+  context: SetContext,
+  prove?: PinnedFile["prove"],
+): Promise<Source> {
   const at = context.locate(entry.path, `${path}.path`);
   const place = locateFile(entry.path, context.origin, at);
   const { sha256, sizeBytes } = entry;
-  const pinned = sha256 === undefined || sizeBytes === undefined ? undefined : { byteLength: sizeBytes, sha256 };
+  const pinned = sha256 === undefined || sizeBytes === undefined ? undefined : { byteLength: sizeBytes, sha256, prove };
   const options = { signal: context.signal, pinned };
   try {
     return await resolvePlace(place, at, context, options);

@@ -6,6 +6,7 @@ import { expectBytes, patternBytes } from "../../../test/contracts/source-contra
 import { type RangeServer, startRangeServer } from "../../../test/support/range-server.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { memoryStore } from "../../bytes/memory-store.ts";
+import { placeOfFile } from "../../bytes/range-store.ts";
 import { RemoteFiles, SpooledCopies } from "./remote-files.ts";
 
 const servers: RangeServer[] = [];
@@ -51,10 +52,10 @@ describe("RemoteFiles", () => {
     const source = await files.open(server.url, { pinned });
     await source.read(0, 10);
     await source.close();
-    expect(await store.recall(`sha256:${pinned.sha256}`)).toBeDefined();
+    const places = [placeOfFile(server.url), placeOfFile(server.url, { pinned })];
+    for (const place of places) expect(await store.recall(place)).toBeDefined();
     await files.distrust();
-    expect(await store.recall(`sha256:${pinned.sha256}`)).toBeUndefined();
-    expect(await store.recall(server.url)).toBeUndefined();
+    for (const place of places) expect(await store.recall(place)).toBeUndefined();
   });
 });
 

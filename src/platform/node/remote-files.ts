@@ -1,8 +1,9 @@
+import { resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { httpResolver, openHttp } from "../../bytes/http.ts";
 import { type AllowedOrigins, checkOrigin, parseOrigin } from "../../bytes/http-origin.ts";
 import type { HttpTransport } from "../../bytes/http-transport.ts";
-import { placeOfPin, placeOfUrl, type RangeStore } from "../../bytes/range-store.ts";
+import { placeOfFile, type RangeStore } from "../../bytes/range-store.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import { explainSignedUrls } from "../../bytes/s3-presigned.ts";
 import type { Source } from "../../bytes/source.ts";
@@ -57,10 +58,10 @@ export class RemoteFiles {
   }
 
   /** Opens an address that has been judged already. */
-  readonly open = (url: string, { pinned, signal }: ResolveOptions = {}): Promise<Source> => {
+  readonly open = (url: string, { pinned, namedBy, signal }: ResolveOptions = {}): Promise<Source> => {
     const { http, maxMemoryBytes } = this.#options;
     const { headers, timeoutMs, retries, store, network } = http;
-    this.#places.add(pinned === undefined ? placeOfUrl(url) : placeOfPin(pinned));
+    this.#places.add(placeOfFile(url, { pinned, namedBy }));
     return openHttp(url, {
       transport: this.#transport,
       headBytes: openingBytesFor(new URL(url).pathname),
@@ -69,6 +70,7 @@ export class RemoteFiles {
       store,
       network,
       pinned,
+      namedBy,
       maxMemoryBytes,
       signal: signal ?? this.#options.signal,
       ...(retries === undefined ? {} : { retry: { retries } }),
@@ -83,7 +85,8 @@ export class RemoteFiles {
   /** For the addresses that a local file refers to. */
   async openFrom(label: string, url: string, options?: ResolveOptions): Promise<Source> {
     checkOrigin(url, { label, own: undefined, allowed: this.#allowed });
-    return this.open(url, options);
+    const namedBy = label.startsWith("s3://") ? label : resolve(label);
+    return this.open(url, { ...options, namedBy });
   }
 
   /** Drops what the store has of every file that was opened: its bytes were found to be wrong, wherever they came from. */

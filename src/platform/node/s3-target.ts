@@ -1,6 +1,6 @@
 import { SourceError, UsageError } from "../../base/errors.ts";
 import { withMeter } from "../../bytes/metered.ts";
-import { placeOfPin, placeOfUrl } from "../../bytes/range-store.ts";
+import { placeOfFile } from "../../bytes/range-store.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import { openS3, parseS3Address, type S3Address, type S3Client, s3Resolver } from "../../bytes/s3.ts";
 import { objectUrl, s3Address } from "../../bytes/s3-address.ts";
@@ -27,14 +27,15 @@ export async function openS3Place(text: string, options: OpenTargetOptions, cost
   const client = await nodeS3Client({ engine, timeoutMs, retries, connections, onRequest });
   const places = new Set<string>();
   const open = async (address: S3Address, extra: ResolveOptions = {}): Promise<Source> => {
-    const { pinned } = extra;
+    const { pinned, namedBy } = extra;
     const url = objectUrl(address, client.session.endpoint);
-    places.add(pinned === undefined ? placeOfUrl(url) : placeOfPin(pinned));
+    places.add(placeOfFile(url, { pinned, namedBy }));
     const source = await openS3(client, address, {
       timeoutMs,
       store,
       network,
       pinned,
+      namedBy,
       signal: extra.signal ?? signal,
       maxMemoryBytes: options.maxBufferBytes,
       ...(retries === undefined ? {} : { retry: { retries } }),
