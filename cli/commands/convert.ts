@@ -44,7 +44,7 @@ export const convertCommand = defineCommand({
     rename: {
       kind: "choice",
       choices: ["none", "hf"],
-      summary: "hf: names of Hugging Face's checkpoints for those of llama.cpp (none)",
+      summary: "hf: names and values of Hugging Face's checkpoints for those of llama.cpp (none)",
     },
     "max-shard-size": { kind: "size", value: "SIZE", summary: "start another file beyond this much data" },
     "max-part-shards": {
@@ -97,7 +97,7 @@ export const convertCommand = defineCommand({
     "OUT may be - for standard output, or a directory, which needs --to.",
     "OUT may be s3://bucket/key: the object appears when it is complete, and is then opened to be checked.",
     "A BERT model of any format becomes a .weights file that tare embed reads: tensors get the specification's names, and the vocabulary and configuration are taken from the files beside the model.",
-    "--rename hf changes names and nothing else: for models of the architecture llama, llama.cpp keeps the rows of attn_q and attn_k in an order of its own, which stays. Include and exclude take the names that IN has.",
+    "--rename hf makes the checkpoint that llama.cpp's converter began with: names, the order of rows of q and k (llama), norms less one (Gemma). It knows the architectures llama without experts, qwen2, qwen3, gemma, gemma2, gemma3 and bert; every other model, and every tensor without a counterpart, is refused (exit 6) before anything is written. rope_freqs.weight has no counterpart: leaving it out is a loss (exit 13). Include and exclude take the names that IN has.",
     "A GGUF made from SafeTensors holds tensors and metadata, but no tokenizer and no hyper-parameters: llama.cpp will not run it.",
   ],
   examples: [
@@ -133,7 +133,9 @@ export const convertCommand = defineCommand({
       include: flags.include,
       exclude: flags.exclude,
       rename:
-        flags.rename === "hf" ? (await import("../../src/model/hugging-face-names.ts")).huggingFaceNames : undefined,
+        flags.rename === "hf"
+          ? (await import("../../src/model/hugging-face-checkpoint.ts")).huggingFaceCheckpoint
+          : undefined,
       ...valueTypes(flags.dtype),
       maxShardBytes: flags["max-shard-size"],
       maxPartShards: flags["max-part-shards"],

@@ -17,6 +17,11 @@ export const MODEL_ERRORS = {
     why: "Block-quantised and packed types need a decoder of their own.",
     fix: "Take the stored bytes with `tare cat`, or convert a copy that is not quantised.",
   },
+  "unsupported/rename": {
+    what: "The model cannot be given the names of Hugging Face's checkpoints.",
+    why: "llama.cpp's converter changes the values of some architectures. Under a checkpoint's names they would compute something else, so a model is renamed only where everything that was done to it is known and can be undone.",
+    fix: "Leave --rename hf out, exclude the tensors that the message names, or get the checkpoint itself.",
+  },
   "usage/rows": {
     what: "The rows asked for do not exist, or the tensor cannot be cut there.",
     why: "Rows are counted along the outermost dimension, from 0; the end is exclusive.",

@@ -82,6 +82,8 @@ export interface ModelContent {
   readonly chain: readonly OriginLink[];
   /** What the user should know about how the content was made; shown with the notes of the plan. */
   readonly notes?: readonly string[] | undefined;
+  /** What was left out when the content was made; counts like the losses of the plan. */
+  readonly losses?: readonly Loss[] | undefined;
 }
 
 export interface WriteOptions {

@@ -13,6 +13,7 @@ import type {
   WriteOptions,
   WritePlan,
 } from "../model/format.ts";
+import type { Checkpoint, ConvertedModel } from "../model/hugging-face-checkpoint.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import { type CarriedTensor, restoreOrder, takeOrigin } from "../model/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
@@ -26,8 +27,8 @@ export interface ConversionOptions extends WriteOptions {
   readonly exclude?: readonly string[] | undefined;
   /** Rounds every floating-point tensor to this type. */
   readonly dtype?: FloatTarget | undefined;
-  /** Other names for the tensors that are taken. */
-  readonly rename?: ((tensors: readonly Tensor[]) => readonly Tensor[]) | undefined;
+  /** Other names for the tensors that are taken, and other values where the names stand for others: huggingFaceCheckpoint. */
+  readonly rename?: ((model: ConvertedModel) => Checkpoint) | undefined;
   /** What happens to each tensor that is taken: quantising, for one. */
   readonly transform?: ((tensor: Tensor) => Tensor) | undefined;
   /** Laid over the metadata before it is written. */
@@ -76,7 +77,8 @@ export async function prepareConversion(
 ): Promise<Conversion> {
   if (target.prepare === undefined) return planConversion(opened, target, options);
   const isSelected = (options.include?.length ?? 0) + (options.exclude?.length ?? 0) > 0;
-  const prepared = await target.prepare(selectedContent(opened, options), {
+  const selected = selectedContent(opened, options);
+  const prepared = await target.prepare(selected, {
     options,
     siblings,
     from: opened.format.id,
@@ -85,7 +87,8 @@ export async function prepareConversion(
     at: { source: labelOf(opened) },
     signal,
   });
-  return planContent(opened, target, { content: castContent(prepared, options), options });
+  const content = { ...castContent(prepared, options), losses: selected.losses };
+  return planContent(opened, target, { content, options });
 }
 
 interface PlannedContent {
@@ -102,7 +105,8 @@ function planContent(opened: Opened, target: Format, { content, options }: Plann
   const bare = target.plan(content, options);
   const planned = content.notes === undefined ? bare : { ...bare, notes: [...content.notes, ...bare.notes] };
   const unread = opened.container.kind === "model" ? (opened.container.unread ?? []) : [];
-  const plan = unread.length === 0 ? planned : { ...planned, losses: [...unread, ...planned.losses] };
+  const losses = [...unread, ...(content.losses ?? []), ...planned.losses];
+  const plan = losses.length === planned.losses.length ? planned : { ...planned, losses };
   if (plan.losses.length > 0 && options.allowLossy === undefined) throw lossError(plan.losses, target, labelOf(opened));
   const dataBytes = content.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
   return {
@@ -166,10 +170,17 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
     return !excluded && matchesAny(options.include ?? [], name);
   });
   const own = origin === undefined ? metadata : restoreMetadata(metadata, origin, decode);
+  const renamed = options.rename?.({
+    metadata: own,
+    tensors,
+    names: new Set(restored.map(({ name }) => name)),
+    at: { source: container.parts[0]?.label ?? format.id },
+  });
   return {
     metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
-    tensors: options.rename?.(tensors) ?? tensors,
+    tensors: renamed?.tensors ?? tensors,
     chain,
+    losses: renamed?.losses,
   };
 }
 
