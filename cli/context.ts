@@ -1,5 +1,7 @@
 import { statSync } from "node:fs";
 import type { LimitOverrides } from "../src/base/limits.ts";
+import { printable } from "../src/base/text.ts";
+import type { Finding } from "../src/model/finding.ts";
 import type { DiskCache } from "../src/platform/node/disk-cache.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Engine } from "../src/primitives/engine.ts";
@@ -55,6 +57,8 @@ export interface Context extends ContextOptions {
   note(text: string): void;
   /** Talk that -q does not silence. */
   warn(text: string): void;
+  /** A warning about what was opened: said whatever else is shown, and part of the command's document. */
+  doubt(finding: Finding): void;
   /** The command's one result. */
   show(result: Result): Promise<void>;
   /** Forgets what is cached of every remote TARGET: what was read of them is damaged. */
@@ -81,6 +85,7 @@ class CommandContext implements Context {
   #limits: Promise<LimitOverrides> | undefined;
   #cache: Promise<DiskCache | undefined> | undefined;
   #progress: Progress | undefined;
+  readonly #doubts: Finding[] = [];
 
   constructor(options: ContextOptions) {
     const { command, flags, env, terminal, signal, onExit, reportPath } = options;
@@ -166,10 +171,16 @@ class CommandContext implements Context {
     this.terminal.writeErr(`${text}\n`);
   }
 
+  doubt(finding: Finding): void {
+    this.#doubts.push(finding);
+    const { message, hint } = finding;
+    this.warn(`warning: ${printable(message)}${hint === undefined ? "" : `; ${hint}`}`);
+  }
+
   async show({ json, text }: Result): Promise<void> {
     this.#progress?.end();
     const layout = this.width === undefined ? "compact" : "pretty";
-    const content = this.flags.json === true ? encodeJson(json(), layout) : text();
+    const content = this.flags.json === true ? encodeJson(withDoubts(json(), this.#doubts), layout) : text();
     const pieces = typeof content === "string" ? [content] : content;
     if (this.reportPath === undefined) {
       for (const piece of withNewline(pieces)) await this.terminal.writeOut(piece);
@@ -192,6 +203,14 @@ class CommandContext implements Context {
     const engine = await this.#engine?.catch(() => undefined);
     await engine?.close();
   }
+}
+
+/** The document with what was doubted on the way, among the warnings that it has or as such. */
+function withDoubts(document: unknown, doubts: readonly Finding[]): unknown {
+  if (doubts.length === 0 || typeof document !== "object" || document === null || Array.isArray(document))
+    return document;
+  const { warnings } = document as { readonly warnings?: unknown };
+  return { ...document, warnings: [...(Array.isArray(warnings) ? warnings : []), ...doubts] };
 }
 
 function* withNewline(pieces: Iterable<string>): Generator<string> {

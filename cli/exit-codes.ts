@@ -32,6 +32,8 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   "source/vault.locked": EXIT.locked,
   "usage/password.missing": EXIT.password,
   "usage/password.wrong": EXIT.password,
+  "usage/vault.unencrypted": EXIT.password,
+  "usage/vault.was-encrypted": EXIT.password,
   "integrity/signature.invalid": EXIT.signature,
   "integrity/signature.missing": EXIT.signature,
   "integrity/signature.untrusted": EXIT.signature,

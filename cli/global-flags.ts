@@ -30,6 +30,10 @@ export const GLOBAL_FLAGS = {
     value: "FILE",
     summary: "the password of encrypted files, - for standard input; else you are asked",
   },
+  "no-encryption": {
+    kind: "switch",
+    summary: "a vault without encryption is meant, whatever was there before",
+  },
   help: { kind: "switch", short: "h", summary: "show help" },
 } as const satisfies FlagTable;
 

@@ -4,6 +4,7 @@ import { SIDECAR_SUFFIX } from "../src/formats/aerocorrect/layout.ts";
 import { VAULT_MAGIC } from "../src/formats/aerovault/layout.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Context } from "./context.ts";
+import { encryptionRule, judgeVault } from "./open-input.ts";
 
 /** A local vault that opening refused, opened by what can heal it; undefined where there is nothing to heal or to heal with. */
 export async function openHealed(context: Context, target: string, error: unknown): Promise<OpenedTarget | undefined> {
@@ -21,9 +22,16 @@ export async function openHealed(context: Context, target: string, error: unknow
     engine: await context.engine(),
     limits: await context.limits(),
     signal: context.signal,
+    encryption: encryptionRule(context),
     password: async (label) => (await import("./password.ts")).readPassword(context, label, "open"),
   });
   if (container === undefined) return undefined;
+  try {
+    await judgeVault(context, container, { outer: target, inner: [] });
+  } catch (error) {
+    await container.close();
+    throw error;
+  }
   return {
     container,
     format: aerovault,

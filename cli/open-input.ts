@@ -1,14 +1,48 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { Archive } from "../src/model/archive.ts";
-import type { HttpSettings, OpenedTarget, TargetPlace } from "../src/platform/node/open-target.ts";
+import { isTareError } from "../src/base/errors.ts";
+import type { Container } from "../src/model/container.ts";
+import type { EncryptionRule } from "../src/model/format.ts";
+import type {
+  HttpSettings,
+  OpenedPlace,
+  OpenedTarget,
+  OpenTargetOptions,
+  TargetPlace,
+} from "../src/platform/node/open-target.ts";
 import type { Context } from "./context.ts";
 import { collectHeaders } from "./http-headers.ts";
 
 /** Finds a TARGET's bytes with everything the global flags say about them; nobody is asked for a password. */
 export async function placeForCommand(context: Context, target: string): Promise<TargetPlace> {
   const { options, module } = await targetOptions(context, target);
-  return module.openTargetPlace(target, options);
+  const place = await module.openTargetPlace(target, options);
+  try {
+    await judgeUnopened(target, place, options);
+    return place;
+  } catch (error) {
+    await place.source.close();
+    throw error;
+  }
+}
+
+/**
+ * Whoever opens it later knows nothing of a password that was given here, nor of what was seen before: a vault without
+ * encryption is judged now. Anything else about it is told by opening it.
+ */
+async function judgeUnopened(target: string, { source }: TargetPlace, options: OpenTargetOptions): Promise<void> {
+  const [{ VAULT_MAGIC }, { openTarget }] = await Promise.all([
+    import("../src/formats/aerovault/layout.ts"),
+    import("../src/platform/node/open-target.ts"),
+  ]);
+  if (target === "-" || source.byteLength < VAULT_MAGIC.length) return;
+  const magic = await source.read(0, VAULT_MAGIC.length);
+  if (String.fromCharCode(...magic) !== VAULT_MAGIC) return;
+  try {
+    await (await openTarget(target, { ...options, password: undefined })).close();
+  } catch (error) {
+    if (isTareError(error) && /^usage\/vault\./.test(error.code)) throw error;
+  }
 }
 
 /** What the global flags say about opening a TARGET, and the code that opens it. */
@@ -32,13 +66,15 @@ async function targetOptions(context: Context, target: string) {
     network: flags.offline === true ? "offline" : undefined,
     allowOrigins: flags["allow-origin"],
   };
-  const options = {
+  const options: OpenTargetOptions = {
     engine,
     limits: await context.limits(),
     signal,
     http,
     maxBufferBytes: flags.memory,
     password: async (label: string) => (await import("./password.ts")).readPassword(context, label, "open"),
+    encryption: encryptionRule(context),
+    onOpened: (container, place) => judgeVault(context, container, place),
     spoolFolder: cache?.folder,
   };
   return { options, module };
@@ -52,7 +88,6 @@ export async function openForCommand(context: Context, target: string): Promise<
     if (healed === undefined) throw error;
     return healed;
   });
-  if (opened.container.kind === "archive") await warnIfOlder(context, opened.container);
   for (const { code, message, hint } of opened.container.warnings) {
     // Healing is never silent, whatever the command shows otherwise.
     if (code === "integrity/aerovault.healed")
@@ -69,15 +104,27 @@ async function finishVault(context: Context, target: string): Promise<void> {
   if (isDone) context.note(`note: "${target}": completed a change that had been interrupted`);
 }
 
-/** A vault that somebody put back to an earlier state is whole in itself: only memory tells. */
-async function warnIfOlder(context: Context, archive: Archive): Promise<void> {
-  const [{ VaultArchive }, { recallVault }] = await Promise.all([
+/** What the flags say about vaults without encryption: whoever gives a password means an encrypted one. */
+export function encryptionRule({ flags, env }: Context): EncryptionRule | undefined {
+  if (flags["no-encryption"] === true) return "waived";
+  const given = [flags["password-file"], env["TARE_PASSWORD_FILE"], env["TARE_PASSWORD_COMMAND"], env["TARE_PASSWORD"]];
+  return given.some((one) => one !== undefined && one !== "") ? "expected" : undefined;
+}
+
+/**
+ * A vault that somebody put back to an earlier state, or that has no encryption any more, is whole in itself: only memory
+ * tells. Names of older versions may be in clear, their contents are not.
+ */
+export async function judgeVault(context: Context, container: Container, place: OpenedPlace): Promise<void> {
+  if (container.kind !== "archive") return;
+  const [{ VaultArchive }, { recallLane, recallOpened }] = await Promise.all([
     import("../src/formats/aerovault/vault-archive.ts"),
     import("../src/platform/node/vault-memory.ts"),
   ]);
-  if (!(archive instanceof VaultArchive)) return;
-  const older = await recallVault(archive.vault, await context.engine(), context.env);
-  if (older !== undefined) context.warn(`warning: the vault is older than the one last seen: ${older}`);
+  const recall = { engine: await context.engine(), env: context.env, encryption: encryptionRule(context) };
+  if (!(container instanceof VaultArchive)) return recallLane("encrypted", place, recall);
+  const older = await recallOpened(container.vault, place, recall);
+  if (older !== undefined) context.doubt(older);
 }
 
 /** A `tare stamp` that a crash interrupted left a journal: no reader may see the file half edited. */

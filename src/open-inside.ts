@@ -5,11 +5,20 @@ import type { Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import type { Archive, Entry } from "./model/archive.ts";
 import { archiveResolver } from "./model/archive-resolver.ts";
-import type { Opened } from "./model/format.ts";
+import type { Container } from "./model/container.ts";
+import type { Opened, PasswordSource } from "./model/format.ts";
 import { type OpenOptions, openSource } from "./open.ts";
 
 /** Options of the outermost place do not concern what lies inside: its siblings are other entries. */
 export type InsideOptions = Omit<OpenOptions, "resolver" | "name">;
+
+export interface ThroughOptions extends OpenOptions {
+  /**
+   * Sees everything that is opened on the way, outermost first, before anything of it is used: throwing refuses it. `inner` are
+   * the names that led to it.
+   */
+  readonly onOpened?: ((container: Container, inner: readonly string[]) => Promise<void>) | undefined;
+}
 
 /** What was opened last, and what reaches the files beside it: entries of the same archive, for a file inside one. */
 export interface OpenedThrough extends Opened {
@@ -23,31 +32,49 @@ export interface OpenedThrough extends Opened {
 export async function openThrough(
   source: Source,
   inner: readonly string[],
-  options: OpenOptions,
+  { onOpened, ...given }: ThroughOptions,
 ): Promise<OpenedThrough> {
+  const { options, hasAsked } = withWatchedPassword(given);
   // Whatever is open last owns everything before it.
   let last: { close(): Promise<void> } = source;
   try {
     let opened = await openSource(source, options);
+    last = opened.container;
+    await onOpened?.(opened.container, []);
     let { resolver: siblings } = options;
     const { resolver: _resolver, name: _name, ...within } = options;
     for (let rest = inner; rest.length > 0; ) {
       const { container } = opened;
-      last = container;
       if (container.kind !== "archive") throw notAnArchive(rest.join(INNER_MARK), opened);
       const { entry, taken } = findEntry(container, rest);
       const file = withOwner(entry.source(), container);
       last = file;
       const resolver = archiveResolver(container, entry.path);
-      opened = await openSource(file, { ...within, resolver, name: resolver.name });
+      // What lies in an archive that the password opened was put there by somebody who knows it.
+      const encryption = within.encryption === "expected" && hasAsked() ? undefined : within.encryption;
+      opened = await openSource(file, { ...within, encryption, resolver, name: resolver.name });
+      last = opened.container;
       siblings = resolver;
       rest = rest.slice(taken);
+      await onOpened?.(opened.container, inner.slice(0, inner.length - rest.length));
     }
     return { ...opened, siblings };
   } catch (error) {
     await last.close();
     throw error;
   }
+}
+
+/** The same options, and whether the password was asked for. */
+function withWatchedPassword(options: OpenOptions): { readonly options: OpenOptions; hasAsked(): boolean } {
+  const { password } = options;
+  let asked = false;
+  if (password === undefined) return { options, hasAsked: () => asked };
+  const watched: PasswordSource = (label) => {
+    asked = true;
+    return password(label);
+  };
+  return { options: { ...options, password: watched }, hasAsked: () => asked };
 }
 
 interface FoundEntry {

@@ -8,7 +8,7 @@ import type { Spool } from "./bytes/spool.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Finding } from "./model/finding.ts";
-import type { Format, Head, KnownFormat, OpenContext, Opened, PasswordSource } from "./model/format.ts";
+import type { EncryptionRule, Format, Head, KnownFormat, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
 
@@ -21,6 +21,8 @@ export interface OpenOptions {
   readonly spool?: Spool | undefined;
   /** Asked when encrypted bytes are read for the first time. */
   readonly password?: PasswordSource | undefined;
+  /** What to do about a vault without encryption: see EncryptionRule. */
+  readonly encryption?: EncryptionRule | undefined;
   readonly signal?: AbortSignal | undefined;
   /** File name without folder; taken from the resolver or the label where absent. */
   readonly name?: string | undefined;
@@ -54,6 +56,7 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
     resolver: options.resolver,
     spool: options.spool,
     password: options.password,
+    encryption: options.encryption,
     signal: options.signal,
   };
   // Bytes in memory cost no second read, and a tensor across the end of the head stays a view.

@@ -40,8 +40,16 @@ export interface OpenContext {
   readonly spool?: Spool | undefined;
   /** Asked when the first encrypted byte is read, once for each file; undefined where there is none to give. */
   readonly password?: PasswordSource | undefined;
+  readonly encryption?: EncryptionRule | undefined;
   readonly signal?: AbortSignal | undefined;
 }
+
+/**
+ * What is known about the encryption of a vault before it is opened. "expected": a password was given for it, so that a vault
+ * without encryption is refused, as anybody could have put it there. "waived": whoever opens it knows that it may have none.
+ * Where absent, a vault without encryption is opened.
+ */
+export type EncryptionRule = "expected" | "waived";
 
 /** Gives the password for a file, by its label. What it gives is wiped after use. */
 export type PasswordSource = (label: string) => Promise<Bytes | undefined>;

@@ -69,10 +69,13 @@ test("audit 18: what is weaker is called what it is", { timeout: 60_000 }, async
   writeFileSync(join(folder, "password"), VAULT_PASSWORD);
   writeFileSync(join(folder, "two.aerovault"), await craftVault2([], { engine: await nativeEngine() }));
   writeFileSync(join(folder, "one.aerovault"), await craftVault1([{ path: "a", bytes: new Uint8Array(9) }]));
-  const info = async (name: string): Promise<{ version: string; facts: Record<string, string> }> =>
-    JSON.parse((await run("vault", "info", name, "--json", "--password-file", "password")).out);
+  const info = async (
+    name: string,
+    ...flags: readonly string[]
+  ): Promise<{ version: string; facts: Record<string, string> }> =>
+    JSON.parse((await run("vault", "info", name, "--json", "--password-file", "password", ...flags)).out);
   const [open, two, one] = [
-    await info("open.aerovault"),
+    await info("open.aerovault", "--no-encryption"),
     await info("two.aerovault"),
     await info("one.aerovault"),
   ] as const;

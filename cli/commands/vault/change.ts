@@ -6,6 +6,7 @@ import type { VaultEdit } from "../../../src/formats/aerovault/write/vault-edit.
 import type { VaultWriteContext } from "../../../src/platform/node/vault-writer.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
+import { encryptionRule } from "../../open-input.ts";
 
 /** What changing a vault takes, from the global flags. What an interrupted run leaves is put away when the process ends. */
 export async function writeContext(context: Context): Promise<VaultWriteContext> {
@@ -20,9 +21,11 @@ export async function writeContext(context: Context): Promise<VaultWriteContext>
     engine,
     limits: await context.limits(),
     password: (label) => askPassword(context, label),
+    encryption: encryptionRule(context),
     signal: context.signal,
     env: context.env,
     onNote: (text) => context.note(printable(text)),
+    onWarning: (finding) => context.doubt(finding),
   };
 }
 

@@ -208,6 +208,11 @@ export const AEROVAULT_ERRORS = {
     why: "A crafted length could exhaust memory: nothing is decompressed beyond the bound.",
     fix: "Do not trust the vault.",
   },
+  "usage/vault.unencrypted": {
+    what: "A password was given, and the vault has no encryption.",
+    why: "Whoever gives a password means an encrypted vault. Anybody can make one without encryption and put it in that place; what is added to it would be stored in clear.",
+    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption.",
+  },
   "usage/aerovault.container": {
     what: "Something was given to the vault's code that is not a vault.",
     why: "Containers belong to the format that opened them.",

@@ -10,6 +10,11 @@ import { PREFIX_BYTES } from "./layout.ts";
 /** What encryption adds to a manifest or a block: nonce in front, tag behind. */
 export const SEAL_BYTES = GCM_SIV_NONCE_BYTES + GCM_SIV_TAG_BYTES;
 
+/** Nonce and tag of a sealed manifest: no two that were ever sealed have the same, whatever else of two states is equal. */
+export function manifestSeal(blob: Bytes): Bytes {
+  return concatBytes([blob.subarray(0, GCM_SIV_NONCE_BYTES), blob.subarray(-GCM_SIV_TAG_BYTES)]);
+}
+
 const MANIFEST_AAD = encodeUtf8("AeroVault v3 manifest");
 const BLOCK_AAD = encodeUtf8("AeroVault v3 block");
 /** A chunk id is so many bytes of keyed BLAKE3, written as hex. */

@@ -12,7 +12,7 @@ import { ChunkStore } from "./chunk-store.ts";
 import { decodeManifest } from "./decode-manifest.ts";
 import { extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory, type ExtensionRow } from "./extensions.ts";
-import { type Room, VaultCipher } from "./framing.ts";
+import { manifestSeal, type Room, VaultCipher } from "./framing.ts";
 import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./header.ts";
 import { type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
@@ -48,14 +48,14 @@ export async function openVault(source: Source, context: OpenContext, help: Open
   checkSections(header.values, source.byteLength, limits, at);
   const { directory, manifest } = await readControl(source, header, context.signal);
   const extensions = readExtensions(directory, header, limits, at);
-  const { engine, password } = context;
+  const { engine, password, encryption } = context;
   let loading: Promise<QuickReading | undefined> | undefined;
   const meanwhile = (): void => {
     manifest.begin?.();
     loading = loadQuick(header);
     VaultCipher.prepare(engine).catch(() => undefined); // told when there are keys
   };
-  const keys = await unlock(header, { engine, password, meanwhile }, at);
+  const keys = await unlock(header, { engine, password, encryption, meanwhile }, at);
   try {
     const cipher = await VaultCipher.create(engine, keys);
     const opened = { source, header, keys, cipher, extensions, limits };
@@ -76,7 +76,7 @@ async function loadQuick({ values }: StoredHeader): Promise<QuickReading | undef
   return (await import("./quick-reading.ts")).loadQuickReading();
 }
 
-type UnreadVault = Omit<Vault, "manifest" | "chunks" | "warnings" | "healed">;
+type UnreadVault = Omit<Vault, "manifest" | "manifestSeal" | "chunks" | "warnings" | "healed">;
 
 /** What reads a manifest, and heals it. */
 interface ManifestTools extends OpeningHelp {
@@ -87,7 +87,7 @@ interface ManifestTools extends OpeningHelp {
 async function completeVault(opened: UnreadVault, stored: StoredManifest, tools: ManifestTools): Promise<Vault> {
   const { source, header, keys, cipher, limits } = opened;
   const { engine } = tools;
-  const { manifest, warnings, healed } = await openOrHeal(opened, stored, tools);
+  const { manifest, manifestSeal, warnings, healed } = await openOrHeal(opened, stored, tools);
   const bounds = {
     dataLength: header.values.dataLength,
     maxBlockBytes: limits.blockBytes,
@@ -95,11 +95,12 @@ async function completeVault(opened: UnreadVault, stored: StoredManifest, tools:
   };
   const chunks = new ChunkStore({ source, engine, cipher, bounds });
   const all = [...findTrailing(header, source), ...warnings];
-  return { ...opened, keys, manifest, chunks, warnings: all, healed };
+  return { ...opened, keys, manifest, manifestSeal, chunks, warnings: all, healed };
 }
 
 interface JudgedManifest {
   readonly manifest: Manifest;
+  readonly manifestSeal: Bytes;
   readonly warnings: readonly Finding[];
 }
 
@@ -151,11 +152,13 @@ async function judgeManifest(
   { engine, quick }: ManifestTools,
 ): Promise<JudgedManifest> {
   const { source, header, keys, cipher } = opened;
+  const seal = manifestSeal(blob); // before it is decrypted in its place
   const manifest = openManifest({ blob, room }, { cipher, keys, header, label: source.label, quick });
   const at = { source: source.label, offset: header.values.manifestOffset };
-  if (keys.lane !== "plain") return { manifest, warnings: [] };
+  if (keys.lane !== "plain") return { manifest, manifestSeal: seal, warnings: [] };
   const { checkPlainManifest } = await import("./plain-manifest.ts");
-  return { manifest, warnings: await checkPlainManifest(engine, { blob, manifest }, parity, at) };
+  const warnings = await checkPlainManifest(engine, { blob, manifest }, parity, at);
+  return { manifest, manifestSeal: seal, warnings };
 }
 
 /** Healing is told wherever the vault is opened. */

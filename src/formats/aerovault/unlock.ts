@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { IntegrityError, type Location, UsageError } from "../../base/errors.ts";
-import type { PasswordSource } from "../../model/format.ts";
+import type { EncryptionRule, PasswordSource } from "../../model/format.ts";
 import { equalSecrets } from "../../primitives/crypto/hmac.ts";
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
@@ -18,6 +18,8 @@ import {
 } from "./keys.ts";
 import { MAC_OFFSET, PLAINTEXT_FLAG } from "./layout.ts";
 
+/** Where the flag of the plaintext lane stands. */
+const FLAGS_OFFSET = 11;
 /** Where the part of the header begins that a password opens. */
 const SALT_OFFSET = 12;
 
@@ -25,6 +27,7 @@ const SALT_OFFSET = 12;
 export interface UnlockContext {
   readonly engine: Engine;
   readonly password?: PasswordSource | undefined;
+  readonly encryption?: EncryptionRule | undefined;
   /** Called once, when nothing but the derivation of keys is left to wait for: it takes long, and other threads do it. */
   readonly meanwhile?: (() => void) | undefined;
 }
@@ -45,6 +48,7 @@ export async function unlock(header: StoredHeader, context: UnlockContext, at: L
       11,
     );
   }
+  if (isPlain && context.encryption === "expected") throw unencrypted(at);
   const keys = isPlain ? plainKeys() : await unlockVault(header.values, context, at);
   try {
     const mac = await headerMac(context.engine, keys.mac, header.bytes);
@@ -119,6 +123,12 @@ export function damagedHeader(problem: string, at: Location, offset: number): In
   const message = `Cannot trust the header of the vault: ${problem}`;
   const hint = "Get another copy of the vault";
   return new IntegrityError("integrity/aerovault.header", message, { ...at, offset }, { hint });
+}
+
+function unencrypted(at: Location): UsageError {
+  const message = `Cannot open "${at.source}" with a password: it is a vault without encryption, which anybody could have put there`;
+  const hint = "Where it is meant to have none, pass --no-encryption";
+  return new UsageError("usage/vault.unencrypted", message, { ...at, offset: FLAGS_OFFSET }, { hint });
 }
 
 function missingPassword(at: Location): UsageError {

@@ -27,6 +27,8 @@ export interface Vault {
   readonly keys: VaultKeys;
   readonly cipher: VaultCipher;
   readonly manifest: Manifest;
+  /** Nonce and tag of the manifest in the file. */
+  readonly manifestSeal: Bytes;
   /** The extension directory; payloads stay in the file until somebody reads them. */
   readonly extensions: readonly ExtensionRow[];
   readonly chunks: ChunkStore;

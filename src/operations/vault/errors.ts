@@ -42,6 +42,16 @@ export const VAULT_ERRORS = {
     why: "There is no sidecar beside the vault.",
     fix: "Run `tare vault parity VAULT export` first, or pass --force if that is meant.",
   },
+  "usage/vault.was-encrypted": {
+    what: "The vault at this place was encrypted when it was last seen, and the one there now is not.",
+    why: "Anybody can make a vault without encryption and put it in the place of an encrypted one.",
+    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption once, which is remembered.",
+  },
+  "integrity/vault.older": {
+    what: "The vault is in an earlier state than the one last seen on this machine. A warning.",
+    why: "Somebody put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
+    fix: "If that was not you, find out who did. A change that is made to it is remembered, and ends the warning.",
+  },
   "usage/vault.password": {
     what: "The new password is too short.",
     why: "The format asks for eight bytes of UTF-8.",

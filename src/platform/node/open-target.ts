@@ -7,7 +7,8 @@ import { withOwner } from "../../bytes/owning.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Spool } from "../../bytes/spool.ts";
-import type { Opened, PasswordSource } from "../../model/format.ts";
+import type { Container } from "../../model/container.ts";
+import type { EncryptionRule, Opened, PasswordSource } from "../../model/format.ts";
 import { openThrough } from "../../open-inside.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { directoryResolver } from "./directory-resolver.ts";
@@ -29,6 +30,15 @@ export interface OpenTargetOptions {
   readonly spoolFolder?: string | undefined;
   /** Asked when encrypted bytes are read for the first time. */
   readonly password?: PasswordSource | undefined;
+  readonly encryption?: EncryptionRule | undefined;
+  /** Sees every container on the way to the target, and where it is, before anything of it is used: throwing refuses it. */
+  readonly onOpened?: ((container: Container, place: OpenedPlace) => Promise<void>) | undefined;
+}
+
+/** Where a container was found: a path, URL or `-`, and names inside archives. */
+export interface OpenedPlace {
+  readonly outer: string;
+  readonly inner: readonly string[];
 }
 
 /** What looking has cost: reads of files, and requests of remote targets. */
@@ -87,10 +97,14 @@ export async function openTargetPlace(text: string, options: OpenTargetOptions):
 async function openOnce(target: Target, options: OpenTargetOptions): Promise<OpenedTarget> {
   const cost: Cost = { reads: 0, bytes: 0, requests: 0 };
   const place = await openPlace(target, options, cost);
-  const { engine, limits, signal, password } = options;
+  const { engine, limits, signal, password, encryption } = options;
   const { source, resolver, name, spool } = place;
+  const { outer } = target;
+  const onOpened = async (container: Container, inner: readonly string[]): Promise<void> =>
+    options.onOpened?.(container, { outer, inner });
   try {
-    const opened = await openThrough(source, target.inner, { engine, limits, signal, password, resolver, name, spool });
+    const within = { engine, limits, signal, password, encryption, resolver, name, spool, onOpened };
+    const opened = await openThrough(source, target.inner, within);
     const distrust = place.distrust ?? (() => Promise.resolve());
     const beside = target.inner.length === 0 ? resolver : undefined;
     const label = [source.label, ...target.inner].join(INNER_MARK);

@@ -12,7 +12,7 @@ import { secureRandom } from "../../primitives/crypto/random.ts";
 import { createVaultDraft } from "./vault-draft.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault } from "./vault-lock.ts";
-import { rememberVault } from "./vault-memory.ts";
+import { recallLane, rememberVault } from "./vault-memory.ts";
 import type { VaultWriteContext } from "./vault-writer.ts";
 
 export interface NewVaultFile extends CreateOptions {
@@ -35,8 +35,9 @@ export async function createVaultFile(
     try {
       const host = { engine, random: secureRandom, now: currentTime, signal };
       const target = check === undefined ? draft : checkedDraft(draft, check);
-      return await createVault(target, options, host, async (keys, { header, manifest }) => {
-        await rememberVault({ keys, manifest, header: { bytes: header } }, engine, env);
+      return await createVault(target, options, host, async (keys, sealed) => {
+        await recallLane(keys.lane, { outer: path, inner: [] }, { env, encryption: "waived" });
+        await rememberVault({ ...sealed, keys }, engine, env);
       });
     } catch (error) {
       await draft.abort();

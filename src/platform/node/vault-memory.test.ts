@@ -1,11 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { levelSettings } from "../../formats/aerovault/write/profiles.ts";
 import { emptyManifest } from "../../formats/aerovault/write/vault-state.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { type RememberedVault, recallVault, rememberVault, vaultMemoryFolder } from "./vault-memory.ts";
+import { type RememberedVault, recallLane, recallVault, rememberVault, vaultMemoryFolder } from "./vault-memory.ts";
 
 const engine = portableEngine();
 let folder: string;
@@ -18,13 +18,13 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** A vault of which only the header's MAC, the generation and the time count here. */
-function state(mac: number, generation: number | undefined, modified: string, key = 1): RememberedVault {
+/** A vault of which only the manifest's seal, the generation and the time count here. */
+function state(seal: number, generation: number | undefined, modified: string, key = 1): RememberedVault {
   const lane = key === 0 ? ("plain" as const) : ("encrypted" as const);
   const bytes = new Uint8Array(32).fill(key);
   return {
     keys: { lane, master: bytes, mac: bytes, chunkId: bytes },
-    header: { bytes: new Uint8Array(1024).fill(mac, 960) },
+    manifestSeal: new Uint8Array(28).fill(seal),
     manifest: { ...emptyManifest(lane, levelSettings(3), { now: modified }), generation },
   };
 }
@@ -33,7 +33,7 @@ test("audit 22: a vault that moves on is remembered, and its earlier states are 
   expect(await recallVault(state(1, 1, "2026-01-01"), engine, env)).toBeUndefined();
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
-  expect(await recallVault(state(1, 1, "2026-01-01"), engine, env)).toContain("as it was before");
+  expect(await recallVault(state(1, 1, "2026-01-01"), engine, env)).toContain("generation 1, and 2 was seen");
   expect(await recallVault(state(3, 1, "2026-01-03"), engine, env)).toContain("generation 1, and 2 was seen");
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
 });
@@ -41,6 +41,51 @@ test("audit 22: a vault that moves on is remembered, and its earlier states are 
 test("a state that nobody saw is no rollback where its count is as high", async () => {
   await rememberVault(state(1, 5, "2026-01-05"), engine, env);
   expect(await recallVault(state(9, 5, "2026-01-01"), engine, env)).toBeUndefined();
+});
+
+test("a newer state is none however many older ones were seen", async () => {
+  for (const generation of [1, 2]) await recallVault(state(generation, generation, "2026-01-01"), engine, env);
+  expect(await recallVault(state(3, 3, "2026-01-01"), engine, env)).toBeUndefined();
+});
+
+test("a count that the reference dropped begins again: what was seen before is told by its seal", async () => {
+  await rememberVault(state(1, 9, "2026-01-05T00:00:00Z"), engine, env);
+  expect(await recallVault(state(2, undefined, "2026-01-06T00:00:00Z"), engine, env)).toBeUndefined();
+  expect(await recallVault(state(3, 1, "2026-01-07T00:00:00Z"), engine, env)).toBeUndefined();
+  expect(await recallVault(state(1, 9, "2026-01-05T00:00:00Z"), engine, env)).toContain("as it was before");
+});
+
+test("what an earlier version remembered counts on", async () => {
+  await rememberVault(state(1, 5, "2026-01-05"), engine, env);
+  const [name = ""] = readdirSync(vaultMemoryFolder(env));
+  writeFileSync(join(vaultMemoryFolder(env), name), '{"generation":5,"modified":"2026-01-05","seen":["00"]}');
+  expect(await recallVault(state(2, 4, "2026-01-04"), engine, env)).toContain("generation 4, and 5 was seen");
+  expect(await recallVault(state(3, 6, "2026-01-06"), engine, env)).toBeUndefined();
+});
+
+test("a place that had an encrypted vault is no place for one without, under any of its names", async () => {
+  const [target, link] = [join(folder, "v"), join(folder, "l")];
+  writeFileSync(target, "");
+  symlinkSync(target, link);
+  const at = (outer: string, ...inner: string[]) => ({ outer, inner });
+  await recallLane("plain", at(link), { env });
+  await recallLane("encrypted", at(link), { env });
+  await recallLane("encrypted", at(target, "in"), { env });
+  for (const place of [at(link), at(target), at(target, "in")]) {
+    await expect(recallLane("plain", place, { env })).rejects.toMatchObject({ code: "usage/vault.was-encrypted" });
+  }
+  await recallLane("plain", at(target, "other"), { env });
+  await recallLane("plain", at("-"), { env });
+  await recallLane("plain", at(link), { env, encryption: "waived" });
+  await recallLane("plain", at(target), { env });
+  expect(readdirSync(join(folder, "tare", "encrypted-places")).join()).not.toContain("v");
+});
+
+test("an address is a place of its own, whoever reads it", async () => {
+  await recallLane("encrypted", { outer: "https://user:word@host/v?x=1", inner: [] }, { env });
+  const open = (outer: string) => recallLane("plain", { outer, inner: [] }, { env });
+  await expect(open("https://host/v?x=1")).rejects.toMatchObject({ code: "usage/vault.was-encrypted" });
+  await open("https://host/v?x=2");
 });
 
 test("without a count, as after a change by the reference, the time decides", async () => {

@@ -1,46 +1,133 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { access, mkdir, readFile, realpath, unlink } from "node:fs/promises";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import { UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { deriveFromMaster } from "../../formats/aerovault/keys.ts";
-import { MAC_BYTES, MAC_OFFSET } from "../../formats/aerovault/layout.ts";
+import { INNER_MARK } from "../../bytes/inner-path.ts";
+import { deriveFromMaster, type Lane } from "../../formats/aerovault/keys.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { EncryptionRule } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { fileSink } from "./file-sink.ts";
 
 /** Label of the id by which a vault is remembered: it tells nothing about the keys. */
 const ID_INFO = "tare vault id v1";
 const ID_BYTES = 16;
-/** Characters of a header's MAC that are kept: enough to tell headers apart. */
-const MAC_DIGITS = 32;
-/** Headers that are remembered; older ones are forgotten, and their generations still tell. */
+/** States that are remembered; older ones are forgotten, and their generations still tell. */
 const MAX_SEEN = 4096;
 /** A longer file is not ours. */
 const MAX_FILE_BYTES = 1 << 20;
+/** Characters of a place's SHA-256 that name its file. */
+const PLACE_DIGITS = 32;
 
 /** The part of a vault that memory needs. */
-export type RememberedVault = Pick<Vault, "keys" | "manifest"> & { readonly header: Pick<Vault["header"], "bytes"> };
+export type RememberedVault = Pick<Vault, "keys" | "manifest" | "manifestSeal">;
 
 interface Memory {
-  /** Highest seen; absent in vaults that the reference wrote last. */
+  /** Of the state last seen; absent where the reference wrote that, as it keeps no count. */
   readonly generation?: number | undefined;
   readonly modified: string;
-  /** Of headers, oldest first; the last one is the present. */
-  readonly seen: readonly string[];
+  /** Nonces and tags of manifests, oldest first; the last one is the present. Headers would not do: those of two states can be equal. */
+  readonly seals: readonly string[];
 }
 
 export type StateEnvironment = Readonly<Record<string, string | undefined>>;
 
+/** What a vault was opened by: a path, URL or `-`, and names inside archives. */
+export interface VaultPlace {
+  readonly outer: string;
+  readonly inner: readonly string[];
+}
+
+/** How what is remembered is used. */
+export interface RecallContext {
+  readonly engine: Engine;
+  readonly env: StateEnvironment;
+  /** "waived" where the user says that a vault without encryption is meant: what was remembered of its place is forgotten. */
+  readonly encryption?: EncryptionRule | undefined;
+}
+
 /** Where memories are kept. */
 export function vaultMemoryFolder(env: StateEnvironment): string {
+  return join(stateFolder(env), "vaults");
+}
+
+function stateFolder(env: StateEnvironment): string {
   const state = env["XDG_STATE_HOME"];
-  return join(state?.startsWith("/") === true ? state : join(homedir(), ".local", "state"), "tare", "vaults");
+  return join(state?.startsWith("/") === true ? state : join(homedir(), ".local", "state"), "tare");
 }
 
 /**
- * Compares a vault with what was last seen of it, and remembers it. The text of a warning where it is older: its header was
- * seen before and replaced since, or its generation is lower. Undefined otherwise, also where nothing can be remembered. A
+ * Compares an opened vault with what was last seen at its place, and of itself, and remembers it. Throws
+ * `usage/vault.was-encrypted`; gives a warning where it is older.
+ */
+export async function recallOpened(
+  vault: RememberedVault,
+  place: VaultPlace,
+  context: RecallContext,
+): Promise<Finding | undefined> {
+  await recallLane(vault.keys.lane, place, context);
+  const older = await recallVault(vault, context.engine, context.env);
+  if (older === undefined) return undefined;
+  const source = [place.outer, ...place.inner].join(INNER_MARK);
+  const message = `"${source}" is older than the one last seen: ${older}`;
+  return { severity: "warning", code: "integrity/vault.older", message, at: { source } };
+}
+
+/**
+ * Compares the lane of a vault with the one that was last seen at its place, under any of its names. A vault that was
+ * encrypted and is not any more is refused: whoever put it there needed no key.
+ */
+export async function recallLane(
+  lane: Lane,
+  place: VaultPlace,
+  { env, encryption }: Pick<RecallContext, "env" | "encryption">,
+): Promise<void> {
+  for (const path of await laneFiles(place, env)) {
+    const wasEncrypted = await isThere(path);
+    if (lane === "encrypted") {
+      if (!wasEncrypted) await writeState(path, "encrypted\n");
+    } else if (wasEncrypted) {
+      if (encryption !== "waived") throw wasEncryptedError([place.outer, ...place.inner].join(INNER_MARK));
+      await unlink(path).catch(() => undefined); // asked again the next time
+    }
+  }
+}
+
+function wasEncryptedError(source: string): UsageError {
+  const message = `Cannot open "${source}": the vault there was encrypted when it was last seen, and this one is not`;
+  const hint = "Somebody may have exchanged it. Where it is meant to have no encryption, pass --no-encryption once";
+  return new UsageError("usage/vault.was-encrypted", message, { source }, { hint });
+}
+
+/** Files whose presence says that a place had an encrypted vault. A link and what it leads to are two places. */
+async function laneFiles({ outer, inner }: VaultPlace, env: StateEnvironment): Promise<string[]> {
+  if (outer === "-") return [];
+  const isUrl = /^[a-z][a-z0-9+.-]+:\/\//i.test(outer);
+  const names = isUrl
+    ? [outer.replace(/\/\/[^/]*@/, "//")]
+    : [...new Set([resolve(outer), await realpath(outer).catch(() => resolve(outer))])];
+  return names.map((name) => {
+    const digest = createHash("sha256")
+      .update([name, ...inner].join(INNER_MARK))
+      .digest("hex");
+    return join(stateFolder(env), "encrypted-places", digest.slice(0, PLACE_DIGITS));
+  });
+}
+
+function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * Compares a vault with what was last seen of it, and remembers it. The text of a warning where it is older: its generation is
+ * lower, or its manifest was seen before and replaced since. Undefined otherwise, also where nothing can be remembered. A
  * vault without encryption has no secret to be remembered by.
  */
 export async function recallVault(
@@ -51,10 +138,10 @@ export async function recallVault(
   if (vault.keys.lane === "plain") return undefined;
   const path = await memoryPath(vault, engine, env);
   const before = await readMemory(path);
-  const mac = macOf(vault);
+  const seal = encodeHex(vault.manifestSeal);
   const { generation, modified } = vault.manifest;
-  const problem = before === undefined ? undefined : findRollback(before, { mac, generation, modified });
-  if (problem === undefined && before?.seen.at(-1) !== mac) await writeMemory(path, advance(before, vault));
+  const problem = before === undefined ? undefined : findRollback(before, { seal, generation, modified });
+  if (problem === undefined && before?.seals.at(-1) !== seal) await writeMemory(path, advance(before, vault));
   return problem;
 }
 
@@ -70,32 +157,30 @@ async function memoryPath(vault: RememberedVault, engine: Engine, env: StateEnvi
   return join(vaultMemoryFolder(env), `${encodeHex(id)}.json`);
 }
 
-function macOf({ header }: RememberedVault): string {
-  return encodeHex(header.bytes.slice(MAC_OFFSET, MAC_OFFSET + MAC_BYTES)).slice(0, MAC_DIGITS);
-}
-
 interface Present {
-  readonly mac: string;
+  readonly seal: string;
   readonly generation: number | undefined;
   readonly modified: string;
 }
 
-function findRollback(before: Memory, { mac, generation, modified }: Present): string | undefined {
-  if (before.seen.at(-1) === mac) return undefined;
-  if (before.seen.includes(mac)) return `it is the vault as it was before ${before.modified}`;
-  if (generation !== undefined && before.generation !== undefined) {
-    if (generation >= before.generation) return undefined;
+function findRollback(before: Memory, { seal, generation, modified }: Present): string | undefined {
+  if (before.seals.at(-1) === seal) return undefined;
+  const areCounted = generation !== undefined && before.generation !== undefined;
+  if (areCounted && generation < before.generation) {
     return `it is generation ${generation}, and ${before.generation} was seen`;
   }
+  // Also where the count is higher: after a change by the reference it begins again.
+  if (before.seals.includes(seal)) return `it is the vault as it was before ${before.modified}`;
   // Without a count of both, only times are left; they are of whole seconds and sort as text.
-  return modified < before.modified ? `it is of ${modified}, and one of ${before.modified} was seen` : undefined;
+  if (areCounted || modified >= before.modified) return undefined;
+  return `it is of ${modified}, and one of ${before.modified} was seen`;
 }
 
 function advance(before: Memory | undefined, vault: RememberedVault): Memory {
   const { generation, modified } = vault.manifest;
-  const mac = macOf(vault);
-  const seen = [...(before?.seen ?? []).filter((one) => one !== mac), mac].slice(-MAX_SEEN);
-  return { generation: generation ?? before?.generation, modified, seen };
+  const seal = encodeHex(vault.manifestSeal);
+  const seals = [...(before?.seals ?? []).filter((one) => one !== seal), seal].slice(-MAX_SEEN);
+  return { generation, modified, seals };
 }
 
 /** Undefined where there is none, or one that cannot be read: memory is a help, never a hindrance. */
@@ -104,23 +189,27 @@ async function readMemory(path: string): Promise<Memory | undefined> {
     const bytes = await readFile(path);
     if (bytes.byteLength > MAX_FILE_BYTES) return undefined;
     const value = JSON.parse(bytes.toString("utf8")) as Partial<Memory>;
-    const { generation, modified, seen } = value;
-    if (typeof modified !== "string" || !Array.isArray(seen)) return undefined;
+    const { generation, modified, seals = [] } = value;
+    if (typeof modified !== "string" || !Array.isArray(seals)) return undefined;
     return {
       generation: typeof generation === "number" ? generation : undefined,
       modified,
-      seen: seen.filter((one) => typeof one === "string"),
+      seals: seals.filter((one) => typeof one === "string"),
     };
   } catch {
     return undefined;
   }
 }
 
-async function writeMemory(path: string, memory: Memory): Promise<void> {
+function writeMemory(path: string, memory: Memory): Promise<void> {
+  return writeState(path, `${JSON.stringify(memory)}\n`);
+}
+
+async function writeState(path: string, text: string): Promise<void> {
   try {
-    await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     const sink = await fileSink(path, { overwrite: "replace" });
-    await sink.append(encodeUtf8(`${JSON.stringify(memory)}\n`));
+    await sink.append(encodeUtf8(text));
     await sink.commit();
   } catch {
     // A home without room or rights: the next run knows as little as this one.

@@ -18,7 +18,7 @@ import { changedError, hasFileChanged, openFile } from "./file-source.ts";
 import { sidecarMode } from "./sidecar-mode.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { realVault } from "./vault-sidecar.ts";
-import type { VaultWriteContext } from "./vault-writer.ts";
+import { recallForWriting, type VaultWriteContext } from "./vault-writer.ts";
 
 export interface ExportOptions {
   readonly output: string;
@@ -36,13 +36,14 @@ export async function exportVaultParity(
   context: VaultWriteContext,
   { output, overwrite, run, grid, onProgress }: ExportOptions,
 ): Promise<SidecarPlan> {
-  const { engine, limits, password, signal } = context;
+  const { engine, limits, password, encryption, signal } = context;
   const real = await realVault(path);
   if (run !== "dry") await removeVaultLitter(real); // of an export that was killed
   const source = await openFile(real, { label: path });
   let vault: Vault | undefined;
   try {
-    vault = await openVault(source, { engine, limits, password, signal });
+    vault = await openVault(source, { engine, limits, password, encryption, signal });
+    await recallForWriting(vault, path, context);
     const parity = await prepareExport(vault, grid ?? gridOf(vault.manifest), { engine, signal, onProgress });
     if (run === "dry") return parity.plan;
     const sink = await fileSink(output, { overwrite, newMode: await sidecarMode(real) });

@@ -11,7 +11,7 @@ import { repairCopy, repairInPlace } from "./repair-file.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault } from "./vault-lock.ts";
 import { type FoundSidecar, findVaultSidecar, realVault } from "./vault-sidecar.ts";
-import { completeHeader, type VaultWriteContext } from "./vault-writer.ts";
+import { completeHeader, recallForWriting, type VaultWriteContext } from "./vault-writer.ts";
 
 /** A vault that may be damaged, and what can be done about it. Valid until it is closed. */
 export interface ExaminedVault {
@@ -32,14 +32,15 @@ export async function examineVault<T>(
   options: ExamineOptions,
   use: (examined: ExaminedVault, file: Awaited<ReturnType<typeof openFile>>) => Promise<T>,
 ): Promise<T> {
-  const { engine, limits, password, signal } = context;
+  const { engine, limits, password, encryption, signal } = context;
   const real = await realVault(path);
   const beside = await findVaultSidecar(real, engine, options.sidecar);
   const file = await openFile(real, { label: path });
   let vault: Vault | undefined;
   try {
-    const recovered = await recoverVault(file, { engine, limits, password, signal }, beside.sidecar);
+    const recovered = await recoverVault(file, { engine, limits, password, encryption, signal }, beside.sidecar);
     vault = recovered.vault;
+    await recallForWriting(vault, path, context);
     const healing = { engine, signal, onProgress: options.onProgress };
     const repair = await planVaultRepair(recovered, beside.sidecar, healing);
     return await use({ vault, repair, sidecar: beside }, file);

@@ -10,7 +10,8 @@ import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
 import { type EditLayout, VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import { currentTime, stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
-import type { PasswordSource } from "../../model/format.ts";
+import type { Finding } from "../../model/finding.ts";
+import type { EncryptionRule, PasswordSource } from "../../model/format.ts";
 import { secureRandom } from "../../primitives/crypto/random.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
@@ -19,17 +20,20 @@ import { rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-dra
 import { mendedHeader, readHeaderJournal, removeHeaderJournal } from "./vault-journal.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault } from "./vault-lock.ts";
-import { recallVault, rememberVault, type StateEnvironment } from "./vault-memory.ts";
+import { recallOpened, rememberVault, type StateEnvironment } from "./vault-memory.ts";
 import { findVaultSidecar, realVault } from "./vault-sidecar.ts";
 
 export interface VaultWriteContext {
   readonly engine: Engine;
   readonly limits: LimitOverrides;
   readonly password?: PasswordSource | undefined;
+  readonly encryption?: EncryptionRule | undefined;
   readonly signal?: AbortSignal | undefined;
   /** For what is remembered of vaults between runs. */
   readonly env: StateEnvironment;
   readonly onNote: (text: string) => void;
+  /** What memory tells of the vault; a note where absent. */
+  readonly onWarning?: ((finding: Finding) => void) | undefined;
 }
 
 /** How a change is made, and with what. */
@@ -96,18 +100,25 @@ async function withVault<T>(
   context: VaultWriteContext,
   use: (vault: Vault) => Promise<T>,
 ): Promise<T> {
-  const { engine, limits, password, signal, env } = context;
+  const { engine, limits, password, encryption, signal } = context;
   const source = await openFile(real, { label });
   let vault: Vault | undefined;
   try {
-    vault = await openVault(source, { engine, limits, password, signal });
-    const older = await recallVault(vault, engine, env);
-    if (older !== undefined) context.onNote(`warning: "${label}" is older than the one last seen: ${older}`);
+    vault = await openVault(source, { engine, limits, password, encryption, signal });
+    await recallForWriting(vault, label, context);
     return await use(vault);
   } finally {
     if (vault === undefined) await source.close();
     else await closeVault(vault);
   }
+}
+
+/** Compares a vault with what was seen of it, and of the place that it was named by. */
+export async function recallForWriting(vault: Vault, label: string, context: VaultWriteContext): Promise<void> {
+  const older = await recallOpened(vault, { outer: label, inner: [] }, context);
+  if (older === undefined) return;
+  if (context.onWarning === undefined) context.onNote(`warning: ${older.message}`);
+  else context.onWarning(older);
 }
 
 interface Place {
@@ -135,8 +146,7 @@ async function applyChange<T>(
         return { result };
       }
       const sealed = await edit.seal(slots);
-      const header = { ...vault.header, bytes: sealed.header };
-      await rememberVault({ keys: state.keys, manifest: sealed.manifest, header }, context.engine, context.env);
+      await rememberVault({ ...sealed, keys: state.keys }, context.engine, context.env);
       if (beside !== "none" && change.sidecar !== "renewed") {
         context.onNote(
           `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,

@@ -7,7 +7,7 @@ import { BlockStream, checkStoredBlocks } from "../block-stream.ts";
 import { encodeManifest } from "../encode-manifest.ts";
 import { DATA_PARITY, MANIFEST_PARITY } from "../extension-payload.ts";
 import { type ExtensionRow, encodeDirectory } from "../extensions.ts";
-import type { VaultCipher } from "../framing.ts";
+import { manifestSeal, type VaultCipher } from "../framing.ts";
 import { headerMac, type KeySlots } from "../keys.ts";
 import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../layout.ts";
 import { AEROVAULT_LIMITS } from "../limits.ts";
@@ -39,6 +39,8 @@ export interface SealParts {
 export interface SealedVault {
   readonly header: Bytes;
   readonly manifest: Manifest;
+  /** Nonce and tag of the manifest in the file. */
+  readonly manifestSeal: Bytes;
   readonly extensions: readonly ExtensionRow[];
   readonly sections: VaultState["sections"];
   /** Length of the file. */
@@ -75,7 +77,7 @@ export async function sealVault(parts: SealParts): Promise<SealedVault> {
   const header = await encodeHeader(parts, sections, space.dataEnd - HEADER_BYTES);
   const byteLength = sections.payload.offset + payloadBytes;
   await draft.commit(header, byteLength);
-  return { header, manifest, extensions: rows, sections, byteLength };
+  return { header, manifest, manifestSeal: manifestSeal(blob), extensions: rows, sections, byteLength };
 }
 
 /** The reference refuses a longer one, so writing it would lock the vault away. */
