@@ -1,6 +1,8 @@
 import { printable } from "../src/base/text.ts";
+import type { Opened } from "../src/model/format.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import { castTensor, type FloatTarget } from "../src/operations/cast.ts";
+import { wasGguf } from "../src/operations/convert.ts";
 import { isBlockType, keptReason, quantizeTensor } from "../src/operations/quantize.ts";
 import type { QuantError } from "../src/operations/quantize-error.ts";
 import { matchesAny } from "../src/operations/select.ts";
@@ -27,6 +29,8 @@ interface QuantizationOptions {
   readonly context: Context;
   readonly type: QuantType;
   readonly keep: readonly string[];
+  /** What is quantised: llama.cpp needs some tensors of a GGUF, and of what was one, in floats. */
+  readonly opened: Opened;
   /** Measuring costs as much as quantising: only for a report. */
   readonly errors: "measured" | "ignored";
 }
@@ -43,7 +47,8 @@ export class Quantization {
   }
 
   async transform(): Promise<(tensor: Tensor) => Tensor> {
-    const { context, type, keep, errors } = this.#options;
+    const { context, type, keep, errors, opened } = this.#options;
+    const names = wasGguf(opened) ? "gguf" : "any";
     const engine = await context.engine();
     const quantizer = await engine.quantizer();
     const add = ({ name }: Tensor, error: QuantError): void => void this.#errors.push({ name, ...error });
@@ -53,7 +58,7 @@ export class Quantization {
     };
     return (tensor) => {
       const asked = keep.length > 0 && matchesAny(keep, tensor.name);
-      const reason = asked ? "asked for" : keptReason(tensor);
+      const reason = asked ? "asked for" : keptReason(tensor, names);
       if (reason === undefined) return quantizeTensor(tensor, type, { quantizer, engine, onError, onBadBlocks });
       this.#kept.push({ name: tensor.name, reason });
       return tensor;

@@ -4,7 +4,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { isS3Url } from "../../src/bytes/s3-address.ts";
 import { formatById, formatForName, loadFormats } from "../../src/formats/registry.ts";
-import type { Format, WriteOptions } from "../../src/model/format.ts";
+import type { Format, Opened, WriteOptions } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { unreadableError } from "../../src/operations/check-written.ts";
 import type { ConversionOptions } from "../../src/operations/convert.ts";
@@ -126,7 +126,7 @@ export const convertCommand = defineCommand({
     const opened = await context.open(input);
     const named = outputBaseName(opened.label, target);
     const path = isFolder ? pathIn(out, target.folderName ?? named) : out;
-    const quantization = quantizationOf(context, flags);
+    const quantization = quantizationOf(context, opened, flags);
     const options = {
       transform: await transformOf(quantization, flags),
       name: out === "-" ? named : basename(path),
@@ -180,7 +180,7 @@ interface BlockFlags {
   readonly keep?: readonly string[] | undefined;
 }
 
-function quantizationOf(context: Context, flags: BlockFlags): Quantization | undefined {
+function quantizationOf(context: Context, opened: Opened, flags: BlockFlags): Quantization | undefined {
   const { quantize, dequantize, dtype, keep } = flags;
   const given = { quantize, dequantize, dtype };
   const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`]));
@@ -189,7 +189,7 @@ function quantizationOf(context: Context, flags: BlockFlags): Quantization | und
     throw usage("Cannot use --keep without --quantize or --dequantize");
   }
   if (quantize === undefined) return undefined;
-  return new Quantization({ context, type: quantName(quantize), keep: keep ?? [], errors: "ignored" });
+  return new Quantization({ context, type: quantName(quantize), keep: keep ?? [], errors: "ignored", opened });
 }
 
 async function transformOf(

@@ -17,6 +17,7 @@ export const quantizeCommand = defineCommand({
   },
   details: [
     "Matrices of floats become blocks of 32, by the arithmetic of ggml's reference quantisers: the bytes are those of llama-quantize --pure. One-dimensional tensors and rows that are no multiple of 32 stay as they are and are listed with --report or -v.",
+    "Of a GGUF, or of what was one, llama.cpp needs more tensors in floats: norms, routers of experts, position and type embeddings, small convolutions, the small matrices of RWKV, whatever does not end in weight. They stay. general.file_type and general.quantization_version say what the file holds afterwards.",
     "OUT's extension names the format. AERO holds blocks as packed tensors.",
   ],
   examples: [
@@ -36,7 +37,7 @@ export const quantizeCommand = defineCommand({
     await checkAbsent(context, path);
     const opened = await context.open(input);
     const errors = flags.report === true ? "measured" : "ignored";
-    const work = new Quantization({ context, type: quantName(flags.type), keep: flags.keep ?? [], errors });
+    const work = new Quantization({ context, type: quantName(flags.type), keep: flags.keep ?? [], errors, opened });
     const transform = await work.transform();
     await runConversion(context, {
       opened,

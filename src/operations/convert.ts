@@ -13,6 +13,7 @@ import type {
   WriteOptions,
   WritePlan,
 } from "../model/format.ts";
+import { FILE_TYPE_KEY, withTrueTypes } from "../model/ggml-types.ts";
 import type { Checkpoint, ConvertedModel } from "../model/hugging-face-checkpoint.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import { type CarriedTensor, restoreOrder, takeOrigin } from "../model/origin.ts";
@@ -54,6 +55,13 @@ export function originFormats({ container }: Opened): readonly string[] {
   return (takeOrigin(container.metadata).origin?.chain ?? []).map(({ format }) => format);
 }
 
+/** True where the model is a GGUF or was one, so that its tensors have the names and customs of llama.cpp. */
+export function wasGguf(opened: Opened): boolean {
+  const { container, format } = opened;
+  if (container.kind !== "model") return false;
+  return format.id === "gguf" || originFormats(opened).includes("gguf");
+}
+
 /**
  * Every decision of a conversion, made before a byte is written; what would be lost is refused here. The content goes to
  * the target as it is: `prepareConversion` lets the target adapt it first.
@@ -77,7 +85,7 @@ export async function prepareConversion(
 ): Promise<Conversion> {
   if (target.prepare === undefined) return planConversion(opened, target, options);
   const isSelected = (options.include?.length ?? 0) + (options.exclude?.length ?? 0) > 0;
-  const selected = selectedContent(opened, options);
+  const { selected, whole } = selectedContent(opened, options);
   const prepared = await target.prepare(selected, {
     options,
     siblings,
@@ -87,7 +95,7 @@ export async function prepareConversion(
     at: { source: labelOf(opened) },
     signal,
   });
-  const content = { ...castContent(prepared, options), losses: selected.losses };
+  const content = { ...castContent(prepared, whole, options), losses: selected.losses };
   return planContent(opened, target, { content, options });
 }
 
@@ -145,16 +153,29 @@ export async function writeConversion(
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
 export function contentOf(opened: Opened, options: ConversionOptions): ModelContent {
-  return castContent(selectedContent(opened, options), options);
+  const { selected, whole } = selectedContent(opened, options);
+  return castContent(selected, whole, options);
 }
 
-function castContent(content: ModelContent, { dtype, transform }: ConversionOptions): ModelContent {
-  const { tensors } = content;
-  const cast = dtype === undefined ? tensors : tensors.map((t) => (isCastable(t, dtype) ? castTensor(t, dtype) : t));
-  return { ...content, tensors: transform === undefined ? cast : cast.map(transform) };
+/** `whole` is what the model had before anything was left out, renamed or prepared: what its metadata speaks of. */
+function castContent(
+  content: ModelContent,
+  whole: readonly Tensor[],
+  { dtype, transform }: ConversionOptions,
+): ModelContent {
+  const { metadata, chain } = content;
+  const floats = content.tensors.map((t) => (dtype !== undefined && isCastable(t, dtype) ? castTensor(t, dtype) : t));
+  const tensors = transform === undefined ? floats : floats.map(transform);
+  const isTold = chain.some(({ format }) => format === "gguf") || metadata.get(FILE_TYPE_KEY) !== undefined;
+  return { ...content, tensors, metadata: isTold ? withTrueTypes(metadata, whole, tensors) : metadata };
 }
 
-function selectedContent({ container, format }: Opened, options: ConversionOptions): ModelContent {
+interface Selection {
+  readonly selected: ModelContent;
+  readonly whole: readonly Tensor[];
+}
+
+function selectedContent({ container, format }: Opened, options: ConversionOptions): Selection {
   if (container.kind !== "model") {
     throw new UsageError("usage/not-a-model", "Cannot convert: this is an archive of files, not a model", {
       source: container.parts[0]?.label ?? format.id,
@@ -176,12 +197,13 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
     names: new Set(restored.map(({ name }) => name)),
     at: { source: container.parts[0]?.label ?? format.id },
   });
-  return {
+  const selected = {
     metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
     tensors: renamed?.tensors ?? tensors,
     chain,
     losses: renamed?.losses,
   };
+  return { selected, whole: restored };
 }
 
 function decodeCarried(encoded: EncodedValue, formats: readonly Format[]): MetadataValue | undefined {

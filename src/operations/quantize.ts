@@ -4,6 +4,7 @@ import { alignUp } from "../base/integers.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { byteLengthOf, dtypeFacts } from "../model/dtype.ts";
+import { staysFloat } from "../model/ggml-types.ts";
 import { Tensor } from "../model/tensor.ts";
 import { convertToFloat32, hasNumbers, itemOf, LITTLE_ENDIAN } from "../model/values.ts";
 import type { Engine } from "../primitives/engine.ts";
@@ -14,16 +15,24 @@ import { ErrorMeter, type QuantError } from "./quantize-error.ts";
 const PIECE_ELEMENTS = 1 << 18;
 
 /** Why a tensor is not quantised; undefined where it is. */
-export type KeptReason = "not floating point" | "fewer than two dimensions" | "rows are no multiple of 32";
+export type KeptReason =
+  | "not floating point"
+  | "fewer than two dimensions"
+  | "rows are no multiple of 32"
+  | "llama.cpp needs floats here";
+
+/** Whose tensors are quantised: a GGUF's, whose names llama.cpp gives a meaning to, or any model's. */
+export type QuantizedNames = "gguf" | "any";
 
 /**
  * ggml quantises matrices of floats whose rows hold whole blocks. Norms and biases have one dimension, cost next to
- * nothing and lose the most, so they stay as they are.
+ * nothing and lose the most, so they stay as they are. Of a GGUF more stays: routers, positions, small convolutions.
  */
-export function keptReason(tensor: Tensor): KeptReason | undefined {
+export function keptReason(tensor: Tensor, names: QuantizedNames = "any"): KeptReason | undefined {
   const facts = dtypeFacts(tensor.dtype);
   if (facts.layout !== "plain" || facts.family !== "float" || !hasNumbers(tensor.dtype)) return "not floating point";
   if (tensor.shape.length < 2) return "fewer than two dimensions";
+  if (names === "gguf" && staysFloat(tensor)) return "llama.cpp needs floats here";
   return (tensor.shape.at(-1) ?? 0) % QUANT_ELEMENTS === 0 ? undefined : "rows are no multiple of 32";
 }
 

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, it } from "vitest";
+import { buildGguf, text, u32 } from "../builders/gguf.ts";
 import { buildSafetensors } from "../builders/safetensors.ts";
 import { scratch, tare } from "./run-tare.ts";
 import { floats } from "./small-models.ts";
@@ -85,4 +86,70 @@ it("convert --quantize and --dequantize do what the commands do; types are not m
   expect(listed.tensors.map(({ name, dtype }) => [name, dtype])).toContainEqual(["a.weight", "F16"]);
   expect((await tare(["convert", input, file("x.gguf"), "--quantize", "q8_0", "--dtype", "f16"])).code).toBe(2);
   expect((await tare(["convert", input, file("x.gguf"), "--keep", "b.*"])).code).toBe(2);
+});
+
+/** A BERT in small: a matrix, its position table, and a name that is no weight. */
+function bertGguf(): Uint8Array<ArrayBuffer> {
+  const names = ["token_embd.weight", "position_embd.weight", "blk.0.odd"];
+  const tensors = names.map((name, i) => ({ name, dims: [64, 2], type: 0, offset: 512 * i }));
+  const kvs = [
+    { key: "general.architecture", type: 8, value: text("bert") },
+    { key: "general.file_type", type: 4, value: u32(0) },
+  ];
+  return buildGguf({ kvs, tensors, data: floats(...wave, ...wave, ...wave) });
+}
+
+/** Types of the tensors, and the two keys that llama.cpp reads. */
+async function told(path: string): Promise<unknown> {
+  const [listed, shown] = await Promise.all([tare(["ls", path, "--json"]), tare(["inspect", path, "--json"])]);
+  const { tensors } = JSON.parse(listed.out) as { tensors: { name: string; dtype: string }[] };
+  const { metadata } = JSON.parse(shown.out) as { metadata: Record<string, unknown> };
+  return {
+    types: tensors.map(({ dtype }) => dtype),
+    fileType: metadata["general.file_type"],
+    version: metadata["general.quantization_version"],
+  };
+}
+
+it.each(["m.gguf", "m.safetensors", "m.aero", "m.apr", "m.aeroset.json"])(
+  "quantize keeps what llama.cpp needs in floats, and says what the file is, by way of %s",
+  async (station) => {
+    const file = scratch();
+    const first = file("first.gguf", bertGguf());
+    const [path, out] = [file(station), file("q.gguf")];
+    expect((await tare(["convert", first, path])).code).toBe(0);
+    const run = await tare(["quantize", path, out, "-t", "q4_1"]);
+    expect(run.code, run.err).toBe(0);
+    expect(await told(out)).toEqual({ types: ["Q4_1", "F32", "F32"], fileType: 3, version: 2 });
+    // The other order: quantised on the way, and a GGUF again afterwards.
+    const small = file(`small.${station.slice(2)}`);
+    expect((await tare(["quantize", first, small, "-t", "q8_0"])).code).toBe(0);
+    expect((await tare(["convert", small, file("back.gguf")])).code).toBe(0);
+    expect(await told(file("back.gguf"))).toEqual({ types: ["Q8_0", "F32", "F32"], fileType: 7, version: 2 });
+    expect((await tare(["dequantize", small, file("plain.gguf"), "-t", "bf16"])).code).toBe(0);
+    expect(await told(file("plain.gguf"))).toMatchObject({ types: ["BF16", "F32", "F32"], fileType: 32 });
+  },
+);
+
+it("a GGUF of blocks says their version; a copy of one that did not stays as it was", async () => {
+  const file = scratch();
+  const plain = file("m.safetensors", matrices());
+  expect((await tare(["quantize", plain, file("q.gguf"), "-t", "q8_0"])).code).toBe(0);
+  expect(await told(file("q.gguf"))).toMatchObject({ version: 2 });
+  for (const [from, to] of [
+    ["q.gguf", "copy.gguf"],
+    ["copy.gguf", "q.safetensors"],
+    ["q.safetensors", "again.gguf"],
+  ] as const) {
+    expect((await tare(["convert", file(from), file(to)])).code).toBe(0);
+  }
+  expect(readFileSync(file("copy.gguf"))).toEqual(readFileSync(file("q.gguf")));
+  const { metadata } = JSON.parse((await tare(["inspect", file("q.safetensors"), "--json"])).out);
+  expect(metadata).not.toHaveProperty("general.quantization_version"); // it belongs to the GGUF, not to the model
+  expect(await told(file("again.gguf"))).toMatchObject({ version: 2 });
+  const blocks = { name: "a.weight", dims: [32, 2], type: 8, offset: 0 };
+  const unversioned = file("old.gguf", buildGguf({ tensors: [blocks], data: new Uint8Array(96) }));
+  expect((await tare(["convert", unversioned, file("old.aero")])).code).toBe(0);
+  expect((await tare(["convert", file("old.aero"), file("new.gguf")])).code).toBe(0);
+  expect(readFileSync(file("new.gguf"))).toEqual(readFileSync(unversioned));
 });

@@ -1,4 +1,5 @@
 import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
+import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml-types.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { type Json, type OriginFacts, takeOrigin } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
@@ -18,6 +19,8 @@ export interface GgufFacts {
   readonly tail?: { readonly dataBytes: number; readonly byteLength: number };
   /** `split.*` keys of a file that was then split again: place, key and stored value. */
   readonly split?: readonly (readonly [index: number, key: string, value: string])[];
+  /** Present where a file of blocks did not say which version of blocks they are. */
+  readonly unversioned?: true;
 }
 
 /** Facts by which `plan` writes the file again, as `tare.origin` keeps them. */
@@ -28,6 +31,8 @@ export function describeGguf(model: GgufModel): OriginFacts {
   const originIndex = model.metadata.entries.findIndex(({ key }) => key === ORIGIN_KEY);
   const facts: { [key: string]: Json } = { version: header.version };
   if (header.byteOrder === "big") facts["byteOrder"] = "big";
+  const isVersioned = model.metadata.get(QUANTIZATION_VERSION_KEY) !== undefined;
+  if (!isVersioned && model.tensors.some(({ dtype }) => isBlocks(dtype))) facts["unversioned"] = true;
   if (originIndex >= 0 && originIndex < model.metadata.size - 1) facts["originIndex"] = originIndex;
   if (others.length === 0) {
     const { layout, infos, dataStart } = header;
@@ -46,7 +51,7 @@ function ownLink(metadata: Metadata): OriginFacts | undefined {
 /** Facts from `tare.origin`: anything that is not as we write it is left out. */
 export function parseFacts(facts: OriginFacts | undefined): GgufFacts {
   if (facts === undefined) return { version: 3 };
-  const { version, originIndex, offsets, tail, split } = facts;
+  const { version, originIndex, offsets, tail, split, unversioned } = facts;
   const [dataBytes, byteLength] = isCounts(tail) ? tail : [];
   return {
     version: version === 2 ? 2 : 3,
@@ -54,6 +59,7 @@ export function parseFacts(facts: OriginFacts | undefined): GgufFacts {
     ...(isCounts(offsets) ? { offsets } : {}),
     ...(dataBytes !== undefined && byteLength !== undefined ? { tail: { dataBytes, byteLength } } : {}),
     ...(Array.isArray(split) && split.every(isSplitKey) ? { split } : {}),
+    ...(unversioned === true ? { unversioned } : {}),
   };
 }
 

@@ -3,11 +3,12 @@ import { alignUp, isPowerOfTwo } from "../../base/integers.ts";
 import { findOverlap } from "../../bytes/extents.ts";
 import type { Output } from "../../bytes/sink.ts";
 import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
+import { isBlocks, QUANTIZATION_VERSION, QUANTIZATION_VERSION_KEY } from "../../model/ggml-types.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
 import { splitChain } from "../../model/origin.ts";
 import { type Piece, type PlannedFile, writeFiles } from "../../model/pieces.ts";
 import { headerPieces, type PlacedTensor } from "./header-pieces.ts";
-import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT } from "./layout.ts";
+import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, tensorTypeId } from "./layout.ts";
 import { GGUF_LIMITS } from "./limits.ts";
 import { type GgufFacts, linkFacts, parseFacts, restoreSplitKeys, takeSplitKeys } from "./origin-facts.ts";
 import { alignmentOf, planEntries } from "./planned-metadata.ts";
@@ -32,7 +33,12 @@ export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan
   const alignment = alignmentOf(metadata.get(ALIGNMENT_KEY)) ?? DEFAULT_ALIGNMENT;
   const { stored, carried, disguised, leftOut } = planTensors(content.tensors);
   const shards = cutShards(stored, alignment, options.maxShardBytes);
-  const kept = { chain, tensors: carried, originIndex: facts.originIndex };
+  const kept = {
+    chain,
+    tensors: carried,
+    originIndex: facts.originIndex,
+    added: facts.unversioned === undefined ? versionEntries(metadata, stored) : [],
+  };
   const files =
     shards.length > 1
       ? planSet(shards, metadata, { facts, kept, alignment, name: options.name })
@@ -50,6 +56,15 @@ export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan
 /** Writes what `planGguf` planned. */
 export function writeGguf(plan: GgufPlan, output: Output, context: WriteContext): Promise<void> {
   return writeFiles(plan.files, output, context);
+}
+
+/** llama.cpp wants to know which blocks these are; a model that was none of its own does not say it. */
+function versionEntries(metadata: Metadata, stored: readonly StoredTensor[]): readonly MetadataEntry[] {
+  if (metadata.get(QUANTIZATION_VERSION_KEY) !== undefined) return [];
+  const hasBlocks = stored.some(
+    ({ tensor, typeId }) => isBlocks(tensor.dtype) && tensorTypeId(tensor.dtype) === typeId,
+  );
+  return hasBlocks ? [{ key: QUANTIZATION_VERSION_KEY, value: QUANTIZATION_VERSION }] : [];
 }
 
 function withAlignment(metadata: Metadata, align: number | undefined): Metadata {

@@ -1,6 +1,6 @@
 import { isPowerOfTwo } from "../../base/integers.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { type Holding, packMetadata } from "../../model/carry.ts";
+import { addedEntry, type Holding, packMetadata } from "../../model/carry.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
 import { type CarriedTensor, encodeOrigin, type OriginLink } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
@@ -14,23 +14,27 @@ export interface KeptForOthers {
   readonly tensors: readonly CarriedTensor[];
   /** Where `tare.origin` goes; at the end where absent. */
   readonly originIndex?: number | undefined;
+  /** What llama.cpp wants to read although the model does not say it. */
+  readonly added?: readonly MetadataEntry[] | undefined;
 }
 
 /** The entries to write: native ones, and `tare.origin` if anything has to be kept in it. */
 export function planEntries(metadata: Metadata, kept: KeptForOthers): readonly MetadataEntry[] {
-  const { chain, tensors } = kept;
+  const { chain, tensors, added = [] } = kept;
   let packed = packMetadata(metadata, holdingOf);
-  if (packed.entries === undefined && chain.length === 0 && tensors.length === 0) return packed.native;
+  if (packed.entries === undefined && chain.length === 0 && tensors.length === 0) return [...packed.native, ...added];
   // A foreign value under our key must not stand beside ours.
   if (metadata.get(ORIGIN_KEY) !== undefined) {
     packed = packMetadata(metadata, (entry) => (entry.key === ORIGIN_KEY ? "none" : holdingOf(entry)));
   }
+  const own = added.length === 0 ? packed.entries : (packed.entries ?? packed.native.map(({ key }) => [key] as const));
+  const listed = own === undefined ? undefined : [...own, ...added.map(({ key }) => addedEntry(key))];
   const text = encodeOrigin({
     chain,
-    ...(packed.entries === undefined ? {} : { entries: packed.entries }),
+    ...(listed === undefined ? {} : { entries: listed }),
     ...(tensors.length === 0 ? {} : { tensors }),
   });
-  const entries = [...packed.native];
+  const entries = [...packed.native, ...added];
   const index = Math.min(kept.originIndex ?? entries.length, entries.length);
   entries.splice(index, 0, { key: ORIGIN_KEY, value: { type: "string", value: text } });
   return entries;
