@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import { printable } from "../src/base/text.ts";
 import type { Finding } from "../src/model/finding.ts";
-import type { DiskCache } from "../src/platform/node/disk-cache.ts";
+import type { CacheProblem, DiskCache } from "../src/platform/node/disk-cache.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
 import type { Engine } from "../src/primitives/engine.ts";
 import type { GlobalFlags } from "./global-flags.ts";
@@ -136,7 +136,10 @@ class CommandContext implements Context {
     ]);
     const maxBytes = cacheLimit(this.env);
     if (maxBytes === 0) return undefined;
-    const onProblem = (message: string): void => this.note(`tare: note: ${message}; nothing more is kept`);
+    const onProblem = (message: string, kind: CacheProblem): void => {
+      if (kind === "foreign") this.warn(`tare: warning: ${message}`);
+      else this.note(`tare: note: ${message}; nothing more is kept`);
+    };
     return new DiskCache({ folder: cacheFolder(this.env), maxBytes, onProblem });
   }
 

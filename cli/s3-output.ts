@@ -1,3 +1,4 @@
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import type { Resolver } from "../src/bytes/resolver.ts";
@@ -17,13 +18,15 @@ export async function openS3Output(context: Context, path: string): Promise<Outp
 
 /** As `openS3Output`, for formats that read their files back before they get their names. */
 export async function openStagedS3Output(context: Context, path: string): Promise<Output> {
-  const [output, { stagedOutput }, { cacheFolder }] = await Promise.all([
+  const [output, { stagedOutput }, { cacheFolder }, { makeOwnFolder }] = await Promise.all([
     openS3Output(context, path),
     import("../src/platform/node/s3-staged-output.ts"),
     import("../src/platform/node/cache-place.ts"),
+    import("../src/platform/node/own-folder.ts"),
   ]);
-  // The system's own folder for temporary files is often kept in memory.
-  return stagedOutput(output, join(cacheFolder(context.env), "uploads"));
+  // The system's own folder for temporary files is often kept in memory, but nobody else can change what lies there.
+  const own = await makeOwnFolder(cacheFolder(context.env));
+  return stagedOutput(output, own === undefined ? tmpdir() : join(own, "uploads"));
 }
 
 /** Refuses an object that exists, before any work is done for it. Sinks check again when they commit. */

@@ -1,7 +1,2 @@
-import { codeFolder } from "../src/platform/node/cache-place.ts";
-import { keepCompiledCode } from "./compiled-code.ts";
-
-/** The first thing that runs: everything else is loaded with what is kept of it. */
-
-if (process.env["TARE_CACHE_SIZE"] !== "0") keepCompiledCode(codeFolder(process.env), "keep");
+/** The file that is started. Bundled code imports from main, never from here: it would run a second time. */
 void import("./main.ts");

@@ -9,7 +9,7 @@ import { ADDONS, nodeGroups } from "./node-groups.ts";
 export async function bundleCli(directory: string): Promise<void> {
   const bundle = await rolldown({
     cwd: new URL("..", import.meta.url).pathname,
-    input: { tare: "cli/start.ts", "worker-entry": "cli/start-worker.ts" },
+    input: { tare: "cli/start.ts", "worker-entry": "src/platform/node/worker-entry.ts" },
     platform: "node",
     external: [...ADDONS],
     checks: { ineffectiveDynamicImport: false }, // what a group holds need not be loaded a second time

@@ -4,6 +4,7 @@ import { cacheFolder } from "../../src/platform/node/cache-place.ts";
 import { CACHE_BYTES } from "../../src/platform/node/disk-cache.ts";
 import { type PruneResult, pruneCache } from "../../src/platform/node/disk-cache-folder.ts";
 import { type CachedFile, listCache, verifyCache } from "../../src/platform/node/disk-cache-report.ts";
+import { foreignFolder } from "../../src/platform/node/own-folder.ts";
 import { cacheLimit } from "../cache-limit.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -34,6 +35,9 @@ export const cacheCommand = defineCommand({
   async run(context, { flags, positionals: [action = ""] }) {
     checkFlags(action, flags);
     const folder = cacheFolder(context.env);
+    const foreign = action === "path" ? undefined : await foreignFolder(folder);
+    if (foreign !== undefined)
+      context.warn(`tare: warning: The cache folder "${folder}" ${foreign}: no command uses it`);
     switch (action) {
       case "ls":
         return showFiles(context, folder);

@@ -6,14 +6,6 @@ export function cacheFolder(env: Readonly<Record<string, string | undefined>>): 
   return env["TARE_CACHE"] ? env["TARE_CACHE"] : userFolder(env);
 }
 
-/**
- * Where compiled code is kept. A folder that $TARE_CACHE names is for remote files alone: what is counted, checked and
- * cleared there is all that there is.
- */
-export function codeFolder(env: Readonly<Record<string, string | undefined>>): string {
-  return join(userFolder(env), "code");
-}
-
 function userFolder(env: Readonly<Record<string, string | undefined>>): string {
   if (env["XDG_CACHE_HOME"]) return join(env["XDG_CACHE_HOME"], "tare");
   if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");

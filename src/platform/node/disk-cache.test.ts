@@ -1,5 +1,17 @@
 import { spawn } from "node:child_process";
-import { chmod, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  chown,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -8,7 +20,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { StoredFile } from "../../bytes/range-store.ts";
 import { withStore } from "../../bytes/stored.ts";
-import { cacheFolder, codeFolder } from "./cache-place.ts";
+import { cacheFolder } from "./cache-place.ts";
 import { DiskCache } from "./disk-cache.ts";
 import { pruneCache, scanCache } from "./disk-cache-folder.ts";
 import { listCache, verifyCache } from "./disk-cache-report.ts";
@@ -200,16 +212,64 @@ describe("listCache()", () => {
   });
 });
 
+describe.skipIf(process.geteuid === undefined)("a folder that is not ours alone", () => {
+  const problems: string[] = [];
+  const watched = (): DiskCache =>
+    new DiskCache({ folder, onProblem: (message, kind) => problems.push(`${kind}: ${message}`) });
+  beforeEach(async () => {
+    problems.length = 0;
+    await keep(new DiskCache({ folder }), 0, 1000);
+  });
+
+  const expectUnused = async (): Promise<void> => {
+    const cache = watched();
+    expect(await cache.recall(FILE.place)).toBeUndefined();
+    expect(await cache.get(FILE, 0, new Uint8Array(1000))).toBe(0);
+    const before = await runPaths();
+    await keep(cache, 2000, 3000);
+    await cache.forget(FILE.place);
+    await cache.close();
+    expect(await runPaths()).toEqual(before);
+    expect(problems).toEqual([expect.stringMatching(/^foreign: The cache folder .*: nothing in it is used$/)]);
+  };
+
+  test("is not used where every user may write to it", async () => {
+    await chmod(folder, 0o777);
+    await expectUnused();
+  });
+  test("is not used where the group may, unless the group is the user's own", async () => {
+    await chmod(folder, 0o770);
+    const [uid, gid] = [process.geteuid?.(), (await stat(folder)).gid];
+    if (uid === gid) expect(await fetch(0, 1000)).toHaveLength(1000);
+    else await expectUnused();
+  });
+  test.skipIf(process.geteuid?.() !== 0)("is not used where it belongs to somebody else", async () => {
+    await chown(folder, 65534, 65534);
+    await expectUnused();
+  });
+  test("entries that others could have written are passed over", async () => {
+    const [path = ""] = await runPaths();
+    await chmod(path, 0o666);
+    expect(await fetch(0, 1000)).toHaveLength(0);
+    await chmod(path, 0o600);
+    expect(await fetch(0, 1000)).toHaveLength(1000);
+  });
+  test("is followed where a link of ours leads to it", async () => {
+    const link = `${folder}-link`;
+    await symlink(folder, link);
+    try {
+      expect(await new DiskCache({ folder: link }).get(FILE, 0, new Uint8Array(1000))).toBe(1000);
+    } finally {
+      await rm(link);
+    }
+  });
+});
+
 describe("cacheFolder()", () => {
   test("follows TARE_CACHE, then XDG_CACHE_HOME", () => {
     expect(cacheFolder({ TARE_CACHE: "/a", XDG_CACHE_HOME: "/b" })).toBe("/a");
     expect(cacheFolder({ TARE_CACHE: "", XDG_CACHE_HOME: "/b" })).toBe("/b/tare");
     expect(cacheFolder({})).toMatch(/tare$/);
-  });
-
-  test("has compiled code beside it only where TARE_CACHE does not name it", () => {
-    expect(codeFolder({ TARE_CACHE: "/a", XDG_CACHE_HOME: "/b" })).toBe("/b/tare/code");
-    expect(codeFolder({ XDG_CACHE_HOME: "/b" })).toBe("/b/tare/code");
   });
 });
 

@@ -16,15 +16,19 @@ import {
 } from "./disk-cache-folder.ts";
 import { digestPlace, encodeRunHead, isRunOf, type RunHead, readRun, readRunHead } from "./disk-cache-run.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { foreignFolder, foreignness } from "./own-folder.ts";
 
 export interface DiskCacheOptions {
   /** It and everything in it is made readable for its owner only. */
   readonly folder: string;
   /** Bytes on disk that are kept; 2 GB where absent. */
   readonly maxBytes?: number | undefined;
-  /** Called once where the cache cannot be written: reading goes on without it. */
-  readonly onProblem?: ((message: string) => void) | undefined;
+  /** Called once where the cache cannot be used: reading goes on without it. */
+  readonly onProblem?: ((message: string, kind: CacheProblem) => void) | undefined;
 }
+
+/** "unwritable" where nothing more is kept; "foreign" where the folder is not ours alone, and nothing of it is read either. */
+export type CacheProblem = "unwritable" | "foreign";
 
 /** 2 GB: a few hundred control regions and the tensors that people look at, on any disk. */
 export const CACHE_BYTES = 2_000_000_000;
@@ -44,14 +48,16 @@ const LISTING_MS = 1000;
 /**
  * Runs of remote files in a folder, one file each, with checksums. Safe with any number of processes: entries appear
  * whole, by a rename, and are read without locks; one that vanishes or is damaged counts as absent, and a damaged one
- * is removed. Close it to have its size written down.
+ * is removed. Checksums do not tell who wrote an entry: a folder that belongs to somebody else, or that others may write
+ * to, is neither read nor written. Close it to have its size written down.
  */
 export class DiskCache implements RangeStore {
   readonly folder: string;
   readonly maxBytes: number;
-  readonly #onProblem: (message: string) => void;
+  readonly #onProblem: (message: string, kind: CacheProblem) => void;
   readonly #listings = new Map<string, { readonly atMs: number; runs: NamedRun[] }>();
   #state: "working" | "failed" = "working";
+  #owner: Promise<"us" | "others"> | undefined;
   #size: Promise<number> | undefined;
   /** Bytes that this process added since the size was last written down. */
   #added = 0;
@@ -65,6 +71,7 @@ export class DiskCache implements RangeStore {
   }
 
   async recall(place: string): Promise<StoredVersion | undefined> {
+    if ((await this.#ownership()) === "others") return undefined;
     const digest = digestPlace(place);
     const shelf = shelfPath(this.folder, digest);
     // Versions are dropped when they are replaced: that there are several means that two processes did it at once.
@@ -76,6 +83,7 @@ export class DiskCache implements RangeStore {
   }
 
   async get(file: StoredFile, offset: number, into: Bytes): Promise<number> {
+    if ((await this.#ownership()) === "others") return 0;
     const shelf = this.#shelfOf(file);
     const tag = tagOf(file);
     let runs = (await this.#list(shelf)).filter((run) => run.tag === tag);
@@ -98,6 +106,7 @@ export class DiskCache implements RangeStore {
 
   async put(file: StoredFile, offset: number, bytes: Bytes): Promise<void> {
     if (bytes.byteLength === 0 || this.#state === "failed" || !this.#mayAdd(bytes.byteLength)) return;
+    if ((await this.#ownership()) === "others") return;
     const shelf = this.#shelfOf(file);
     const name = { tag: tagOf(file), offset, byteLength: bytes.byteLength };
     try {
@@ -118,6 +127,7 @@ export class DiskCache implements RangeStore {
   }
 
   async forget(place: string): Promise<void> {
+    if ((await this.#ownership()) === "others") return;
     const shelf = shelfPath(this.folder, digestPlace(place));
     this.#listings.delete(shelf);
     for (const { path } of await listShelf(shelf)) await removeEntry({ path, shelf }).catch(() => undefined);
@@ -153,8 +163,10 @@ export class DiskCache implements RangeStore {
     const handle = await open(path, "r").catch(() => undefined);
     if (handle === undefined) return undefined;
     try {
+      const facts = await handle.stat();
+      if (foreignness(facts) !== undefined) return undefined;
       const result = await job({ handle, path, head: await readRunHead(handle, path) });
-      const { mtimeMs } = await handle.stat();
+      const { mtimeMs } = facts;
       const now = new Date();
       if (now.getTime() - mtimeMs > TOUCH_MS) await handle.utimes(now, now).catch(() => undefined);
       return result;
@@ -167,6 +179,17 @@ export class DiskCache implements RangeStore {
     } finally {
       await handle.close();
     }
+  }
+
+  /** Looked at once: a folder that is made meanwhile is made by us, and entries are looked at one by one. */
+  #ownership(): Promise<"us" | "others"> {
+    this.#owner ??= foreignFolder(this.folder).then((why) => {
+      if (why === undefined) return "us";
+      this.#state = "failed";
+      this.#onProblem(`The cache folder "${this.folder}" ${why}: nothing in it is used`, "foreign");
+      return "others";
+    });
+    return this.#owner;
   }
 
   #mayAdd(byteLength: number): boolean {
@@ -207,7 +230,8 @@ export class DiskCache implements RangeStore {
   #fail(error: unknown): void {
     if (this.#state === "failed") return;
     this.#state = "failed";
-    this.#onProblem(fileError(error, `Cannot write to the cache "${this.folder}"`, { source: this.folder }).message);
+    const { message } = fileError(error, `Cannot write to the cache "${this.folder}"`, { source: this.folder });
+    this.#onProblem(message, "unwritable");
   }
 }
 

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { appendFile, mkdir, readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { appendFile, mkdir, readFile, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push-record.ts";
 import { cacheFolder } from "./cache-place.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { foreignFolder, foreignness } from "./own-folder.ts";
 import type { Environment } from "./proxy-environment.ts";
 
 /** Where uploads write down how far they got: beside the cache, which `tare cache clear` leaves alone. */
@@ -19,10 +20,14 @@ export function filePushJournal(folder: string, destination: readonly string[]):
   const name = createHash("sha256").update(JSON.stringify(destination)).digest("hex").slice(0, 32);
   const path = join(folder, `${name}.jsonl`);
   const at = { source: path };
+  // A journal that somebody else may have written would have parts skipped that were never sent: it says nothing then.
+  const isOurs = async (): Promise<boolean> =>
+    (await foreignFolder(folder)) === undefined && (await foreignFolder(dirname(folder))) === undefined;
   return {
     async read(): Promise<PushRecord> {
       try {
-        return parsePushRecord(await readFile(path, "utf8"));
+        const isKnown = (await isOurs()) && foreignness(await stat(path)) === undefined;
+        return isKnown ? parsePushRecord(await readFile(path, "utf8")) : { parts: new Map() };
       } catch (error) {
         if (errnoOf(error) === "ENOENT") return { parts: new Map() };
         throw fileError(error, `Cannot read the journal "${path}"`, at);
@@ -30,6 +35,7 @@ export function filePushJournal(folder: string, destination: readonly string[]):
     },
     async add(entry): Promise<void> {
       try {
+        if (!(await isOurs())) return;
         await mkdir(folder, { recursive: true, mode: 0o700 });
         await appendFile(path, encodePushEntry(entry), { mode: 0o600 });
       } catch (error) {

@@ -9,6 +9,7 @@ import { explainSignedUrls } from "../../bytes/s3-presigned.ts";
 import type { Source } from "../../bytes/source.ts";
 import { openingBytesFor } from "../../formats/registry.ts";
 import { nodeTransport } from "./node-transport.ts";
+import { makeOwnFolder } from "./own-folder.ts";
 
 export interface HttpSettings {
   /** Sent to the server of the target itself, never to another one that its files refer to. */
@@ -109,20 +110,9 @@ export class SpooledCopies {
     pieces: AsyncIterable<Bytes>,
     { label, signal }: { readonly label: string; readonly signal?: AbortSignal | undefined },
   ): Promise<Source> => {
-    const [{ mkdir }, { spoolPieces }, { spooledSource }] = await Promise.all([
-      import("node:fs/promises"),
-      import("./spool.ts"),
-      import("./file-source.ts"),
-    ]);
+    const [{ spoolPieces }, { spooledSource }] = await Promise.all([import("./spool.ts"), import("./file-source.ts")]);
     // The system's own folder is often kept in memory, which is what a copy is to save.
-    const folder = this.#folder;
-    const made =
-      folder === undefined
-        ? undefined
-        : await mkdir(folder, { recursive: true, mode: 0o700 }).then(
-            () => folder,
-            () => undefined,
-          );
+    const made = this.#folder === undefined ? undefined : await makeOwnFolder(this.#folder);
     const copy = await spooledSource(await spoolPieces(pieces, label, { folder: made, signal }), label);
     this.#copies.add(copy);
     return copy;
