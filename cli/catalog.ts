@@ -22,6 +22,7 @@ import { VAULT_ERRORS } from "../src/operations/vault/errors.ts";
 import { VAULT_UPGRADE_ERRORS } from "../src/operations/vault/upgrade.ts";
 import { CACHE_ERRORS } from "../src/platform/node/disk-cache.ts";
 import { TARGET_ERRORS } from "../src/platform/node/open-target.ts";
+import { OUTPUT_PLACE_ERRORS } from "../src/platform/node/output-place.ts";
 import { PATCH_ERRORS } from "../src/platform/node/patch-file.ts";
 import { PUSH_ERRORS } from "../src/platform/node/push-files.ts";
 import { S3_SETTINGS_ERRORS } from "../src/platform/node/s3-settings.ts";
@@ -60,6 +61,7 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     UPGRADE_ERRORS,
     STAMP_ERRORS,
     PATCH_ERRORS,
+    OUTPUT_PLACE_ERRORS,
     TARGET_ERRORS,
     CACHE_ERRORS,
     PUSH_ERRORS,

@@ -49,6 +49,10 @@ export interface Command<F extends FlagTable = FlagTable> {
   readonly examples: readonly Example[];
   /** "data" commands decide about `-o` themselves; the report of any other one can be sent to a file with it. */
   readonly output: "data" | "report";
+  /** Positions of arguments that name something to be written. */
+  readonly writes?: readonly number[];
+  /** "single file" where what is written can be one file inside a vault; anything else named VAULT::path is refused. */
+  readonly vaultOutput?: "single file";
   run(context: Context, input: Input<F>): Promise<ExitCode>;
 }
 

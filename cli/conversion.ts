@@ -15,10 +15,11 @@ import {
   prepareConversion,
   writeConversion,
 } from "../src/operations/convert.ts";
+import { refuseVaultPath } from "../src/platform/node/output-place.ts";
 import { checkSource } from "./check-source.ts";
 import type { Context } from "./context.ts";
 import { warnOfDoubts } from "./doubts.ts";
-import { checkAbsent, openOutputPath, pathIn } from "./output-target.ts";
+import { checkAbsent, openOutputPath, pathIn, pathsBeside } from "./output-target.ts";
 import { formatSize, plural } from "./render/sizes.ts";
 import { checkStandardOutput, stdoutOutput } from "./stdout-sink.ts";
 import { takenTensors, unverifiedNotes } from "./unverified.ts";
@@ -50,8 +51,12 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
     signal: context.signal,
   });
   const { files, notes, losses } = conversion.plan;
+  if (job.finish !== undefined) await refuseVaultPath(job.path, "a model that is signed when it is written");
   if (toPipe && files.length > 1) throw setToPipe(files.length);
-  const paths = files.map((file) => pathIn(dirname(job.path), file.name));
+  const paths = await pathsBeside(
+    job.path,
+    files.map((file) => file.name),
+  );
   const resumes = new Set(conversion.plan.resumes);
   for (const [i, path] of paths.entries()) {
     if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path);

@@ -65,6 +65,7 @@ export async function dispatch(argv: readonly string[], world: World): Promise<E
 async function runCommand(command: Command, context: Context, positionals: readonly string[]): Promise<ExitCode> {
   let damaged = false;
   try {
+    await checkOutputs(command, context, positionals);
     if (context.reportPath !== undefined) await checkAbsent(context, context.reportPath);
     const code = await command.run(context, { flags: context.flags as never, positionals });
     damaged = isDamage(code);
@@ -76,6 +77,19 @@ async function runCommand(command: Command, context: Context, positionals: reado
     await context.close();
     // Bytes that cannot be right may be so only in the cache: the next run asks the server.
     if (damaged) await context.distrust();
+  }
+}
+
+/** Whoever names an output VAULT::path means it to be encrypted: it goes there, or nowhere. */
+async function checkOutputs(command: Command, context: Context, positionals: readonly string[]): Promise<void> {
+  const named = (command.writes ?? []).map((position) => positionals[position]);
+  const output = context.reportPath === undefined ? context.flags.output : undefined; // a report is a single file
+  const outputs = [...named, output].filter((text) => text?.includes("::") === true);
+  if (outputs.length === 0) return;
+  const { findVaultPath, refuseVaultPath } = await import("../src/platform/node/output-place.ts");
+  for (const text of outputs as string[]) {
+    if (command.vaultOutput === "single file") await findVaultPath(text);
+    else await refuseVaultPath(text, `what tare ${context.command} writes`);
   }
 }
 

@@ -4,6 +4,7 @@ import { UsageError } from "../src/base/errors.ts";
 import { isS3Url } from "../src/bytes/s3-address.ts";
 import type { Output, Sink } from "../src/bytes/sink.ts";
 import type { Overwrite } from "../src/platform/node/file-sink.ts";
+import { findVaultPath, type VaultPath, vaultPathText } from "../src/platform/node/output-place.ts";
 import type { Context } from "./context.ts";
 
 /** What `--force` means to a sink. */
@@ -15,6 +16,9 @@ export function overwriteOf(context: Context): Overwrite {
 export async function checkAbsent(context: Context, path: string): Promise<void> {
   if (context.flags.force === true) return;
   if (isS3Url(path)) return (await import("./s3-output.ts")).checkS3Absent(context, path);
+  // Inside a vault: whoever opens it to write looks, before anything is written.
+  const inside = await findVaultPath(path);
+  if (inside !== undefined) return context.flags["dry-run"] === true ? checkVaultAbsent(context, inside) : undefined;
   const existing = await lstat(path).catch(() => undefined);
   if (existing === undefined) return;
   throw new UsageError(
@@ -25,6 +29,14 @@ export async function checkAbsent(context: Context, path: string): Promise<void>
       hint: "Choose another name, or pass --force",
     },
   );
+}
+
+async function checkVaultAbsent(context: Context, path: VaultPath): Promise<void> {
+  const { container } = await context.open(path.vault);
+  if (container.kind !== "archive" || container.entries.every((entry) => entry.path !== path.entry)) return;
+  const source = vaultPathText(path);
+  const hint = "Choose another name, or pass --force";
+  throw new UsageError("usage/exists", `Cannot write "${source}": it exists already`, { source }, { hint });
 }
 
 /** The value of -o, which this command cannot do without. */
@@ -38,6 +50,8 @@ export function requireOutput(context: Context, what: string): string {
 
 /** A file that appears when it is complete; one that is new has at most the permissions `newMode`, where they are given. */
 export async function openOutputFile(context: Context, path: string, newMode?: number): Promise<Sink> {
+  const inside = await findVaultPath(path);
+  if (inside !== undefined) return (await vaultOutputOf(context, inside)).create(inside.entry.split("/").at(-1) ?? "");
   const { fileSink, abortAllSinks } = await import("../src/platform/node/file-sink.ts");
   context.onExit(abortAllSinks);
   return fileSink(path, { overwrite: overwriteOf(context), newMode });
@@ -56,7 +70,34 @@ export async function openOutputFolder(context: Context, directory: string, name
 /** One path that the user named; a set puts its other files beside it. */
 export async function openOutputPath(context: Context, path: string): Promise<Output> {
   if (isS3Url(path)) return (await import("./s3-output.ts")).openS3Output(context, path);
+  const inside = await findVaultPath(path);
+  if (inside !== undefined) return vaultOutputOf(context, inside);
   return openOutputFolder(context, dirname(path), basename(path));
+}
+
+async function vaultOutputOf(context: Context, path: VaultPath): Promise<Output> {
+  const [{ vaultOutput }, { writeContext }] = await Promise.all([
+    import("../src/platform/node/vault-output.ts"),
+    import("./commands/vault/change.ts"),
+  ]);
+  return vaultOutput(path, await writeContext(context), overwriteOf(context));
+}
+
+/** The name of the file that a path names, on disk or inside a vault. */
+export async function outputFileName(path: string): Promise<string> {
+  const inside = await findVaultPath(path);
+  return basename(inside?.entry ?? path);
+}
+
+/** Where the files of an output go: beside the path that was named, on disk, in a bucket or inside a vault. */
+export async function pathsBeside(path: string, names: readonly string[]): Promise<readonly string[]> {
+  const inside = await findVaultPath(path);
+  if (inside === undefined) return names.map((name) => pathIn(dirname(path), name));
+  const folder = inside.entry.slice(0, inside.entry.lastIndexOf("/") + 1);
+  if (names.length === 1) return [vaultPathText({ ...inside, entry: `${folder}${names[0]}` })];
+  const message = `Cannot write ${names.length} files into a vault: a set is not stored directly`;
+  const hint = "Write it to disk, and store it with tare vault add";
+  throw new UsageError("usage/vault.output", message, { source: path }, { hint });
 }
 
 /** The path of a file in a folder, on disk or below a prefix of an object store. */

@@ -35,6 +35,7 @@ export const catCommand = defineCommand({
     },
   ],
   output: "data",
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [target = "", name = ""] = positionals;
     const output = context.flags.output === "-" ? undefined : context.flags.output;

@@ -1,5 +1,4 @@
 import { stat } from "node:fs/promises";
-import { basename } from "node:path";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { isS3Url } from "../../src/bytes/s3-address.ts";
@@ -13,7 +12,7 @@ import type { Context } from "../context.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
-import { checkAbsent, pathIn } from "../output-target.ts";
+import { checkAbsent, outputFileName, pathIn } from "../output-target.ts";
 import { readOverlay } from "../overlay-file.ts";
 import { dequantizing, QUANT_CHOICES, Quantization, quantName } from "../quantization.ts";
 import { FLOAT_CHOICES, type FloatChoice, floatName } from "../tensor-selection.ts";
@@ -95,6 +94,7 @@ export const convertCommand = defineCommand({
     "Streams: memory does not grow with the model. What the output format has no place for travels in one metadata entry, tare.origin, so converting back gives the same bytes. What cannot be carried at all stops the conversion (exit 13) unless --allow-lossy.",
     "What is written is opened again before it gets its name. --verify also reads the tensors back: digests that the format carries are all compared, and where it carries none (SafeTensors, GGUF) every tensor is compared with its source.",
     "OUT may be - for standard output, or a directory, which needs --to.",
+    "OUT may be VAULT::path: the file is stored in the vault, sealed as it comes and checked before the vault is changed. A set of files and AERO cannot be.",
     "OUT may be s3://bucket/key: the object appears when it is complete, and is then opened to be checked.",
     "A BERT model of any format becomes a .weights file that tare embed reads: tensors get the specification's names, and the vocabulary and configuration are taken from the files beside the model.",
     "--rename hf makes the checkpoint that llama.cpp's converter began with: names, the order of rows of q and k (llama), norms less one (Gemma). It knows the architectures llama without experts, qwen2, qwen3, gemma, gemma2, gemma3 and bert; every other model, and every tensor without a counterpart, is refused (exit 6) before anything is written. rope_freqs.weight has no counterpart: leaving it out is a loss (exit 13). Include and exclude take the names that IN has.",
@@ -107,6 +107,8 @@ export const convertCommand = defineCommand({
     { command: "tare convert model.gguf out/ --to safetensors --max-shard-size 5GB", says: "in several files" },
   ],
   output: "data",
+  writes: [1],
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [input = "", out = context.flags.output] = positionals;
     if (out === undefined) {
@@ -129,7 +131,7 @@ export const convertCommand = defineCommand({
     const quantization = quantizationOf(context, opened, flags);
     const options = {
       transform: await transformOf(quantization, flags),
-      name: out === "-" ? named : basename(path),
+      name: out === "-" ? named : await outputFileName(path),
       include: flags.include,
       exclude: flags.exclude,
       rename:

@@ -32,6 +32,7 @@ export const demoCommand = defineCommand({
   ],
   examples: [{ command: "tare demo", says: "about three megabytes for each format, in tare-demo" }],
   output: "data",
+  writes: [0],
   async run(context, { positionals }) {
     const [directory = context.flags.output ?? "tare-demo"] = positionals;
     const files = await demoFiles();

@@ -1,10 +1,9 @@
-import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { defineCommand } from "../command.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
-import { checkAbsent } from "../output-target.ts";
+import { checkAbsent, outputFileName } from "../output-target.ts";
 import { dequantizing } from "../quantization.ts";
 import { FLOAT_CHOICES, floatName } from "../tensor-selection.ts";
 
@@ -20,9 +19,12 @@ export const dequantizeCommand = defineCommand({
   ],
   examples: [{ command: "tare dequantize small.gguf model.safetensors -t f16", says: "for tools that know no blocks" }],
   output: "data",
+  writes: [1],
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
-    const target = formatForName(basename(path));
+    const name = await outputFileName(path);
+    const target = formatForName(name);
     if (target === undefined) {
       throw new UsageError("usage/output-format", `Cannot tell the output format of "${path}"`, {
         source: "command line",
@@ -35,7 +37,7 @@ export const dequantizeCommand = defineCommand({
       target,
       path,
       options: {
-        name: basename(path),
+        name,
         transform: dequantizing(floatName(flags.type ?? "f32"), flags.keep),
         ...allowLossy(flags["allow-lossy"]),
       },

@@ -72,6 +72,7 @@ export const embedCommand = defineCommand({
     },
   ],
   output: "data",
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [target = "", ...typed] = positionals;
     checkFlags(flags, typed);

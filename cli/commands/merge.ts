@@ -1,11 +1,10 @@
-import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { defineCommand } from "../command.ts";
 import { runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
-import { checkAbsent, requireOutput } from "../output-target.ts";
+import { checkAbsent, outputFileName, requireOutput } from "../output-target.ts";
 
 export const mergeCommand = defineCommand({
   positionals: { names: ["FIRST"], min: 1, max: 1 },
@@ -16,13 +15,15 @@ export const mergeCommand = defineCommand({
     { command: "tare merge model-00001-of-00003.gguf -o model.gguf", says: "llama.cpp splits" },
   ],
   output: "data",
+  vaultOutput: "single file",
   async run(context, { positionals }) {
     const path = requireOutput(context, "the file to write");
     if (path !== "-") await checkAbsent(context, path);
     const [input = ""] = positionals;
     const opened = await context.open(input);
     const { format } = opened;
-    const named = formatForName(basename(path));
+    const fileName = await outputFileName(path);
+    const named = formatForName(fileName);
     if (named !== undefined && named.id !== format.id) {
       throw new UsageError(
         "usage/output-format",
@@ -33,7 +34,7 @@ export const mergeCommand = defineCommand({
         { hint: `Merge to *${format.extensions[0]}, or use: tare convert ${input} ${path}` },
       );
     }
-    const name = path === "-" ? outputBaseName(opened.label, format) : basename(path);
+    const name = path === "-" ? outputBaseName(opened.label, format) : fileName;
     await runConversion(context, { opened, target: format, path, options: { name } });
     return EXIT.success;
   },

@@ -1,10 +1,9 @@
-import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { defineCommand } from "../command.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
-import { checkAbsent } from "../output-target.ts";
+import { checkAbsent, outputFileName } from "../output-target.ts";
 import { QUANT_CHOICES, Quantization, quantName } from "../quantization.ts";
 
 export const quantizeCommand = defineCommand({
@@ -28,11 +27,14 @@ export const quantizeCommand = defineCommand({
     },
   ],
   output: "data",
+  writes: [1],
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
     if (flags.type === undefined)
       throw usage(`Cannot quantize without -t TYPE: must be one of ${QUANT_CHOICES.join(", ")}`);
-    const target = formatForName(basename(path));
+    const name = await outputFileName(path);
+    const target = formatForName(name);
     if (target === undefined) throw usage(`Cannot tell the output format of "${path}"`);
     await checkAbsent(context, path);
     const opened = await context.open(input);
@@ -43,7 +45,7 @@ export const quantizeCommand = defineCommand({
       opened,
       target,
       path,
-      options: { name: basename(path), transform, ...allowLossy(flags["allow-lossy"]) },
+      options: { name, transform, ...allowLossy(flags["allow-lossy"]) },
       details: flags.report === true ? () => work.report() : undefined,
     });
     work.warn();

@@ -45,6 +45,7 @@ export const stampCommand = defineCommand({
     { command: "tare stamp model.safetensors --from card.json", says: "every key of a JSON file" },
   ],
   output: "data",
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [target = ""] = positionals;
     const edits = await collectEdits(flags);

@@ -62,6 +62,8 @@ export async function upgradeVault(context: Context, old: Archive, upgrade: Vaul
 
 /** A vault is a file on disk, and never the old one: with --force that would be gone. */
 async function checkPath(label: string, path: string): Promise<void> {
+  const { refuseVaultPath } = await import("../../src/platform/node/output-place.ts");
+  await refuseVaultPath(path, "a vault");
   const { fileIdentity } = await import("../../src/platform/node/vault-tree.ts");
   const [from, to] = [fileIdentity(label), fileIdentity(path)];
   const isSame = from !== undefined && from.device === to?.device && from.inode === to.inode;

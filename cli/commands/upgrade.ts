@@ -1,4 +1,3 @@
-import { basename } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { PROFILES } from "../../src/formats/aerovault/write/profiles.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
@@ -9,7 +8,7 @@ import { upgrade } from "../../src/operations/upgrade.ts";
 import { defineCommand } from "../command.ts";
 import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
-import { checkAbsent } from "../output-target.ts";
+import { checkAbsent, outputFileName } from "../output-target.ts";
 
 export const upgradeCommand = defineCommand({
   positionals: { names: ["OLD", "NEW"], min: 2, max: 2 },
@@ -32,6 +31,8 @@ export const upgradeCommand = defineCommand({
     { command: "tare upgrade old.aerovault new.aerovault --password-file pw.txt", says: "an older vault as version 3" },
   ],
   output: "data",
+  writes: [1],
+  vaultOutput: "single file",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
     await checkAbsent(context, path);
@@ -55,7 +56,7 @@ export const upgradeCommand = defineCommand({
       target: opened.format,
       path,
       options: {
-        name: basename(path),
+        name: await outputFileName(path),
         ...(flags.dequantize === true ? { transform: toSpecType } : {}),
         ...allowLossy(flags["allow-lossy"]),
       },

@@ -12,9 +12,12 @@ const CONTROL = /[\u0000-\u001f\u007f]/;
  * Refuses a name that could lead out of a folder, or that means something else on another system: absolute
  * paths, drive letters, "." and "..", empty segments, backslashes, control characters, device names.
  * Resolvers and Outputs call it on every name, because those come out of files that anyone may have written.
+ * `own` is the name of the file itself, one component of a path that somebody opened: whatever it is called, it exists, and
+ * so may what begins like it ("a:b.gguf.sig").
  */
-export function checkRelativeName(name: string, at: Location): void {
-  const fault = findFault(name);
+export function checkRelativeName(name: string, at: Location, own?: string): void {
+  const isOwn = own !== undefined && own !== "" && name.startsWith(own);
+  const fault = findFault(isOwn ? `own${name.slice(own.length)}` : name);
   if (fault === undefined) return;
   throw escapeError(name, fault, at);
 }

@@ -14,10 +14,11 @@ export function archiveResolver(archive: Archive, path: string): Resolver {
 /** Reaches what stands in a folder, for the sake of a file in it or below it. */
 function folderResolver(archive: Archive, path: string, folder: string): Resolver {
   const label = archive.parts[0]?.label ?? archive.format;
+  const own = path.slice(path.lastIndexOf("/") + 1);
   return {
-    name: path.slice(path.lastIndexOf("/") + 1),
+    name: own,
     async resolve(name) {
-      checkRelativeName(name, { source: `${label}::${path}` });
+      checkRelativeName(name, { source: `${label}::${path}` }, own);
       try {
         return archive.entry(folder + name).source();
       } catch (error) {

@@ -64,8 +64,8 @@ export function encodeDetached({ files, digest, signature, publicKey }: Detached
   return encodeUtf8(`${JSON.stringify(content, undefined, 2)}\n`);
 }
 
-/** Refuses anything that is not exactly such a file; whether the signature is right is not looked at. */
-export function decodeDetached(bytes: Bytes, source: string): DetachedSignature {
+/** Refuses anything that is not exactly such a file. `own` is the name of the file that it belongs to. Whether the signature is right is not looked at. */
+export function decodeDetached(bytes: Bytes, source: string, own?: string): DetachedSignature {
   if (bytes.byteLength > MAX_BYTES) {
     const message = `Cannot read the signature: must be at most ${MAX_BYTES} bytes, found ${bytes.byteLength}`;
     throw new LimitError("limit/signature.bytes", message, { source });
@@ -77,7 +77,7 @@ export function decodeDetached(bytes: Bytes, source: string): DetachedSignature 
   if (textOf(root, "algorithm", source) !== "ed25519") throw malformed('"algorithm" must be "ed25519"', source);
   const list = root.get("files");
   if (list?.type !== "array" || list.items.length === 0) throw malformed('"files" must be a list of files', source);
-  const files = list.items.map((item) => fileOf(members(item, source, "a file"), source));
+  const files = list.items.map((item) => fileOf(members(item, source, "a file"), source, own));
   if (files.some(({ name }, i) => i > 0 && name <= (files[i - 1] as SignedFile).name)) {
     throw malformed('"files" must be sorted by name, each once', source);
   }
@@ -111,9 +111,9 @@ function textOf(object: Members, key: string, source: string): string {
   return node.value;
 }
 
-function fileOf(object: Members, source: string): SignedFile {
+function fileOf(object: Members, source: string, own: string | undefined): SignedFile {
   const name = textOf(object, "name", source);
-  checkRelativeName(name, { source, path: "files[].name" });
+  checkRelativeName(name, { source, path: "files[].name" }, own);
   const length = object.get("byteLength");
   const byteLength = length?.type === "number" && /^[0-9]{1,16}$/.test(length.text) ? Number(length.text) : Number.NaN;
   if (!Number.isSafeInteger(byteLength)) throw malformed('"byteLength" must be a whole number from 0 up', source);

@@ -74,7 +74,7 @@ async function readBeside({ resolver, signal }: SignatureOptions): Promise<Besid
       // Only so much as shows that there is too much.
       const byteLength = Math.min(source.byteLength, (4 << 20) + 1);
       const bytes = await source.read(0, byteLength, { signal });
-      return { signature: decodeDetached(bytes, source.label), label: source.label };
+      return { signature: decodeDetached(bytes, source.label, resolver.name), label: source.label };
     } finally {
       await source.close();
     }

@@ -15,6 +15,7 @@ export const vaultCatCommand = defineCommand({
     { command: "tare vault cat https://example.org/models.aerovault a.gguf -o a.gguf", says: "from a server" },
   ],
   output: "data",
+  vaultOutput: "single file",
   async run(context, { positionals }) {
     const [target = "", path = ""] = positionals;
     const output = context.flags.output === "-" ? undefined : context.flags.output;

@@ -27,6 +27,7 @@ export const vaultCreateCommand = defineCommand({
     { command: "tare vault create cold.aerovault --profile archive --password-file pw.txt", says: "for cold storage" },
   ],
   output: "report",
+  writes: [0],
   async run(context, { flags, positionals }) {
     const [vault = ""] = positionals;
     await checkAbsent(context, vault);

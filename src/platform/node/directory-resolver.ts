@@ -26,7 +26,7 @@ function folderResolver(filePath: string, folder: string): Resolver {
     name: basename(filePath),
     async resolve(name: string, options: { readonly signal?: AbortSignal | undefined } = {}): Promise<Source> {
       const at = { source: filePath };
-      checkRelativeName(name, at);
+      checkRelativeName(name, at, basename(filePath));
       const label = join(folder, name);
       const real = await findReal(label);
       if (!(await isAllowed(filePath, folder, real))) throw escapeError(name, "a link leads out of its folder", at);

@@ -64,7 +64,8 @@ function checkedDraft(draft: VaultDraft, check: (vault: Source) => Promise<void>
   };
 }
 
-function draftSource(draft: VaultDraft, byteLength: number): Source {
+/** What was written to a draft so far, as a Source. */
+export function draftSource(draft: Pick<VaultDraft, "label" | "read">, byteLength: number): Source {
   const { label } = draft;
   const read = async (offset: number, length: number, into?: Bytes): Promise<Bytes> => {
     checkRange(label, byteLength, offset, length);

@@ -60,17 +60,22 @@ export class EntryTree {
     return missing.length;
   }
 
+  /** Refuses a path that no file can be put at. */
+  checkFile(path: string): void {
+    this.#checkPath(path);
+    this.#missingAbove(path);
+    if (this.kindOf(path) !== "directory") return;
+    throw new UsageError("usage/vault.exists", `Cannot store "${path}": a directory has this name`, this.#at(path));
+  }
+
   /** Adds or replaces a file or directory, with its parents; what was there before, where that was a file. */
   put(entry: ManifestEntry): ManifestEntry | undefined {
     const { path } = entry;
+    if (!entry.isDir) this.checkFile(path);
     this.#checkPath(path);
     const missing = this.#missingAbove(path);
     const before = this.#entries.get(path);
-    const kind = this.kindOf(path);
-    if (kind === "directory" && !entry.isDir) {
-      throw new UsageError("usage/vault.exists", `Cannot store "${path}": a directory has this name`, this.#at(path));
-    }
-    if (kind === "file" && entry.isDir) throw this.#inTheWay(path);
+    if (this.kindOf(path) === "file" && entry.isDir) throw this.#inTheWay(path);
     for (const directory of missing) this.#set(directoryEntry(directory, entry.modified));
     this.#set(entry);
     return before?.isDir === false ? before : undefined;

@@ -1,3 +1,4 @@
+import type { Bytes } from "../../../base/bytes.ts";
 import { blockExtent } from "../block-check.ts";
 import { damagedBlock, findBlockFault } from "../block-stream.ts";
 import { entryList } from "../entry-list.ts";
@@ -87,6 +88,18 @@ export class VaultEdit {
   /** Every chunk id that is stored now. */
   ids(): Iterable<string> {
     return this.#records.keys();
+  }
+
+  /** Every chunk that is stored now. */
+  get chunks(): ReadonlyMap<string, ChunkRecord> {
+    return this.#records;
+  }
+
+  /** Bytes of the draft, once what is being written has arrived there. */
+  async read(offset: number, byteLength: number): Promise<Bytes> {
+    await Promise.all(this.#writes);
+    if (this.#failure !== undefined) throw this.#failure;
+    return this.#parts.draft.read(offset, byteLength);
   }
 
   /** The block index behind all that are stored. */

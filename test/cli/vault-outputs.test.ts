@@ -1,0 +1,169 @@
+import { spawn } from "node:child_process";
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type Run, TARE, tare } from "./run-tare.ts";
+import { smallGguf, smallSafetensors } from "./small-models.ts";
+
+/** An output that is named VAULT::path: in the vault, or refused; never in clear beside it. */
+
+let folder: string;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "tare-outputs-"));
+  env = { XDG_STATE_HOME: join(folder, ".state"), TARE_PASSWORD_FILE: join(folder, "pw") };
+  writeFileSync(join(folder, "pw"), "correct horse\n");
+  writeFileSync(join(folder, "m.safetensors"), smallSafetensors());
+  writeFileSync(join(folder, "m.gguf"), smallGguf());
+  await ok("keygen", "-o", "k");
+  await ok("vault", "create", "fresh", "--profile", "fast");
+  await ok("vault", "add", "fresh", "m.gguf");
+});
+beforeEach(() => copyFileSync(join(folder, "fresh"), join(folder, "v")));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function run(args: readonly string[], more: Record<string, string> = {}): Promise<Run> {
+  return tare(args, { cwd: folder, env: { ...env, ...more } });
+}
+
+async function ok(...args: readonly string[]): Promise<Run> {
+  const done = await run(args);
+  expect({ args, code: done.code, err: done.err }).toMatchObject({ code: 0 });
+  return done;
+}
+
+/** Everything in the folder that no test put there, at any depth. */
+function beside(): string[] {
+  const known = /^(\.state|pw|m\.|k\.|fresh$|v$)/;
+  return readdirSync(folder).filter((name) => !known.test(name));
+}
+
+function isUnchanged(): boolean {
+  return readFileSync(join(folder, "v")).equals(readFileSync(join(folder, "fresh")));
+}
+
+describe("what is one file", () => {
+  const stored: readonly (readonly [string, readonly string[]])[] = [
+    ["x.gguf", ["convert", "m.safetensors", "v::x.gguf", "--verify"]],
+    ["deep/er/x.apr", ["convert", "m.safetensors", "v::deep/er/x.apr"]],
+    ["dir/m.gguf", ["convert", "m.safetensors", "v::dir/", "--to", "gguf"]],
+    ["own.safetensors", ["convert", "v::m.gguf", "v::own.safetensors"]],
+    ["q.gguf", ["quantize", "m.gguf", "v::q.gguf", "-t", "q8_0"]],
+    ["d.gguf", ["dequantize", "m.gguf", "v::d.gguf", "-t", "f32"]],
+    ["one.gguf", ["merge", "m.gguf", "-o", "v::one.gguf"]],
+    ["t.bin", ["cat", "m.safetensors", "model.norm.weight", "-o", "v::t.bin"]],
+    ["copy.gguf", ["vault", "cat", "v", "m.gguf", "-o", "v::copy.gguf"]],
+    ["s.safetensors", ["stamp", "m.safetensors", "--set", "a=b", "-o", "v::s.safetensors"]],
+    ["ls.json", ["ls", "m.gguf", "--json", "-o", "v::ls.json"]],
+  ];
+
+  it.each(stored)("is stored: %s", { timeout: 30_000 }, async (path, args) => {
+    const done = await ok(...args);
+    if (args[0] === "convert") expect(done.out).toContain(`wrote v::${path}`);
+    expect(beside()).toEqual([]);
+    const { entries } = JSON.parse((await ok("vault", "ls", "v", "--json")).out) as { entries: { path: string }[] };
+    expect(entries.map((entry) => entry.path)).toEqual(expect.arrayContaining(["m.gguf", path]));
+    await ok("vault", "scrub", "v");
+    if (/\.(gguf|apr|safetensors)$/.test(path)) await ok("verify", `v::${path}`);
+  });
+
+  it("is the very file that would be on disk", async () => {
+    await ok("convert", "m.gguf", "v::x.safetensors");
+    await ok("convert", "m.gguf", "m.there.safetensors");
+    const { stdout } = await ok("vault", "cat", "v", "x.safetensors");
+    expect(stdout.equals(readFileSync(join(folder, "m.there.safetensors")))).toBe(true);
+  });
+
+  it("replaces nothing without --force, also in a dry run", async () => {
+    for (const more of [[], ["--dry-run"]]) {
+      expect((await run(["convert", "m.safetensors", "v::m.gguf", ...more])).code).toBe(2);
+      expect(isUnchanged()).toBe(true);
+    }
+    await ok("convert", "m.safetensors", "v::m.gguf", "--force");
+    expect(isUnchanged()).toBe(false);
+  });
+
+  it("needs the password before anything is written", async () => {
+    writeFileSync(join(folder, "pw2"), "another one");
+    const wrong = await run(["convert", "m.safetensors", "v::x.gguf", "--password-file", "pw2"]);
+    rmSync(join(folder, "pw2"));
+    expect(wrong.code).toBe(11);
+    expect(isUnchanged()).toBe(true);
+    expect(beside()).toEqual([]);
+  });
+});
+
+describe("what is not one file", () => {
+  const refused: readonly (readonly [number, readonly string[]])[] = [
+    [2, ["vault", "create", "v::inner"]],
+    [2, ["shard", "m.gguf", "-o", "v::d", "--max-size", "1"]],
+    [2, ["convert", "m.safetensors", "v::x.gguf", "--max-shard-size", "1"]],
+    [2, ["convert", "m.gguf", "v::x.gguf", "--sign", "k.key"]],
+    [2, ["extract", "m.gguf", "-o", "v::d"]],
+    [2, ["vault", "extract", "v", "-o", "v::d"]],
+    [2, ["vault", "parity", "v", "export", "-o", "v::p"]],
+    [2, ["vault", "repair", "v", "-o", "v::r"]],
+    [2, ["correct", "gen", "m.gguf", "-o", "v::c"]],
+    [2, ["sign", "m.gguf", "--key", "k.key", "-o", "v::s"]],
+    [2, ["keygen", "-o", "v::k"]],
+    [2, ["demo", "v::d"]],
+    [2, ["pull", "http://127.0.0.1:9/x.gguf", "-o", "v::d"]],
+    [2, ["convert", "m.gguf", "v::../x.gguf"]],
+    [2, ["convert", "m.gguf", "v::", "--to", "gguf"]],
+    [6, ["convert", "m.gguf", "v::x.aero"]],
+    [6, ["convert", "m.gguf", "v::m.gguf::x.gguf"]],
+    [6, ["convert", "m.gguf", "s3://bucket/v::x.gguf"]],
+    [9, ["convert", "m.gguf", "missing::x.gguf"]],
+    [9, ["cat", "m.gguf", "token_embd.weight", "-o", "missing::deep/x"]],
+  ];
+
+  it.each(refused)("is refused with %i: %s", { timeout: 30_000 }, async (code, args) => {
+    const done = await run(args);
+    expect({ code: done.code, err: done.err }).toMatchObject({ code });
+    expect(isUnchanged()).toBe(true);
+    expect(beside()).toEqual([]);
+  });
+});
+
+it("leaves nothing in clear where it is killed midway", { timeout: 60_000 }, async () => {
+  const child = spawn(process.execPath, [TARE, "vault", "cat", "v", "m.gguf", "-o", "v::x"], {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: "ignore",
+  });
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  while (child.exitCode === null && !readdirSync(folder).some((name) => name.includes("lock"))) {
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  child.kill("SIGKILL");
+  await ended;
+  const bytes = readFileSync(join(folder, "m.gguf"));
+  for (const name of beside()) {
+    expect(readFileSync(join(folder, name)).includes(bytes.subarray(-32)), name).toBe(false);
+  }
+  await ok("vault", "scrub", "v");
+  for (const name of beside()) rmSync(join(folder, name));
+});
+
+describe("a name with colons", () => {
+  it.each(["a:b.gguf", "c::d.gguf", "aux.gguf"])("is that of a sound file: %s", async (name) => {
+    const path = join(folder, name);
+    copyFileSync(join(folder, "m.gguf"), path);
+    try {
+      await ok("verify", name);
+      await ok("sign", name, "--key", "k.key");
+      await ok("verify", name, "--public-key", "k.pub");
+      await ok("convert", "m.safetensors", name, "--force");
+    } finally {
+      rmSync(path);
+      rmSync(`${path}.sig`, { force: true });
+    }
+  });
+
+  it("may be that of a folder to write to", async () => {
+    mkdirSync(join(folder, "m.p::q"));
+    await ok("convert", "m.gguf", "m.p::q/new/x.safetensors");
+  });
+});
