@@ -6,7 +6,7 @@ import { type UpdateResult, writeUpdate } from "../../src/formats/aeroset/update
 import { planUpdate, type UpdatePlan } from "../../src/formats/aeroset/update-plan.ts";
 import { loadFormats } from "../../src/formats/registry.ts";
 import type { ModelContent, Opened } from "../../src/model/format.ts";
-import { contentOf, originFormats } from "../../src/operations/convert.ts";
+import { contentOf, originFormats, refuseLosses } from "../../src/operations/convert.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -17,10 +17,12 @@ export const aerosetCommand = defineCommand({
   flags: {
     part: { kind: "text", value: "N|PATH", summary: "which part to replace; found by its tensors where not given" },
     keep: { kind: "switch", summary: "leave the old part and the old index where they are" },
+    "allow-lossy": { kind: "switch", summary: "go on although something of the set or of PART cannot be kept" },
   },
   details: [
     "update replaces one part of a set by the tensors of another model file, usually an .aero. The file must hold exactly the tensors of the part; their types and shapes may differ. It is written under the set's shard numbers, with page and tensor hashes.",
     "The new part and the new index get names of their own, then the JSON is swapped in one step: a reader sees the old set or the new one, never a mixture. No other part is touched.",
+    "Keys of the JSON or of the index that the specification does not name cannot be kept: they stop the update (exit 13) unless --allow-lossy.",
   ],
   examples: [
     { command: "tare aeroset update model.aeroset.json layer-7.aero", says: "the part that holds the same tensors" },
@@ -43,6 +45,9 @@ export const aerosetCommand = defineCommand({
     const [content, others] = await Promise.all([wholeContent(opened, name), wholeContent(other, name)]);
     const contents = { set, content, replacement: others };
     const plan = planUpdate(contents, { name, part: flags.part });
+    const losses = [...set.unread, ...(other.container.kind === "model" ? (other.container.unread ?? []) : [])];
+    if (flags["allow-lossy"] !== true) refuseLosses(losses, "update the set", opened.label);
+    for (const { name, reason } of losses) context.warn(`tare: warning: "${printable(name)}": ${reason}`);
     for (const note of plan.notes) context.note(`note: ${printable(note)}`);
     const dryRun = context.flags["dry-run"] === true;
     const result = dryRun ? undefined : await write(context, plan, { path: opened.label, keep: flags.keep });

@@ -16,7 +16,7 @@ function roundTrip(metadata: Metadata): Metadata {
   for (const { value } of native) expect(value.type).toBe("string");
   const origin: Origin = { chain: [], ...(entries === undefined ? {} : { entries }) };
   const stored = parseOrigin(encodeOrigin(origin));
-  return restoreMetadata(new Metadata(native), stored as Origin, () => undefined);
+  return restoreMetadata(new Metadata(native), stored as Origin, () => undefined).metadata;
 }
 
 const plain = (value: MetadataValue): unknown =>
@@ -63,7 +63,7 @@ test("encoded values are carried as they are and decoded by whoever knows the en
     expect(encoded).toEqual({ encoding: "x", bytes });
     return arrayValue([{ type: "u8", value: 7 }]);
   });
-  expect(listing(restored)).toEqual([["tokens", [undefined, [{ type: "u8", value: 7 }]]]]);
+  expect(listing(restored.metadata)).toEqual([["tokens", [undefined, [{ type: "u8", value: 7 }]]]]);
 });
 
 test("restoreMetadata() keeps keys added since, drops removed ones, and lets edited text win", () => {
@@ -73,7 +73,7 @@ test("restoreMetadata() keeps keys added since, drops removed ones, and lets edi
     { key: "edited", value: { type: "string", value: "seven" } },
     { key: "new", value: { type: "string", value: "x" } },
   ]);
-  expect(listing(restoreMetadata(now, origin, () => undefined))).toEqual([
+  expect(listing(restoreMetadata(now, origin, () => undefined).metadata)).toEqual([
     ["n", { type: "u32", value: 7 }],
     ["edited", { type: "string", value: "seven" }],
     ["new", { type: "string", value: "x" }],
@@ -115,7 +115,7 @@ function throughJson(metadata: Metadata): Metadata {
   };
   const held = new Metadata(native.map(({ key, value: item }) => ({ key, value: widen(item) })));
   const origin = parseOrigin(encodeOrigin({ chain: [], entries: entries ?? [] })) as Origin;
-  return restoreMetadata(held, origin, () => undefined);
+  return restoreMetadata(held, origin, () => undefined).metadata;
 }
 
 test("untyped numbers and arrays get their widths back", () => {
@@ -147,7 +147,7 @@ test("restoreMetadata() lets an edited number win over the width it had", () => 
     { key: "list", value: list },
     { key: "half", value: { type: "f64", value: 0.5 } },
   ]);
-  expect(listing(restoreMetadata(now, origin, () => undefined))).toEqual(listing(now));
+  expect(listing(restoreMetadata(now, origin, () => undefined).metadata)).toEqual(listing(now));
 });
 
 test("restoreMetadata() leaves out what a writer added for its format's sake", () => {
@@ -156,5 +156,5 @@ test("restoreMetadata() leaves out what a writer added for its format's sake", (
     { key: "model_name", value: { type: "string", value: "x" } },
     { key: "kept", value: { type: "string", value: "y" } },
   ]);
-  expect(restoreMetadata(now, origin, () => undefined).entries.map(({ key }) => key)).toEqual(["kept"]);
+  expect(restoreMetadata(now, origin, () => undefined).metadata.entries.map(({ key }) => key)).toEqual(["kept"]);
 });

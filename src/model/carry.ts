@@ -62,13 +62,21 @@ export function packMetadata(metadata: Metadata, holding: (entry: MetadataEntry)
   return { native, entries: allNative ? undefined : entries };
 }
 
+/** What came back of the metadata. */
+export interface RestoredMetadata {
+  readonly metadata: Metadata;
+  /** Keys whose values `tare.origin` holds in a form that nothing here can read. */
+  readonly unreadable: readonly string[];
+}
+
 /** Gives carried values their types and places back; keys added since are kept at the end. */
 export function restoreMetadata(
   metadata: Metadata,
   origin: Origin,
   decode: (encoded: EncodedValue) => MetadataValue | undefined,
-): Metadata {
-  if (origin.entries === undefined) return metadata;
+): RestoredMetadata {
+  const unreadable: string[] = [];
+  if (origin.entries === undefined) return { metadata, unreadable };
   const restored: MetadataEntry[] = [];
   const seen = new Set<string>();
   for (const [key, type, encoding, data] of origin.entries) {
@@ -80,12 +88,13 @@ export function restoreMetadata(
       encoding === undefined
         ? retype(metadata.get(key), type)
         : uncarry(type ?? "null", encoding, data ?? null, decode);
-    if (value === undefined || seen.has(key)) continue; // removed since, or an origin somebody damaged
+    if (value === undefined && encoding !== undefined && !seen.has(key)) unreadable.push(key);
+    if (value === undefined || seen.has(key)) continue; // removed since, or of a format that is not at hand
     restored.push({ key, value });
     seen.add(key);
   }
   for (const entry of metadata) if (!seen.has(entry.key)) restored.push(entry);
-  return new Metadata(restored);
+  return { metadata: new Metadata(restored), unreadable };
 }
 
 /** Text that `retype` reads back exactly; undefined where there is none. */

@@ -1,4 +1,5 @@
 import { UsageError } from "../base/errors.ts";
+import type { Extent } from "../bytes/extents.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Finding } from "./finding.ts";
 import type { Metadata } from "./metadata.ts";
@@ -32,6 +33,8 @@ export interface Model {
   readonly warnings: readonly Finding[];
   /** What the file holds and opening could not make sense of: a conversion would lose it. */
   readonly unread?: readonly { readonly name: string; readonly reason: string }[] | undefined;
+  /** Runs of the files that are stored with a tensor and are no part of it, such as padding that an index counts as data. */
+  readonly slack?: readonly (Extent & { readonly part: number })[] | undefined;
   /** Facts of the format worth a line in `inspect`: ["byte order", "big-endian"]. */
   readonly facts: readonly (readonly [string, string])[];
   /** Throws `usage/tensor-not-found`, with near names as the hint. */

@@ -63,6 +63,25 @@ export function splitChain(
   return at < 0 ? { own: undefined, keep: chain } : { own: chain[at]?.facts, keep: chain.slice(at + 1) };
 }
 
+/**
+ * The chain with facts of single tensors under the names that the tensors have now. Wherever facts have a list of rows
+ * that begin with text, as `quants` has, that text is the name of a tensor.
+ */
+export function renameInChain(chain: readonly OriginLink[], names: ReadonlyMap<string, string>): readonly OriginLink[] {
+  const rename = (fact: Json, depth: number): Json => {
+    if (Array.isArray(fact)) {
+      return (fact as readonly Json[]).map((row) => {
+        if (!Array.isArray(row) || typeof row[0] !== "string") return row;
+        return [names.get(row[0]) ?? row[0], ...(row as readonly Json[]).slice(1)];
+      });
+    }
+    if (typeof fact !== "object" || fact === null || depth > 1) return fact;
+    return Object.fromEntries(Object.entries(fact).map(([key, value]) => [key, rename(value, depth + 1)]));
+  };
+  if (names.size === 0) return chain;
+  return chain.map(({ format, facts }) => ({ format, facts: rename(facts, 0) as OriginFacts }));
+}
+
 export function encodeOrigin(origin: Origin): string {
   return JSON.stringify(origin);
 }

@@ -43,8 +43,8 @@ export const OPERATION_ERRORS = {
     fix: "Name a file, or leave --verify out.",
   },
   "unsupported/lossy": {
-    what: "The target format cannot carry something that the source has.",
-    why: "A conversion never drops or changes anything silently.",
+    what: "The target format cannot carry something that the source has, or the source holds something that nothing here understands.",
+    why: "A conversion never drops or changes anything silently: not a chunk of an unknown type, not bytes that nothing in the file refers to.",
     fix: "Exclude what is named, choose another format, or accept the loss with --allow-lossy.",
   },
   "unsupported/write": {

@@ -1,8 +1,8 @@
-import { type Location, UnsupportedError, UsageError } from "../base/errors.ts";
+import { isTareError, type Location, UnsupportedError, UsageError } from "../base/errors.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import { restoreMetadata } from "../model/carry.ts";
-import { byteLengthOf, isDType } from "../model/dtype.ts";
+import { byteLengthOf, type DType, isDType } from "../model/dtype.ts";
 import type {
   Format,
   Loss,
@@ -16,12 +16,15 @@ import type {
 import { FILE_TYPE_KEY, withTrueTypes } from "../model/ggml-types.ts";
 import type { Checkpoint, ConvertedModel } from "../model/hugging-face-checkpoint.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
-import { type CarriedTensor, restoreOrder, takeOrigin } from "../model/origin.ts";
+import { type CarriedTensor, renameInChain, restoreOrder, takeOrigin } from "../model/origin.ts";
+import type { Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
+import { unevenLayout } from "../model/uneven-layout.ts";
 import { castTensor, type FloatTarget, isCastable } from "./cast.ts";
 import { checkWritten, type PayloadCheck, readableOutput } from "./check-written.ts";
 import { type MetadataOverlay, overlayMetadata } from "./metadata-overlay.ts";
 import { matchesAny } from "./select.ts";
+import { unclaimedBytes } from "./unclaimed-bytes.ts";
 
 export interface ConversionOptions extends WriteOptions {
   readonly include?: readonly string[] | undefined;
@@ -34,7 +37,10 @@ export interface ConversionOptions extends WriteOptions {
   readonly transform?: ((tensor: Tensor) => Tensor) | undefined;
   /** Laid over the metadata before it is written. */
   readonly overlay?: MetadataOverlay | undefined;
-  /** The formats that the content has been in (originFormats), so that values carried from them can be decoded again. */
+  /**
+   * The formats that the content has been in (originFormats), so that values carried from them can be decoded again; those
+   * of the source and of the target need not be among them. A value that none of them decodes is a loss.
+   */
   readonly formats: readonly Format[];
 }
 
@@ -67,7 +73,12 @@ export function wasGguf(opened: Opened): boolean {
  * the target as it is: `prepareConversion` lets the target adapt it first.
  */
 export function planConversion(opened: Opened, target: Format, options: ConversionOptions): Conversion {
-  return planContent(opened, target, { content: contentOf(opened, options), options });
+  const known = withFormats(options, target);
+  return planContent(opened, target, { content: contentOf(opened, known), options: known });
+}
+
+function withFormats(options: ConversionOptions, target: Format): ConversionOptions {
+  return options.formats.includes(target) ? options : { ...options, formats: [...options.formats, target] };
 }
 
 /** What a conversion may look at beside the file it converts. */
@@ -81,12 +92,18 @@ export interface PreparationContext {
 export async function prepareConversion(
   opened: Opened,
   target: Format,
-  { siblings, signal, ...options }: ConversionOptions & PreparationContext,
+  { siblings, signal, ...given }: ConversionOptions & PreparationContext,
 ): Promise<Conversion> {
-  if (target.prepare === undefined) return planConversion(opened, target, options);
+  const options = withFormats(given, target);
   const isSelected = (options.include?.length ?? 0) + (options.exclude?.length ?? 0) > 0;
+  await openFiles(opened, options, isSelected ? "selected" : "all");
+  const unclaimed = await unclaimedBytes(opened, signal);
   const { selected, whole } = selectedContent(opened, options);
-  const prepared = await target.prepare(selected, {
+  if (target.prepare === undefined) {
+    return planContent(opened, target, { content: castContent(selected, whole, options), options, unclaimed });
+  }
+  const { losses = [], ...rest } = selected;
+  const prepared = await target.prepare(rest, {
     options,
     siblings,
     from: opened.format.id,
@@ -95,16 +112,28 @@ export async function prepareConversion(
     at: { source: labelOf(opened) },
     signal,
   });
-  const content = { ...castContent(prepared, whole, options), losses: selected.losses };
-  return planContent(opened, target, { content, options });
+  const content = castContent(prepared, whole, options);
+  const told = { ...content, losses: [...losses, ...(prepared.losses ?? [])] };
+  return planContent(opened, target, { content: told, options, unclaimed });
+}
+
+/** Opens the files that will be read, where that was put off: only then is it known what they hold beside their tensors. */
+async function openFiles(opened: Opened, options: ConversionOptions, which: "all" | "selected"): Promise<void> {
+  const { container } = opened;
+  if (container.kind !== "model" || container.openParts === undefined) return;
+  if (which === "all") return container.openParts();
+  const labels = new Set(selectedContent(opened, options).selected.tensors.map(({ file }) => file));
+  for (const label of labels) if (label !== undefined) await container.openPart?.(label);
 }
 
 interface PlannedContent {
   readonly content: ModelContent;
   readonly options: ConversionOptions;
+  /** What reading the source's files found beside the model. */
+  readonly unclaimed?: readonly Loss[] | undefined;
 }
 
-function planContent(opened: Opened, target: Format, { content, options }: PlannedContent): Conversion {
+function planContent(opened: Opened, target: Format, { content, options, unclaimed = [] }: PlannedContent): Conversion {
   if (target.plan === undefined) {
     throw new UnsupportedError("unsupported/write", `Cannot write ${target.name}: this version only reads it`, {
       source: target.id,
@@ -113,9 +142,10 @@ function planContent(opened: Opened, target: Format, { content, options }: Plann
   const bare = target.plan(content, options);
   const planned = content.notes === undefined ? bare : { ...bare, notes: [...content.notes, ...bare.notes] };
   const unread = opened.container.kind === "model" ? (opened.container.unread ?? []) : [];
-  const losses = [...unread, ...(content.losses ?? []), ...planned.losses];
-  const plan = losses.length === planned.losses.length ? planned : { ...planned, losses };
-  if (plan.losses.length > 0 && options.allowLossy === undefined) throw lossError(plan.losses, target, labelOf(opened));
+  const told = new Set(unread.map(({ name }) => name));
+  const found = [...unread, ...unclaimed.filter(({ name }) => !told.has(name)), ...(content.losses ?? [])];
+  const plan = { ...planned, losses: [...found, ...planned.losses] };
+  if (options.allowLossy === undefined) refuseLosses(plan.losses, `convert to ${target.name}`, labelOf(opened));
   const dataBytes = content.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
   return {
     format: target,
@@ -184,26 +214,43 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
   const { metadata, origin } = takeOrigin(container.metadata);
   const facts = format.describe?.(container) ?? {};
   const chain = [{ format: format.id, facts }, ...(origin?.chain ?? [])];
-  const decode = (encoded: EncodedValue): MetadataValue | undefined => decodeCarried(encoded, options.formats);
+  const formats = [...options.formats, format];
+  const decode = (encoded: EncodedValue): MetadataValue | undefined => decodeCarried(encoded, formats);
   const restored = restoreTensors(restoreOrder(container.tensors, origin?.order), origin?.tensors ?? []);
   const tensors = restored.filter(({ name }) => {
     const excluded = options.exclude !== undefined && options.exclude.length > 0 && matchesAny(options.exclude, name);
     return !excluded && matchesAny(options.include ?? [], name);
   });
-  const own = origin === undefined ? metadata : restoreMetadata(metadata, origin, decode);
+  const none = { metadata, unreadable: [] };
+  const { metadata: own, unreadable } = origin === undefined ? none : restoreMetadata(metadata, origin, decode);
   const renamed = options.rename?.({
     metadata: own,
     tensors,
     names: new Set(restored.map(({ name }) => name)),
     at: { source: container.parts[0]?.label ?? format.id },
   });
+  const reason = "tare.origin holds it in a form that is not known here";
+  const losses = [...unreadable.map((name) => ({ name, reason })), ...(renamed?.losses ?? [])];
   const selected = {
     metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
     tensors: renamed?.tensors ?? tensors,
-    chain,
-    losses: renamed?.losses,
+    chain: renamed === undefined ? chain : renameInChain(chain, newNames(tensors, renamed)),
+    ...(losses.length === 0 ? {} : { losses }),
   };
   return { selected, whole: restored };
+}
+
+/** Names that changed, of the tensors that were not left out. */
+function newNames(before: readonly Tensor[], { tensors, losses }: Checkpoint): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  const left = new Set(losses.map(({ name }) => name));
+  const kept = before.filter(({ name }) => !left.has(name));
+  if (kept.length !== tensors.length) return names;
+  for (const [i, { name }] of kept.entries()) {
+    const now = tensors[i]?.name ?? name;
+    if (now !== name) names.set(name, now);
+  }
+  return names;
 }
 
 function decodeCarried(encoded: EncodedValue, formats: readonly Format[]): MetadataValue | undefined {
@@ -222,22 +269,31 @@ function restoreTensors(tensors: readonly Tensor[], carried: readonly CarriedTen
     const was = byName.get(tensor.name);
     if (was === undefined || !isDType(was.dtype)) return tensor;
     const at: Location = { source: tensor.file ?? tensor.name, path: tensor.name };
-    let byteLength: number | undefined;
-    try {
-      byteLength = byteLengthOf(was.dtype, was.shape, at);
-    } catch {
-      return tensor; // an origin somebody damaged: the bytes are still what the file says they are
-    }
-    const fits = byteLength === undefined || byteLength === tensor.byteLength;
-    return fits ? tensor.with({ dtype: was.dtype, shape: was.shape }) : tensor;
+    // Where it does not fit, somebody damaged the origin: the bytes are still what the file says they are.
+    return fitsBytes(was.dtype, was.shape, tensor.byteLength, at)
+      ? tensor.with({ dtype: was.dtype, shape: was.shape })
+      : tensor;
   });
 }
 
-function lossError(losses: readonly Loss[], target: Format, label: string): UnsupportedError {
+/** True where so many bytes can be that type and shape: rows may end inside a block, as they do in APR. */
+function fitsBytes(dtype: DType, shape: Shape, byteLength: number, at: Location): boolean {
+  try {
+    const needed = byteLengthOf(dtype, shape, at);
+    return needed === undefined || needed === byteLength;
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    return error.code === "format/dtype.partial-block" && unevenLayout({ dtype, shape, byteLength }) !== undefined;
+  }
+}
+
+/** Throws `unsupported/lossy` where there are any; `what` is what cannot be done without them. */
+export function refuseLosses(losses: readonly Loss[], what: string, label: string): void {
+  if (losses.length === 0) return;
   const shown = losses.slice(0, 3).map(({ name, reason }) => `"${name}" (${reason})`);
   const more = losses.length > 3 ? ` and ${losses.length - 3} more` : "";
-  const message = `Cannot convert to ${target.name} without loss: ${shown.join(", ")}${more}`;
-  return new UnsupportedError(
+  const message = `Cannot ${what} without loss: ${shown.join(", ")}${more}`;
+  throw new UnsupportedError(
     "unsupported/lossy",
     message,
     { source: label },

@@ -77,6 +77,22 @@ describe("aeroset update", () => {
     expect(await tare(["verify", file("set"), "--full"])).toMatchObject({ code: 0 });
   });
 
+  it("refuses to drop keys that nobody here knows, unless it is told to", async () => {
+    const file = scratch();
+    const model = file("m.safetensors", smallSafetensors());
+    await tare(["convert", model, file("s.aeroset.json"), ...CUT]);
+    await tare(["convert", file("s-part-001.aero"), file("part.aero"), "--dtype", "f32"]);
+    const json: object = JSON.parse(readFileSync(file("s.aeroset.json"), "utf8"));
+    file("s.aeroset.json", JSON.stringify({ ...json, license: "MIT" }));
+    const update = ["aeroset", "update", file("s.aeroset.json"), file("part.aero")];
+    expect(await tare(update)).toMatchObject({ code: 13, err: expect.stringContaining('"license"') });
+    expect(readFileSync(file("s.aeroset.json"), "utf8")).toContain("MIT");
+    expect(await tare([...update, "--allow-lossy"])).toMatchObject({
+      code: 0,
+      err: expect.stringContaining('"license"'),
+    });
+  });
+
   it("refuses what is no set, no part, or another verb", async () => {
     const file = scratch();
     const model = file("m.safetensors", smallSafetensors());

@@ -3,17 +3,19 @@ import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
-import type { OpenContext } from "../../model/format.ts";
+import type { Loss, OpenContext, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { ChunkContext } from "./chunk.ts";
+import type { FurtherKeys } from "./chunks/further-keys.ts";
 import type { JsonMetadata } from "./chunks/mjsn.ts";
 import type { Manifest } from "./chunks/mmsg.ts";
 import type { Control } from "./control.ts";
 import { FOURCC } from "./layout.ts";
 import type { AeroLimits } from "./limits.ts";
 import type { Shards } from "./shards.ts";
+import { aeroLosses } from "./surplus.ts";
 import { type ResolvedIndex, verificationBy } from "./tensor-index.ts";
 import type { Chunk } from "./toc.ts";
 
@@ -29,8 +31,10 @@ export interface AeroContent {
   readonly json: JsonMetadata | undefined;
   readonly manifest: Manifest;
   readonly warnings: readonly Finding[];
-  /** The MJSN chunk, where there is one that cannot be read. */
-  readonly unread?: Chunk | undefined;
+  /** Metadata chunks that cannot be read. */
+  readonly unread: readonly Chunk[];
+  /** Keys that the specification does not name. */
+  readonly further: FurtherKeys;
 }
 
 /** An opened AERO file. Owns the source. */
@@ -44,9 +48,9 @@ export class AeroModel implements Model {
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
   readonly facts: readonly (readonly [string, string])[];
-  readonly unread: Model["unread"];
   readonly #index: TensorIndex;
   #verifications: ReadonlyMap<Tensor, Verification> | undefined;
+  #unread: readonly Loss[] | undefined;
 
   constructor(content: AeroContent) {
     const { source, control, index } = content;
@@ -58,9 +62,22 @@ export class AeroModel implements Model {
     this.tensors = index.tensors;
     this.warnings = content.warnings;
     this.facts = factsOf(content);
-    this.unread =
-      content.unread === undefined ? [] : [{ name: content.unread.name, reason: "its metadata cannot be read" }];
     this.#index = new TensorIndex(index.tensors, source.label);
+  }
+
+  /** Found when it is asked for: only who writes a model wants to know. */
+  get unread(): readonly Loss[] {
+    this.#unread ??= aeroLosses(this.content);
+    return this.#unread;
+  }
+
+  /** The reference's GGUF converter counts padding as data (formats/aero.md 5.3). */
+  get slack(): readonly PartRange[] {
+    return this.tensors
+      .filter(({ byteLength, storedByteLength }) => storedByteLength > byteLength)
+      .map(({ offset, byteLength, storedByteLength }) => {
+        return { part: 0, offset: offset + byteLength, byteLength: storedByteLength - byteLength };
+      });
   }
 
   tensor(name: string): Tensor {

@@ -8,6 +8,7 @@ import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { AeroModel } from "./aero-model.ts";
 import { type ChunkContext, checkChunkHash, checkChunkSize, compareHash, decodeChunk, decodeContent } from "./chunk.ts";
+import { FurtherKeys } from "./chunks/further-keys.ts";
 import { decodeMjsn, type JsonMetadata } from "./chunks/mjsn.ts";
 import { decodeMmsg } from "./chunks/mmsg.ts";
 import { decodeTidx, type EntryVisitor } from "./chunks/tidx.ts";
@@ -49,15 +50,20 @@ export async function openAero(source: Source, context: OpenContext, visit?: Ent
   });
   const metadata = new MetadataChunks(stored, reading, warnings);
   const json = await metadata.decode(sound.json, (content, place) => decodeMjsn(content, place));
-  const manifest = (await metadata.decode(sound.manifest, (content, place) => decodeMmsg(content, place))) ?? {};
+  const further = new FurtherKeys();
+  const manifest = await metadata.decode(sound.manifest, (content, place) => decodeMmsg(content, place, further));
   let index: ResolvedIndex | undefined;
   const tensors = (): readonly Tensor[] => index?.tensors ?? [];
   const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), tensors, spool: context.spool });
-  index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json), visit });
+  index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json), further, visit });
   warnings.push(...index.warnings, ...hiddenWarnings(toc, shards, source.label));
-  const unread = chunks.json !== undefined && json === undefined ? chunks.json : undefined;
-  const facts = { source, control, limits, shards, indexChunk: chunks.index, index, json, manifest, warnings, unread };
-  return new AeroModel(facts);
+  const unread: Chunk[] = [];
+  if (chunks.json !== undefined && json === undefined) unread.push(chunks.json);
+  if (chunks.manifest !== undefined && manifest === undefined) unread.push(chunks.manifest);
+  return new AeroModel({
+    ...{ source, control, limits, shards, indexChunk: chunks.index, index, json, warnings, unread, further },
+    manifest: manifest ?? {},
+  });
 }
 
 type Found = Readonly<Record<"index" | "json" | "manifest", Chunk | undefined>>;
@@ -145,13 +151,14 @@ interface IndexContext {
   readonly reading: ChunkContext;
   readonly shards: Shards;
   readonly convention: Convention;
+  readonly further: FurtherKeys;
   readonly visit: EntryVisitor | undefined;
 }
 
 async function readIndex(
   chunk: Chunk | undefined,
   stored: ReadonlyMap<Chunk, Bytes>,
-  { reading, shards, convention, visit }: IndexContext,
+  { reading, shards, convention, further, visit }: IndexContext,
 ): Promise<ResolvedIndex> {
   if (chunk === undefined) {
     return { tensors: [], shards: [], hashes: [], packed: [], warnings: [] };
@@ -160,9 +167,9 @@ async function readIndex(
   const content = await decodeChunk(chunk, stored.get(chunk) ?? EMPTY_BYTES, reading);
   await checkChunkHash(chunk, content, reading);
   const place = { label, offset: chunk.offset };
-  const resolver = new IndexResolver({ chunk, shards, convention });
+  const resolver = new IndexResolver({ chunk, shards, convention, further });
   decodeContent(chunk, label, () => {
-    decodeTidx(content, { place, limits }, (entry, i) => {
+    decodeTidx(content, { place, limits, further }, (entry, i) => {
       resolver.add(entry, i);
       visit?.(entry, i);
     });

@@ -1,13 +1,18 @@
+import { encodeBase64 } from "../../base/base64.ts";
 import { isTareError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { alignUp } from "../../base/integers.ts";
+import type { Loss } from "../../model/format.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import type { MsgpackValue } from "../../primitives/encoding/msgpack-value.ts";
+import { encodeMsgpack, type MsgpackValue } from "../../primitives/encoding/msgpack-value.ts";
 import type { AeroModel } from "./aero-model.ts";
+import { MAX_FURTHER_BYTES } from "./chunks/further-keys.ts";
 import { decodePhsh } from "./chunks/phsh.ts";
 import { FOURCC } from "./layout.ts";
+import { isWellFormed } from "./plan-tensors.ts";
 import type { Shard } from "./shards.ts";
+import type { PackedTensor } from "./tensor-index.ts";
 
 /** Alignments to try, the writer's own default first: where several fit, it needs no telling. */
 const ALIGNMENTS = [64, 1, 2, 4, 8, 16, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] as const;
@@ -16,7 +21,8 @@ const DEFAULT_SHARD_BYTES = 2 ** 31;
 
 /**
  * What `planAero` needs to write this file again: uuid, `shards` (tensors per shard), `align`, `pageBytes`,
- * `tensorHashes`, `controlHash`, and `quants` of packed tensors whose meaning is unknown here.
+ * `tensorHashes`, `controlHash`, `quants` of packed tensors whose meaning is unknown here, words of the `manifest` that differ from the metadata's, and `further`
+ * keys.
  */
 export function describeAero(model: AeroModel): OriginFacts {
   const { control, index } = model.content;
@@ -29,11 +35,72 @@ export function describeAero(model: AeroModel): OriginFacts {
   if (pageBytes !== undefined) facts["pageBytes"] = pageBytes;
   if (index.hashes.length > 0) facts["tensorHashes"] = true;
   if (control.toc.first(FOURCC.control) !== undefined) facts["controlHash"] = true;
-  const quants = index.packed
-    .filter(({ quantId, quantParams }) => quantId !== undefined || quantParams !== undefined)
-    .map(({ name, quantId, quantParams }) => [name, quantId ?? null, toJson(quantParams) ?? null]);
+  const quants = packedFacts(index.packed).rows;
   if (quants.length > 0) facts["quants"] = quants;
+  const names = manifestNames(model);
+  if (names !== undefined) facts["manifest"] = names;
+  const further = model.content.further.facts();
+  if (further !== undefined) facts["further"] = further;
   return facts;
+}
+
+const MANIFEST_NAMES = [
+  ["name", "model_name"],
+  ["architecture", "architecture"],
+] as const;
+
+/** `[what MMSG says, what MJSN says]` where both say it and differ: a manifest made anew would repeat the JSON. */
+function manifestNames({ content }: AeroModel): { readonly [field: string]: Json } | undefined {
+  const { json, manifest } = content;
+  const names: { [field: string]: Json } = {};
+  for (const [field, key] of MANIFEST_NAMES) {
+    const text = manifest[field];
+    const value = json?.entries.find((entry) => entry.key === key)?.value;
+    if (text === undefined || text === "" || value?.type !== "string" || value.value === text) continue;
+    names[field] = [text, value.value];
+  }
+  return Object.keys(names).length === 0 ? undefined : names;
+}
+
+/** The manifest's own words, where the metadata still says what it said beside them. */
+export function restoreNames(
+  names: { readonly name: string; readonly architecture: string },
+  fact: Json | undefined,
+): { readonly name: string; readonly architecture: string } {
+  if (typeof fact !== "object" || fact === null || Array.isArray(fact)) return names;
+  const rows = fact as { readonly [field: string]: Json };
+  const restore = (field: "name" | "architecture"): string => {
+    const row = rows[field];
+    const [text, beside] = Array.isArray(row) ? (row as readonly Json[]) : [];
+    return typeof text === "string" && beside === names[field] && isWellFormed(text) ? text : names[field];
+  };
+  return { name: restore("name"), architecture: restore("architecture") };
+}
+
+/**
+ * Rows of `quants`: `[name, quant_id, quant_params]`, and where JSON cannot say the parameters exactly `[name, quant_id,
+ * null, their MessagePack in base64]`. Parameters beyond what travels in `tare.origin` are losses.
+ */
+export function packedFacts(packed: readonly PackedTensor[]): {
+  readonly rows: readonly Json[];
+  readonly losses: readonly Loss[];
+} {
+  const rows: Json[] = [];
+  const losses: Loss[] = [];
+  let left = MAX_FURTHER_BYTES;
+  for (const { name, quantId, quantParams } of packed) {
+    if (quantId === undefined && quantParams === undefined) continue;
+    const json = quantParams?.type === "map" ? toJson(quantParams) : undefined;
+    if (quantParams === undefined || json !== undefined) {
+      rows.push([name, quantId ?? null, json ?? null]);
+      continue;
+    }
+    const encoded = encodeMsgpack(quantParams);
+    left -= encoded.byteLength;
+    if (left < 0) losses.push({ name, reason: "its quant_params are too long to be carried" });
+    else rows.push([name, quantId ?? null, null, encodeBase64(encoded)]);
+  }
+  return { rows, losses };
 }
 
 /** Tensors in each shard, where they come in the order of the shards; undefined where they do not. */
@@ -92,23 +159,29 @@ function pageBytesOf(shards: readonly Shard[]): number | undefined {
   return undefined;
 }
 
-/** Undefined for what JSON cannot say. */
-function toJson(value: MsgpackValue | undefined): Json | undefined {
-  switch (value?.type) {
+/** Deeper parameters are carried as bytes: readers bound how deep `tare.origin` nests. */
+const MAX_JSON_DEPTH = 16;
+
+/** Undefined for what JSON cannot say exactly. */
+function toJson(value: MsgpackValue, depth = 0): Json | undefined {
+  if (depth > MAX_JSON_DEPTH) return undefined;
+  switch (value.type) {
     case "nil":
       return null;
     case "bool":
     case "string":
-    case "float":
       return value.value;
+    case "float":
+      // JSON has no infinity, and 1.0 would come back as an integer.
+      return Number.isFinite(value.value) && !Number.isInteger(value.value) ? value.value : undefined;
     case "integer":
       return typeof value.value === "bigint" ? undefined : value.value;
     case "array": {
-      const items = value.items.map(toJson);
+      const items = value.items.map((item) => toJson(item, depth + 1));
       return items.every((item): item is Json => item !== undefined) ? items : undefined;
     }
     case "map": {
-      const entries = value.entries.map(([key, item]) => [key, toJson(item)] as const);
+      const entries = value.entries.map(([key, item]) => [key, toJson(item, depth + 1)] as const);
       const isPlain = entries.every((entry): entry is readonly [string, Json] => entry[1] !== undefined);
       return isPlain ? Object.fromEntries(entries) : undefined;
     }

@@ -1,9 +1,13 @@
+import { decodeBase64 } from "../../base/base64.ts";
+import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { byteLengthOf, type DType } from "../../model/dtype.ts";
 import type { Loss } from "../../model/format.ts";
 import { arrayValue, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import type { CarriedTensor, Json, OriginFacts } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
+import { decodeMsgpack } from "../../primitives/encoding/msgpack-value.ts";
+import { QUANT_PARAMS } from "./chunks/tidx.ts";
 import { dtypeId, PACKED_ID } from "./layout.ts";
 import { ggmlType } from "./plan-ggml.ts";
 
@@ -12,7 +16,8 @@ export interface StoredType {
   /** dtype id. */
   readonly dtype: number;
   readonly quantId?: number | undefined;
-  readonly quantParams?: { readonly [key: string]: Json } | undefined;
+  /** Bytes are MessagePack as it is to be written. */
+  readonly quantParams?: { readonly [key: string]: Json } | Bytes | undefined;
 }
 
 export interface StoredTensor extends StoredType {
@@ -143,20 +148,34 @@ function paramValue(value: number | string): MetadataValue {
   return typeof value === "number" ? integerValue(value) : stringValue(value);
 }
 
-/** `[name, quant_id or null, quant_params or null]` of packed tensors whose meaning nobody here knows. */
+/** Rows as `packedFacts` makes them, of packed tensors whose meaning nobody here knows. */
 function quantFacts(fact: unknown): ReadonlyMap<string, StoredType> {
   const quants = new Map<string, StoredType>();
   for (const row of Array.isArray(fact) ? (fact as readonly unknown[]) : []) {
     if (!Array.isArray(row)) continue;
-    const [name, quantId, quantParams] = row as readonly unknown[];
+    const [name, quantId, json, encoded] = row as readonly unknown[];
     if (typeof name !== "string") continue;
+    const quantParams = isJsonObject(json) ? json : parseParams(encoded);
     quants.set(name, {
       dtype: PACKED_ID,
       ...(Number.isSafeInteger(quantId) && (quantId as number) >= 0 ? { quantId: quantId as number } : {}),
-      ...(isJsonObject(quantParams) ? { quantParams } : {}),
+      ...(quantParams === undefined ? {} : { quantParams }),
     });
   }
   return quants;
+}
+
+/** One MessagePack value, such as our own reader takes. */
+function parseParams(text: unknown): Bytes | undefined {
+  const bytes = typeof text === "string" ? decodeBase64(text) : undefined;
+  if (bytes === undefined) return undefined;
+  try {
+    decodeMsgpack(bytes, { source: "tare.origin", base: 0, ...QUANT_PARAMS });
+    return bytes;
+  } catch (error) {
+    if (isTareError(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Facts were parsed from JSON, so an object in them is a JSON object. */

@@ -4,7 +4,9 @@ import { encodeUtf8 } from "../../base/text.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
 import { splitChain } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
+import { type CarriedKeys, parseFurther, type StoredPairs } from "./chunks/further-keys.ts";
 import { AERO_LIMITS } from "./limits.ts";
+import { restoreNames } from "./origin-facts.ts";
 import { type ChunkDraft, draftChunks, type FileLayout, layOutFile } from "./plan-layout.ts";
 import { planMetadata } from "./plan-metadata.ts";
 import { type AeroOptions, resolveOptions } from "./plan-options.ts";
@@ -33,6 +35,8 @@ export interface AeroImage {
   readonly shardIds: readonly number[];
   readonly json: Bytes;
   readonly manifest: Bytes;
+  /** Further keys of the tensor index, beside its entries. */
+  readonly furtherRoot?: StoredPairs | undefined;
 }
 
 /** A file to be, with types, places and metadata decided. */
@@ -41,6 +45,8 @@ export interface ImageContent extends Pick<AeroImage, "rows" | "tensors" | "shar
   readonly model: { readonly name: string; readonly architecture: string };
   /** Bytes of the tensor index with the digests it is going to have. */
   readonly indexBytes: number;
+  /** Keys that the specification does not name. */
+  readonly further?: CarriedKeys | undefined;
 }
 
 /** Plans one file with as many shards as `maxShardBytes` asks for. Pure, but for a random uuid where none is given. */
@@ -51,7 +57,8 @@ export function planAero(content: ModelContent, options: WriteOptions): AeroPlan
   const chain = keep.filter(({ format }) => format !== "aero");
   const { stored, carried, descriptors, losses } = planTensors(content.tensors, own);
   const metadata = planMetadata({ metadata: content.metadata, chain, tensors: carried, descriptors });
-  const { rows, shards } = placeTensors(stored, chosen);
+  const further = parseFurther(own?.["further"]);
+  const { rows, shards } = placeTensors(stored, chosen, further);
   const image = planImage(
     {
       rows,
@@ -59,8 +66,9 @@ export function planAero(content: ModelContent, options: WriteOptions): AeroPlan
       shards,
       shardIds: shards.map((_, id) => id),
       json: encodeUtf8(metadata.text),
-      model: metadata,
-      indexBytes: measureTensorIndex(rows, chosen.tensorHashes === undefined ? "plain" : "hashed"),
+      model: restoreNames(metadata, own?.["manifest"]),
+      indexBytes: measureTensorIndex(rows, chosen.tensorHashes === undefined ? "plain" : "hashed", further.root),
+      further,
     },
     chosen,
     options.name,
@@ -76,9 +84,9 @@ export function planAero(content: ModelContent, options: WriteOptions): AeroPlan
 
 /** Gives everything its place in a file; `name` is only for messages. */
 export function planImage(content: ImageContent, chosen: AeroOptions, name: string): AeroImage {
-  const { rows, tensors, shards, shardIds, json, model, indexBytes } = content;
+  const { rows, tensors, shards, shardIds, json, model, indexBytes, further } = content;
   const drafts = draftChunks(shardIds, chosen);
-  const manifest = encodeManifest(manifestOf(drafts, content, model));
+  const manifest = encodeManifest(manifestOf(drafts, content, { ...model, further }));
   for (const byteLength of [json.byteLength, manifest.byteLength, indexBytes]) checkMetadata(byteLength, name);
   const layout = layOutFile(drafts, {
     json: json.byteLength,
@@ -89,12 +97,14 @@ export function planImage(content: ImageContent, chosen: AeroOptions, name: stri
     align: chosen.align,
   });
   const { uuid, pageBytes, tensorHashes } = chosen;
-  return { layout, uuid, pageBytes, tensorHashes, rows, tensors, shards, shardIds, json, manifest };
+  const furtherRoot = further?.root;
+  return { layout, uuid, pageBytes, tensorHashes, rows, tensors, shards, shardIds, json, manifest, furtherRoot };
 }
 
 function placeTensors(
   stored: readonly StoredTensor[],
   { align, maxShardBytes, shardCounts }: AeroOptions,
+  further: CarriedKeys,
 ): { readonly rows: readonly TensorRow[]; readonly shards: readonly Shard[] } {
   const lengths = stored.map(({ tensor }) => tensor.byteLength);
   const counted = shardCounts?.reduce((sum, count) => sum + count, 0);
@@ -103,7 +113,8 @@ function placeTensors(
   const rows = stored.map(({ tensor, dtype, quantId, quantParams }, i): TensorRow => {
     const { shardId = 0, dataOff = 0 } = placements[i] ?? {};
     const { name, shape, byteLength } = tensor;
-    return { name, dtype, shape, shardId, dataOff, dataLen: byteLength, quantId, quantParams };
+    const keys = further.entries.get(name);
+    return { name, dtype, shape, shardId, dataOff, dataLen: byteLength, quantId, quantParams, further: keys };
   });
   return { rows, shards };
 }
@@ -111,12 +122,13 @@ function placeTensors(
 function manifestOf(
   drafts: readonly ChunkDraft[],
   { shards, shardIds }: Pick<AeroImage, "shards" | "shardIds">,
-  { name, architecture }: { readonly name: string; readonly architecture: string },
+  { name, architecture, further }: Pick<Manifest, "name" | "architecture" | "further">,
 ): Manifest {
   const firstShard = drafts.length - shards.length;
   return {
     name,
     architecture,
+    further,
     chunks: drafts,
     shards: shards.map((shard, i) => ({ ...shard, shardId: shardIds[i] ?? i, tocIndex: firstShard + i })),
   };

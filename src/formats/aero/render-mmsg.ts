@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { MsgpackWriter } from "../../primitives/encoding/msgpack-writer.ts";
+import { type CarriedKeys, writePairs } from "./chunks/further-keys.ts";
 import { VERSION } from "./layout.ts";
 
 /** What a chunk is for, as the manifest names it. */
@@ -26,12 +27,15 @@ export interface Manifest {
   /** In TOC order. */
   readonly chunks: readonly ManifestChunk[];
   readonly shards: readonly ManifestShard[];
+  /** Keys that the specification does not name: of the manifest, and of its `model`. */
+  readonly further?: Pick<CarriedKeys, "manifest" | "model"> | undefined;
 }
 
 /** The MMSG payload before compression, keys in the reference writer's order (spec, "MMSG Schema"). */
 export function encodeManifest(manifest: Manifest): Bytes {
   const writer = new MsgpackWriter();
-  writer.map(4);
+  const { further } = manifest;
+  writer.map(4 + (further?.manifest?.count ?? 0));
   writer.string("format");
   writer.map(2);
   writeText(writer, "name", "AERO");
@@ -40,15 +44,17 @@ export function encodeManifest(manifest: Manifest): Bytes {
   writer.uint(VERSION.major);
   writer.uint(VERSION.minor);
   writer.string("model");
-  writer.map(2);
+  writer.map(2 + (further?.model?.count ?? 0));
   writeText(writer, "name", manifest.name);
   writeText(writer, "architecture", manifest.architecture);
+  writePairs(writer, further?.model);
   writer.string("chunks");
   writer.array(manifest.chunks.length);
   for (const [tocIndex, chunk] of manifest.chunks.entries()) writeChunk(writer, chunk, tocIndex);
   writer.string("shards");
   writer.array(manifest.shards.length);
   for (const shard of manifest.shards) writeShard(writer, shard);
+  writePairs(writer, further?.manifest);
   return writer.take();
 }
 

@@ -3,6 +3,7 @@ import { encodeHex } from "../../base/hex.ts";
 import type { Json } from "../../model/origin.ts";
 import type { Shape } from "../../model/shape.ts";
 import { MsgpackWriter } from "../../primitives/encoding/msgpack-writer.ts";
+import { type StoredPairs, writePairs } from "./chunks/further-keys.ts";
 import { HASH_BYTES } from "./layout.ts";
 
 /** One entry of the tensor index, as TIDX spells it (spec, "TIDX Schema"). */
@@ -17,15 +18,22 @@ export interface TensorRow {
   readonly dataLen: number;
   /** Place in the MJSN's `quant_descriptors`; packed tensors only. */
   readonly quantId?: number | undefined;
-  readonly quantParams?: { readonly [key: string]: Json } | undefined;
+  /** Bytes are MessagePack as it is to be written. */
+  readonly quantParams?: { readonly [key: string]: Json } | Bytes | undefined;
+  /** Keys that the specification does not name. */
+  readonly further?: StoredPairs | undefined;
 }
 
 const NO_HASH: Bytes = new Uint8Array(HASH_BYTES);
 
 /** The TIDX payload before compression; `hashes` are the tensors' BLAKE3-256, in the order of the rows. */
-export function encodeTensorIndex(rows: readonly TensorRow[], hashes?: readonly (Bytes | undefined)[]): Bytes {
+export function encodeTensorIndex(
+  rows: readonly TensorRow[],
+  hashes?: readonly (Bytes | undefined)[],
+  further?: StoredPairs,
+): Bytes {
   const writer = new MsgpackWriter();
-  writeRoot(writer, rows.length);
+  writeRoot(writer, rows.length, further);
   rows.forEach((row, i) => {
     writeRow(writer, row, hashes?.[i]);
   });
@@ -33,9 +41,13 @@ export function encodeTensorIndex(rows: readonly TensorRow[], hashes?: readonly 
 }
 
 /** The length that `encodeTensorIndex` will have: digests are hex of fixed length, so they need not be known yet. */
-export function measureTensorIndex(rows: readonly TensorRow[], kind: "plain" | "hashed"): number {
+export function measureTensorIndex(
+  rows: readonly TensorRow[],
+  kind: "plain" | "hashed",
+  further?: StoredPairs,
+): number {
   const writer = new MsgpackWriter();
-  writeRoot(writer, rows.length);
+  writeRoot(writer, rows.length, further);
   let byteLength = writer.take().byteLength;
   for (const row of rows) {
     writeRow(writer, row, kind === "hashed" ? NO_HASH : undefined);
@@ -44,17 +56,20 @@ export function measureTensorIndex(rows: readonly TensorRow[], kind: "plain" | "
   return byteLength;
 }
 
-function writeRoot(writer: MsgpackWriter, count: number): void {
-  writer.map(1);
+/** Further keys come first, so that the entries are the end of the map. */
+function writeRoot(writer: MsgpackWriter, count: number, further: StoredPairs | undefined): void {
+  writer.map(1 + (further?.count ?? 0));
+  writePairs(writer, further);
   writer.string("tensors");
   writer.array(count);
 }
 
 /** Keys in the order of the reference writer; `hash_b3` is always the last one. */
 function writeRow(writer: MsgpackWriter, row: TensorRow, hash: Bytes | undefined): void {
-  const { name, dtype, shape, shardId, dataOff, dataLen, quantId, quantParams } = row;
+  const { name, dtype, shape, shardId, dataOff, dataLen, quantId, quantParams, further } = row;
   const optional = [quantId, quantParams, hash].filter((item) => item !== undefined).length;
-  writer.map(7 + optional);
+  const flags = further?.flags === undefined ? 1 : 0;
+  writer.map(6 + flags + optional + (further?.count ?? 0));
   writer.string("name");
   writer.string(name);
   writeNumber(writer, "dtype", dtype);
@@ -64,11 +79,13 @@ function writeRow(writer: MsgpackWriter, row: TensorRow, hash: Bytes | undefined
   writeNumber(writer, "shard_id", shardId);
   writeNumber(writer, "data_off", dataOff);
   writeNumber(writer, "data_len", dataLen);
-  writeNumber(writer, "flags", 0);
+  if (flags > 0) writeNumber(writer, "flags", 0);
+  writePairs(writer, further);
   if (quantId !== undefined) writeNumber(writer, "quant_id", quantId);
   if (quantParams !== undefined) {
     writer.string("quant_params");
-    writeJson(writer, quantParams);
+    if (quantParams instanceof Uint8Array) writer.encoded(quantParams);
+    else writeJson(writer, quantParams);
   }
   if (hash !== undefined) {
     writer.string("hash_b3");

@@ -63,8 +63,9 @@ function shardHoles({ tensors, content }: AeroModel): Section[] {
       const chunk = sorted[i] as Chunk;
       const offset = Math.max(gap.offset, chunk.offset);
       const byteLength = Math.min(end, endOf(chunk)) - offset;
-      const isPadding = byteLength < MAX_PADDING;
-      holes.push(section(isPadding ? "padding" : chunk.name, isPadding ? "padding" : "data", { offset, byteLength }));
+      // A shard of no tensor is a chunk like others; a long hole in one that has some is left for the map to find.
+      if (byteLength === chunk.byteLength) holes.push(section(chunk.name, "data", { offset, byteLength }));
+      else if (byteLength < MAX_PADDING) holes.push(section("padding", "padding", { offset, byteLength }));
     }
   }
   return holes;

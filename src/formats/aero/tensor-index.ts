@@ -6,8 +6,10 @@ import { sliceSource } from "../../bytes/slice.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Verification } from "../../model/model.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
+import type { FurtherKeys } from "./chunks/further-keys.ts";
 import type { TensorEntry } from "./chunks/tidx.ts";
 import { hashedReader } from "./hashed-reader.ts";
+import { PACKED_ID } from "./layout.ts";
 import type { Shard, Shards } from "./shards.ts";
 import { type Convention, type TensorType, typeOfEntry } from "./tensor-type.ts";
 import type { Chunk } from "./toc.ts";
@@ -45,6 +47,8 @@ export interface IndexOptions {
   /** The TIDX chunk, for messages. */
   readonly chunk: Chunk;
   readonly shards: Shards;
+  /** Takes what the fields of a tensor say and a type of our own does not. */
+  readonly further: FurtherKeys;
 }
 
 /** Takes index entries and makes tensors of them. */
@@ -90,6 +94,7 @@ export class IndexResolver {
     this.#warnings.look(entry, type, shard);
     const { name, quantId, quantParams } = entry;
     if (dtype === "PACKED") this.#packed.push({ name, quantId, quantParams });
+    else if (hasFurtherParams(entry)) this.#options.further.unplaced(`quant_params of "${printable(name)}"`);
     if (shard.chunk === undefined || shard.problem !== undefined) {
       // Nothing of it is in the file: listed, and refused with the reason when it is read.
       return new Tensor({ name, dtype, shape, byteLength, offset: 0, storedByteLength: 0 }, shard);
@@ -139,6 +144,15 @@ export class IndexResolver {
     const message = `Cannot read tensor "${printable(name)}": data_off + data_len must be <= ${shardBytes}, the length of shard ${shardId}, found ${dataOff + dataLen}`;
     return new FormatError("format/aero.tensor-bounds", message, this.#path(index, "data_off"));
   }
+}
+
+/**
+ * True where `quant_id` and `quant_params` say more than the type that they were understood as: a plain tensor needs
+ * neither, and one of blocks only what names the blocks (`plan-tensors.ts` writes that again).
+ */
+function hasFurtherParams({ dtype, quantId, quantParams }: TensorEntry): boolean {
+  if (dtype !== PACKED_ID) return quantId !== undefined || quantParams !== undefined;
+  return quantParams?.type !== "map" || quantParams.entries.length !== 1;
 }
 
 /** A tensor this many times smaller than a page is read alone: its page would cost more than it. */

@@ -68,7 +68,7 @@ async function storeChunk(
     case "manifest":
       return compressContent(chunk, image.manifest, engine);
     case "tensors": {
-      const index = encodeTensorIndex(image.rows, digests.tensors);
+      const index = encodeTensorIndex(image.rows, digests.tensors, image.furtherRoot);
       // Without shards this is the end of the file: uncompressed it fills its room, and nothing trails.
       return image.shards.length === 0 ? storeContent(chunk, index, engine) : compressContent(chunk, index, engine);
     }

@@ -33,8 +33,30 @@ describe("parseSetFile()", () => {
       parts: [{ path: "p.aero", sha256: "ab".repeat(32), sizeBytes: 7, shards: [0, 1] }],
       globalIndex: { path: "index.aero" },
       warnings: [],
+      further: [],
       locate: expect.any(Function),
     });
+  });
+
+  test("names the keys that the specification does not, wherever they stand", () => {
+    const { further } = parse({
+      ...SET,
+      license: "MIT",
+      format: { ...SET.format, dialect: 1 },
+      model: { ...SET.model, family: "x" },
+      parts: SET.parts.map((part) => ({ ...part, mirrors: [] })),
+      global_tidx: { ...SET.global_tidx, etag: "y" },
+      cache: { enabled: true, ttl: 3, recommended: "often" },
+    });
+    expect([...further].sort()).toEqual([
+      "cache.recommended",
+      "cache.ttl",
+      "format.dialect",
+      "global_tidx.etag",
+      "license",
+      "model.family",
+      "parts[0].mirrors",
+    ]);
   });
 
   test("finds the byte where a text is spelt", () => {

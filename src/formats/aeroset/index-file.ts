@@ -39,11 +39,13 @@ export interface SetFile {
 /** A set file that was read, with what was tolerated in it. */
 export interface ParsedSetFile extends SetFile {
   readonly warnings: readonly Finding[];
+  /** Keys that the specification does not name, by their paths: readers pass over them, a set that is written anew lacks them. */
+  readonly further: readonly string[];
   /** Where the JSON first spells a text, for messages about `path`; its beginning where it spells it otherwise. */
   readonly locate: (text: string, path: string) => Location;
 }
 
-/** Parses the JSON of a set. Unknown keys are ignored, as in the reference; duplicate keys are refused. */
+/** Parses the JSON of a set. Unknown keys are passed over, as in the reference; duplicate keys are refused. */
 export function parseSetFile(text: string, label: string, limits: AerosetLimits): ParsedSetFile {
   return new SetFileReader(text, label, limits).read();
 }

@@ -8,6 +8,9 @@ import type { AerosetLimits } from "./limits.ts";
 
 type ObjectNode = Extract<JsonNode, { type: "object" }>;
 
+/** What the JSON says of every file. */
+const ENTRY_KEYS: readonly string[] = ["path", "sha256", "size_bytes"];
+
 /** JSON values of the whole document: at some 60 bytes each, what 64 MiB of text may become. */
 const MAX_VALUES = 2_000_000;
 
@@ -16,6 +19,7 @@ export class SetFileReader {
   readonly #scanner: JsonScanner;
   readonly #limits: AerosetLimits;
   readonly #warnings: Finding[] = [];
+  readonly #further: string[] = [];
   #shardCount = 0;
 
   constructor(text: string, label: string, limits: AerosetLimits) {
@@ -28,6 +32,7 @@ export class SetFileReader {
     const node = readNode(this.#scanner, MAX_VALUES);
     this.#scanner.expectEnd();
     const root = this.#object(node, "the document");
+    this.#look(root, "", ["format", "model", "base_url", "parts", "global_tidx", "cache"]);
     const baseUrl = this.#text(root, "base_url");
     const cache = this.#cache(root);
     return {
@@ -36,9 +41,10 @@ export class SetFileReader {
       // The reference takes an empty base_url for none.
       ...(baseUrl === undefined || baseUrl === "" ? {} : { baseUrl }),
       parts: this.#parts(root),
-      globalIndex: this.#entry(this.#object(this.#need(root, "global_tidx"), "global_tidx"), "global_tidx"),
+      globalIndex: this.#globalIndex(root),
       ...(cache === undefined ? {} : { cache }),
       warnings: this.#warnings,
+      further: this.#further,
       locate: (text, path) => {
         const found = this.#scanner.text.indexOf(JSON.stringify(text));
         return this.#scanner.locate(Math.max(found, 0), path);
@@ -49,6 +55,7 @@ export class SetFileReader {
   /** The reference never looks at `format`, so sets without it, or with another version, exist and are read. */
   #version(root: ObjectNode): readonly [number, number] {
     const format = find(root, "format");
+    if (format?.type === "object") this.#look(format, "format", ["name", "version"]);
     const name = format?.type === "object" ? find(format, "name") : undefined;
     if (name?.type !== "string" || name.value !== "AEROSET") {
       this.#warn("format.name", 'must be "AEROSET"', (name ?? format ?? root).start);
@@ -61,12 +68,29 @@ export class SetFileReader {
     return [0, 2]; // v0.2 reads everything that v0.1 allows
   }
 
+  /** Notes keys that are not among the known ones, and known keys whose value is passed over. */
+  #look(node: ObjectNode, path: string, known: readonly string[]): void {
+    for (const [key] of node.entries) {
+      if (!known.includes(key)) this.#further.push(path === "" ? key : `${path}.${key}`);
+    }
+  }
+
   #model(root: ObjectNode): { readonly name?: string; readonly architecture?: string } {
     const node = find(root, "model");
-    if (node?.type !== "object") return {};
+    if (node?.type !== "object") {
+      if (!isAbsent(node)) this.#further.push("model");
+      return {};
+    }
+    this.#look(node, "model", ["name", "architecture"]);
     const name = this.#text(node, "name", "model");
     const architecture = this.#text(node, "architecture", "model");
     return { ...(name === undefined ? {} : { name }), ...(architecture === undefined ? {} : { architecture }) };
+  }
+
+  #globalIndex(root: ObjectNode): SetEntry {
+    const node = this.#object(this.#need(root, "global_tidx"), "global_tidx");
+    this.#look(node, "global_tidx", ENTRY_KEYS);
+    return this.#entry(node, "global_tidx");
   }
 
   #parts(root: ObjectNode): SetPart[] {
@@ -77,6 +101,7 @@ export class SetFileReader {
     return node.items.map((item, i) => {
       const path = `parts[${i}]`;
       const part = this.#object(item, path);
+      this.#look(part, path, [...ENTRY_KEYS, "shards"]);
       return { ...this.#entry(part, path), shards: this.#shards(part, path) };
     });
   }
@@ -124,9 +149,16 @@ export class SetFileReader {
 
   #cache(root: ObjectNode): SetCache | undefined {
     const node = find(root, "cache");
-    if (node?.type !== "object") return undefined;
+    if (node?.type !== "object") {
+      if (!isAbsent(node)) this.#further.push("cache");
+      return undefined;
+    }
+    this.#look(node, "cache", ["enabled", "recommended"]);
     const enabled = find(node, "enabled");
     const recommended = find(node, "recommended");
+    for (const [key, value] of Object.entries({ enabled, recommended })) {
+      if (!isAbsent(value) && value.type !== "bool") this.#further.push(`cache.${key}`);
+    }
     return {
       ...(enabled?.type === "bool" ? { enabled: enabled.value } : {}),
       ...(recommended?.type === "bool" ? { recommended: recommended.value } : {}),

@@ -3,6 +3,7 @@ import { decodeHex, encodeHex } from "../../base/hex.ts";
 import { alignUp } from "../../base/integers.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import { describeAero } from "../aero/origin-facts.ts";
+import type { SetCache } from "./index-file.ts";
 import type { SetModel } from "./set-model.ts";
 
 /** What a set was like before, as far as its JSON and its index tell. */
@@ -13,6 +14,8 @@ export interface SetFacts {
   readonly shards: readonly number[] | undefined;
   /** Shards in each part. */
   readonly parts: readonly number[] | undefined;
+  /** The JSON's hints for caches. */
+  readonly cache: SetCache | undefined;
 }
 
 /** Alignments to try, the writer's own default first: where several fit, it needs no telling. */
@@ -21,7 +24,7 @@ const UUID_BYTES = 16;
 
 /**
  * What `planAeroset` needs to write this set again: uuid, `shards` (tensors per shard), `parts` (shards per part),
- * `align`, and `quants` of packed tensors whose meaning is unknown here. Parts are not opened for it. The address is not
+ * `align`, `cache`, and `quants` of packed tensors whose meaning is unknown here. Parts are not opened for it. The address is not
  * kept: what is written may have other content than what is published there.
  */
 export function describeAeroset(set: SetModel): OriginFacts {
@@ -34,6 +37,13 @@ export function describeAeroset(set: SetModel): OriginFacts {
   }
   const align = findAlignment(set);
   if (align !== undefined && align !== ALIGNMENTS[0]) facts["align"] = align;
+  const { enabled, recommended } = file.cache ?? {};
+  if (file.cache !== undefined) {
+    facts["cache"] = {
+      ...(enabled === undefined ? {} : { enabled }),
+      ...(recommended === undefined ? {} : { recommended }),
+    };
+  }
   const { quants } = describeAero(index);
   if (quants !== undefined) facts["quants"] = quants;
   return facts;
@@ -41,7 +51,7 @@ export function describeAeroset(set: SetModel): OriginFacts {
 
 /** Facts come from a file: whatever is not as `describeAeroset` writes it is as if it were not there. */
 export function parseSetFacts(facts: OriginFacts, tensorCount: number): SetFacts {
-  const { uuid, align, shards, parts } = facts;
+  const { uuid, align, shards, parts, cache } = facts;
   const bytes = typeof uuid === "string" ? decodeHex(uuid) : undefined;
   const tensors = isCounts(shards) && sum(shards) === tensorCount ? shards : undefined;
   const grouped = tensors !== undefined && isCounts(parts) && sum(parts) === tensors.length ? parts : undefined;
@@ -50,6 +60,16 @@ export function parseSetFacts(facts: OriginFacts, tensorCount: number): SetFacts
     align: (ALIGNMENTS as readonly unknown[]).includes(align) ? (align as number) : undefined,
     shards: grouped === undefined ? undefined : tensors,
     parts: grouped,
+    cache: parseCache(cache),
+  };
+}
+
+function parseCache(fact: Json | undefined): SetCache | undefined {
+  if (typeof fact !== "object" || fact === null || Array.isArray(fact)) return undefined;
+  const { enabled, recommended } = fact as { readonly [key: string]: Json };
+  return {
+    ...(typeof enabled === "boolean" ? { enabled } : {}),
+    ...(typeof recommended === "boolean" ? { recommended } : {}),
   };
 }
 

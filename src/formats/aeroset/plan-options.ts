@@ -1,6 +1,7 @@
 import { UsageError } from "../../base/errors.ts";
 import type { WriteOptions } from "../../model/format.ts";
 import { type AeroOptions, resolveOptions } from "../aero/plan-options.ts";
+import type { SetCache } from "./index-file.ts";
 import type { SetFacts } from "./plan-facts.ts";
 
 /** What the files of a set are to be like. */
@@ -11,6 +12,8 @@ export interface SetOptions {
   /** Tensors per shard and shards per part of the set this was, where the caller asks for no other cut. */
   readonly cut: { readonly shards: readonly number[]; readonly parts: readonly number[] } | undefined;
   readonly baseUrl: string | undefined;
+  /** Hints that the set had before. */
+  readonly cache: SetCache | undefined;
   /** A uuid that nobody asked for may be swapped for the one of an interrupted run. */
   readonly uuid: "given" | "random";
 }
@@ -36,6 +39,7 @@ export function resolveSetOptions(options: WriteOptions, facts?: SetFacts): SetO
     maxPartShards,
     cut: cutOf(options, facts),
     baseUrl,
+    cache: facts?.cache,
     uuid: uuid === undefined ? "random" : "given",
   };
 }

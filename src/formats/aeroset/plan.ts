@@ -43,6 +43,7 @@ export interface SetImage {
   readonly index: FileImage;
   readonly model: SetModelName;
   readonly baseUrl: string | undefined;
+  readonly cache: SetOptions["cache"];
   readonly uuid: SetOptions["uuid"];
 }
 
@@ -79,7 +80,8 @@ export function planAeroset(content: ModelContent, options: WriteOptions): Aeros
   });
   const hashes = rows.map(() => NO_HASH);
   const index = planIndex({ rows, hashes, json: encodeUtf8(text), model, name: names.index }, chosen.aero);
-  const set: SetImage = { parts, index, model, baseUrl: chosen.baseUrl, uuid: chosen.uuid };
+  const { baseUrl, cache, uuid } = chosen;
+  const set: SetImage = { parts, index, model, baseUrl, cache, uuid };
   return {
     files: [...[...parts, index].map(sizeOf), { name: options.name, byteLength: measureSetFile(set) }],
     primary: options.name,
@@ -201,13 +203,14 @@ function sizeOf({ name, image }: FileImage): { readonly name: string; readonly b
   return { name, byteLength: image.layout.fileBytes };
 }
 
-function measureSetFile({ parts, index, model, baseUrl }: SetImage): number {
+function measureSetFile({ parts, index, model, baseUrl, cache }: SetImage): number {
   const entry = ({ name, image }: FileImage) => ({ path: name, sha256: NO_SHA256, sizeBytes: image.layout.fileBytes });
   return encodeSetFile({
     model,
     ...(baseUrl === undefined ? {} : { baseUrl }),
     parts: parts.map((part) => ({ ...entry(part), shards: part.image.shardIds })),
     globalIndex: entry(index),
+    ...(cache === undefined ? {} : { cache }),
   } satisfies Omit<SetFile, "version">).byteLength;
 }
 

@@ -4,6 +4,7 @@ import { failingSource } from "../../bytes/failing-source.ts";
 import { LazySource } from "../../bytes/lazy-source.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { Loss, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
 import { Tensor } from "../../model/tensor.ts";
@@ -12,6 +13,7 @@ import type { ParsedSetFile } from "./index-file.ts";
 import { labelOf } from "./locate.ts";
 import type { GlobalEntry, PlacedTensor } from "./part-tensors.ts";
 import type { PartFile } from "./parts.ts";
+import { setLosses } from "./surplus.ts";
 
 /** Parts opened at once where all of them are wanted. */
 const PARALLEL_PARTS = 8;
@@ -70,6 +72,18 @@ export class SetModel implements Model {
   /** Before a part is open, a tensor's offset counts from the beginning of its shard. */
   get tensors(): readonly Tensor[] {
     return this.#index.tensors;
+  }
+
+  /** Of parts only those that are open are known. */
+  get unread(): readonly Loss[] {
+    return setLosses(this.content);
+  }
+
+  /** Of the parts that are open. */
+  get slack(): readonly PartRange[] {
+    return this.content.partFiles.flatMap(({ model }, i) => {
+      return (model?.slack ?? []).map((run) => ({ ...run, part: FIRST_PART + i }));
+    });
   }
 
   tensor(name: string): Tensor {

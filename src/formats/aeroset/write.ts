@@ -160,12 +160,13 @@ class SetWriter {
   }
 
   async #writeJson(primary: string, index: SealedFile): Promise<Sink> {
-    const { model, baseUrl } = this.#set;
+    const { model, baseUrl, cache } = this.#set;
     const globalIndex: SetEntry = { path: index.file.name, sha256: index.sha256, sizeBytes: index.sizeBytes };
     const parts = this.#parts().map(({ entry }) => entry);
     const sink = await this.#output.create(primary);
     this.#open.set(primary, sink);
-    await sink.append(encodeSetFile({ model, ...(baseUrl === undefined ? {} : { baseUrl }), parts, globalIndex }));
+    const optional = { ...(baseUrl === undefined ? {} : { baseUrl }), ...(cache === undefined ? {} : { cache }) };
+    await sink.append(encodeSetFile({ model, ...optional, parts, globalIndex }));
     return sink;
   }
 

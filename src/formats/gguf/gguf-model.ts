@@ -1,9 +1,12 @@
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { Loss } from "../../model/format.ts";
 import type { Metadata } from "../../model/metadata.ts";
+import { fingerprint } from "../../model/metadata-json.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
+import { ALIGNMENT_KEY, SPLIT_KEYS } from "./layout.ts";
 import type { GgufHeader } from "./read-header.ts";
 import { swappedSource } from "./swapped-source.ts";
 
@@ -46,6 +49,12 @@ export class GgufModel implements Model {
     this.#index = new TensorIndex(this.tensors, first.source.label);
   }
 
+  /** Bytes after the padding of the last tensor, and metadata of parts that the first part does not have. */
+  get unread(): readonly Loss[] {
+    const [first, ...others] = this.files;
+    return [...this.files.flatMap(trailingLosses), ...others.flatMap((file) => partMetadataLosses(file, first))];
+  }
+
   tensor(name: string): Tensor {
     return this.#index.get(name);
   }
@@ -53,6 +62,24 @@ export class GgufModel implements Model {
   async close(): Promise<void> {
     await Promise.all(this.files.map(({ source }) => source.close()));
   }
+}
+
+function trailingLosses({ source, header }: GgufFile): Loss[] {
+  const { paddedEnd } = header.layout;
+  const byteLength = source.byteLength - paddedEnd;
+  if (byteLength <= 0) return [];
+  return [{ name: `${byteLength} bytes from ${paddedEnd}`, reason: `they follow the last tensor of ${source.label}` }];
+}
+
+/** Only the first part's metadata counts; others may repeat it. */
+function partMetadataLosses({ source, header }: GgufFile, first: GgufFile): Loss[] {
+  return header.metadata.entries
+    .filter(({ key, value }) => {
+      if (key === ALIGNMENT_KEY || (SPLIT_KEYS as readonly string[]).includes(key)) return false;
+      const same = first.header.metadata.get(key);
+      return same === undefined || fingerprint(same) !== fingerprint(value);
+    })
+    .map(({ key }) => ({ name: key, reason: `metadata of ${source.label} that the first part does not have` }));
 }
 
 function fileTensors({ source, header }: GgufFile, label: string | undefined): Tensor[] {

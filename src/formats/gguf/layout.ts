@@ -18,6 +18,8 @@ export type FileHeader = Decoded<typeof fileHeader>;
 /** Where `general.alignment` is absent (ggml docs/gguf.md, "general.alignment"). */
 export const DEFAULT_ALIGNMENT = 32;
 export const ALIGNMENT_KEY = "general.alignment";
+/** The keys that describe files, not the model, in the order in which llama-gguf-split writes them. */
+export const SPLIT_KEYS = ["split.no", "split.tensors.count", "split.count"] as const;
 export const ARCHITECTURE_KEY = "general.architecture";
 
 /** Value type ids (gguf_metadata_value_type); the index is the id. */

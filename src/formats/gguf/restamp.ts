@@ -7,9 +7,8 @@ import type { Metadata } from "../../model/metadata.ts";
 import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/restamp.ts";
 import { type GgufFile, GgufModel } from "./gguf-model.ts";
 import { headerPieces } from "./header-pieces.ts";
-import { ALIGNMENT_KEY, fileHeader } from "./layout.ts";
+import { ALIGNMENT_KEY, fileHeader, SPLIT_KEYS } from "./layout.ts";
 import { GGUF_LIMITS } from "./limits.ts";
-import { SPLIT_KEYS } from "./split.ts";
 
 /** Edits the key-value pairs of a file, or of the first file of a split set: the others hold none that count. */
 export const ggufRestamp: FormatRestamp = {

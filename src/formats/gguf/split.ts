@@ -5,12 +5,9 @@ import type { Resolver } from "../../bytes/resolver.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import type { GgufFile } from "./gguf-model.ts";
-import { ALIGNMENT_KEY } from "./layout.ts";
+import { ALIGNMENT_KEY, SPLIT_KEYS } from "./layout.ts";
 import type { GgufLimits } from "./limits.ts";
 import { readHeader } from "./read-header.ts";
-
-/** The keys that describe files, not the model, in the order in which llama-gguf-split writes them. */
-export const SPLIT_KEYS = ["split.no", "split.tensors.count", "split.count"] as const;
 
 /** Which part of a set a file is. */
 export interface SplitFacts {

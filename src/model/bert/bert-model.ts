@@ -97,7 +97,7 @@ export function vocabularyNotes(vocabulary: Vocabulary | undefined, { vocabulary
 /** With what an earlier conversion had to carry: a vocabulary, where the format has no place for one. */
 function ownMetadata(metadata: Metadata, decode: ReadBertOptions["decodeValue"]): Metadata {
   const { metadata: own, origin } = takeOrigin(metadata);
-  return origin === undefined ? own : restoreMetadata(own, origin, decode ?? (() => undefined));
+  return origin === undefined ? own : restoreMetadata(own, origin, decode ?? (() => undefined)).metadata;
 }
 
 /** The model's own vocabulary, else the one beside it. */

@@ -6,6 +6,7 @@ import { KnownKeys } from "../../../primitives/encoding/known-keys.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { type MsgpackValue, readMsgpackValue } from "../../../primitives/encoding/msgpack-value.ts";
 import type { AeroLimits } from "../limits.ts";
+import type { FurtherKeys } from "./further-keys.ts";
 
 /** One entry of the tensor index (spec, "TIDX Schema"), numbers checked to be whole and from 0 up. */
 export interface TensorEntry {
@@ -35,7 +36,8 @@ const MAX_QUANT_VALUES = 1024;
 
 const WHAT = "AERO TIDX";
 
-const QUANT_PARAMS = { what: WHAT, maxValues: MAX_QUANT_VALUES };
+/** What bounds `quant_params`. */
+export const QUANT_PARAMS = { what: WHAT, maxValues: MAX_QUANT_VALUES };
 
 /** Takes one entry after the other. The object is used again for the next one: keep what it holds, never itself. */
 export type EntryVisitor = (entry: TensorEntry, index: number) => void;
@@ -44,36 +46,45 @@ export type EntryVisitor = (entry: TensorEntry, index: number) => void;
 export interface TidxOptions {
   readonly place: ContentPlace;
   readonly limits: AeroLimits;
+  /** Takes the keys that the specification does not name. */
+  readonly further?: FurtherKeys | undefined;
 }
 
 /**
  * Walks the entries in order, a million of them without an object for each. Throws at the first that breaks the schema,
- * naming it; keys that it does not know are passed over.
+ * naming it; keys that it does not know go to `further` as they are stored.
  */
 export function decodeTidx(content: Bytes, options: TidxOptions, visit: EntryVisitor): void {
   new TidxDecoder(content, options).run(visit);
 }
 
 class TidxDecoder {
+  readonly #content: Bytes;
   readonly #reader: MsgpackReader;
   readonly #limits: AeroLimits;
+  readonly #further: FurtherKeys | undefined;
   readonly #draft = new Draft();
   readonly #keys = new KnownKeys(FIELDS);
   #index = -1;
 
-  constructor(content: Bytes, { place, limits }: TidxOptions) {
+  constructor(content: Bytes, { place, limits, further }: TidxOptions) {
     const path = (): string => (this.#index < 0 ? "tidx" : `tensors[${this.#index}]`);
+    this.#content = content;
     this.#reader = new MsgpackReader(content, { source: place.label, base: place.offset, what: WHAT, path });
     this.#limits = limits;
+    this.#further = further;
   }
 
   run(visit: EntryVisitor): void {
     const reader = this.#reader;
     let seen = 0;
     for (let left = reader.readMapHeader(); left > 0; left--) {
+      const start = reader.offset;
       const key = reader.readKey();
-      if (key !== "tensors") reader.skip(key);
-      else if (++seen === 1) this.#readEntries(visit);
+      if (key !== "tensors") {
+        reader.skip(key);
+        this.#further?.root(key, this.#content.subarray(start, reader.offset));
+      } else if (++seen === 1) this.#readEntries(visit);
       else throw this.#fault('the key "tensors" must come once');
     }
     reader.checkEnd();
@@ -96,9 +107,14 @@ class TidxDecoder {
     const draft = this.#draft;
     draft.clear();
     for (let left = reader.readMapHeader(); left > 0; left--) {
+      const start = reader.offset;
       const field = reader.readKnownKey(this.#keys);
       if (field < 0 || field === FIELD.flags) {
+        const value = field < 0 ? undefined : reader.offset;
         reader.skip(field < 0 ? reader.readKey() : FIELDS[field]);
+        // Writers put 0 there, one byte: only another value says something.
+        const isUsual = value !== undefined && reader.offset === value + 1 && this.#content[value] === 0;
+        if (!isUsual) draft.further.push(this.#content.subarray(start, reader.offset));
         continue;
       }
       const bit = 1 << field;
@@ -106,7 +122,10 @@ class TidxDecoder {
       draft.seen |= bit;
       this.#readField(draft, field);
     }
-    if ((draft.seen & REQUIRED) === REQUIRED) return;
+    if ((draft.seen & REQUIRED) === REQUIRED) {
+      if (draft.further.length > 0) this.#further?.entry(draft.name, draft.further);
+      return;
+    }
     const missing = FIELDS.filter((_, i) => (REQUIRED & (1 << i)) !== 0 && (draft.seen & (1 << i)) === 0);
     throw this.#fault(`must have "${missing.join('", "')}"`);
   }
@@ -194,7 +213,7 @@ class TidxDecoder {
   }
 }
 
-/** `flags` is known only to be passed over quickly: nobody has a use for it. */
+/** `flags` is known to be passed over quickly where it is 0; another value is kept like a key that nobody knows. */
 const FIELD = {
   name: 0,
   dtype: 1,
@@ -207,7 +226,7 @@ const FIELD = {
   hash_b3: 8,
   flags: 9,
 } as const;
-const FIELDS = Object.keys(FIELD);
+export const FIELDS: readonly string[] = Object.keys(FIELD);
 /** The first six; the specification names the others as optional. */
 const REQUIRED = 0b11_1111;
 
@@ -224,6 +243,8 @@ class Draft implements TensorEntry {
   quantId: number | undefined = undefined;
   quantParams: MsgpackValue | undefined = undefined;
   hash: string | undefined = undefined;
+  /** Views of pairs that no field above says. */
+  further: Bytes[] = [];
 
   /** Required fields are overwritten by the next entry, or it is refused. */
   clear(): void {
@@ -231,5 +252,6 @@ class Draft implements TensorEntry {
     this.quantId = undefined;
     this.quantParams = undefined;
     this.hash = undefined;
+    if (this.further.length > 0) this.further = [];
   }
 }

@@ -6,6 +6,7 @@ import type { Loss } from "../../../model/format.ts";
 import type { CarriedTensor } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
+import { unevenLayout } from "../../../model/uneven-layout.ts";
 import { dtypeId, MAX_DIMENSIONS, MAX_NAME_BYTES, type SpecDType } from "./layout.ts";
 
 /** A tensor as the file will describe it. */
@@ -81,11 +82,13 @@ function lengthFault(dtype: DType, shape: Shape): string {
     : `its length is not what ${dtype} and its shape ask for`;
 }
 
-function hasExactLength({ dtype, shape, byteLength, name }: Tensor): boolean {
+/** Rows may end inside a block, each filled up or all of them as one run: readers tell by the length (formats/apr.md A26). */
+function hasExactLength(tensor: Tensor): boolean {
+  const { dtype, shape, byteLength, name } = tensor;
   try {
     return byteLengthOf(dtype, shape, { source: name }) === byteLength;
   } catch (error) {
-    if (isTareError(error)) return false; // a row that ends inside a block
+    if (isTareError(error)) return unevenLayout(tensor) !== undefined;
     throw error;
   }
 }

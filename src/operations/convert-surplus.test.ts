@@ -1,0 +1,270 @@
+import { expect, test } from "vitest";
+import {
+  type BuiltAero,
+  buildAero,
+  map,
+  mjsn,
+  mmsg,
+  ONE_TWO_THREE,
+  type Packed,
+  pack,
+  smallAero,
+  tensorEntry,
+  tidx,
+  tidxOf,
+  wtsh,
+} from "../../test/builders/aero.ts";
+import { buildSet, countedFolder, SET_NAME } from "../../test/builders/aeroset.ts";
+import { buildApr } from "../../test/builders/apr.ts";
+import { buildGguf, byteTensor } from "../../test/builders/gguf.ts";
+import { ggufFixture } from "../../test/builders/gguf-fixtures.ts";
+import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
+import { type Bytes, concatBytes } from "../base/bytes.ts";
+import { encodeUtf8 } from "../base/text.ts";
+import { memorySource } from "../bytes/memory.ts";
+import { memoryOutput } from "../bytes/memory-sink.ts";
+import { AeroModel } from "../formats/aero/aero-model.ts";
+import { readChunk } from "../formats/aero/chunk.ts";
+import type { Format, Loss, Opened } from "../model/format.ts";
+import { openSource } from "../open.ts";
+import { decodeMsgpack, type MsgpackValue } from "../primitives/encoding/msgpack-value.ts";
+import { portableEngine } from "../primitives/portable.ts";
+import { castTensor } from "./cast.ts";
+import { type ConversionOptions, prepareConversion, writeConversion } from "./convert.ts";
+
+const engine = portableEngine();
+const EXTENSIONS: Readonly<Record<string, string>> = {
+  aero: "aero",
+  safetensors: "safetensors",
+  apr: "apr",
+  gguf: "gguf",
+};
+
+async function convert(opened: Opened, to: string, options: Partial<ConversionOptions> = {}): Promise<Bytes> {
+  const name = `m.${EXTENSIONS[to]}`;
+  const conversion = await prepareConversion(opened, formatById(to) as Format, { name, formats: FORMATS, ...options });
+  const output = memoryOutput(name);
+  await writeConversion(conversion, output, { engine });
+  return output.files.get(name) as Bytes;
+}
+
+const open = (bytes: Bytes, name = "m.aero"): Promise<Opened> => openSource(memorySource(bytes, name));
+
+/** To another format and back; with one format named twice, there and there again. */
+async function roundTrip(bytes: Bytes, through: string, options: Partial<ConversionOptions> = {}): Promise<Bytes> {
+  const there = await convert(await open(bytes), through, options);
+  return convert(await open(there, `m.${EXTENSIONS[through]}`), "aero");
+}
+
+async function losses(opened: Opened, to = "safetensors"): Promise<readonly Loss[]> {
+  const options = { name: "m", formats: FORMATS } as const;
+  const target = formatById(to) as Format;
+  await expect(prepareConversion(opened, target, options)).rejects.toMatchObject({ code: "unsupported/lossy" });
+  return (await prepareConversion(opened, target, { ...options, allowLossy: "allow-lossy" })).plan.losses;
+}
+
+const file = (change: Omit<BuiltAero, "chunks"> & { more?: BuiltAero["chunks"] } = {}): Bytes => {
+  const { more = [], ...rest } = change;
+  return buildAero({ chunks: [...smallAero(), ...more], ...rest });
+};
+
+/** A chunk of a file as plain JavaScript, maps as entries. */
+async function contentOf(bytes: Bytes, fourcc: string): Promise<unknown> {
+  const { container } = await open(bytes);
+  if (!(container instanceof AeroModel)) throw new Error("no AERO");
+  const { source, control } = container.content;
+  const chunk = control.toc.first(fourcc);
+  if (chunk === undefined) throw new Error(`no ${fourcc}`);
+  const content = await readChunk(source, chunk, container.chunkContext({ engine }));
+  return plain(decodeMsgpack(content, { source: fourcc, base: 0 }));
+}
+
+function plain(value: MsgpackValue): unknown {
+  if (value.type === "map") return Object.fromEntries(value.entries.map(([key, item]) => [key, plain(item)]));
+  if (value.type === "array") return value.items.map(plain);
+  if (value.type === "nil") return null;
+  return value.value;
+}
+
+const FURTHER: Readonly<Record<string, Packed>> = { flags: 123, layout: "blocked", more: [1, map({ a: null })] };
+const withKeys = buildAero({
+  chunks: [
+    mjsn({ model_name: "m" }),
+    {
+      ...mmsg(),
+      content: pack(
+        map({
+          format: map({ name: "AERO", version: [0, 1] }),
+          model: map({ name: "m", architecture: "a", extra: 5 }),
+          chunks: [],
+          shards: [],
+          training: map({ steps: 7 }),
+        }),
+      ),
+    },
+    tidxOf(map({ v: 7, tensors: [tensorEntry({ name: "w", more: FURTHER })], codecs: ["zz"] })),
+    wtsh(ONE_TWO_THREE),
+  ],
+});
+
+test.each(["aero", "safetensors", "apr", "gguf"])(
+  "further keys of TIDX and MMSG come back from %s",
+  async (through) => {
+    const back = await roundTrip(withKeys, through);
+    expect(await contentOf(back, "TIDX")).toMatchObject({
+      v: 7,
+      codecs: ["zz"],
+      tensors: [{ name: "w", flags: 123, layout: "blocked", more: [1, { a: null }] }],
+    });
+    expect(await contentOf(back, "MMSG")).toMatchObject({
+      model: { name: "m", architecture: "a", extra: 5 },
+      training: { steps: 7 },
+    });
+  },
+);
+
+test("further keys follow a tensor that is cast and renamed, on the way there and back", async () => {
+  const options: Partial<ConversionOptions> = {
+    rename: ({ tensors }) => ({
+      tensors: tensors.map((tensor) => tensor.with({ name: `model.${tensor.name}` })),
+      losses: [],
+    }),
+    transform: (tensor) => castTensor(tensor, "F16"),
+  };
+  const back = await roundTrip(withKeys, "safetensors", options);
+  const expected = { tensors: [{ name: "model.w", dtype: 0, layout: "blocked", flags: 123 }] };
+  expect(await contentOf(back, "TIDX")).toMatchObject(expected);
+  expect(await contentOf(await convert(await open(withKeys), "aero", options), "TIDX")).toMatchObject(expected);
+});
+
+test("further keys beyond what is carried are a loss", async () => {
+  const long = { notes: "x".repeat(300 << 10) };
+  const bytes = buildAero({ chunks: smallAero({ more: long }) });
+  expect(await losses(await open(bytes), "aero")).toEqual([
+    { name: 'TIDX entry "w"', reason: expect.stringContaining("beyond what is carried") },
+  ]);
+});
+
+test("keys in the manifest's lists are a loss, and a manifest of its own words keeps them", async () => {
+  const rows = map({
+    format: map({ name: "AERO", version: [0, 1] }),
+    model: map({ name: "other", architecture: "linear" }),
+    chunks: [map({ role: "json", fourcc: "MJSN", toc_index: 0, note: "x" })],
+  });
+  const [json, , ...rest] = smallAero();
+  const manifest = { ...mmsg(), content: pack(rows) };
+  const bytes = buildAero({ chunks: [json ?? mjsn({}), manifest, ...rest] });
+  expect(await losses(await open(bytes))).toEqual([{ name: "MMSG.chunks[].note", reason: expect.any(String) }]);
+  expect(await contentOf(await roundTrip(file(), "safetensors"), "MMSG")).toMatchObject({ model: { name: "test" } });
+});
+
+test("binary values, floats and depth of quant_params come back", async () => {
+  const table = Uint8Array.from({ length: 33 }, (_, i) => 255 - i);
+  let deep: Packed = 1;
+  for (let i = 0; i < 40; i++) deep = [deep];
+  const params = map({ codec: "zzz", table, one: { raw: Uint8Array.of(0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0) }, deep });
+  const change = { dtype: 0x8000, shape: [4, 256], more: { quant_id: 3, quant_params: params } };
+  const bytes = buildAero({ chunks: smallAero(change) });
+  for (const through of ["aero", "safetensors"]) {
+    const found = await contentOf(await roundTrip(bytes, through), "TIDX");
+    expect(found).toMatchObject({ tensors: [{ quant_id: 3, quant_params: { codec: "zzz", table, one: 1 } }] });
+    expect(JSON.stringify(found)).toContain(`"deep":${"[".repeat(40)}1${"]".repeat(40)}`);
+  }
+});
+
+test.each([
+  [
+    "a chunk of an unknown type",
+    file({ more: [{ fourcc: "LORA", name: "adapter", flags: 8, content: ONE_TWO_THREE }] }),
+  ],
+  ["a chunk that must be understood", file({ more: [{ fourcc: "QQQQ", name: "x", content: ONE_TWO_THREE }] })],
+  ["a second index", file({ more: [tidx([{ name: "hidden" }])] })],
+  ["a shard that no tensor refers to", file({ more: [wtsh(ONE_TWO_THREE, 7)] })],
+  ["flags that nobody knows", file({ more: [{ fourcc: "IHSH", name: "c", flags: 0x100, content: ONE_TWO_THREE }] })],
+  ["bytes after the last chunk", file({ trailing: encodeUtf8("more") })],
+  ["reserved fields", file({ reserved: 1 })],
+  ["quant_params of a plain tensor", buildAero({ chunks: smallAero({ more: { quant_params: map({ x: 1 }) } }) })],
+  [
+    "bytes in a shard that no tensor claims",
+    buildAero({ chunks: [...smallAero().slice(0, 3), wtsh(concatBytes([ONE_TWO_THREE, new Uint8Array(80).fill(9)]))] }),
+  ],
+  [
+    "bytes after the last element of a tensor",
+    buildAero({
+      chunks: [...smallAero({ len: 16 }).slice(0, 3), wtsh(concatBytes([ONE_TWO_THREE, encodeUtf8("more")]))],
+    }),
+  ],
+])("%s of an AERO file is a loss", async (_what, bytes) => {
+  expect(await losses(await open(bytes), "aero")).toHaveLength(1);
+  expect(await losses(await open(bytes), "safetensors")).toHaveLength(1);
+});
+
+test("zeros between and after the elements of an AERO file are no loss", async () => {
+  const padded = concatBytes([ONE_TWO_THREE, new Uint8Array(84)]);
+  const chunks = [...smallAero({ len: 16 }).slice(0, 3), wtsh(padded)];
+  expect((await convert(await open(buildAero({ chunks })), "safetensors")).byteLength).toBeGreaterThan(0);
+});
+
+test("bytes after the last tensor of a GGUF file, and in its last padding, are a loss", async () => {
+  const data = new Uint8Array(32).fill(5);
+  const built = (rest: Bytes, byteLength: number): Bytes =>
+    buildGguf({ tensors: [byteTensor("t", byteLength, 0)], data: concatBytes([data.subarray(0, byteLength), rest]) });
+  const none = new Uint8Array(0);
+  expect(await losses(await open(built(encodeUtf8("more"), 32), "m.gguf"))).toHaveLength(1);
+  expect(await losses(await open(built(new Uint8Array(64), 32), "m.gguf"), "gguf")).toHaveLength(1);
+  expect(await losses(await open(built(encodeUtf8("more"), 20), "m.gguf"))).toHaveLength(1);
+  expect((await convert(await open(built(none, 32), "m.gguf"), "aero")).byteLength).toBeGreaterThan(0);
+  expect((await convert(await open(built(new Uint8Array(12), 20), "m.gguf"), "aero")).byteLength).toBeGreaterThan(0);
+});
+
+test("further keys of an AEROSET's JSON, and what its parts hold beside their tensors, are losses", async () => {
+  const openSet = async (files: ReadonlyMap<string, Bytes>): Promise<Opened> => {
+    const source = memorySource(files.get(SET_NAME) as Bytes, SET_NAME);
+    return openSource(source, { resolver: countedFolder(files) });
+  };
+  const keyed = await openSet(buildSet({ json: (json) => ({ ...json, license: "MIT" }) }));
+  expect(await losses(keyed)).toEqual([{ name: "license", reason: "a key that the specification does not name" }]);
+  const stranger = buildSet({
+    partIndex: (part, tensors) => (part === 0 ? [...tensors, { name: "stranger", len: 0, shape: [0] }] : tensors),
+  });
+  expect(await losses(await openSet(stranger))).toEqual([
+    { name: "stranger", reason: expect.stringContaining("the index of the set has not") },
+  ]);
+  const part = buildSet({
+    partIndex: (number, tensors) => tensors.map((tensor) => (number === 1 ? { ...tensor, more: { x: 1 } } : tensor)),
+  });
+  expect(await losses(await openSet(part))).toHaveLength(1);
+  const { plan } = await prepareConversion(await openSet(part), formatById("safetensors") as Format, {
+    name: "m.safetensors",
+    formats: FORMATS,
+    include: ["t0"],
+  });
+  expect(plan.losses).toEqual([]); // the other part is not read
+});
+
+test("blocks of rows that end inside one come back from SafeTensors as what they are", async () => {
+  for (const [dtype, name, blockBytes] of [
+    [16, "Q8_0", 34],
+    [17, "Q4_0", 18],
+  ] as const) {
+    const data = Uint8Array.from({ length: 6 * blockBytes }, (_, i) => i);
+    const source = buildApr({ flags: 2 | 64, tensors: [{ name: "q", dtype, dims: [4, 48], data }] });
+    const there = await convert(await open(source, "m.apr"), "safetensors");
+    const { container } = await open(await convert(await open(there, "m.safetensors"), "apr"), "m.apr");
+    if (container.kind !== "model") throw new Error("no model");
+    expect(container.tensors).toMatchObject([{ name: "q", shape: [4, 48], byteLength: data.byteLength }]);
+    expect(container.tensors[0]?.dtype).toBe(name);
+    expect(await container.tensors[0]?.bytes()).toEqual(data);
+  }
+});
+
+test("values that tare.origin carries come back whatever `formats` lists, or are losses", async () => {
+  const gguf = ggufFixture("nested");
+  const there = await open(await convert(await open(gguf, "m.gguf"), "safetensors"), "m.safetensors");
+  expect(await convert(there, "gguf", { formats: [] })).toEqual(gguf);
+  const target = formatById("aero") as Format;
+  const options = { name: "m.aero", formats: [] } as const;
+  await expect(prepareConversion(there, target, options)).rejects.toMatchObject({ code: "unsupported/lossy" });
+  const { plan } = await prepareConversion(there, target, { ...options, allowLossy: "allow-lossy" });
+  expect(plan.losses[0]?.reason).toContain("not known here");
+});
