@@ -7,6 +7,7 @@ import { type Piece, writePieces } from "../../src/model/pieces.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
+import { warnOfDoubts } from "../doubts.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { checkAbsent, openOutputFile } from "../output-target.ts";
 import { formatSize } from "../render/sizes.ts";
@@ -44,6 +45,7 @@ export const catCommand = defineCommand({
     const { container } = await context.open(target);
     if (container.kind === "archive") return catEntry(container.entry(name), output, context);
     const stored = container.tensor(name);
+    warnOfDoubts(context, container);
     const tensor = viewTensor(stored, { rows: flags.rows, dtype: flags.dtype });
     const pieces = tensorPieces(tensor, flags.as ?? "raw");
     const write = (sink: Sink): Promise<void> => writeTensor(pieces, sink, context);

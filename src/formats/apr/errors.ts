@@ -175,9 +175,9 @@ export const APR_ERRORS = {
     fix: "Get manifest and shards from the same place.",
   },
   "format/apr.shard-crc-kind": {
-    what: "The manifest gives the CRC-32 of a shard's footer, not of the whole file.",
-    why: "The specification leaves open which one is meant; both are accepted.",
-    fix: "Nothing needs to be done.",
+    what: "The manifest gives the CRC-32 of a shard's whole file, not of the bytes before its footer.",
+    why: "The specification leaves open which one is meant; both are accepted. A file that ends with its own CRC has a CRC that depends on its length alone, so such a manifest does not tell a shard of another model from its own. tare wrote it so at first.",
+    fix: "Make the set anew from files that you trust: tare merge MANIFEST -o OUT.apr, then tare shard.",
   },
   "integrity/apr.crc": {
     what: "The CRC-32 in the footer is not the one of the bytes before it.",

@@ -105,6 +105,20 @@ describe("writing and reading", () => {
     expect(await verify(model)).toEqual([]);
   });
 
+  it("knows an encrypted shard of another model under the same password by the manifest", async () => {
+    const set = (last: number): Promise<MemoryOutput> =>
+      writeSealedApr([float32Tensor("a", [1, 2]), float32Tensor("b", [3, last])], engine, { maxShardBytes: 8 });
+    const [own, other] = [await set(4), await set(5)];
+    const shard = "m-00002-of-00002.apr";
+    expect(fileOf(other, shard).byteLength).toBe(fileOf(own, shard).byteLength);
+    const resolve = async (name: string) => memorySource(fileOf(name === shard ? other : own, name), name);
+    const opening = { engine, limits: {}, resolver: { name: "m.apr", resolve }, password: right };
+    const model = await openApr(memorySource(fileOf(own)), opening);
+    for (const level of ["full", "quick"] as const) {
+      expect(await verify(model, level)).toMatchObject([{ severity: "error", code: "integrity/apr.shard-crc" }]);
+    }
+  });
+
   it("goes to a destination that cannot go back, too", async () => {
     const seekable = fileOf(await writeSealedApr([longTensor()], engine, { compress: "lz4" }));
     const sink = memorySink("pipe");

@@ -95,7 +95,7 @@ class SealedWriter {
     const footer = encodeFooter(crc, byteLength);
     await sink.append(footer);
     file.planned.byteLength = byteLength;
-    return { byteLength, crc32: await engine.crc32(footer, crc) };
+    return { byteLength, crc32: crc };
   }
 
   async #writeData(file: FileImage, { key, fileId, prefixes }: Seal, append: Emit): Promise<Packed[]> {

@@ -4,6 +4,7 @@ import type { Source } from "../../../bytes/source.ts";
 import type { MetadataJson } from "../../../model/metadata-from-json.ts";
 import type { AprModel } from "../apr-model.ts";
 import type { SpecEntry } from "./entries.ts";
+import type { FileChecksums } from "./footer.ts";
 import type { FileHeader } from "./layout.ts";
 
 /** What opening a file of the specification's layout has read: the `details` of its model. */
@@ -17,6 +18,8 @@ export interface SpecDetails {
   readonly signing: "unsigned" | "signed";
   /** Where tensor data must end: before the signature, if any, and the footer. */
   readonly dataEnd: number;
+  /** Present where opening has looked at the footer and found nothing wrong. */
+  readonly checksums?: FileChecksums | undefined;
 }
 
 /** The details of a model that `openSpec` made. */

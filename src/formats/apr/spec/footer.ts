@@ -28,6 +28,14 @@ export function decodeFooter(bytes: Bytes, byteLength: number, source: string): 
   return { crc32, problem: new FormatError("format/apr.file-size", message, { source, offset: offset + 8, path }) };
 }
 
+/** What a manifest may say of a file, as far as it is known. */
+export interface FileChecksums {
+  /** Of everything before the footer: found where the file was read, else as the footer says. */
+  readonly crc: number;
+  /** Of the whole file. Where the footer is right it depends on nothing but the length. */
+  readonly fileCrc: number;
+}
+
 /** The finding for bytes that are not those that were written. */
 export function crcError(wanted: number, found: number, source: string, byteLength: number): IntegrityError {
   const covered = byteLength - fileFooter.byteLength;

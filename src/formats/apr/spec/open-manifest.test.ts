@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { buildApr } from "../../../../test/builders/apr.ts";
+import { buildAprender } from "../../../../test/builders/apr-wild.ts";
 import type { Bytes } from "../../../base/bytes.ts";
 import { SourceError } from "../../../base/errors.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
@@ -19,7 +20,8 @@ const FILES: ReadonlyMap<string, Bytes> = new Map([
   ["s-1.apr", shard("a", "b")],
   ["s-2.apr", shard("c")],
 ]);
-const crcOf = (file: string): number => crc32Javascript(FILES.get(file) as Bytes, 0);
+/** Of the bytes before the footer. */
+const crcOf = (file: string): number => crc32Javascript((FILES.get(file) as Bytes).subarray(0, -16), 0);
 const hexOf = (crc: number): string => crc.toString(16).padStart(8, "0");
 
 /** A sound manifest, for tests to spoil. */
@@ -46,8 +48,8 @@ function open(value: unknown, files = FILES): Promise<Opened> {
   return openSource(source, { engine, resolver: { name: "model.apr", resolve } });
 }
 
-const findingsOf = async (opened: Opened): Promise<string[]> =>
-  (await verify(opened, { level: "full", engine })).findings.map(({ severity, code }) => `${severity} ${code}`);
+const findingsOf = async (opened: Opened, level: "full" | "control" | "quick" = "full"): Promise<string[]> =>
+  (await verify(opened, { level, engine })).findings.map(({ severity, code }) => `${severity} ${code}`);
 
 type Spoil = (value: ReturnType<typeof manifest>) => void;
 const spoiled = (spoil: Spoil): unknown => {
@@ -123,15 +125,29 @@ describe("openManifest", () => {
 });
 
 describe("verifyManifest", () => {
-  it("notices a shard of another set, and takes the CRC of a footer for one", async () => {
-    const swapped = spoiled((m) => Object.assign(m.shards[1] ?? {}, { crc32: "00000000" }));
-    expect(await findingsOf(await open(swapped))).toEqual(["error integrity/apr.shard-crc"]);
-    const bytes = FILES.get("s-2.apr") as Bytes;
-    const own = new DataView(bytes.buffer).getUint32(bytes.byteLength - 16, true);
-    const footer = spoiled((m) => Object.assign(m.shards[1] ?? {}, { crc32: hexOf(own) }));
-    expect(await findingsOf(await open(footer))).toEqual(["note format/apr.shard-crc-kind"]);
+  it("takes the CRC of a whole file for one, and misses one that is not there", async () => {
+    const whole = crc32Javascript(FILES.get("s-2.apr") as Bytes, 0);
+    const older = spoiled((m) => Object.assign(m.shards[1] ?? {}, { crc32: hexOf(whole) }));
+    expect(await findingsOf(await open(older))).toEqual(["note format/apr.shard-crc-kind"]);
     const none = spoiled((m) => Object.assign(m.shards[1] ?? {}, { crc32: null }));
     expect(await findingsOf(await open(none))).toEqual(["warning integrity/apr.no-shard-crc"]);
+  });
+
+  it.each(["full", "control", "quick"] as const)("notices a shard of another model at level %s", async (level) => {
+    const other = buildApr({ flags: 0x0a, tensors: [{ name: "c", data: encodeUtf8("!") }] });
+    expect(other.byteLength).toBe(FILES.get("s-2.apr")?.byteLength);
+    expect(crc32Javascript(other, 0)).toBe(crc32Javascript(FILES.get("s-2.apr") as Bytes, 0));
+    const opened = await open(manifest(), new Map([...FILES, ["s-2.apr", other]]));
+    expect(opened.container.warnings).toMatchObject([{ code: "integrity/apr.shard-crc", name: "s-2.apr" }]);
+    const found = (await findingsOf(opened, level)).filter((finding) => finding.startsWith("error"));
+    expect(found).toEqual(["error integrity/apr.shard-crc"]);
+  });
+
+  it("is not taken in by a footer that states what the manifest wants", async () => {
+    const other = buildApr({ flags: 0x0a, tensors: [{ name: "c", data: encodeUtf8("!") }] });
+    new DataView(other.buffer).setUint32(other.byteLength - 16, crcOf("s-2.apr"), true);
+    const opened = await open(manifest(), new Map([...FILES, ["s-2.apr", other]]));
+    expect(await findingsOf(opened)).toContain("error integrity/apr.crc");
   });
 
   it("notices shards that were exchanged although their checksums agree", async () => {
@@ -149,7 +165,8 @@ describe("verifyManifest", () => {
       for (const entry of m.shards) Object.assign(entry, { size: files.get("s-1.apr")?.byteLength, crc32: one });
       Object.assign(m, { tensor_shard_map: { a: 0, c: 1 } });
     });
-    expect(await findingsOf(await open(value, files))).toEqual(Array(2).fill("error format/apr.shard-number"));
+    const errors = (await findingsOf(await open(value, files))).filter((finding) => finding.startsWith("error"));
+    expect(errors).toEqual(Array(2).fill("error format/apr.shard-number"));
   });
 
   it("notices a tensor in two shards, and one that no map lists", async () => {
@@ -162,6 +179,17 @@ describe("verifyManifest", () => {
     expect((opened.container as Model).tensors.map(({ name }) => name)).toEqual(["a", "b", "c"]);
     const errors = (await findingsOf(opened)).filter((finding) => finding.startsWith("error"));
     expect(errors).toEqual(Array(2).fill("error format/apr.unlisted-tensor"));
+  });
+
+  it("compares shards of other layouts, too", async () => {
+    const wild = (value: number): Bytes =>
+      buildAprender({ tensors: [{ name: "c", dtype: 0, shape: [1], bytes: Uint8Array.of(value, 0, 0, 0) }] });
+    const crc = crc32Javascript(wild(1).subarray(0, -16), 0);
+    const value = spoiled((m) => Object.assign(m.shards[1] ?? {}, { size: wild(1).byteLength, crc32: hexOf(crc) }));
+    const own = await open(value, new Map([...FILES, ["s-2.apr", wild(1)]]));
+    expect(await findingsOf(own)).not.toContain("error integrity/apr.shard-crc");
+    const other = await open(value, new Map([...FILES, ["s-2.apr", wild(2)]]));
+    expect(await findingsOf(other)).toContain("error integrity/apr.shard-crc");
   });
 
   it("reads aprender's own manifest", async () => {

@@ -13,6 +13,8 @@ import { decodeJsonText } from "../../../struct/strict-json.ts";
 import { AprModel } from "../apr-model.ts";
 import { aprLimits } from "../limits.ts";
 import { aprKind } from "../sniff.ts";
+import { specDetails } from "./details.ts";
+import { type FileChecksums, hex } from "./footer.ts";
 import { type Manifest, parseManifest, type ShardEntry } from "./manifest.ts";
 import { SHARD_KEY } from "./shard-key.ts";
 
@@ -131,6 +133,13 @@ async function resolveShard({ file }: ShardEntry, { number, source, context }: S
 
 function buildModel(source: Source, manifest: Manifest, shards: readonly AprModel[]): AprModel {
   const warnings: Finding[] = shards.flatMap((shard) => shard.warnings);
+  // Where the footers were looked at, a shard of another set is known by them.
+  for (const [i, shard] of shards.entries()) {
+    const { checksums } = shard.layout === "spec" ? specDetails(shard) : {};
+    const entry = manifest.shards[i] as ShardEntry;
+    const strange = checksums === undefined ? undefined : strangeShard(entry, i, checksums, source.label);
+    if (strange !== undefined) warnings.push({ ...strange, severity: "warning" });
+  }
   const tensors = collectTensors(source, manifest, shards, warnings);
   const details: ManifestDetails = { source, manifest, shards };
   return new AprModel({
@@ -150,6 +159,24 @@ function buildModel(source: Source, manifest: Manifest, shards: readonly AprMode
     facts: [["shards", String(shards.length)]],
     details,
   });
+}
+
+/** A shard that is not the one that the manifest speaks of; undefined where it is, or where nothing tells. */
+export function strangeShard(
+  { file, crc32 }: ShardEntry,
+  number: number,
+  { crc, fileCrc }: FileChecksums,
+  source: string,
+): Finding | undefined {
+  if (crc32 === undefined || crc32 === crc || crc32 === fileCrc) return undefined;
+  return {
+    severity: "error",
+    code: "integrity/apr.shard-crc",
+    message: `The shard "${printable(file)}" is not the one of the set: its CRC-32 must be ${hex(crc32)}, found ${hex(crc)}`,
+    at: { source, offset: 0, path: `shards[${number}].crc32` },
+    name: file,
+    hint: "Download the shard again, or the whole set where it was replaced by another version",
+  };
 }
 
 /** The first shard speaks for the set; which shard it is says nothing about the model. */

@@ -17,7 +17,7 @@ import { BlockSource } from "./block-source.ts";
 import { BlockTable } from "./block-table.ts";
 import type { SpecDetails } from "./details.ts";
 import { decodeIndex, placeEntries, type SpecEntry } from "./entries.ts";
-import { crcError, decodeFooter } from "./footer.ts";
+import { crcError, decodeFooter, type FileChecksums } from "./footer.ts";
 import { FILE_FLAGS, fileFooter, VERSION } from "./layout.ts";
 import { lintOnOpen } from "./lint.ts";
 import { readFront } from "./read-front.ts";
@@ -51,36 +51,51 @@ export async function openSpec(
   const index = decodeIndex(front.index, { source: label, offset: header.indexOffset, limits });
   const places = placeEntries(index.entries, header.dataOffset, dataEnd, label);
   const signing = FILE_FLAGS.has(header.flags, "SIGNED") ? "signed" : "unsigned";
-  const details: SpecDetails = { source, header, metadata, entries: index.entries, places, signing, dataEnd };
+  const { checksums, warnings } = await lookAtFooter(source, opening, context);
+  const details: SpecDetails = {
+    source,
+    header,
+    metadata,
+    entries: index.entries,
+    places,
+    signing,
+    dataEnd,
+    checksums,
+  };
   const isSealed = index.entries.some(({ sealing }) => sealing !== "plain");
   const unseal = isSealed ? await options.loadUnseal?.() : undefined;
-  const footer = await footerWarnings(source, opening, context);
   return new AprModel({
     layout: "spec",
     version: `${VERSION.major}.${header.versionMinor}`,
     parts: [{ label: options.file ?? label, byteLength: source.byteLength, source }],
     metadata: new Metadata(metadata.entries),
     tensors: specTensors(details, new SpecReader(details, context.engine, unseal), options.file),
-    warnings: [...index.warnings, ...lintOnOpen(details), ...footer],
+    warnings: [...index.warnings, ...lintOnOpen(details), ...warnings],
     facts: specFacts(details),
     details,
   });
 }
 
 /** Small files are here whole, and the end of a local one costs nothing: what is wrong with it is told at once. */
-async function footerWarnings(source: Source, opening: Bytes, context: OpenContext): Promise<Finding[]> {
+async function lookAtFooter(source: Source, opening: Bytes, context: OpenContext): Promise<FooterLook> {
   const isWhole = opening.byteLength === source.byteLength;
-  if (!isWhole && source.descriptor === undefined) return [];
+  if (!isWhole && source.descriptor === undefined) return { warnings: [] };
   const end = source.byteLength - fileFooter.byteLength;
   const bytes = isWhole
     ? opening.subarray(end)
     : await source.read(end, fileFooter.byteLength, { signal: context.signal });
   const footer = decodeFooter(bytes, source.byteLength, source.label);
-  if (footer.problem !== undefined) return [findingFromError(footer.problem, "warning")];
-  if (!isWhole) return [];
-  const found = await context.engine.crc32(opening.subarray(0, end));
-  if (found === footer.crc32) return [];
-  return [findingFromError(crcError(footer.crc32, found, source.label, source.byteLength), "warning")];
+  if (footer.problem !== undefined) return { warnings: [findingFromError(footer.problem, "warning")] };
+  const found = isWhole ? await context.engine.crc32(opening.subarray(0, end)) : footer.crc32;
+  if (found !== footer.crc32) {
+    return { warnings: [findingFromError(crcError(footer.crc32, found, source.label, source.byteLength), "warning")] };
+  }
+  return { checksums: { crc: found, fileCrc: await context.engine.crc32(bytes, found) }, warnings: [] };
+}
+
+interface FooterLook {
+  readonly checksums?: FileChecksums;
+  readonly warnings: readonly Finding[];
 }
 
 function specTensors(details: SpecDetails, reader: TensorReader, file: string | undefined): Tensor[] {

@@ -3,12 +3,12 @@ import type { Finding } from "../../../model/finding.ts";
 import type { VerifyContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
 import type { AprModel } from "../apr-model.ts";
-import { hex } from "./footer.ts";
+import type { FileChecksums } from "./footer.ts";
 import { FILE_FLAGS } from "./layout.ts";
 import type { ShardEntry } from "./manifest.ts";
-import type { ManifestDetails } from "./open-manifest.ts";
+import { type ManifestDetails, strangeShard } from "./open-manifest.ts";
 import { SHARD_KEY } from "./shard-key.ts";
-import { type ScanResult, verifySpecFile } from "./verify.ts";
+import { readChecksums, verifySpecFile } from "./verify.ts";
 
 /** Verifies a shard that is not of the specification's layout. */
 export type VerifyShard = (model: AprModel, context: VerifyContext) => AsyncIterable<Finding>;
@@ -29,38 +29,41 @@ export async function* verifyManifest(
     const entry = manifest.shards[i] as ShardEntry;
     if (shard.layout !== "spec") {
       yield* verifyShard(shard, context);
+      const [part] = shard.parts;
+      if (part === undefined || context.level !== "full" || entry.crc32 === undefined) continue;
+      yield* compareCrc(model, entry, i, await readChecksums(part.source, context));
       continue;
     }
-    let scan: ScanResult | undefined;
+    let checksums: FileChecksums | undefined;
     yield* verifySpecFile(shard, context, (found) => {
-      scan = found;
+      checksums = found;
     });
-    yield* compareCrc(model, entry, i, scan);
+    yield* compareCrc(model, entry, i, checksums);
     yield* checkFlag(shard, entry);
     yield* checkNumber(shard, entry, { index: i, count: shards.length });
   }
 }
 
-/** The whole file's CRC-32 is what we write; the one of its own footer is what others may mean. */
-function* compareCrc(model: AprModel, entry: ShardEntry, i: number, scan: ScanResult | undefined): Generator<Finding> {
-  if (scan === undefined) return;
+/** The CRC-32 of the bytes before the footer binds a shard to its set; older manifests have the whole file's. */
+function* compareCrc(
+  model: AprModel,
+  entry: ShardEntry,
+  i: number,
+  checksums: FileChecksums | undefined,
+): Generator<Finding> {
+  if (checksums === undefined) return;
   const at = { source: model.parts[0]?.label ?? "", offset: 0, path: `shards[${i}].crc32` };
   if (entry.crc32 === undefined) {
     const message = `The manifest has no CRC-32 for "${printable(entry.file)}"`;
     yield { severity: "warning", code: "integrity/apr.no-shard-crc", message, at };
-  } else if (entry.crc32 === scan.crc && entry.crc32 !== scan.fileCrc) {
-    const message = `The CRC-32 of "${printable(entry.file)}" is the one of its footer, not of the whole file`;
-    yield { severity: "note", code: "format/apr.shard-crc-kind", message, at };
-  } else if (entry.crc32 !== scan.fileCrc) {
-    const message = `The shard "${printable(entry.file)}" is not the one of the set: its CRC-32 must be ${hex(entry.crc32)}, found ${hex(scan.fileCrc)}`;
-    yield {
-      severity: "error",
-      code: "integrity/apr.shard-crc",
-      message,
-      at,
-      name: entry.file,
-      hint: "Download the shard again, or the whole set where it was replaced by another version",
-    };
+    return;
+  }
+  const strange = strangeShard(entry, i, checksums, at.source);
+  if (strange !== undefined) yield strange;
+  else if (entry.crc32 !== checksums.crc) {
+    const message = `The CRC-32 of "${printable(entry.file)}" is the one of the whole file, which every shard of this length has`;
+    const hint = "Make the set anew to have its manifest tell shards of other models";
+    yield { severity: "note", code: "format/apr.shard-crc-kind", message, at, hint };
   }
 }
 
@@ -72,8 +75,8 @@ function* checkFlag(shard: AprModel, { file }: ShardEntry): Generator<Finding> {
 }
 
 /**
- * A CRC-32 over a whole file that ends with its own CRC depends on nothing but its length, so it cannot tell two shards
- * of one length apart. What a shard says of itself can.
+ * In older manifests the CRC-32 cannot tell two shards of one length apart: it is that of a whole file, which ends with its
+ * own CRC and so depends on nothing but its length. What a shard says of itself can.
  */
 function* checkNumber(
   { metadata }: AprModel,

@@ -1,32 +1,25 @@
 import { isTareError } from "../../../base/errors.ts";
 import { type Extent, findGaps } from "../../../bytes/extents.ts";
+import type { Source } from "../../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { VerifyContext } from "../../../model/format.ts";
 import type { AprModel } from "../apr-model.ts";
 import { type SpecDetails, specDetails } from "./details.ts";
-import { crcError, decodeFooter } from "./footer.ts";
+import { crcError, decodeFooter, type FileChecksums } from "./footer.ts";
 import { fileFooter } from "./layout.ts";
 import { lintOnVerify } from "./lint.ts";
 import { occupied } from "./sections.ts";
-
-/** What scanning a whole file has found, for whoever wants its CRC too. */
-export interface ScanResult {
-  /** Of everything before the footer. */
-  readonly crc: number;
-  /** Of the whole file. */
-  readonly fileCrc: number;
-}
 
 /** Findings as they arise; one damaged tensor does not hide the next. */
 export async function* verifySpec(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
   yield* verifySpecFile(model, context, () => undefined);
 }
 
-/** The same, handing the CRCs to the caller where the level is "full": a manifest has one of its own to compare. */
+/** The same, handing the checksums to the caller, as far as the level looks for them: a manifest has one of its own. */
 export async function* verifySpecFile(
   model: AprModel,
   context: VerifyContext,
-  onScan: (scan: ScanResult) => void,
+  onChecksums: (checksums: FileChecksums) => void,
 ): AsyncGenerator<Finding> {
   const details = specDetails(model);
   context.count("tensors", model.tensors.length);
@@ -36,13 +29,15 @@ export async function* verifySpecFile(
   const tail = await source.read(end, fileFooter.byteLength, { signal: context.signal });
   const footer = decodeFooter(tail, source.byteLength, source.label);
   if (footer.problem !== undefined) yield findingFromError(footer.problem);
+  const hasFooter = footer.problem?.code !== "format/apr.footer";
   if (context.level !== "full") {
+    if (hasFooter) onChecksums({ crc: footer.crc32, fileCrc: await context.engine.crc32(tail, footer.crc32) });
     if (context.level === "control") yield noControlDigest(source.label);
     return;
   }
   const scan = await scanFile(details, context);
-  onScan({ crc: scan.crc, fileCrc: await context.engine.crc32(tail, scan.crc) });
-  if (scan.crc !== footer.crc32 && footer.problem?.code !== "format/apr.footer") {
+  onChecksums({ crc: scan.crc, fileCrc: await context.engine.crc32(tail, scan.crc) });
+  if (scan.crc !== footer.crc32 && hasFooter) {
     yield findingFromError(crcError(footer.crc32, scan.crc, source.label, source.byteLength));
   }
   if (scan.paddingAt !== undefined) yield strangePadding(source.label, scan.paddingAt);
@@ -72,6 +67,17 @@ interface Scan {
   readonly crc: number;
   /** Of the first byte between regions and tensors that is not zero. */
   readonly paddingAt: number | undefined;
+}
+
+/** The checksums of a file of any layout: a manifest may list others than the specification's. */
+export async function readChecksums(source: Source, context: VerifyContext): Promise<FileChecksums> {
+  const end = Math.max(0, source.byteLength - fileFooter.byteLength);
+  let crc = 0;
+  for await (const piece of source.stream(0, { byteLength: end, signal: context.signal })) {
+    crc = await context.engine.crc32(piece, crc);
+  }
+  const tail = await source.read(end, source.byteLength - end, { signal: context.signal });
+  return { crc, fileCrc: await context.engine.crc32(tail, crc) };
 }
 
 /** One pass over the file. */
