@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { SourceError, UsageError } from "../src/base/errors.ts";
+import { UsageError } from "../src/base/errors.ts";
 import type { TensorDigest } from "../src/operations/verify.ts";
+import { fileError } from "../src/platform/node/errors.ts";
 import { DIGEST_ALGORITHMS } from "../src/primitives/engine.ts";
 
 /** Reads what `verify --digest … --json` wrote, or its bare `digests` array. */
@@ -8,8 +9,8 @@ export async function readDigestList(path: string): Promise<TensorDigest[]> {
   let text: string;
   try {
     text = await readFile(path, "utf8");
-  } catch (cause) {
-    throw new SourceError("source/not-found", `Cannot read "${path}" for --digests`, { source: path }, { cause });
+  } catch (error) {
+    throw fileError(error, `Cannot read "${path}" for --digests`, { source: path });
   }
   return parseDigestList(text, path);
 }

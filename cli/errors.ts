@@ -1,4 +1,5 @@
 import { type ErrorJson, isTareError, type Location } from "../src/base/errors.ts";
+import { namedSystemError } from "../src/base/system-errors.ts";
 import { printable } from "../src/base/text.ts";
 import { isInterruption } from "./exit-codes.ts";
 import type { Colors } from "./render/colors.ts";
@@ -9,8 +10,9 @@ export type CliErrorJson = Omit<ErrorJson, "name" | "transient">;
 
 /** Anything that was thrown, in the one shape that scripts rely on. */
 export function describeError(error: unknown): CliErrorJson {
-  if (isTareError(error)) {
-    const { type, code, message, at, hint } = error.toJSON();
+  const known = isTareError(error) ? error : namedSystemError(error);
+  if (known !== undefined) {
+    const { type, code, message, at, hint } = known.toJSON();
     return { type, code, message, at, ...(hint === undefined ? {} : { hint }) };
   }
   if (isInterruption(error)) {
@@ -42,7 +44,7 @@ export function renderError(error: unknown, colors: Colors, width = Number.POSIT
 
 /** "model.gguf, byte 24, metadata_kv[3].key"; empty where the fault is in what was typed. */
 export function renderLocation(at: Location): string {
-  if (at.source === "command line" || at.source === "tare") return "";
+  if (["command line", "tare", "system"].includes(at.source)) return "";
   const parts = [printable(at.source)];
   if (at.offset !== undefined) parts.push(`byte ${at.offset}`);
   if (at.path !== undefined) parts.push(printable(at.path));

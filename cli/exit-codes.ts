@@ -1,4 +1,5 @@
 import { isTareError } from "../src/base/errors.ts";
+import { namedSystemError } from "../src/base/system-errors.ts";
 
 /** Exit codes that scripts rely on; docs/cli.md lists them. Later commands add theirs here. */
 export const EXIT = {
@@ -57,11 +58,11 @@ export function exitCodeOfCode(code: string): ExitCode | undefined {
   return Object.hasOwn(BY_KIND, kind) ? BY_KIND[kind] : undefined;
 }
 
-/** The exit code of anything that was thrown: what is none of ours is a bug, and says so. */
+/** The exit code of anything that was thrown: what is neither ours nor the system's is a bug, and says so. */
 export function exitCodeOf(error: unknown): ExitCode {
   if (isInterruption(error)) return EXIT.interrupted;
-  if (isTareError(error)) return exitCodeOfCode(error.code) ?? EXIT.internal;
-  return EXIT.internal;
+  const known = isTareError(error) ? error : namedSystemError(error);
+  return (known === undefined ? undefined : exitCodeOfCode(known.code)) ?? EXIT.internal;
 }
 
 /** True for what an aborted signal throws. */

@@ -1,5 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { SourceError, UsageError } from "../src/base/errors.ts";
+import { UsageError } from "../src/base/errors.ts";
+import { parseHttpUrl } from "../src/bytes/http-url.ts";
+import { fileError } from "../src/platform/node/errors.ts";
 import type { Context, Environment } from "./context.ts";
 
 /** Hosts that HF_TOKEN may be sent to. */
@@ -11,6 +13,7 @@ const SECRET = /^(authorization|proxy-authorization|cookie|x-api-key|.*token.*)$
 /** The headers for requests to the origin of `url`: --header-file, then --header, then HF_TOKEN for the hub. */
 export async function collectHeaders(context: Context, url: string): Promise<Record<string, string>> {
   const { flags, env } = context;
+  parseHttpUrl(url);
   const headers = new Map<string, string>();
   if (flags["header-file"] !== undefined) {
     for (const [name, value] of await readHeaderFile(flags["header-file"])) headers.set(name.toLowerCase(), value);
@@ -33,8 +36,8 @@ async function readHeaderFile(path: string): Promise<[name: string, value: strin
   let text: string;
   try {
     text = await readFile(path, "utf8");
-  } catch (cause) {
-    throw new SourceError("source/not-found", `Cannot read "${path}" for --header-file`, { source: path }, { cause });
+  } catch (error) {
+    throw fileError(error, `Cannot read "${path}" for --header-file`, { source: path });
   }
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.startsWith("#"));
   return lines.map((line) => parseHeader(line, `--header-file "${path}"`));

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { Bytes } from "../src/base/bytes.ts";
-import { SourceError } from "../src/base/errors.ts";
+import { fileError } from "../src/platform/node/errors.ts";
 import { MAX_KEY_TEXT, parsePrivateKey, parsePublicKey } from "../src/primitives/crypto/ed25519-keys.ts";
 
 /** The seed in a PKCS#8 PEM file. */
@@ -24,8 +24,7 @@ async function readKeyText(path: string): Promise<string> {
     } finally {
       await handle.close();
     }
-  } catch (cause) {
-    const code = (cause as { code?: unknown }).code === "ENOENT" ? "source/not-found" : "source/io";
-    throw new SourceError(code, `Cannot read the key file "${path}"`, { source: path }, { cause });
+  } catch (error) {
+    throw fileError(error, `Cannot read the key file "${path}"`, { source: path });
   }
 }

@@ -2,16 +2,20 @@ import { readFile } from "node:fs/promises";
 import { UsageError } from "../src/base/errors.ts";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import type { Format } from "../src/model/format.ts";
+import { fileError } from "../src/platform/node/errors.ts";
 
 /** `{ "gguf": { "headerBytes": 1e9 } }`: only limits that exist, only whole numbers. */
 export async function readLimits(path: string | undefined): Promise<LimitOverrides> {
   if (path === undefined) return {};
   const { loadFormats } = await import("../src/formats/registry.ts");
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw fileError(error, `Cannot read --limits "${path}"`, { source: path });
+  });
   let parsed: unknown;
   try {
-    parsed = JSON.parse(await readFile(path, "utf8"));
+    parsed = JSON.parse(text);
   } catch (cause) {
-    throw limitsError(path, cause instanceof SyntaxError ? "it must be JSON" : "it cannot be read", cause);
+    throw limitsError(path, "it must be JSON", cause);
   }
   checkLimits(parsed, await loadFormats(), path);
   return parsed;

@@ -1,19 +1,12 @@
 import { dispatch } from "./dispatch.ts";
 import { describeError, renderError } from "./errors.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./exit-codes.ts";
+import { Interruption } from "./interruption.ts";
 import { chooseColors } from "./render/colors.ts";
 import { encodeJson } from "./render/json.ts";
 import { BrokenPipe, processTerminal, type Terminal } from "./terminal.ts";
 
-/** How long an interrupted command may take to put things away before the process ends anyway. */
-const GRACE_MS = 2000;
-/** 128 + SIGTERM, as shells count. */
-const TERMINATED = 143;
-
 const terminal = processTerminal(process.env);
-const interruption = new AbortController();
-/** Run when the process ends, however it does: unfinished files are removed. */
-const exitCallbacks = new Set<() => void>();
 
 /** Colours before, or without, successfully parsed flags. */
 function colorsFor(argv: readonly string[], isTerminal: boolean): ReturnType<typeof chooseColors> {
@@ -28,9 +21,9 @@ async function report(error: unknown, argv: readonly string[], to: Terminal): Pr
   if (error instanceof BrokenPipe) return EXIT.success;
   const end = argv.indexOf("--");
   const wantsJson = argv.slice(0, end < 0 ? undefined : end).includes("--json");
-  if (wantsJson) await to.writeOut(`${encodeJson(describeError(error), "compact")}\n`);
+  const isTold = wantsJson && (await printJson(error, to));
   // Somebody at a terminal who redirected standard output still wants to know.
-  if (!wantsJson || (to.errIsTerminal && !to.outIsTerminal)) {
+  if (!isTold || (to.errIsTerminal && !to.outIsTerminal)) {
     const width = to.errIsTerminal ? to.columns : undefined;
     to.writeErr(renderError(error, colorsFor(argv, to.errIsTerminal), width));
   }
@@ -40,6 +33,14 @@ async function report(error: unknown, argv: readonly string[], to: Terminal): Pr
   return exitCodeOf(error);
 }
 
+/** False where standard output takes no document: a full disk is told on standard error instead. */
+function printJson(error: unknown, to: Terminal): Promise<boolean> {
+  return to.writeOut(`${encodeJson(describeError(error), "compact")}\n`).then(
+    () => true,
+    () => false,
+  );
+}
+
 /** The stack, with the causes behind it; fields of errors stay out, as they may hold headers or addresses. */
 function traceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -47,38 +48,20 @@ function traceOf(error: unknown): string {
   return error.cause === undefined ? own : `${own}\ncaused by ${traceOf(error.cause)}`;
 }
 
-/** Lets the command unwind, and ends the process itself where that takes too long or a second signal comes. */
-function interrupt(exitCode: number): void {
-  if (interruption.signal.aborted) process.exit(exitCode);
-  process.exitCode = exitCode;
-  interruption.abort();
-  setTimeout(() => process.exit(exitCode), GRACE_MS).unref();
-}
-
 async function main(argv: readonly string[]): Promise<void> {
-  process.on("SIGINT", () => interrupt(EXIT.interrupted));
-  process.on("SIGTERM", () => interrupt(TERMINATED));
-  process.on("exit", () => {
-    for (const callback of exitCallbacks) callback();
+  const tell = (): void => void report(interruption.signal.reason, argv, terminal).catch(() => undefined);
+  const interruption = new Interruption({ tell });
+  const { signal, onExit } = interruption;
+  // What is thrown where nobody waits for it ends the command like anything else.
+  process.once("uncaughtException", (error) => {
+    void report(error, argv, terminal).then(interruption.end.bind(interruption));
   });
-  let exitCode: number;
-  try {
-    exitCode = await dispatch(argv, {
-      env: process.env,
-      terminal,
-      signal: interruption.signal,
-      onExit: (callback) => exitCallbacks.add(callback),
-    });
-    // A server ends well when it is told to; the exit code still says by what.
-    if (interruption.signal.aborted) exitCode = Number(process.exitCode);
-  } catch (thrown) {
+  const exitCode = await dispatch(argv, { env: process.env, terminal, signal, onExit }).catch((error: unknown) =>
     // What fails after Ctrl-C fails because of it, whatever it says.
-    const error = interruption.signal.aborted ? interruption.signal.reason : thrown;
-    exitCode = await report(error, argv, terminal).catch(() => EXIT.internal);
-    if (interruption.signal.aborted) exitCode = Number(process.exitCode);
-  }
+    report(signal.aborted ? signal.reason : error, argv, terminal),
+  );
   // Idle sockets and workers must not hold the process; everything written has been taken by now.
-  process.exit(exitCode);
+  await interruption.end(exitCode);
 }
 
 void main(process.argv.slice(2));

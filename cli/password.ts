@@ -2,6 +2,7 @@ import { closeSync, openSync, readSync, statSync } from "node:fs";
 import type { Bytes } from "../src/base/bytes.ts";
 import { UsageError } from "../src/base/errors.ts";
 import { encodeUtf8, printable } from "../src/base/text.ts";
+import { fileError } from "../src/platform/node/errors.ts";
 import type { Context } from "./context.ts";
 
 /** A password file is a line; more is not read. */
@@ -85,13 +86,8 @@ async function readPasswordFile(path: string): Promise<Bytes> {
     } finally {
       await handle.close();
     }
-  } catch (cause) {
-    throw new UsageError(
-      "usage/password.source",
-      `Cannot read the password file "${path}"`,
-      { source: path },
-      { cause },
-    );
+  } catch (error) {
+    throw fileError(error, `Cannot read the password file "${path}"`, { source: path });
   }
 }
 

@@ -1,6 +1,7 @@
 import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
 import type { Bytes } from "../src/base/bytes.ts";
+import { errnoOf, systemError } from "../src/base/system-errors.ts";
 
 const STDOUT = 1;
 const STDERR = 2;
@@ -18,7 +19,7 @@ export interface Terminal {
   readonly errIsTerminal: boolean;
   /** Cells of a line; meaningful only where the stream is a terminal. */
   readonly columns: number;
-  /** Resolves when the reader has taken the text or bytes. Throws BrokenPipe. */
+  /** Resolves when the reader has taken the text or bytes. Throws BrokenPipe, or what the system says of standard output. */
   writeOut(content: string | Bytes): Promise<void>;
   /** Talk: at once, errors ignored, as there is nobody left to tell. */
   writeErr(text: string): void;
@@ -51,8 +52,7 @@ async function writeText(text: string): Promise<void> {
     try {
       rest = rest.subarray(writeSync(STDOUT, rest));
     } catch (error) {
-      if (isErrno(error, "EPIPE")) throw new BrokenPipe();
-      if (!isErrno(error, "EAGAIN")) throw error;
+      if (errnoOf(error) !== "EAGAIN") throw outputError(error);
       return writeStream(rest);
     }
   }
@@ -68,12 +68,15 @@ function writeStream(bytes: Uint8Array): Promise<void> {
   }
   return new Promise((resolve, reject) => {
     process.stdout.write(bytes, (error) => {
-      if (error) reject(isErrno(error, "EPIPE") ? new BrokenPipe() : error);
+      if (error) reject(outputError(error));
       else resolve();
     });
   });
 }
 
-function isErrno(error: unknown, errno: string): boolean {
-  return error instanceof Error && "code" in error && error.code === errno;
+function outputError(error: unknown): unknown {
+  const errno = errnoOf(error);
+  if (errno === "EPIPE") return new BrokenPipe();
+  const source = "standard output";
+  return errno === undefined ? error : systemError(errno, `Cannot write to ${source}`, { source }, { cause: error });
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { SourceError, UsageError } from "../../src/base/errors.ts";
 import { parseOrigin } from "../../src/bytes/http-origin.ts";
+import { parseHttpUrl } from "../../src/bytes/http-url.ts";
 import type { PulledFile } from "../../src/operations/pull/file-job.ts";
 import { type PullOptions, planPull, pull } from "../../src/operations/pull/pull.ts";
 import { type PullConnector, pullConnector } from "../../src/platform/node/pull-connect.ts";
@@ -63,6 +64,7 @@ function usage(message: string): UsageError {
 
 function checkUrls(context: Context, urls: readonly string[]): void {
   for (const url of urls) {
+    if (/^https?:\/\//i.test(url)) parseHttpUrl(url);
     if (/^(https?|s3):\/\//i.test(url)) continue;
     const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(url)?.[0] ?? "a path";
     throw usage(`Cannot pull: must be given an address with http://, https:// or s3://, found ${scheme}`);

@@ -6,6 +6,7 @@ import { s3Address } from "../../src/bytes/s3-address.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { type PushItem, type PushResult, pushObject } from "../../src/operations/push.ts";
 import type { PushJournal } from "../../src/operations/push-record.ts";
+import { fileError } from "../../src/platform/node/errors.ts";
 import type { PushFile } from "../../src/platform/node/push-files.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -82,9 +83,11 @@ async function planTargets(context: Context, path: string, destination: string):
     });
   }
   const address = parseS3Address(destination);
-  const facts = await stat(path).catch(() => undefined);
-  if (facts === undefined)
-    throw new SourceError("source/not-found", `Cannot push "${path}": no such file`, { source: path });
+  const measure = (file: string) =>
+    stat(file).catch((error: unknown) => {
+      throw fileError(error, `Cannot push "${file}"`, { source: file });
+    });
+  const facts = await measure(path);
   const files = await import("../../src/platform/node/push-files.ts");
   const isFolder = facts.isDirectory();
   const list = isFolder ? await files.listFolder(path) : await listFile(context, path);
@@ -99,7 +102,7 @@ async function planTargets(context: Context, path: string, destination: string):
     list.map(async (file) => {
       const isNamed = !isFolder && !isPrefix && file.name === basename(path);
       const target = isNamed ? address : s3Address(address.bucket, folder + file.name);
-      return { file, address: target, byteLength: (await stat(file.path)).size };
+      return { file, address: target, byteLength: (await measure(file.path)).size };
     }),
   );
 }

@@ -17,8 +17,9 @@ export function parseHttpUrl(text: string): HttpAddress {
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
     // The text is not repeated: what is no URL may still hold a key.
     const found = url === undefined ? "something else" : `"${url.protocol}"`;
-    const message = `Cannot open a URL: must begin with http:// or https://, found ${found}`;
-    throw new UsageError("usage/http.url", message, { source: "URL" });
+    const isBroken = url === undefined && /^https?:\/\//i.test(text);
+    const reason = isBroken ? "its host or port is none" : `must begin with http:// or https://, found ${found}`;
+    throw new UsageError("usage/http.url", `Cannot open a URL: ${reason}`, { source: "URL" });
   }
   const authorization = basicAuthorization(url);
   url.username = "";

@@ -1,4 +1,5 @@
 import { UnsupportedError } from "../base/errors.ts";
+import { errnoOf, systemError } from "../base/system-errors.ts";
 
 /** How an implementation runs: machine code from the host, WebAssembly, or plain TypeScript. */
 export type Tier = "native" | "wasm" | "javascript";
@@ -59,14 +60,18 @@ export class Choice<T> {
 
   async #load(): Promise<T> {
     let cause: unknown;
+    let fault: string | undefined;
     for (; this.#position < this.#candidates.length; this.#position++) {
       try {
         const value = await this.#candidates[this.#position]?.load();
         if (value !== undefined && (await this.#proves(value))) return value;
       } catch (error) {
         cause = error; // no such addon, no SIMD, a policy against compiling: the next candidate decides
+        fault ??= errnoOf(error);
       }
     }
+    // Code that the system did not let us read says nothing about what this machine can compute.
+    if (fault !== undefined) throw systemError(fault, `Cannot load ${this.primitive}`, { source: "engine" }, { cause });
     const message = `Cannot compute ${this.primitive}: no implementation loads and gives the known answer`;
     throw new UnsupportedError("unsupported/engine.primitive", message, { source: "engine" }, { cause });
   }

@@ -1,4 +1,5 @@
 import { type ErrorJson, isTareError } from "../base/errors.ts";
+import { namedSystemError } from "../base/system-errors.ts";
 import { JOBS, type JobContext, type JobHost } from "./jobs.ts";
 import { type JobKind, type JobRequest, type JobResult, PROTOCOL_VERSION, type ServerPort } from "./protocol.ts";
 
@@ -56,9 +57,10 @@ class ProgressSteps {
   }
 }
 
-/** Anything that is not one of our errors is a defect of ours: it keeps its words, under one code. */
+/** Anything that is neither one of our errors nor the system's is a defect of ours: it keeps its words, under one code. */
 function describeError(error: unknown): ErrorJson {
-  if (isTareError(error)) return error.toJSON();
+  const known = isTareError(error) ? error : namedSystemError(error);
+  if (known !== undefined) return known.toJSON();
   const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return {
     type: "error",

@@ -1,10 +1,12 @@
-import { spawn } from "node:child_process";
+import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, ftruncateSync, openSync, readdirSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { rawSafetensors } from "../builders/safetensors.ts";
 import { scratch, TARE } from "./run-tare.ts";
+import { smallGguf } from "./small-models.ts";
 
 /** Mostly a hole: takes no room on disk, and long enough to copy. */
 const DATA_BYTES = 4 * 2 ** 30;
@@ -18,17 +20,74 @@ function writeSparseModel(path: string): void {
   closeSync(descriptor);
 }
 
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+function start(args: readonly string[]): Child {
+  return spawn(process.execPath, [TARE, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, NO_COLOR: "1", TARE_CACHE_SIZE: "0" },
+  });
+}
+
 it("Ctrl-C while writing ends with 130 and leaves no half file", async () => {
   const file = scratch();
   writeSparseModel(file("big.safetensors"));
-  const child = spawn(process.execPath, [TARE, "cat", file("big.safetensors"), "w", "-o", file("out.bin")], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const partial = (): string | undefined => readdirSync(file(".")).find((name) => name.includes("partial"));
-  for (let i = 0; partial() === undefined && i < 2000; i++) await sleep(5);
-  expect(partial()).toBeDefined();
+  const child = start(["cat", file("big.safetensors"), "w", "-o", file("out.bin")]);
+  while (!readdirSync(file(".")).some((name) => name.includes("partial"))) await sleep(5);
+  child.kill("SIGINT");
+  // As a terminal and a program around ours send it both; the second one must not cut off the cleaning up.
   child.kill("SIGINT");
   const [code] = (await once(child, "exit")) as [number | null];
   expect(code).toBe(130);
   expect(readdirSync(file("."))).toEqual(["big.safetensors"]);
+});
+
+/** Waits until a thread of the program sleeps in opening a pipe, which Linux calls waiting for a partner. */
+async function untilBlocked({ pid }: Child): Promise<void> {
+  const waits = (task: string): boolean => {
+    try {
+      return readFileSync(`/proc/${pid}/task/${task}/wchan`, "utf8") === "wait_for_partner";
+    } catch {
+      return false; // the thread is gone
+    }
+  };
+  while (!readdirSync(`/proc/${pid}/task`).some(waits)) await sleep(10);
+}
+
+/** What the program says in reply to signals, each sent once the one before it had its time to work. */
+async function endBy(child: Child, signals: readonly NodeJS.Signals[]): Promise<[number | null, string | null]> {
+  const ended = once(child, "exit") as Promise<[number | null, string | null]>;
+  await untilBlocked(child);
+  for (const signal of signals) child.kill(signal);
+  return ended;
+}
+
+it.skipIf(process.platform !== "linux")("a pipe that nobody writes to does not hold the process", async () => {
+  const file = scratch();
+  const model = file("m.gguf", smallGguf());
+  const pipe = file("pipe");
+  execFileSync("mkfifo", [pipe]);
+  const commands = [
+    ["inspect", pipe],
+    ["verify", pipe],
+    ["diff", model, pipe],
+    ["convert", pipe, file("out.aero")],
+    ["correct", "gen", pipe],
+    ["vault", "create", file("v.aerovault"), "--password-file", pipe],
+    ["convert", model, file("out.aero"), "--metadata", pipe],
+    ["sign", model, "--key", pipe],
+    ["verify", model, "--digests", pipe],
+    ["inspect", model, "--limits", pipe],
+  ];
+  // Two signals end it at once, one after a while.
+  const ways = [["SIGINT", "SIGINT"], ["SIGTERM", "SIGTERM"], ["SIGINT"], ["SIGHUP"], ["SIGTERM"]] as const;
+  const results = await Promise.all(
+    commands.map((args, i) => endBy(start(args), ways[i % ways.length] as readonly NodeJS.Signals[])),
+  );
+  for (const [i, [code, signal]] of results.entries()) {
+    const name = ways[i % ways.length]?.[0] as "SIGINT" | "SIGTERM" | "SIGHUP";
+    const expected = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 }[name];
+    expect([code ?? expected, signal ?? name], commands[i]?.join(" ")).toEqual([expected, name]);
+  }
+  expect(readdirSync(file(".")).sort()).toEqual(["m.gguf", "pipe"]);
 });

@@ -1,4 +1,4 @@
-import { lstat, mkdir, realpath, unlink } from "node:fs/promises";
+import { lstat, realpath, unlink } from "node:fs/promises";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import type { SourceError } from "../../base/errors.ts";
 import { checkRelativeName, escapeError } from "../../bytes/relative-name.ts";
@@ -7,6 +7,7 @@ import type { Source } from "../../bytes/source.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";
 import { openFile } from "./file-source.ts";
+import { makeFolder } from "./make-folder.ts";
 
 /**
  * An Output that writes files into one folder, which is made where it is missing. A link is followed only
@@ -75,7 +76,7 @@ export function isInside(root: string, path: string): boolean {
 /** Makes the folders on the way to a file, and refuses a way that a link leads out of the root. */
 async function makeFolders(root: string, folder: string, name: string): Promise<void> {
   try {
-    await mkdir(root, { recursive: true });
+    await makeFolder(root);
     const realRoot = await realpath(root);
     let existing = resolve(folder);
     let real = await realpathIfAny(existing);
@@ -84,7 +85,7 @@ async function makeFolders(root: string, folder: string, name: string): Promise<
       real = await realpathIfAny(existing);
     }
     if (!isInside(realRoot, real)) throw linkError(name, root);
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
   } catch (error) {
     throw errnoOf(error) !== undefined
       ? fileError(error, `Cannot make the folder "${folder}"`, { source: root })

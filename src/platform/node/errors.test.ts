@@ -21,6 +21,20 @@ describe("fileError()", () => {
     expect(error).toMatchObject({ name: "SourceError", code, transient: false, at: { source: "x", offset: 4 } });
     expect(error.message).toMatch(/^Cannot open "x": [a-z]/);
   });
+  test("an output that exists is the user's to decide about", () => {
+    const error = fileError(fault("EEXIST"), 'Cannot make "x"', { source: "x" });
+    expect(error).toMatchObject({ name: "UsageError", code: "usage/exists" });
+  });
+  test.each([
+    ["Unknown system error -122", "EDQUOT", "source/no-space"],
+    ["Unknown system error -116", "ESTALE", "source/io"],
+    ["Unknown system error -69", "EDQUOT", "source/no-space"],
+    ["Unknown system error -99999", "error 99999", "source/io"],
+    ["UNKNOWN", "unknown error", "source/io"],
+  ])("%s, which Node has no name for, is %s", (code, errno, expected) => {
+    expect(errnoOf(fault(code))).toBe(errno);
+    expect(fileError(fault(code), "Cannot write", { source: "x" }).code).toBe(expected);
+  });
   test("errnoOf() knows system errors from everything else", () => {
     expect(errnoOf(fault("ENOENT"))).toBe("ENOENT");
     expect(errnoOf(fault("source/io"))).toBeUndefined();

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, readFile, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, lstat, open, readFile, rename, stat, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
@@ -10,6 +10,7 @@ import type { LocalFile, PartialFile, PullStore } from "../../operations/pull/st
 import { directoryOutput } from "./directory-output.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { openFile } from "./file-source.ts";
+import { makeFolder } from "./make-folder.ts";
 import { publishReplacing, syncFolder } from "./partial-files.ts";
 
 /** Behind the name of a file under construction, and of its journal. */
@@ -25,7 +26,7 @@ const busy = new Set<string>();
 /** Opens the folder, which is made where it is missing, for one pull; rejects where another one is at work. */
 export async function openPullStore(directory: string): Promise<PullStore> {
   try {
-    await mkdir(directory, { recursive: true });
+    await makeFolder(directory);
     await takeLock(directory);
   } catch (error) {
     throw explain(error, directory);

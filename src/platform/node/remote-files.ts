@@ -3,6 +3,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { httpResolver, openHttp } from "../../bytes/http.ts";
 import { type AllowedOrigins, checkOrigin, parseOrigin } from "../../bytes/http-origin.ts";
 import type { HttpTransport } from "../../bytes/http-transport.ts";
+import { parseHttpUrl } from "../../bytes/http-url.ts";
 import { placeOfFile, type RangeStore } from "../../bytes/range-store.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import { explainSignedUrls } from "../../bytes/s3-presigned.ts";
@@ -54,7 +55,7 @@ export class RemoteFiles {
         return inner.request(request);
       },
     });
-    this.#origin = options.url === undefined ? undefined : new URL(options.url).origin;
+    this.#origin = options.url === undefined ? undefined : new URL(parseHttpUrl(options.url).url).origin;
     this.#allowed = new Set(allowOrigins.map(parseOrigin));
   }
 

@@ -5,7 +5,7 @@ import { type ErrorCatalog, UsageError } from "../../base/errors.ts";
 import type { S3Endpoint } from "../../bytes/s3-address.ts";
 import type { S3Settings } from "../../bytes/s3-session.ts";
 import type { Credentials } from "../../bytes/sigv4.ts";
-import { errnoOf } from "./errors.ts";
+import { errnoOf, fileError } from "./errors.ts";
 import type { Environment } from "./proxy-environment.ts";
 import { configSection, type ProfileFile, parseProfileFile, type Section } from "./s3-profile.ts";
 
@@ -99,7 +99,7 @@ async function readProfileFile(path: string): Promise<ProfileFile> {
   } catch (error) {
     const code = errnoOf(error);
     if (code === "ENOENT" || code === "ENOTDIR") return new Map();
-    throw settingsError(`"${path}" cannot be read (${code ?? "unknown"})`);
+    throw fileError(error, `Cannot read the settings of object storage "${path}"`, { source: path });
   }
 }
 

@@ -1,9 +1,11 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { withLabel } from "../../bytes/s3.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
+import { errnoOf, fileError } from "./errors.ts";
 import { fileSink } from "./file-sink.ts";
+import { makeFolder } from "./make-folder.ts";
 
 /**
  * An Output for formats that read a file back before it gets its name, which an upload does not allow: every file is
@@ -16,12 +18,13 @@ export function stagedOutput(output: Output, root: string): Output {
       // First, because it refuses what exists.
       const upload = await output.create(name);
       try {
-        await mkdir(root, { recursive: true, mode: 0o700 });
+        await makeFolder(root, 0o700);
         const folder = await mkdtemp(join(root, "upload-"));
         return new StagedSink(upload, await fileSink(join(folder, "staged"), { overwrite: "refuse" }), folder);
       } catch (error) {
         await upload.abort();
-        throw error;
+        if (errnoOf(error) === undefined) throw error;
+        throw fileError(error, `Cannot keep a copy of "${name}" in "${root}"`, { source: root });
       }
     },
   };

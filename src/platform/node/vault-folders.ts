@@ -13,6 +13,7 @@ import {
 import { join } from "node:path";
 import { type ErrorCatalog, SourceError } from "../../base/errors.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { makeFolderSync } from "./make-folder.ts";
 
 /** What a directory is to have once everything is in it. */
 export interface FolderFacts {
@@ -61,7 +62,7 @@ export class FolderTree {
   constructor(root: string, label: string = root) {
     this.#label = label;
     this.#root = guarded(label, () => {
-      const made = mkdirSync(root, { recursive: true }) !== undefined;
+      const made = makeFolderSync(root);
       const descriptor = openSync(root, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0));
       return { descriptor, path: pathOf(descriptor, root), isNew: made, users: 1 };
     });

@@ -1,6 +1,7 @@
-import { lstatSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { lstatSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileError } from "./errors.ts";
+import { makeFolderSync } from "./make-folder.ts";
 import { existsError } from "./vault-target.ts";
 
 /**
@@ -16,7 +17,7 @@ export async function stageExtraction<O extends StagedOptions, R>(
   const label = options.label ?? root;
   let staging: string | undefined;
   try {
-    mkdirSync(root, { recursive: true });
+    makeFolderSync(root);
     // mkdtemp gives mode 0700.
     staging = mkdtempSync(join(root, ".tare-extract-"));
     const report = await extract({ ...options, root: staging, label });
