@@ -46,6 +46,20 @@ describe("pull() of shards", () => {
     expect(names(other)).not.toContain(url);
   });
 
+  it("writes nothing where an index names what is no part of a model", async () => {
+    for (const name of [".bash_profile", "sitecustomize.py", "A.safetensors", "a.safetensors.tare-part"]) {
+      const weights = { "a.safetensors": noise(100, 1), [name]: noise(100, 2) };
+      const map = Object.fromEntries(Object.keys(weights).map((file, i) => [`t${i}`, file]));
+      const index = new TextEncoder().encode(JSON.stringify({ metadata: {}, weight_map: map }));
+      const server = await serve({ ...weights, "m.safetensors.index.json": index });
+      const to = folder();
+      await expect(pullInto(to, { url: `${server.url}m.safetensors.index.json` })).rejects.toMatchObject({
+        code: expect.stringMatching(/^(source|usage)\/pull\.(name|collision)$/),
+      });
+      expect(names(to)).toEqual([]);
+    }
+  });
+
   it("brings every part of a split GGUF", async () => {
     const part = (no: number): Bytes => {
       const key = (name: string, value: number) => ({ key: name, type: 2, value: u16(value) });

@@ -9,6 +9,7 @@ import { sniffFormat } from "../../formats/registry.ts";
 import type { Member } from "../../model/members.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { collisionError, nameError } from "./errors.ts";
+import { checkSetNames, checkWorkName } from "./names.ts";
 
 /** A file that belongs to what is pulled. */
 export interface PullFile {
@@ -55,7 +56,7 @@ export function nameOfUrl(url: string): string {
     // not UTF-8 behind the percent signs: the name as it stands will do
   }
   if (name === "") throw nameError(label);
-  checkRelativeName(name, { source: label });
+  checkWorkName(name, label);
   return name;
 }
 
@@ -80,6 +81,10 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
   const files = members.files.map((member) => placeMember(member, source.label, options));
   checkCollisions(files, source.label);
   const { index } = members;
+  checkSetNames(
+    files.map(({ path }) => path).filter((path) => path !== name),
+    { label: source.label, index: name },
+  );
   if (index === undefined) return { format: known?.id, files };
   // A file that the set names by its full address gets a local name, and the local set must say so.
   const isRenamed = members.files.some(({ path }) => isAddress(path));

@@ -1,6 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, IntegrityError, type SourceError, UsageError } from "../../base/errors.ts";
+import { type ErrorCatalog, IntegrityError, LimitError, SourceError, UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
+import { printable } from "../../base/text.ts";
 
 /** A run of a file that did not arrive as the file's own digests say. */
 export interface BadPiece {
@@ -47,10 +48,33 @@ export function existsError(label: string): UsageError {
   return new UsageError("usage/exists", message, { source: label }, { hint: "Choose another folder, or pass --force" });
 }
 
-/** The error for two files of a set that would get the same name. */
-export function collisionError(name: string, label: string): UsageError {
-  const message = `Cannot pull "${label}": two of its files would be named "${name}"`;
-  return new UsageError("usage/pull.collision", message, { source: label });
+/** The error for two files of a set that would get the same name; `other` is how the set spells it elsewhere. */
+export function collisionError(name: string, label: string, other = name): UsageError {
+  const [shown, first] = [printable(name), printable(other)];
+  const what =
+    first === shown ? `two of its files would be named "${shown}"` : `"${first}" and "${shown}" may be one name`;
+  return new UsageError("usage/pull.collision", `Cannot pull "${label}": ${what}`, { source: label });
+}
+
+/** The error for a name that an index gives to a file and that no file of a model has. */
+export function refusedNameError(name: string, label: string, reason: string): SourceError {
+  const message = `Cannot pull "${label}": it names a file "${printable(name)}", and ${reason}`;
+  return new SourceError(
+    "source/pull.name",
+    message,
+    { source: label },
+    { hint: "Nothing was written; a file that is wanted all the same can be pulled by its own address" },
+  );
+}
+
+/** The error for a name that file systems do not hold. */
+export function longNameError(
+  name: string,
+  label: string,
+  { found, allowed }: { readonly found: number; readonly allowed: number },
+): LimitError {
+  const message = `Cannot pull "${label}": the name "${printable(name.slice(0, 40))}…" has ${found} bytes, must have at most ${allowed}`;
+  return new LimitError("limit/pull.name-bytes", message, { source: label });
 }
 
 /** True for what the server says when the file is no longer the one that was opened. */
@@ -88,9 +112,19 @@ export const PULL_ERRORS = {
     fix: "Name the file, or the index of the set: model.aeroset.json, model.safetensors.index.json.",
   },
   "usage/pull.collision": {
-    what: "Two files of the set lie at different addresses under the same name.",
-    why: "Both would be written to one file.",
+    what: "Two files of the set have the same name, or names that differ in case or Unicode form only, or one is a folder of the other.",
+    why: "Both would be written to one file, here or on another system.",
     fix: "Pull the files one by one into folders of their own.",
+  },
+  "source/pull.name": {
+    what: "The index of a set names a file that is no part of a model, is hidden, or is called like a work file of pull.",
+    why: "An index comes from a server. It must not decide what a shell, an interpreter or another program reads later.",
+    fix: "Do not trust the set. If it is yours, name its parts as models do, or pull a single file by its own address.",
+  },
+  "limit/pull.name-bytes": {
+    what: "A file of the set has a name that is too long for file systems.",
+    why: "They hold 255 bytes between two slashes; work files of pull need 20 of them.",
+    fix: "Rename the file where it is published.",
   },
   "usage/pull.mirror": {
     what: "A mirror is not the http(s) address of a folder.",
