@@ -17,7 +17,7 @@ export async function bundleNode(directory: string): Promise<void> {
       ...Object.fromEntries(FORMAT_FOLDERS.map((name) => [`formats/${name}`, `src/formats/${name}/index.ts`])),
     },
     platform: "node",
-    external: [...ADDONS, /^undici/],
+    external: [...ADDONS],
     checks: { ineffectiveDynamicImport: false },
     preserveEntrySignatures: "strict",
   });

@@ -151,8 +151,18 @@ const HTTP_ERRORS = {
     why: "It hangs, or something in between drops the traffic.",
     fix: "Try again later, or raise the timeout.",
   },
+  "source/http.slow": {
+    what: "The server sent fewer bytes than any working line brings, over a minute, after all retries.",
+    why: "It hands out a byte now and then, which would hold a reader for ever. A reader that takes its time does not count.",
+    fix: "Try another server. On a line this slow, raise the timeout: the rate is taken over twice as long.",
+  },
+  "source/http.reply": {
+    what: "What the server sent is no HTTP reply, or one that can be read in two ways, after all retries.",
+    why: "Something other than a web server answers, or something in between damages the replies.",
+    fix: "Check the address and the port.",
+  },
   "source/http.range": {
-    what: "The server sent another part of the file than was asked for.",
+    what: "The server sent another part of the file than was asked for, or only a few bytes of it.",
     why: "It, or a proxy in between, mishandles range requests.",
     fix: "Download the file first, then open the copy.",
   },
@@ -173,7 +183,7 @@ const HTTP_ERRORS = {
   },
   "source/http.redirect": {
     what: "A redirect was not followed.",
-    why: "It goes in a circle, from https to http, to something other than http, or into a private network.",
+    why: "It goes in a circle, from https to http, to something other than http, or from a public server into a private network.",
     fix: "Name the final address yourself if you trust it.",
   },
   "source/http.proxy": {
@@ -202,9 +212,14 @@ const HTTP_ERRORS = {
     fix: "Pass both as the index states them, or open the file without.",
   },
   "usage/http.header": {
-    what: "A header holds characters that HTTP forbids.",
-    why: "Line breaks in a header could smuggle in a second request.",
-    fix: "Remove the line break or the unusual character.",
+    what: "A header cannot be sent: it holds characters that HTTP forbids, belongs to the connection, or is a condition without an entity-tag.",
+    why: "Line breaks in a header, or a second length, could smuggle in a second request.",
+    fix: "Remove the line break or the unusual character; leave out headers such as Content-Length.",
+  },
+  "usage/http.request": {
+    what: "A request cannot be sent: its method or address holds characters that HTTP forbids.",
+    why: "They could smuggle in a second request; this is a mistake in the calling program.",
+    fix: "Pass a method in capital letters and a URL that is properly encoded.",
   },
   "usage/http.proxy": {
     what: "A proxy variable of the environment cannot be used.",

@@ -1,6 +1,7 @@
 import { SourceError } from "../base/errors.ts";
 import { parseRetryAfter } from "./http-headers.ts";
 import type { HttpResponse } from "./http-transport.ts";
+import { LEAST_RATE } from "./transfer-watch.ts";
 
 /** The error for a reply that is not the bytes we asked for. The body has not been looked at. */
 export function statusError({ status, headers }: HttpResponse, label: string): SourceError {
@@ -44,6 +45,17 @@ export function networkError(label: string, cause: unknown): SourceError {
 export function timeoutError(label: string, milliseconds: number): SourceError {
   const message = `Cannot read "${label}": nothing arrived for ${milliseconds / 1000} s`;
   return new SourceError("source/http.timeout", message, { source: label }, { transient: true });
+}
+
+/** Bytes came now and then, but fewer than any line that is in order brings. */
+export function slowError(label: string): SourceError {
+  const message = `Cannot read "${label}": it comes slower than ${LEAST_RATE} bytes a second`;
+  return new SourceError(
+    "source/http.slow",
+    message,
+    { source: label },
+    { hint: "The server or something in between holds the line without using it", transient: true },
+  );
 }
 
 /** `what` completes the sentence: "Content-Range must be …, found …". */

@@ -1,8 +1,9 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError } from "../base/errors.ts";
-import { networkError, timeoutError } from "./http-errors.ts";
+import { networkError, slowError, timeoutError } from "./http-errors.ts";
 import { parseContentLength } from "./http-headers.ts";
 import type { HttpRequest, HttpResponse, HttpTransport } from "./http-transport.ts";
+import { type Minute, TransferWatch } from "./transfer-watch.ts";
 
 /** What every request for one file has in common. */
 export interface HttpTarget {
@@ -13,6 +14,8 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string>>;
   /** Longest silence: before the reply begins, and between two pieces of its body. */
   readonly timeoutMs: number;
+  /** Refuses, by throwing, addresses that redirects lead to. */
+  readonly onRedirect?: HttpRequest["onRedirect"];
 }
 
 export interface ExchangeOptions {
@@ -20,13 +23,18 @@ export interface ExchangeOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Any of them ends the exchange. */
   readonly signals: readonly (AbortSignal | undefined)[];
+  /** Shared by the replies for one read: together they have to keep to the least rate. */
+  readonly minute?: Minute | undefined;
 }
 
 /** Sends a request and waits for the head of the reply. Whoever gets it reads the body or cancels. */
 export async function startExchange(target: HttpTarget, options: ExchangeOptions): Promise<Exchange> {
   const stop = new AbortController();
   const unlink = linkSignals(stop, options.signals);
-  const watch = new Watch(target.timeoutMs, () => stop.abort(timeoutError(target.label, target.timeoutMs)));
+  const { label, timeoutMs: silenceMs } = target;
+  const onFailure = (kind: "silent" | "slow"): void =>
+    stop.abort(kind === "silent" ? timeoutError(label, silenceMs) : slowError(label));
+  const watch = new TransferWatch({ silenceMs, minute: options.minute, onFailure });
   watch.start();
   try {
     const response = await target.transport.request({
@@ -35,6 +43,7 @@ export async function startExchange(target: HttpTarget, options: ExchangeOptions
       // Ranges count bytes of the encoded body, so a compressed reply would be of no use.
       headers: { "accept-encoding": "identity", ...target.headers, ...options.headers },
       signal: stop.signal,
+      ...(target.onRedirect === undefined ? {} : { onRedirect: target.onRedirect }),
     });
     watch.pause();
     return new Exchange(response, { label: target.label, stop, unlink, watch });
@@ -49,7 +58,7 @@ interface ExchangeParts {
   readonly label: string;
   readonly stop: AbortController;
   readonly unlink: () => void;
-  readonly watch: Watch;
+  readonly watch: TransferWatch;
 }
 
 /** A reply whose body is still on its way. */
@@ -68,6 +77,7 @@ export class Exchange {
     try {
       watch.start();
       for await (const piece of this.response.body) {
+        watch.heard(piece.byteLength);
         watch.pause();
         stop.signal.throwIfAborted();
         yield piece;
@@ -84,7 +94,13 @@ export class Exchange {
   async each(take: (piece: Bytes) => void): Promise<void> {
     const { response } = this;
     if (response.each === undefined) for await (const piece of this.body()) take(piece);
-    else await this.#watched((heard) => response.each?.((piece) => take(heard(piece))));
+    else
+      await this.#watched((heard) =>
+        response.each?.((piece) => {
+          heard(piece.byteLength);
+          take(piece);
+        }),
+      );
     this.cancel();
   }
 
@@ -97,7 +113,12 @@ export class Exchange {
   /** The next bytes of the body right into `into`; whoever needs no more of it cancels. */
   fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<void> {
     const { response } = this;
-    return this.#watched((heard) => response.fill?.(into, (byteLength) => onBytes?.(heard(byteLength))));
+    return this.#watched((heard) =>
+      response.fill?.(into, (byteLength) => {
+        heard(byteLength);
+        onBytes?.(byteLength);
+      }),
+    );
   }
 
   /** The body in pieces of `into`, each where the one before was. By hand: a generator costs several promises a piece. */
@@ -118,14 +139,11 @@ export class Exchange {
   }
 
   /** Receives; `heard` has to see everything that comes, so that only silence counts as silence. */
-  async #watched(receive: (heard: <T>(news: T) => T) => Promise<void> | undefined): Promise<void> {
+  async #watched(receive: (heard: (byteLength: number) => void) => Promise<void> | undefined): Promise<void> {
     const { label, stop, watch } = this.#parts;
     try {
       watch.start();
-      await receive((news) => {
-        watch.start();
-        return news;
-      });
+      await receive((byteLength) => watch.heard(byteLength));
       stop.signal.throwIfAborted();
     } catch (error) {
       this.cancel();
@@ -161,42 +179,4 @@ function linkSignals(stop: AbortController, signals: ExchangeOptions["signals"])
   return () => {
     for (const action of undo) action();
   };
-}
-
-/** A timer that can be restarted for every piece of a body without arming a new one each time. */
-class Watch {
-  readonly #milliseconds: number;
-  readonly #onSilence: () => void;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #deadline = Number.POSITIVE_INFINITY;
-
-  constructor(milliseconds: number, onSilence: () => void) {
-    this.#milliseconds = milliseconds;
-    this.#onSilence = onSilence;
-  }
-
-  start(): void {
-    this.#deadline = performance.now() + this.#milliseconds;
-    this.#timer ??= setTimeout(() => this.#look(), this.#milliseconds);
-  }
-
-  /** While the consumer is busy, the server is not to blame. */
-  pause(): void {
-    this.#deadline = Number.POSITIVE_INFINITY;
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.pause();
-  }
-
-  #look(): void {
-    this.#timer = undefined;
-    const left = this.#deadline - performance.now();
-    if (left === Number.POSITIVE_INFINITY) return;
-    // Timers may fire a little early.
-    if (left > 1) this.#timer = setTimeout(() => this.#look(), left);
-    else this.#onSilence();
-  }
 }

@@ -62,15 +62,28 @@ describe("other headers", () => {
 
 describe("describeChange()", () => {
   const facts = (etag?: string, lastModified?: string) => ({ etag, lastModified });
-  test("compares tags, weak or strong alike", () => {
+  test("compares tags", () => {
+    expect(describeChange(facts('"a"'), facts('"a"'))).toBeUndefined();
     expect(describeChange(facts('"a"'), facts('"b"'))).toBe('its ETag was "a", is now "b"');
     expect(describeChange(facts('W/"a"'), facts('W/"b"'))).toContain("ETag");
-    expect(describeChange(facts('"a"'), facts('W/"a"'))).toBeUndefined();
+    expect(describeChange(facts('W/"a"'), facts('W/"a"'))).toBeUndefined();
   });
-  test("compares dates only where tags are missing", () => {
+  test("takes a tag that became weak, or strong, only together with the date", () => {
+    expect(describeChange(facts('"a"'), facts('W/"a"'))).toContain("ETag");
+    expect(describeChange(facts('W/"a"'), facts('"a"'))).toContain("ETag");
+    expect(describeChange(facts('"a"', "Mon"), facts('W/"a"', "Mon"))).toBeUndefined();
+    expect(describeChange(facts('"a"', "Mon"), facts('W/"a"', "Tue"))).toContain("ETag");
+    expect(describeChange(facts('W/"a"', "Mon"), facts('W/"a"', "Tue"))).toContain("modified");
+  });
+  test("what the first reply said, later ones say again", () => {
+    expect(describeChange(facts('"a"'), facts())).toBe('its ETag was "a", is now missing');
+    expect(describeChange(facts('"a"', "Mon"), facts(undefined, "Mon"))).toContain("missing");
+    expect(describeChange(facts('W/"a"', "Mon"), facts(undefined, "Mon"))).toBeUndefined();
+    expect(describeChange(facts(undefined, "Mon"), facts('"a"', "Tue"))).toContain("Tue");
+    expect(describeChange(facts(undefined, "Mon"), facts('"a"'))).toContain("unknown date");
     expect(describeChange(facts('"a"', "Mon"), facts('"a"', "Tue"))).toBeUndefined();
-    expect(describeChange(facts(undefined, "Mon"), facts('"a"', "Tue"))).toContain("last modified Mon, is now Tue");
-    expect(describeChange(facts('"a"'), facts())).toBeUndefined();
+    expect(describeChange(facts('"a"', "Mon"), facts('"a"'))).toBeUndefined();
+    expect(describeChange(facts(), facts('"a"', "Mon"))).toBeUndefined();
   });
   test("strongTag() offers only tags that promise identical bytes", () => {
     expect(strongTag(facts('"a"'))).toBe('"a"');

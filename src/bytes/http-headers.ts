@@ -68,26 +68,60 @@ export function readValidators(headers: HeaderReader): Validators {
   };
 }
 
-/** A tag that promises identical bytes: what If-Range may be used with (RFC 9110 §13.1.5). */
-export function strongTag({ etag }: Validators): string | undefined {
-  return etag !== undefined && STRONG_TAG.test(etag) ? etag : undefined;
+/** RFC 9110 §8.8.3: no space, no quote and no control character inside. What is read from a disk may have any of them. */
+const ENTITY_TAG = /^(?:W\/)?"[!#-~\u0080-\u00ff]*"$/;
+const HTTP_DATE = /^[A-Za-z0-9 ,:-]{1,40}$/;
+
+/** True where a text is an entity-tag, weak or strong. */
+export function isEntityTag(text: string): boolean {
+  return ENTITY_TAG.test(text);
 }
 
-/** RFC 9110 §8.8.3: no space, no quote and no control character inside. What is read from a disk may have any of them. */
-const STRONG_TAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
+/** A tag that promises identical bytes: what If-Range may be used with (RFC 9110 §13.1.5). */
+export function strongTag({ etag }: Validators): string | undefined {
+  return etag !== undefined && isEntityTag(etag) && !etag.startsWith("W/") ? etag : undefined;
+}
+
+/** True for every header that is no condition, and for conditions whose value is one (RFC 9110 §13.1). */
+export function isCondition(name: string, value: string): boolean {
+  if (name === "if-range") return isEntityTag(value) || HTTP_DATE.test(value);
+  if (name !== "if-match" && name !== "if-none-match") return true;
+  return value === "*" || value.split(/\s*,\s*(?=W\/"|")/).every(isEntityTag);
+}
 
 /**
- * Says how two replies differ, or undefined where nothing shows that they do. Tags that differ only in being
- * weak are the same version behind a proxy; dates count only where no tags can be compared.
+ * Says how a later reply differs from the first, or undefined where it is shown to be of the same version. What the first
+ * said, the later ones have to say again: a reply that keeps silent about it may be of any version. Only where nothing
+ * was ever said is nothing asked for.
  */
 export function describeChange(known: Validators, found: Validators): string | undefined {
-  if (known.etag !== undefined && found.etag !== undefined) {
-    if (opaque(known.etag) === opaque(found.etag)) return undefined;
-    return `its ETag was ${known.etag}, is now ${found.etag}`;
+  const isSameDate = known.lastModified !== undefined && known.lastModified === found.lastModified;
+  if (known.etag !== undefined) {
+    if (found.etag === undefined) {
+      // A weak tag promises no more than a date does (RFC 9110 §8.8.1).
+      if (isWeak(known.etag) && isSameDate) return undefined;
+      return `its ETag was ${known.etag}, is now missing`;
+    }
+    // A proxy may weaken a tag. That alone promises the same meaning, with the date the same file.
+    const isSame = known.etag === found.etag || (isSameTag(known.etag, found.etag) && isSameDate);
+    if (!isSame) return `its ETag was ${known.etag}, is now ${found.etag}`;
+    const isTold = isWeak(known.etag) && known.lastModified !== undefined && found.lastModified !== undefined;
+    return isTold && !isSameDate ? describeDates(known, found) : undefined;
   }
-  if (known.lastModified === undefined || found.lastModified === undefined) return undefined;
-  if (known.lastModified === found.lastModified) return undefined;
-  return `it was last modified ${known.lastModified}, is now ${found.lastModified}`;
+  return known.lastModified === undefined || isSameDate ? undefined : describeDates(known, found);
+}
+
+function describeDates(known: Validators, found: Validators): string {
+  return `it was last modified ${known.lastModified}, is now ${found.lastModified ?? "of an unknown date"}`;
+}
+
+function isWeak(etag: string): boolean {
+  return !isEntityTag(etag) || etag.startsWith("W/");
+}
+
+/** True where two tags name the same version, whether or not one of them promises the same bytes. */
+export function isSameTag(a: string, b: string): boolean {
+  return opaque(a) === opaque(b);
 }
 
 function opaque(etag: string): string {

@@ -8,6 +8,7 @@ import { type Exchange, type HttpTarget, startExchange } from "./http-exchange.t
 import {
   describeChange,
   formatRange,
+  isSameTag,
   parseContentLength,
   parseContentRange,
   parseUnsatisfiedRange,
@@ -86,7 +87,7 @@ export class HttpOpening {
   }
 
   async #open(): Promise<Source> {
-    const condition = this.#target.transport.conditions === "if-range" ? this.#known?.validator : undefined;
+    const condition = this.#target.transport.conditions === "if-range" ? this.#knownTag() : undefined;
     const headers = {
       range: formatRange(0, this.#headBytes),
       ...(condition === undefined ? {} : { "if-none-match": condition }),
@@ -104,11 +105,17 @@ export class HttpOpening {
     }
   }
 
+  /** A store may hold anything; only an entity-tag goes into a request. */
+  #knownTag(): string | undefined {
+    return strongTag({ etag: this.#known?.validator, lastModified: undefined });
+  }
+
   /** What the store has is the current version. */
   async #openUnchanged(exchange: Exchange, known: StoredVersion): Promise<Source> {
     const found = readValidators(exchange.response.headers);
     const validators: Validators = { etag: known.validator, lastModified: undefined };
-    if (describeChange(validators, found) !== undefined) {
+    // The status itself says that the tag is the current one; only another tag contradicts it.
+    if (found.etag !== undefined && !isSameTag(found.etag, known.validator)) {
       // An answer about another version than the one asked about is no answer.
       await this.#forget();
       return this.#open();
@@ -141,17 +148,19 @@ export class HttpOpening {
     const head = await readUpTo(exchange, this.#headBytes, this.#target.label);
     // A reply shorter than what was asked for is the whole file.
     const isWhole = head.byteLength < this.#headBytes;
-    const byteLength = isWhole ? head.byteLength : await this.#askLength();
     const validators = readValidators(exchange.response.headers);
+    const byteLength = isWhole ? head.byteLength : await this.#askLength(validators);
     this.#checkExpected(byteLength, validators);
     const facts = { byteLength, validators, contentRange: "hidden" } as const;
     return this.#finish(new RangedHttpSource(this.#target, facts), head, validators);
   }
 
-  async #askLength(): Promise<number> {
+  async #askLength(known: Validators): Promise<number> {
     const exchange = await startExchange(this.#target, { method: "HEAD", signals: [this.#options.signal] });
     exchange.cancel();
     if (exchange.response.status !== 200) throw statusError(exchange.response, this.#target.label);
+    const change = describeChange(known, readValidators(exchange.response.headers));
+    if (change !== undefined) throw changedError(this.#target.label, change, "untouched");
     const byteLength = parseContentLength(exchange.response.headers.get("content-length"));
     if (byteLength !== undefined) return byteLength;
     throw rangeError(this.#target.label, "neither Content-Range nor Content-Length can be read");

@@ -16,6 +16,13 @@ import {
 import { closedError } from "./memory.ts";
 import { allocateFor, ReadGuard } from "./read-guard.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
+import { Minute } from "./transfer-watch.ts";
+
+/**
+ * A server may send less than was asked for, and the rest is asked for again; but one that sends a few bytes for each
+ * request would never be done. Servers that cap ranges do so at a megabyte or more.
+ */
+const LEAST_SHARE_BYTES = 16 << 10;
 
 /** What the opening request found out. */
 export interface HttpFacts {
@@ -65,9 +72,10 @@ export class RangedHttpSource implements Source {
     const closing = new AbortController();
     this.#open.add(closing);
     try {
+      const minute = new Minute();
       for (let done = 0; done < byteLength; ) {
         const run = { offset: offset + done, byteLength: byteLength - done };
-        const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
+        const { exchange, promised } = await this.#request(run, minute, [options.signal, closing.signal]);
         await this.#receive(exchange, target.subarray(done, done + promised), options.onBytes);
         done += promised;
       }
@@ -99,10 +107,11 @@ export class RangedHttpSource implements Source {
     const closing = new AbortController();
     this.#open.add(closing);
     try {
+      const minute = new Minute();
       // A server may answer with the front part of what was asked for: then the rest is.
       for (let done = 0; done < byteLength; ) {
         const run = { offset: offset + done, byteLength: byteLength - done };
-        const { exchange, promised } = await this.#request(run, [options.signal, closing.signal]);
+        const { exchange, promised } = await this.#request(run, minute, [options.signal, closing.signal]);
         let received = 0;
         for await (const piece of bodyOf(exchange, promised, options)) {
           received += piece.byteLength;
@@ -126,12 +135,14 @@ export class RangedHttpSource implements Source {
 
   async #request(
     { offset, byteLength }: Extent,
+    minute: Minute,
     signals: readonly (AbortSignal | undefined)[],
   ): Promise<{ readonly exchange: Exchange; readonly promised: number }> {
     const tag = this.#target.transport.conditions === "if-range" ? strongTag(this.#validators) : undefined;
     const exchange = await startExchange(this.#target, {
       headers: { range: formatRange(offset, byteLength), ...(tag === undefined ? {} : { "if-range": tag }) },
       signals,
+      minute,
     });
     try {
       this.#checkStatus(exchange);
@@ -171,7 +182,11 @@ export class RangedHttpSource implements Source {
       const wanted = `"bytes ${offset}-${offset + byteLength - 1}/${this.byteLength}"`;
       throw rangeError(this.label, `Content-Range must be ${wanted}, found ${JSON.stringify(text)}`, offset);
     }
-    return range.last - range.first + 1;
+    const promised = range.last - range.first + 1;
+    if (promised < Math.min(byteLength, LEAST_SHARE_BYTES)) {
+      throw rangeError(this.label, `it has ${promised} of the ${byteLength} bytes that were asked for`, offset);
+    }
+    return promised;
   }
 
   /** The first reply for a file that was only assumed says which version all others must be from. */

@@ -1,6 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
 import type { HeaderReader } from "./http-headers.ts";
+import { checkRequest } from "./http-url.ts";
 
 export interface HttpRequest {
   readonly url: string;
@@ -10,6 +11,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /** What PUT and POST send. Requests with a body are never redirected. */
   readonly body?: Bytes | undefined;
+  /** Hears of every address that a redirect leads to, and refuses it by throwing. */
+  readonly onRedirect?: ((url: string) => void) | undefined;
 }
 
 /** Reading needs the first two, object storage all of them. */
@@ -42,6 +45,8 @@ export interface HttpTransport {
   /** "if-range" where conditional range requests may be sent; in browsers they would cost a preflight. */
   readonly conditions: "if-range" | "none";
   request(request: HttpRequest): Promise<HttpResponse>;
+  /** Ends the connections that wait for further requests, and keeps none from now on. */
+  close?(): Promise<void>;
 }
 
 /**
@@ -64,7 +69,9 @@ export const PORTABLE_HEADERS: ReadonlySet<string> = new Set([
 export function fetchTransport(): HttpTransport {
   return {
     conditions: "none",
-    async request({ url, method, headers, signal, body }: HttpRequest): Promise<HttpResponse> {
+    async request(request: HttpRequest): Promise<HttpResponse> {
+      const { url, method, signal, body } = request;
+      const { headers } = checkRequest(request);
       const held = Object.keys(headers).some((name) => !PORTABLE_HEADERS.has(name) && name !== "authorization");
       const redirect = held || body !== undefined ? "error" : "follow";
       // Caches that piece ranges together are one more place where two versions could mix.
@@ -74,9 +81,20 @@ export function fetchTransport(): HttpTransport {
         await response.body?.cancel();
         throw downgradeError(new URL(url).host);
       }
+      if (response.redirected) await approve(request, response, finalUrl);
       return adapt(response, finalUrl);
     },
   };
+}
+
+/** Only the last address of a chain is to be seen in a browser. */
+async function approve({ onRedirect }: HttpRequest, response: Response, finalUrl: string): Promise<void> {
+  try {
+    onRedirect?.(finalUrl);
+  } catch (error) {
+    await response.body?.cancel();
+    throw error;
+  }
 }
 
 /** The error for a redirect that would leave encryption. */

@@ -5,7 +5,7 @@ import { encodeHex } from "../base/hex.ts";
 import { encodeUtf8 } from "../base/text.ts";
 import { networkError } from "./http-errors.ts";
 import { type HeaderReader, parseContentLength } from "./http-headers.ts";
-import type { HttpMethod } from "./http-transport.ts";
+import type { HttpMethod, HttpTransport } from "./http-transport.ts";
 import { type RetryPolicy, retry, retryPolicy } from "./retry.ts";
 import { objectUrl, type S3Address } from "./s3-address.ts";
 import {
@@ -96,11 +96,18 @@ export class S3Client {
   readonly session: S3Session;
   readonly #sha256: Sha256;
   readonly #policy: RetryPolicy;
+  readonly #transport: HttpTransport;
 
   constructor(options: S3ClientOptions) {
+    this.#transport = options.transport;
     this.session = new S3Session(options);
     this.#sha256 = options.sha256;
     this.#policy = retryPolicy(options.retry);
+  }
+
+  /** Ends idle connections. Whatever is still open goes on. */
+  async close(): Promise<void> {
+    await this.#transport.close?.();
   }
 
   /** Undefined where there is no such object. */

@@ -3,7 +3,7 @@ import { ignoreRanges, MIB } from "../../test/contracts/http-tools.ts";
 import { drain, expectBytes, sourceContract } from "../../test/contracts/source-contract.ts";
 import { type Fault, type RangeServer, startRangeServer } from "../../test/support/range-server.ts";
 import type { Bytes } from "../base/bytes.ts";
-import { nodeTransport } from "../platform/node/node-transport.ts";
+import { nodeTransport } from "../platform/node/http-transport.ts";
 import { type HttpOptions, openHttp } from "./http.ts";
 import { memorySource } from "./memory.ts";
 import { memoryStore } from "./memory-store.ts";

@@ -6,7 +6,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { openHttp } from "../../src/bytes/http.ts";
 import { nodeEngine } from "../../src/platform/node/engine.ts";
 import { openFile } from "../../src/platform/node/file-source.ts";
-import { nodeTransport } from "../../src/platform/node/node-transport.ts";
+import { nodeTransport } from "../../src/platform/node/http-transport.ts";
 import { openTarget } from "../../src/platform/node/open-target.ts";
 import { buildSafetensors, patternBytes } from "../builders/safetensors.ts";
 import { startRangeServer } from "../support/range-server.ts";

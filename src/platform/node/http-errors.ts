@@ -1,4 +1,10 @@
-import { SourceError } from "../../base/errors.ts";
+import { isTareError, SourceError, type TareError } from "../../base/errors.ts";
+import { MalformedReply } from "./http-reply.ts";
+
+/** A proxy does not make the connection; the message says what it answers. */
+export class ProxyRefusal extends Error {
+  override readonly name = "ProxyRefusal";
+}
 
 interface Mapping {
   readonly code: `source/${string}`;
@@ -25,16 +31,12 @@ const MAPPINGS: Readonly<Record<string, Mapping>> = {
   EAI_AGAIN: { ...UNREACHABLE, reason: "the name cannot be looked up right now" },
   ECONNRESET: BROKEN,
   EPIPE: BROKEN,
-  UND_ERR_SOCKET: BROKEN,
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: BROKEN,
   ETIMEDOUT: SILENT,
-  UND_ERR_CONNECT_TIMEOUT: SILENT,
-  UND_ERR_HEADERS_TIMEOUT: SILENT,
-  UND_ERR_BODY_TIMEOUT: SILENT,
 };
 
-/** What undici and the system throw, as a SourceError that says whether another try can help. */
-export function transportError(error: unknown, label: string): SourceError {
+/** What sockets and the system throw, as a SourceError that says whether another try can help. */
+export function transportError(error: unknown, label: string): TareError {
+  if (isTareError(error)) return error;
   const code = codeOf(error);
   const mapping = MAPPINGS[code ?? ""] ?? guess(error, code);
   const message = `Cannot reach "${label}": ${mapping.reason}`;
@@ -51,11 +53,12 @@ export function transportError(error: unknown, label: string): SourceError {
 }
 
 function guess(error: unknown, code: string | undefined): Mapping {
-  const text = error instanceof Error ? error.message : "";
-  if (/^Proxy response \((\d+)\)/.test(text)) {
-    const status = /\d+/.exec(text)?.[0];
-    const reason = `the proxy answers ${status}`;
-    return { code: "source/http.proxy", reason, hint: "Check the proxy variables", transient: false };
+  if (error instanceof ProxyRefusal) {
+    const hint = "Check the proxy variables";
+    return { code: "source/http.proxy", reason: error.message, hint, transient: false };
+  }
+  if (error instanceof MalformedReply) {
+    return { code: "source/http.reply", reason: `its reply cannot be used, ${error.message}`, transient: true };
   }
   if (code !== undefined && /^(ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|ERR_SSL)/.test(code)) {
     const hint = "Name your own authority with NODE_EXTRA_CA_CERTS=FILE";

@@ -1,5 +1,3 @@
-import type { Dispatcher } from "undici";
-import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import {
   downgradeError,
@@ -8,15 +6,18 @@ import {
   type HttpTransport,
   PORTABLE_HEADERS,
 } from "../../bytes/http-transport.ts";
-import { parseHttpUrl } from "../../bytes/http-url.ts";
+import { checkRequest, parseHttpUrl } from "../../bytes/http-url.ts";
+import type { WireRequest } from "./http-connection.ts";
+import { isForwarded, proxyAuthorization, type Route } from "./http-dial.ts";
 import { transportError } from "./http-errors.ts";
-import { isPrivateHost, type Lookup } from "./private-address.ts";
+import { ConnectionPool } from "./http-pool.ts";
+import { addressesOf, isPrivateAddress, type Lookup } from "./private-address.ts";
 import { type Environment, findProxy } from "./proxy-environment.ts";
 
 export interface NodeTransportOptions {
   /** Where proxies are looked up: `process.env` where absent. */
   readonly environment?: Environment | undefined;
-  /** Connections to one server at a time. */
+  /** Connections to one server at a time; requests beyond wait a moment for their turn. */
   readonly connections?: number | undefined;
   /** Longest wait for a connection, for the head of a reply, and between two pieces of a body. */
   readonly timeoutMs?: number | undefined;
@@ -35,35 +36,80 @@ const CONNECTIONS = 32;
 const TIMEOUT_MS = 30_000;
 const MAX_REDIRECTS = 10;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-const DRAIN_BYTES = 64 << 10;
-const DRAIN_MS = 1000;
+/** Methods that may be sent again where a kept connection turns out to be closed (RFC 9110 §9.2.2). */
+const REPEATABLE: ReadonlySet<string> = new Set(["GET", "HEAD", "PUT", "DELETE"]);
 
 /**
- * HTTP for Node, on undici, loaded at the first request. Proxies come from the environment. Redirects are
- * followed by hand: at another origin only headers that cannot be credentials are sent on, https never turns
- * into http, and a public server cannot lead into the private network.
+ * HTTP/1.1 for Node, over sockets: Node's own client hands out bodies in pieces of 64 KiB through several layers of
+ * streams, which costs more than hashing and writing them. Proxies come from the environment. Redirects are followed by
+ * hand: at another origin only headers that cannot be credentials are sent on, https never turns into http, and a public
+ * server cannot lead into the private network.
  */
-export function undiciTransport(options: NodeTransportOptions = {}): NodeTransport {
-  const dispatchers = new Dispatchers(options);
+export function nodeTransport(options: NodeTransportOptions = {}): NodeTransport {
+  const { environment, connections = CONNECTIONS, timeoutMs = TIMEOUT_MS, lookup } = options;
   const maxRedirects = options.maxRedirects ?? MAX_REDIRECTS;
+  const pool = new ConnectionPool({ connections, timeoutMs });
   return {
     conditions: "if-range",
     async request(request: HttpRequest): Promise<HttpResponse> {
-      let hop: Hop = { url: new URL(request.url), headers: request.headers };
+      request.signal.throwIfAborted();
+      const { url, headers } = checkRequest(request);
+      let hop: Hop = { url, headers, addresses: undefined };
       const visited = new Set<string>();
       for (;;) {
-        const response = await send(hop, request, dispatchers);
-        const mayMove = request.body === undefined && REDIRECTS.has(response.statusCode);
-        const location = mayMove ? response.headers["location"] : undefined;
-        if (location === undefined) return adapt(response, hop.url.href);
-        drain(response);
+        const proxy = findProxy(hop.url, environment ?? process.env);
+        const { response, address } = await send({ url: hop.url, proxy, addresses: hop.addresses }, hop.headers);
+        const mayMove = request.body === undefined && REDIRECTS.has(response.status);
+        const location = mayMove ? response.headers.get("location") : null;
+        if (location === null) return response;
+        response.cancel();
         visited.add(hop.url.href);
-        hop = await nextHop(hop, String(location), options.lookup);
+        hop = await nextHop({ ...hop, address }, location);
         if (visited.has(hop.url.href)) throw redirectError(hop.url, "the redirects go round in a circle");
         if (visited.size > maxRedirects) throw redirectError(hop.url, `there are more than ${maxRedirects}`);
+        request.onRedirect?.(hop.url.href);
+      }
+
+      async function send(
+        route: Route,
+        all: Hop["headers"],
+      ): Promise<{ response: HttpResponse; address: string | undefined }> {
+        const wire = wireRequest(request, route, all, timeoutMs);
+        try {
+          for (let age: "any" | "new" = "any"; ; age = "new") {
+            const lease = await pool.lease(route, age, request.signal);
+            try {
+              const response = await lease.connection.send(wire, lease.release);
+              return { response, address: route.proxy === undefined ? lease.connection.address : undefined };
+            } catch (error) {
+              // A server may close a connection that was idle: that says nothing about the request.
+              const isStale = lease.age === "kept" && lease.connection.isUntouched && !isOurs(error);
+              if (!isStale || !REPEATABLE.has(request.method)) throw error;
+            }
+          }
+        } catch (error) {
+          request.signal.throwIfAborted();
+          throw transportError(error, wire.label);
+        }
+      }
+
+      async function nextHop(from: Hop & { readonly address: string | undefined }, location: string): Promise<Hop> {
+        const target = redirectTarget(from.url, location);
+        if (target.origin === from.url.origin) return { url: target, headers: from.headers, addresses: from.addresses };
+        const kept = Object.entries(from.headers).filter(([name]) => PORTABLE_HEADERS.has(name));
+        const proxy = findProxy(target, environment ?? process.env);
+        const judged = await addressesOf(target.hostname, lookup);
+        if (judged.some(isPrivateAddress) && !(await isPrivateOrigin(from, lookup))) {
+          throw redirectError(from.url, `it leads into a private network ("${target.hostname}")`);
+        }
+        // A proxy may know names that are unknown here, and looks them up itself.
+        const addresses = proxy === undefined ? judged : undefined;
+        return { url: target, headers: Object.fromEntries(kept), addresses };
       }
     },
-    close: () => dispatchers.close(),
+    async close() {
+      pool.close();
+    },
   };
 }
 
@@ -71,24 +117,36 @@ export function undiciTransport(options: NodeTransportOptions = {}): NodeTranspo
 interface Hop {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+  /** The only ones to connect to, where they were judged. */
+  readonly addresses: readonly string[] | undefined;
 }
 
-async function nextHop(from: Hop, location: string, lookup: Lookup | undefined): Promise<Hop> {
-  if (!URL.canParse(location, from.url)) throw redirectError(from.url, "its target is no URL");
-  const url = new URL(location, from.url);
+/** Errors by which we gave up ourselves: the connection was not to blame for being closed. */
+function isOurs(error: unknown): boolean {
+  return error instanceof SourceError;
+}
+
+/** True only where the server that redirects is private whichever of its addresses one takes, and was so when it answered. */
+async function isPrivateOrigin(
+  { url, address }: { readonly url: URL; readonly address: string | undefined },
+  lookup: Lookup | undefined,
+): Promise<boolean> {
+  if (address !== undefined && !isPrivateAddress(address)) return false;
+  const all = await addressesOf(url.hostname, lookup);
+  return all.length > 0 && all.every(isPrivateAddress);
+}
+
+function redirectTarget(from: URL, location: string): URL {
+  if (!URL.canParse(location, from)) throw redirectError(from, "its target is no URL");
+  const url = new URL(location, from);
   url.username = "";
   url.password = "";
   url.hash = "";
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw redirectError(from.url, `its target must be http or https, found "${url.protocol}"`);
+    throw redirectError(from, `its target must be http or https, found "${url.protocol}"`);
   }
-  if (from.url.protocol === "https:" && url.protocol === "http:") throw downgradeError(from.url.host);
-  if (url.origin === from.url.origin) return { url, headers: from.headers };
-  if ((await isPrivateHost(url.hostname, lookup)) && !(await isPrivateHost(from.url.hostname, lookup))) {
-    throw redirectError(from.url, `it leads into a private network ("${url.hostname}")`);
-  }
-  const kept = Object.entries(from.headers).filter(([name]) => PORTABLE_HEADERS.has(name.toLowerCase()));
-  return { url, headers: Object.fromEntries(kept) };
+  if (from.protocol === "https:" && url.protocol === "http:") throw downgradeError(from.host);
+  return url;
 }
 
 function redirectError(url: URL, reason: string): SourceError {
@@ -98,122 +156,20 @@ function redirectError(url: URL, reason: string): SourceError {
   });
 }
 
-/** The connections: one agent for direct ones, one for each proxy. */
-class Dispatchers {
-  readonly #environment: Environment;
-  readonly #agentOptions;
-  readonly #byProxy = new Map<string, Promise<Dispatcher>>();
-
-  constructor(options: NodeTransportOptions) {
-    const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
-    this.#environment = options.environment ?? process.env;
-    this.#agentOptions = {
-      connections: options.connections ?? CONNECTIONS,
-      connect: { timeout: timeoutMs },
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
-    };
-  }
-
-  for(url: URL): Promise<Dispatcher> {
-    const proxy = findProxy(url, this.#environment)?.href ?? "";
-    let dispatcher = this.#byProxy.get(proxy);
-    if (dispatcher === undefined) {
-      dispatcher = this.#make(proxy);
-      this.#byProxy.set(proxy, dispatcher);
-    }
-    return dispatcher;
-  }
-
-  async close(): Promise<void> {
-    const all = await Promise.all(this.#byProxy.values());
-    this.#byProxy.clear();
-    await Promise.all(all.map((dispatcher) => dispatcher.destroy()));
-  }
-
-  async #make(proxy: string): Promise<Dispatcher> {
-    // Loading undici takes longer than everything else at start-up, and most runs read local files.
-    const { Agent, ProxyAgent } = await import("./undici.ts");
-    if (proxy === "") return new Agent(this.#agentOptions);
-    // Plain http goes through the proxy as a request: many proxies allow tunnels only to port 443.
-    return new ProxyAgent({ ...this.#agentOptions, uri: proxy, proxyTunnel: false });
-  }
-}
-
-async function send(
-  hop: Hop,
-  { method, signal, body }: HttpRequest,
-  all: Dispatchers,
-): Promise<Dispatcher.ResponseData> {
-  const dispatcher = await all.for(hop.url);
-  const headers = { "user-agent": "tare", ...hop.headers };
-  try {
-    return await dispatcher.request({
-      origin: hop.url.origin,
-      path: hop.url.pathname + hop.url.search,
-      method,
-      headers,
-      signal,
-      body: body ?? null,
-    });
-  } catch (error) {
-    signal.throwIfAborted();
-    throw transportError(error, parseHttpUrl(hop.url.href).label);
-  }
-}
-
-function adapt(response: Dispatcher.ResponseData, url: string): HttpResponse {
-  const { body, headers, statusCode } = response;
-  // Destroying a body nobody listens to would otherwise end the process.
-  body.on("error", () => undefined);
-  let isBeingRead = false;
-  const read = async function* (): AsyncGenerator<Bytes> {
-    isBeingRead = true;
-    try {
-      for await (const chunk of body as AsyncIterable<Buffer<ArrayBuffer>>) {
-        yield new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-      }
-    } catch (error) {
-      throw transportError(error, parseHttpUrl(url).label);
-    }
+/** The head of a request (RFC 9112 §3, §5) and what belongs to it. Its headers have been checked. */
+function wireRequest(request: HttpRequest, route: Route, headers: Hop["headers"], timeoutMs: number): WireRequest {
+  const { method, signal, body } = request;
+  const { url, proxy } = route;
+  const authorization = proxy !== undefined && isForwarded(route) ? proxyAuthorization(proxy) : undefined;
+  const all = {
+    host: url.host,
+    "user-agent": "tare",
+    ...(authorization === undefined ? {} : { "proxy-authorization": authorization }),
+    ...headers,
+    ...(body === undefined ? {} : { "content-length": String(body.byteLength) }),
   };
-  return {
-    status: statusCode,
-    headers: {
-      get: (name) => {
-        const value = headers[name.toLowerCase()];
-        return value === undefined ? null : String(value);
-      },
-    },
-    url,
-    body: read(),
-    each: (take) => {
-      isBeingRead = true;
-      return new Promise((resolve, reject) => {
-        body.on("data", (chunk: Buffer<ArrayBuffer>) => {
-          try {
-            take(chunk);
-          } catch (error) {
-            reject(error);
-            body.destroy();
-          }
-        });
-        body.on("end", resolve);
-        body.on("error", (error) => reject(transportError(error, parseHttpUrl(url).label)));
-        body.on("close", () => {
-          if (!body.readableEnded) reject(transportError(new Error("closed early"), parseHttpUrl(url).label));
-        });
-      });
-    },
-    cancel: () => {
-      if (isBeingRead) body.destroy();
-      else drain(response);
-    },
-  };
-}
-
-/** A short body is received and dropped, so that its connection can serve again; a long or slow one is cut off. */
-function drain({ body }: Dispatcher.ResponseData): void {
-  const signal = AbortSignal.timeout(DRAIN_MS);
-  body.dump({ limit: DRAIN_BYTES, signal }).catch(() => undefined); // nobody wants to know why it did not come
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  const place = isForwarded(route) ? url.origin : "";
+  const head = `${method} ${place}${url.pathname}${url.search} HTTP/1.1\r\n${lines.join("")}\r\n`;
+  return { method, head, body, url: url.href, label: parseHttpUrl(url.href).label, signal, timeoutMs };
 }

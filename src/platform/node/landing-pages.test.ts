@@ -7,7 +7,7 @@ import { SHARED_BUFFERS } from "../../bytes/parallel-stream-buffers.ts";
 import { PageSource } from "../../formats/aero/page-source.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { nodeEngine } from "./engine.ts";
-import { nodeTransport } from "./node-transport.ts";
+import { nodeTransport } from "./http-transport.ts";
 
 const PAGE = 1 << 20;
 const content = patternBytes(20 * PAGE + 77_777);

@@ -168,7 +168,7 @@ async function referringPlace(place: Place, options: OpenTargetOptions, cost: Co
   };
   return {
     ...place,
-    source: withOwner(source, { close: async () => (await loading)?.copies.close() }),
+    source: withOwner(source, { close: async () => (await loading)?.close() }),
     resolver: {
       ...resolver,
       resolveUrl: async (url, resolveOptions) => (await load()).files.openFrom(source.label, url, resolveOptions),
@@ -181,6 +181,8 @@ async function referringPlace(place: Place, options: OpenTargetOptions, cost: Co
 interface RemotePlace {
   readonly files: RemoteFiles;
   readonly copies: SpooledCopies;
+  /** Removes the copies and ends the connections. */
+  close(): Promise<void>;
 }
 
 /** Loaded on demand: most runs read local files, and start-up is part of every answer. */
@@ -195,17 +197,24 @@ async function loadRemote(url: string | undefined, options: OpenTargetOptions, c
       cost.requests++;
     },
   });
-  return { files, copies: new remote.SpooledCopies(options.spoolFolder) };
+  const copies = new remote.SpooledCopies(options.spoolFolder);
+  return { files, copies, close: async () => void (await Promise.all([copies.close(), files.close()])) };
 }
 
 async function openUrl(url: string, options: OpenTargetOptions, cost: Cost): Promise<Place> {
-  const { files, copies } = await loadRemote(url, options, cost);
-  return {
-    source: withOwner(withMeter(await files.open(url), cost), copies),
-    resolver: files.resolver(url),
-    spool: copies.spool,
-    distrust: () => files.distrust(),
-  };
+  const remote = await loadRemote(url, options, cost);
+  const { files, copies } = remote;
+  try {
+    return {
+      source: withOwner(withMeter(await files.open(url), cost), remote),
+      resolver: files.resolver(url),
+      spool: copies.spool,
+      distrust: () => files.distrust(),
+    };
+  } catch (error) {
+    await remote.close();
+    throw error;
+  }
 }
 
 async function openObject(address: string, options: OpenTargetOptions, cost: Cost): Promise<Place> {

@@ -4,7 +4,10 @@ import { BlockList, isIP } from "node:net";
 /** Names → addresses; injected in tests. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>;
 
-/** Loopback, link-local, private use, carrier NAT and their IPv6 relatives (RFC 6890, RFC 4193). */
+/**
+ * What does not lead to one server on the public Internet (RFC 6890 and the registries of IANA): this machine, private
+ * and link-local networks, carrier NAT, protocol assignments, benchmarking, multicast, reserved.
+ */
 const PRIVATE = new BlockList();
 for (const [network, prefix] of [
   ["0.0.0.0", 8],
@@ -13,31 +16,68 @@ for (const [network, prefix] of [
   ["127.0.0.0", 8],
   ["169.254.0.0", 16],
   ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.88.99.0", 24],
   ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["224.0.0.0", 3],
 ] as const) {
   PRIVATE.addSubnet(network, prefix, "ipv4");
 }
 for (const [network, prefix] of [
-  ["::", 127],
+  // Unspecified, loopback, and IPv4 written as "::a.b.c.d" (RFC 4291 §2.5.5.1).
+  ["::", 96],
+  // Translation into IPv4 of a network's own choice (RFC 8215): nobody outside knows what is behind it.
+  ["64:ff9b:1::", 48],
+  ["100::", 64],
+  // Protocol assignments, with Teredo (RFC 4380), benchmarking and ORCHID.
+  ["2001::", 23],
+  ["5f00::", 16],
   ["fc00::", 7],
   ["fe80::", 10],
+  ["fec0::", 10],
+  ["ff00::", 8],
 ] as const) {
   PRIVATE.addSubnet(network, prefix, "ipv6");
 }
 
-/** True where a host of a URL is this machine or one that only the local network can reach. */
-export async function isPrivateHost(host: string, lookup: Lookup = lookupAll): Promise<boolean> {
+/** The addresses of a URL's host; none where its name cannot be looked up. */
+export async function addressesOf(host: string, lookup: Lookup = lookupAll): Promise<readonly string[]> {
   const bare = host.replace(/^\[|\]$/g, "");
-  if (isIP(bare) !== 0) return isPrivateAddress(bare);
-  // A name that cannot be looked up here may still be known to a proxy: that is not ours to judge.
-  const addresses = await lookup(bare).catch(() => []);
-  return addresses.some(isPrivateAddress);
+  return isIP(bare) === 0 ? lookup(bare).catch(() => []) : [bare];
 }
 
-function isPrivateAddress(address: string): boolean {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  const plain = mapped ?? address;
-  return PRIVATE.check(plain, isIP(plain) === 6 ? "ipv6" : "ipv4");
+/** True for an address of this machine, or one that only some network of its own can reach. */
+export function isPrivateAddress(address: string): boolean {
+  const bare = address.replace(/%.*$/, "");
+  if (isIP(bare) === 4) return PRIVATE.check(bare, "ipv4");
+  const inside = embeddedIpv4(bare);
+  return inside === undefined ? PRIVATE.check(bare, "ipv6") : PRIVATE.check(inside, "ipv4");
+}
+
+/** The IPv4 address that an IPv6 address stands for: mapped, translated by NAT64 (RFC 6052), or carried by 6to4 (RFC 3056). */
+function embeddedIpv4(address: string): string | undefined {
+  const groups = ipv6Groups(address);
+  const [first, second] = groups;
+  const at = (index: number): string =>
+    [groups[index] ?? 0, groups[index + 1] ?? 0].flatMap((g) => [g >> 8, g & 255]).join(".");
+  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) return at(6);
+  if (first === 0x64 && second === 0xff9b && groups.slice(2, 6).every((group) => group === 0)) return at(6);
+  if (first === 0x2002) return at(1);
+  return undefined;
+}
+
+/** The eight groups of an IPv6 address. */
+export function ipv6Groups(address: string): readonly number[] {
+  const plain = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...parts: string[]) => {
+    const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
+    return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+  });
+  const [front = "", back] = plain.split("::");
+  const read = (text: string): number[] =>
+    text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16));
+  const [before, after] = [read(front), read(back ?? "")];
+  return [...before, ...Array<number>(Math.max(0, 8 - before.length - after.length)).fill(0), ...after];
 }
 
 async function lookupAll(hostname: string): Promise<readonly string[]> {

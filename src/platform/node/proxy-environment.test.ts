@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { isPrivateHost } from "./private-address.ts";
 import { findProxy } from "./proxy-environment.ts";
 
 describe("findProxy()", () => {
@@ -33,31 +32,5 @@ describe("findProxy()", () => {
     const look = () => find("http://x.org/", { http_proxy: "ftp://me:secret@a" });
     expect(look).toThrow(expect.objectContaining({ name: "UsageError", code: "usage/http.proxy" }));
     expect(look).toThrow(expect.objectContaining({ message: expect.not.stringContaining("secret") }));
-  });
-});
-
-describe("isPrivateHost()", () => {
-  test.each([
-    ["127.0.0.1", true],
-    ["10.1.2.3", true],
-    ["172.31.0.1", true],
-    ["172.32.0.1", false],
-    ["192.168.1.1", true],
-    ["169.254.169.254", true],
-    ["100.64.0.1", true],
-    ["0.0.0.0", true],
-    ["93.184.216.34", false],
-    ["[::1]", true],
-    ["[fe80::1]", true],
-    ["[fd00::1]", true],
-    ["[::ffff:10.0.0.1]", true],
-    ["[2606:2800:220:1::1]", false],
-  ])("%s: %s", async (host, expected) => {
-    expect(await isPrivateHost(host)).toBe(expected);
-  });
-  test("looks up names, and leaves unknown ones to the proxy", async () => {
-    expect(await isPrivateHost("a.test", async () => ["93.184.216.34", "10.0.0.1"])).toBe(true);
-    expect(await isPrivateHost("a.test", async () => ["93.184.216.34"])).toBe(false);
-    expect(await isPrivateHost("a.test", () => Promise.reject(new Error("unknown")))).toBe(false);
   });
 });

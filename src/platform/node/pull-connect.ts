@@ -4,7 +4,7 @@ import { objectUrl } from "../../bytes/s3-address.ts";
 import { S3Session, signedTransport } from "../../bytes/s3-session.ts";
 import type { RemoteAddress } from "../../operations/pull/remote.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { nodeTransport } from "./node-transport.ts";
+import { nodeTransport } from "./http-transport.ts";
 import type { Environment } from "./proxy-environment.ts";
 import { readS3Settings } from "./s3-settings.ts";
 

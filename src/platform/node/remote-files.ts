@@ -9,7 +9,7 @@ import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import { explainSignedUrls } from "../../bytes/s3-presigned.ts";
 import type { Source } from "../../bytes/source.ts";
 import { openingBytesFor } from "../../formats/registry.ts";
-import { nodeTransport } from "./node-transport.ts";
+import { type NodeTransport, nodeTransport } from "./http-transport.ts";
 import { makeOwnFolder } from "./own-folder.ts";
 
 export interface HttpSettings {
@@ -40,6 +40,7 @@ export interface RemoteOptions {
 export class RemoteFiles {
   readonly #options: RemoteOptions;
   readonly #transport: HttpTransport;
+  readonly #connections: NodeTransport;
   readonly #origin: string | undefined;
   readonly #allowed: AllowedOrigins;
   readonly #places = new Set<string>();
@@ -48,6 +49,7 @@ export class RemoteFiles {
     this.#options = options;
     const { timeoutMs, connections, allowOrigins = [] } = options.http;
     const inner = nodeTransport({ timeoutMs, connections });
+    this.#connections = inner;
     this.#transport = explainSignedUrls({
       ...inner,
       request: (request) => {
@@ -89,6 +91,11 @@ export class RemoteFiles {
     checkOrigin(url, { label, own: undefined, allowed: this.#allowed });
     const namedBy = label.startsWith("s3://") ? label : resolve(label);
     return this.open(url, { ...options, namedBy });
+  }
+
+  /** Ends the connections. Files that are still open get new ones, which are not kept. */
+  close(): Promise<void> {
+    return this.#connections.close();
   }
 
   /** Drops what the store has of every file that was opened: its bytes were found to be wrong, wherever they came from. */

@@ -1,6 +1,6 @@
 import { S3Client } from "../../bytes/s3-client.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { nodeTransport } from "./node-transport.ts";
+import { nodeTransport } from "./http-transport.ts";
 import type { Environment } from "./proxy-environment.ts";
 import { readS3Settings } from "./s3-settings.ts";
 
@@ -29,6 +29,7 @@ export async function nodeS3Client(options: NodeS3Options): Promise<S3Client> {
         onRequest?.();
         return inner.request(request);
       },
+      close: () => inner.close(),
     },
     sha256: (bytes) => engine.digest("sha256", bytes),
     ...(retries === undefined ? {} : { retry: { retries } }),

@@ -1,5 +1,6 @@
 import { SourceError, UsageError } from "../../base/errors.ts";
 import { withMeter } from "../../bytes/metered.ts";
+import { withOwner } from "../../bytes/owning.ts";
 import { placeOfFile } from "../../bytes/range-store.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import { openS3, parseS3Address, type S3Address, type S3Client, s3Resolver } from "../../bytes/s3.ts";
@@ -45,12 +46,17 @@ export async function openS3Place(text: string, options: OpenTargetOptions, cost
   const named = parseS3Address(text);
   const isPrefix = named.key === "" || named.key.endsWith("/");
   if (isPrefix && network === "offline") throw offlineError(named);
-  const address = isPrefix ? await findModelBelow(client, named, signal) : named;
-  const resolver = s3Resolver(address, open);
   const distrust = async (): Promise<void> => {
     for (const place of places) await store?.forget(place);
   };
-  return { source: await open(address), resolver, name: resolver.name, distrust };
+  try {
+    const address = isPrefix ? await findModelBelow(client, named, signal) : named;
+    const resolver = s3Resolver(address, open);
+    return { source: withOwner(await open(address), client), resolver, name: resolver.name, distrust };
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
 }
 
 /** The object to open for a prefix: as for a directory, the one model in it. */

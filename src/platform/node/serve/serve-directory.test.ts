@@ -6,7 +6,7 @@ import { FILE_BYTES, MODIFIED, MODIFIED_SECONDS, RANGE_REQUESTS } from "../../..
 import { patternBytes, sourceContract } from "../../../../test/contracts/source-contract.ts";
 import { requestRaw } from "../../../../test/support/raw-request.ts";
 import { openHttp } from "../../../bytes/http.ts";
-import { nodeTransport } from "../node-transport.ts";
+import { nodeTransport } from "../http-transport.ts";
 import { type AccessEntry, type DirectoryServer, serveDirectory } from "./serve-directory.ts";
 
 const bytes = patternBytes(FILE_BYTES);

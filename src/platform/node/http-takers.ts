@@ -25,6 +25,23 @@ export function takerOfAll(take: (piece: Bytes) => void): (end: End) => Taker {
   });
 }
 
+/** A taker that drops what it gets, and has enough when that is more than `maxBytes`. */
+export function discarding(maxBytes: number): (end: End) => Taker {
+  return (end) => {
+    let dropped = 0;
+    return {
+      take(piece) {
+        dropped += piece.byteLength;
+        return piece.byteLength;
+      },
+      get isFull() {
+        return dropped > maxBytes;
+      },
+      end,
+    };
+  };
+}
+
 /** A taker whose bytes the socket writes where they belong: at these rates a copy costs as much as a digest. */
 export class FillingTaker implements Taker {
   readonly into: Bytes;

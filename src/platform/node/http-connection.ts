@@ -1,0 +1,325 @@
+import type { OnReadOpts, Socket } from "node:net";
+import type { Bytes } from "../../base/bytes.ts";
+import { slowError, timeoutError } from "../../bytes/http-errors.ts";
+import type { HttpResponse } from "../../bytes/http-transport.ts";
+import { TransferWatch } from "../../bytes/transfer-watch.ts";
+import { type DialOptions, dial, type Route } from "./http-dial.ts";
+import { transportError } from "./http-errors.ts";
+import { BodyIntake } from "./http-intake.ts";
+import { bodyReaderFor, keepsConnection, MalformedReply, type ReplyHead, ReplyHeads } from "./http-reply.ts";
+import { discarding, FillingTaker, type Taker, takerOfAll } from "./http-takers.ts";
+
+/** What is sent at once: small enough that a slow line is seen to go on. */
+const SENT_BYTES = 64 << 10;
+/** A body that is sent may take this long for a piece: much of it waits in the system's own buffers. */
+const SENDING_MS = 60_000;
+/** Interim replies (RFC 9110 §15.2) before the one that counts. */
+const MAX_INTERIM = 32;
+/** What is received of a body that nobody wants, and for how long, so that its connection can serve again. */
+const DRAIN_BYTES = 64 << 10;
+const DRAIN_MS = 1000;
+
+/** A request as it goes out. */
+export interface WireRequest {
+  readonly method: string;
+  /** Everything up to the empty line, with it. */
+  readonly head: string;
+  readonly body: Bytes | undefined;
+  /** The address that the reply is said to come from. */
+  readonly url: string;
+  readonly label: string;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
+/** What a connection tells its owner once about every request: that it can be used again, or not. */
+type Release = (state: "idle" | "gone", keepAliveMs: number | undefined) => void;
+
+/** One connection, for one exchange after the other: bodies come through its buffer, or right to where they are wanted. */
+export class HttpConnection {
+  readonly #intake: BodyIntake;
+  #socket: Socket | undefined;
+  readonly #heads = new ReplyHeads();
+  /** Where the head of a reply goes; undefined once it is here. */
+  #onHead: { readonly resolve: (head: ReplyHead) => void; readonly reject: (error: unknown) => void } | undefined;
+  #method = "";
+  #interim = 0;
+  #isAlive = true;
+  #isUntouched = true;
+  /** How much of the request is on its way. */
+  #sent: "part" | "whole" = "whole";
+
+  private constructor(bufferBytes: number) {
+    this.#intake = new BodyIntake(bufferBytes);
+  }
+
+  static async open(
+    route: Route,
+    { bufferBytes, ...options }: Omit<DialOptions, "onread"> & { readonly bufferBytes: number },
+  ): Promise<HttpConnection> {
+    const connection = new HttpConnection(bufferBytes);
+    const onread: OnReadOpts = {
+      buffer: () => connection.#intake.nextBuffer(),
+      callback: (byteLength, buffer) => connection.#receive(buffer.subarray(0, byteLength) as Bytes),
+    };
+    const { socket, reading } = await dial(route, { ...options, onread });
+    connection.#socket = socket;
+    connection.#intake.attach(socket);
+    socket.on("error", (error) => connection.#fail(error));
+    socket.on("close", () => connection.#fail(undefined));
+    socket.on("end", () => connection.#end());
+    if (reading === "events") {
+      socket.on("data", (piece: Buffer<ArrayBuffer>) => {
+        if (!connection.#receive(piece)) socket.pause();
+      });
+    }
+    return connection;
+  }
+
+  get isAlive(): boolean {
+    return this.#isAlive;
+  }
+
+  /** True where nothing has come for the request that was sent last. */
+  get isUntouched(): boolean {
+    return this.#isUntouched;
+  }
+
+  /** The address at the other end. */
+  get address(): string | undefined {
+    return this.#socket?.remoteAddress;
+  }
+
+  /** Sends a request and waits for the head of the reply. Nothing else may be under way. */
+  async send(request: WireRequest, release: Release): Promise<HttpResponse> {
+    const { signal, label, timeoutMs } = request;
+    const abort = (): void => this.#giveUp(signal.reason);
+    let isReleased = false;
+    const end = (state: "idle" | "gone", keepAliveMs?: number): void => {
+      if (isReleased) return;
+      isReleased = true;
+      signal.removeEventListener("abort", abort);
+      this.#intake.watch?.end();
+      this.#intake.watch = undefined;
+      if (state === "gone") this.destroy();
+      else this.#intake.end();
+      release(state, keepAliveMs);
+    };
+    try {
+      // On a signal that is aborted already no event comes any more.
+      signal.throwIfAborted();
+      signal.addEventListener("abort", abort, { once: true });
+      this.#socket?.ref();
+      this.#isUntouched = true;
+      this.#interim = 0;
+      this.#method = request.method;
+      const arrived = new Promise<ReplyHead>((resolve, reject) => {
+        this.#onHead = { resolve, reject };
+        if (!this.#isAlive) this.#fail(undefined);
+      });
+      void this.#write(request);
+      const head = await arrived;
+      this.#intake.watch?.end();
+      this.#intake.watch = this.#watchFor(timeoutMs, label);
+      const isReusable = this.#sent === "whole" && keepsConnection(head);
+      return this.#response(head, request, (state) =>
+        end(state === "read" && isReusable && this.#isAlive ? "idle" : "gone", keepAliveOf(head)),
+      );
+    } catch (error) {
+      end("gone");
+      signal.throwIfAborted();
+      throw error;
+    }
+  }
+
+  /** Lets the connection wait for its next request without keeping the process alive. */
+  rest(): void {
+    this.#socket?.unref();
+    this.#socket?.resume(); // an idle connection must notice that the server closes it
+  }
+
+  destroy(): void {
+    this.#isAlive = false;
+    this.#socket?.destroy();
+  }
+
+  #watchFor(silenceMs: number, label: string): TransferWatch {
+    const onFailure = (kind: "silent" | "slow"): void =>
+      this.#giveUp(kind === "silent" ? timeoutError(label, silenceMs) : slowError(label));
+    return new TransferWatch({ silenceMs, onFailure });
+  }
+
+  /** Sends everything, unless the reply comes first: then the server wants no more. Failures are the socket's to tell. */
+  async #write({ head, body, timeoutMs, label }: WireRequest): Promise<void> {
+    const socket = this.#socket;
+    this.#sent = "part";
+    socket?.write(head, "latin1");
+    socket?.resume();
+    if (body !== undefined && body.byteLength > 0) {
+      const watch = this.#watchFor(Math.max(timeoutMs, SENDING_MS), label);
+      this.#intake.watch = watch;
+      watch.start();
+      for (let at = 0; at < body.byteLength; at += SENT_BYTES) {
+        const piece = body.subarray(at, at + SENT_BYTES);
+        await new Promise<void>((resolve) => socket?.write(piece, () => resolve()));
+        if (this.#onHead === undefined && at + SENT_BYTES < body.byteLength) return;
+        watch.heard(piece.byteLength);
+      }
+      watch.end();
+    }
+    this.#sent = "whole";
+    if (this.#onHead === undefined) return;
+    this.#intake.watch = this.#watchFor(timeoutMs, label);
+    this.#intake.watch.start();
+  }
+
+  /** Called by the socket with what it read; false stops it until the body is asked for more. */
+  #receive(bytes: Bytes): boolean {
+    this.#isUntouched = false;
+    try {
+      const rest = this.#onHead === undefined ? bytes : this.#receiveHeads(bytes);
+      if (rest === undefined || rest.byteLength === 0) return true;
+      // Bytes that nobody asked for: whatever follows cannot be told apart.
+      const reader = this.#intake.body;
+      if (reader === undefined) throw new MalformedReply("bytes came that nobody asked for");
+      const body = reader.take(rest);
+      if (body.byteLength > 0) return this.#intake.deliver(body);
+      if (reader.isComplete) this.#intake.wake();
+    } catch (error) {
+      this.#giveUp(error);
+    }
+    return true;
+  }
+
+  /** The server has said everything: that ends some bodies and breaks all others. */
+  #end(): void {
+    if (this.#intake.body?.close() === true) {
+      this.#isAlive = false;
+      this.#intake.wake();
+    } else this.#fail(undefined);
+  }
+
+  #giveUp(error: unknown): void {
+    this.#fail(error);
+    this.destroy();
+  }
+
+  /** The connection is over. */
+  #fail(error: unknown): void {
+    this.#isAlive = false;
+    this.#intake.fail(error ?? Object.assign(new Error("connection closed"), { code: "ECONNRESET" }));
+    this.#onHead?.reject(this.#intake.failure);
+    this.#onHead = undefined;
+  }
+
+  /** The part of `bytes` behind the head; undefined while the head is incomplete. */
+  #receiveHeads(bytes: Bytes): Bytes | undefined {
+    for (let rest = bytes; ; ) {
+      const found = this.#heads.add(rest);
+      if (found === undefined) return undefined;
+      rest = rest.subarray(found.end);
+      const { status } = found.head;
+      if (status >= 200) {
+        this.#intake.begin(bodyReaderFor(found.head, this.#method));
+        this.#onHead?.resolve(found.head);
+        this.#onHead = undefined;
+        return rest;
+      }
+      if (status === 101) throw new MalformedReply("it changes to another protocol");
+      if (++this.#interim > MAX_INTERIM) throw new MalformedReply("it is announced again and again");
+      if (rest.byteLength === 0) return undefined;
+    }
+  }
+
+  #response(head: ReplyHead, { url, label, signal }: WireRequest, end: (state: "read" | "left") => void): HttpResponse {
+    let state: "open" | "read" | "left" = "open";
+    let isBeingRead = false;
+    /** True while the reader has the piece that was read last. */
+    let isLent = false;
+    const finish = (outcome: "read" | "left"): void => {
+      if (state !== "open") return;
+      state = outcome;
+      this.#intake.clear();
+      end(outcome);
+    };
+    const leave = (): void => {
+      if (isLent) this.#intake.takeBack();
+      finish(this.#intake.isOver ? "read" : "left");
+    };
+    const explained = (error: unknown): unknown => {
+      if (signal.aborted) return signal.reason;
+      return this.#intake.failure === undefined ? error : transportError(this.#intake.failure, label);
+    };
+    /** False where there is nothing to read; a body that was given up must not look like one that came to its end. */
+    const isOpen = (): boolean => {
+      if (state === "left") throw new Error("the body was given up");
+      return state === "open";
+    };
+    const read = async function* (this: HttpConnection): AsyncGenerator<Bytes> {
+      isBeingRead = true;
+      try {
+        while (isOpen()) {
+          const chunk = await this.#intake.nextChunk();
+          if (!isOpen()) return;
+          if (chunk === undefined) return finish("read");
+          isLent = true;
+          yield chunk;
+          isLent = false;
+          if (!isOpen()) return;
+          this.#intake.advance();
+        }
+      } catch (error) {
+        throw explained(error);
+      } finally {
+        leave();
+      }
+    };
+    const whole = async (makeTaker: (end: Taker["end"]) => Taker): Promise<void> => {
+      isBeingRead = true;
+      try {
+        if (!isOpen()) return;
+        await this.#intake.each(makeTaker);
+        if (this.#intake.isOver) finish("read");
+      } catch (error) {
+        finish("left");
+        throw explained(error);
+      }
+    };
+    const drain = (): void => {
+      const { toCome = 0 } = this.#intake.body ?? {};
+      if (!this.#isAlive || !keepsConnection(head) || toCome > DRAIN_BYTES) {
+        finish("left");
+        return;
+      }
+      this.#socket?.unref(); // nobody waits for this
+      const timer = setTimeout(() => finish("left"), DRAIN_MS);
+      timer.unref();
+      const done = (): void => {
+        clearTimeout(timer);
+        finish(this.#intake.isOver ? "read" : "left");
+      };
+      this.#intake.each(discarding(DRAIN_BYTES)).then(done, done);
+    };
+    if (this.#intake.isOver) finish("read");
+    return {
+      status: head.status,
+      headers: { get: (name) => head.headers.get(name.toLowerCase()) ?? null },
+      url,
+      body: read.call(this),
+      each: (take) => whole(takerOfAll(take)),
+      fill: (into, onBytes) => whole((done) => new FillingTaker(into, onBytes, done)),
+      cancel: () => {
+        if (state !== "open") return;
+        if (isBeingRead || this.#intake.isOver) return leave();
+        isBeingRead = true;
+        drain();
+      },
+    };
+  }
+}
+
+/** How long the server says that it keeps the connection, where it does. */
+function keepAliveOf({ headers }: ReplyHead): number | undefined {
+  const seconds = /(?:^|[\s,])timeout=(\d{1,6})/i.exec(headers.get("keep-alive") ?? "")?.[1];
+  return seconds === undefined ? undefined : Number(seconds) * 1000;
+}
