@@ -1,10 +1,13 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { decodeAvecHeader, planAvec } from "../../model/parity/avec.ts";
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { IntegrityError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import { AVEC_HEADER_BYTES, decodeAvecHeader, planAvec } from "../../model/parity/avec.ts";
 import type { ReadFile } from "./block-stream.ts";
 import { DATA_PARITY, MANIFEST_PARITY } from "./extension-payload.ts";
 import { type ExtensionRow, encodeDirectory } from "./extensions.ts";
 import { NO_EXTRA_KEYS } from "./field-reader.ts";
 import type { VaultHeader } from "./layout.ts";
+import type { Vault } from "./vault.ts";
 
 /** True for rows that seals compute anew. */
 export function isParityRow({ extensionId }: Pick<ExtensionRow, "extensionId">): boolean {
@@ -34,6 +37,42 @@ export async function impliedDirectory(header: VaultHeader, read: ReadFile): Pro
   const directory = extensionPayloadLength === 0 ? [] : await impliedRows(header, read);
   const bytes = directory === undefined ? undefined : encodeDirectory(directory);
   return bytes?.byteLength === extensionDirectoryLength && manifestLength > 0 ? bytes : undefined;
+}
+
+/**
+ * Why the extension directory of a vault cannot be the one that was written; undefined where nothing speaks against it.
+ * Nothing authenticates its bytes, and a writer goes by its rows: parity whose row is damaged would be dropped for good.
+ */
+export async function findDirectoryFault({ source, header, extensions }: OpenedParts): Promise<string | undefined> {
+  const { values } = header;
+  const read: ReadFile = (offset, byteLength) => source.read(offset, byteLength);
+  const { extensionDirectoryOffset: offset, extensionDirectoryLength: byteLength } = values;
+  const implied = await impliedDirectory(values, read);
+  if (implied !== undefined) {
+    if (equalBytes(implied, await read(offset, byteLength))) return undefined;
+    return "is not the one that the header and the payloads call for";
+  }
+  const claimed = extensions.reduce((sum, row) => sum + row.length, 0);
+  if (claimed < values.extensionPayloadLength) return "leaves out a part of the payloads";
+  for (const row of extensions) {
+    if (isParityRow(row) || row.length < AVEC_HEADER_BYTES) continue;
+    const head = decodeAvecHeader(await read(values.extensionPayloadOffset + row.offset, AVEC_HEADER_BYTES));
+    if (head?.payloadBytes === row.length) return `calls parity "${printable(row.extensionId)}"`;
+  }
+  return undefined;
+}
+
+type OpenedParts = Pick<Vault, "source" | "header" | "extensions">;
+
+/** Refuses to write where the extension directory is damaged. */
+export async function checkDirectory(vault: OpenedParts, action: string): Promise<void> {
+  const fault = await findDirectoryFault(vault);
+  if (fault === undefined) return;
+  const { source, header } = vault;
+  const message = `Cannot ${action}: its list of extensions is damaged, it ${fault}`;
+  const at = { source: source.label, offset: header.values.extensionDirectoryOffset };
+  const hint = "The vault is unchanged; run tare vault repair first";
+  throw new IntegrityError("integrity/aerovault.directory", message, at, { hint });
 }
 
 /** By the heads of the payloads: either of the two suffices, as the rest is for the other. */

@@ -8,7 +8,7 @@ import { BlockStream, type ReadFile } from "./block-stream.ts";
 import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { inMemory } from "./manifest-parity.ts";
 import { gridOf } from "./parity-grid.ts";
-import { impliedDirectory, isParityRow } from "./parity-rows.ts";
+import { findDirectoryFault, isParityRow } from "./parity-rows.ts";
 import type { Vault } from "./vault.ts";
 
 /**
@@ -25,7 +25,7 @@ export async function* verifyParity(
     if (warning.code === "integrity/aerovault.healed") yield { ...warning, severity: "error" };
   }
   const read: ReadFile = (offset, byteLength) => source.read(offset, byteLength);
-  yield* verifyDirectory(vault, read);
+  yield* verifyDirectory(vault);
   if (!extensions.some(isParityRow)) return;
   const payloadOf = (id: string): ReturnType<typeof extensionPayload> =>
     extensionPayload(id, { rows: extensions, header: header.values, read });
@@ -40,13 +40,11 @@ export async function* verifyParity(
   if (!(await isManifestParitySound(vault, payloadOf(MANIFEST_PARITY), read, context))) yield fault("manifest");
 }
 
-/** Only one directory fits the header and the payloads; another one of its length is a damaged one. */
-async function* verifyDirectory({ source, header }: Vault, read: ReadFile): AsyncGenerator<Finding> {
-  const { extensionDirectoryOffset: offset, extensionDirectoryLength: byteLength } = header.values;
-  const implied = await impliedDirectory(header.values, read);
-  if (implied === undefined || equalBytes(implied, await read(offset, byteLength))) return;
-  const message = "The list of extensions is not the one that the header and the payloads call for";
-  const at = { source: source.label, offset };
+async function* verifyDirectory(vault: Vault): AsyncGenerator<Finding> {
+  const fault = await findDirectoryFault(vault);
+  if (fault === undefined) return;
+  const message = `The list of extensions is damaged: it ${fault}`;
+  const at = { source: vault.source.label, offset: vault.header.values.extensionDirectoryOffset };
   const hint = "Run tare vault repair, which writes it anew";
   yield { severity: "error", code: "integrity/aerovault.directory", message, at, hint };
 }

@@ -26,6 +26,8 @@ export interface RecoveredVault {
   readonly image: Source;
   /** Of the file as it is. */
   readonly foundLength: number;
+  /** What stands in the place of the header; shorter where the file is. */
+  readonly foundHeader: Bytes;
   /** What is damaged in the file, as it should be. */
   readonly parts: readonly HealedPart[];
   /** What comes from a sidecar and may be of another state counts only once the whole container is proven (dossier 15). */
@@ -42,13 +44,14 @@ export async function recoverVault(
   context: OpenContext,
   sidecar: Sidecar | undefined,
 ): Promise<RecoveredVault> {
-  const found = file.byteLength < HEADER_BYTES ? undefined : await file.read(0, HEADER_BYTES);
+  const foundHeader = await file.read(0, Math.min(HEADER_BYTES, file.byteLength));
+  const found = foundHeader.byteLength < HEADER_BYTES ? undefined : foundHeader;
   let failure: unknown;
   try {
     // Without a header there is nothing to recover: opening says so in its own words.
-    if (found === undefined) return { ...(await openPlainly(file, context)), proof: "own" };
+    if (found === undefined) return { ...(await openPlainly(file, context)), foundHeader, proof: "own" };
     const opened = await openWithHeader(file, found, context, sidecar);
-    return { ...opened, proof: (await isOfThisState(opened)) ? "own" : "needed" };
+    return { ...opened, foundHeader, proof: (await isOfThisState(opened)) ? "own" : "needed" };
   } catch (error) {
     // Whoever judged the manifest had a header that is proven: another one would be that of another state.
     if (!isDamage(error) || error.code === "integrity/aerovault.manifest") throw error;
@@ -56,7 +59,7 @@ export async function recoverVault(
   }
   for await (const header of otherHeaders(found, context, sidecar)) {
     try {
-      return { ...(await openWithHeader(file, header, context, sidecar)), proof: "needed" };
+      return { ...(await openWithHeader(file, header, context, sidecar)), foundHeader, proof: "needed" };
     } catch (error) {
       if (!isDamage(error)) throw error;
       // With the right header it is the password that is wrong, not the file.
@@ -66,7 +69,9 @@ export async function recoverVault(
   throw failure;
 }
 
-async function openPlainly(file: Source, context: OpenContext): Promise<Omit<RecoveredVault, "proof">> {
+type Opened = Omit<RecoveredVault, "proof" | "foundHeader">;
+
+async function openPlainly(file: Source, context: OpenContext): Promise<Opened> {
   return { vault: await openVault(file, context), image: file, foundLength: file.byteLength, parts: [] };
 }
 
@@ -92,7 +97,7 @@ async function openWithHeader(
   header: Bytes,
   context: OpenContext,
   sidecar: Sidecar | undefined,
-): Promise<Omit<RecoveredVault, "proof">> {
+): Promise<Opened> {
   const at = { source: file.label, offset: 0 };
   const values = decodeHeader(header, at);
   const parts: HealedPart[] = [];
@@ -119,7 +124,7 @@ async function openWithHeader(
  * Whether a manifest that a sidecar gives is the one that is there but for some damage. One of another state is encrypted
  * anew: it has hardly a byte in common with it, and would undo what was changed since.
  */
-async function isOfThisState({ vault, parts }: Omit<RecoveredVault, "proof">): Promise<boolean> {
+async function isOfThisState({ vault, parts }: Opened): Promise<boolean> {
   const healed = parts.find(({ origin }) => origin === "sidecar");
   return (
     healed === undefined || resembles(await vault.source.read(healed.offset, healed.bytes.byteLength), healed.bytes)

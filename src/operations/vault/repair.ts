@@ -3,6 +3,8 @@ import { overlaidSource, overlayBytes } from "../../bytes/overlaid.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extension-payload.ts";
+import { sectionsEnd } from "../../formats/aerovault/header.ts";
+import { MAC_BYTES, MAC_OFFSET } from "../../formats/aerovault/layout.ts";
 import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";
 import { ChunkOwners } from "../../formats/aerovault/verify.ts";
 import type { Patch, WritePatch } from "../correct/repair.ts";
@@ -97,7 +99,7 @@ interface Proof {
 
 /**
  * A sidecar can hold enough to put a whole earlier state in the place of the present one, password and all. It may heal
- * this vault only: one of that very length, whose manifest is the sidecar's but for some damage; that of another state is
+ * this vault only: one whose length and whose manifest is the sidecar's but for some damage; that of another state is
  * encrypted anew, and has hardly a byte in common with it.
  */
 async function proveHeader(
@@ -107,7 +109,7 @@ async function proveHeader(
   { engine, signal }: HealContext,
 ): Promise<VaultRepair["header"]> {
   if (recovered.proof === "own" || sidecar === undefined) return "own";
-  if (blocks.lost.length > 0 || recovered.image.byteLength !== sidecar.totalLength) return "unproven";
+  if (blocks.lost.length > 0 || !isLengthOfThisState(recovered, sidecar)) return "unproven";
   if (!(await isManifestOfThisState(recovered))) return "unproven";
   const renewed: Patch[] = [];
   let held = 0;
@@ -121,6 +123,20 @@ async function proveHeader(
   const digest = await engine.digestRange("sha256", whole, range);
   if (!equalBytes(digest, sidecar.contentSha256)) return "unproven";
   return recovered.parts.some(({ name }) => name === "header") ? "sidecar" : "own";
+}
+
+/**
+ * A file that is longer than the sidecar knows has the rest of a change that was not completed, or a state of its own that
+ * the sidecar must not undo. The header tells: its MAC is another one in every state.
+ */
+function isLengthOfThisState(recovered: RecoveredVault, { totalLength }: Sidecar): boolean {
+  const { image, parts, vault, foundHeader } = recovered;
+  if (image.byteLength <= totalLength) return image.byteLength === totalLength;
+  if (sectionsEnd(vault.header.values) !== totalLength) return false;
+  const healed = parts.find(({ name }) => name === "header");
+  if (healed === undefined) return true;
+  const macOf = (header: Bytes): Bytes => header.subarray(MAC_OFFSET, MAC_OFFSET + MAC_BYTES);
+  return resembles(macOf(foundHeader), macOf(healed.bytes));
 }
 
 async function isManifestOfThisState({ vault, parts }: RecoveredVault): Promise<boolean> {
