@@ -30,6 +30,7 @@ import { SERVE_ERRORS } from "../src/platform/node/serve/errors.ts";
 import { VAULT_DRAFT_ERRORS } from "../src/platform/node/vault-draft.ts";
 import { VAULT_EXTRACT_ERRORS } from "../src/platform/node/vault-folders.ts";
 import { VAULT_LOCK_ERRORS } from "../src/platform/node/vault-lock.ts";
+import { VAULT_MARK_ERRORS } from "../src/platform/node/vault-mark.ts";
 import { VAULT_TREE_ERRORS } from "../src/platform/node/vault-tree.ts";
 import { PRIMITIVE_ERRORS } from "../src/primitives/errors.ts";
 import { STRUCT_ERRORS } from "../src/struct/errors.ts";
@@ -73,6 +74,7 @@ export async function allErrors(): Promise<ReadonlyMap<string, ErrorEntry>> {
     AEROCORRECT_ERRORS,
     CORRECT_ERRORS,
     VAULT_LOCK_ERRORS,
+    VAULT_MARK_ERRORS,
     VAULT_DRAFT_ERRORS,
     VAULT_TREE_ERRORS,
     VAULT_EXTRACT_ERRORS,

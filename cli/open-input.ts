@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { realpath } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isTareError } from "../src/base/errors.ts";
 import type { Container } from "../src/model/container.ts";
@@ -49,8 +50,7 @@ async function judgeUnopened(target: string, { source }: TargetPlace, options: O
 async function targetOptions(context: Context, target: string) {
   const { flags, signal } = context;
   const isUrl = /^https?:\/\//i.test(target);
-  await finishStamp(context, target);
-  await finishVault(context, target);
+  if (!isUrl) await finishWrites(context, target);
   // Loading code takes longer than running it: both at once.
   const [engine, module, cache] = await Promise.all([
     context.engine(),
@@ -96,12 +96,29 @@ export async function openForCommand(context: Context, target: string): Promise<
   return opened;
 }
 
-/** A power failure can tear the header of a vault while it is written; what was meant stands beside it. */
-async function finishVault(context: Context, target: string): Promise<void> {
-  if (!existsSync(join(dirname(target), `.${basename(target)}.tare-header`))) return;
-  const { completeTornHeader } = await import("../src/platform/node/vault-writer.ts");
-  const isDone = await completeTornHeader(target, context.signal);
-  if (isDone) context.note(`note: "${target}": completed a change that had been interrupted`);
+/**
+ * Completes what a crash interrupted while a file was written in its place: the header of a vault, or a `tare stamp`. Where
+ * that may not be written, opening takes it from the journal.
+ */
+async function finishWrites(context: Context, target: string): Promise<void> {
+  const { localFileOf } = await import("../src/platform/node/open-target.ts");
+  const path = await localFileOf(target);
+  const real = path === undefined ? undefined : await realpath(path).catch(() => undefined); // opening will tell
+  if (path === undefined || real === undefined) return;
+  const journal = (kind: string): boolean => existsSync(join(dirname(real), `.${basename(real)}.${kind}`));
+  if (journal("tare-header")) {
+    const { completeTornHeader } = await import("../src/platform/node/vault-writer.ts");
+    const isDone = await completeTornHeader(real, context.signal);
+    if (isDone) context.note(`note: "${path}": completed a change that had been interrupted`);
+  }
+  if (journal("tare-stamp")) {
+    const { finishPatch } = await import("../src/platform/node/patch-file.ts");
+    const isDone = await finishPatch(real).catch((error: unknown) => {
+      if (isTareError(error) && error.code === "source/forbidden") return false;
+      throw error;
+    });
+    if (isDone) context.note(`note: "${path}": finished an edit that had been interrupted`);
+  }
 }
 
 /** What the flags say about vaults without encryption: whoever gives a password means an encrypted one. */
@@ -125,12 +142,4 @@ export async function judgeVault(context: Context, container: Container, place: 
   if (!(container instanceof VaultArchive)) return recallLane("encrypted", place, recall);
   const older = await recallOpened(container.vault, place, recall);
   if (older !== undefined) context.doubt(older);
-}
-
-/** A `tare stamp` that a crash interrupted left a journal: no reader may see the file half edited. */
-async function finishStamp(context: Context, target: string): Promise<void> {
-  const journal = join(dirname(target), `.${basename(target)}.tare-stamp`);
-  if (!existsSync(journal)) return;
-  const { finishPatch } = await import("../src/platform/node/patch-file.ts");
-  if (await finishPatch(target)) context.note(`note: "${target}": finished an edit that had been interrupted`);
 }

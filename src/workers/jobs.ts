@@ -4,6 +4,7 @@ import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../bytes/source.ts";
+import type { SealOutput } from "../formats/aerovault/write/seal-job.ts";
 import type { ExtractTarget, TargetFile } from "../operations/vault/extract-job.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { unpackExtents } from "./packed-extents.ts";
@@ -22,7 +23,7 @@ export interface JobHost {
   /** Reads a whole small file by calls that block; refuses one that is not, or no longer, the one described. */
   readWhole?: ((descriptor: SourceDescriptor, into: Bytes) => void) | undefined;
   /** Writes to a file of this process by its number; only where there is a disk. */
-  writeAt?: ((descriptor: number, bytes: Bytes, offset: number) => void) | undefined;
+  writeAt?: ((output: SealOutput, bytes: Bytes, offset: number) => void) | undefined;
   /** Memory that stays from job to job. */
   readonly scratch?: Scratch | undefined;
   /** Opens a file for writing; only where there is a disk. */

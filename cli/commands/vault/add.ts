@@ -122,8 +122,12 @@ async function add(context: Context, writing: VaultWriteContext, { vault, inputs
   const { result, sealed } = await changeVault(vault, writing, {
     layout: "update",
     run: dryRun ? "dry" : undefined,
+    expectedBytes: work.byteLength,
     apply: async (edit, opened) => {
-      if (dryRun) return { result: { ...planAdd(edit, inputs), storedBytes: 0, storedBlocks: 0 } };
+      if (dryRun) {
+        const plan = planAdd(edit.manifestBytes, edit.tree, inputs, edit.now);
+        return { result: { ...plan, storedBytes: 0, storedBlocks: 0 } };
+      }
       const runner = sealRunner({ engine, ...work, signal, isKnown: (id) => edit.has(id) });
       const { keys, manifest, source } = opened;
       const bounds = manifest.wrappers.chunking.bounds ?? DEFAULT_BOUNDS;

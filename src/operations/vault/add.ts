@@ -1,10 +1,13 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
+import { encodeUtf8 } from "../../base/text.ts";
 import { NO_EXTRA_KEYS } from "../../formats/aerovault/field-reader.ts";
 import type { ManifestEntry } from "../../formats/aerovault/manifest.ts";
 import { ChunkCutter } from "../../formats/aerovault/write/chunk-cutter.ts";
+import type { EntryTree } from "../../formats/aerovault/write/entry-tree.ts";
 import { coverSpans, isSmall, planPacks, SMALL_FILE_BYTES } from "../../formats/aerovault/write/packing.ts";
 import { planRegions } from "../../formats/aerovault/write/regions.ts";
+import { checkManifestLength } from "../../formats/aerovault/write/seal.ts";
 import type { SealSetup } from "../../formats/aerovault/write/seal-job.ts";
 import type { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import type { Engine } from "../../primitives/engine.ts";
@@ -43,7 +46,8 @@ export async function addToVault(
   inputs: readonly AddInput[],
   options: AddOptions,
 ): Promise<AddReport> {
-  checkDistinct(inputs);
+  // Everything that can be refused is, before the first byte is written.
+  planAdd(edit.manifestBytes, edit.tree.copyOf(), inputs, edit.now);
   const adding = new Adding(edit, inputs, options);
   try {
     return await adding.run();
@@ -52,23 +56,32 @@ export async function addToVault(
   }
 }
 
-/** What an add would do, as far as that shows without reading the files: names that clash are found here too. */
-export function planAdd(edit: VaultEdit, inputs: readonly AddInput[]): AddReport {
+/**
+ * What an add would do, as far as that shows without reading the files: names that clash are found here, and more entries
+ * than a manifest can hold. `tree` has the new entries afterwards.
+ */
+export function planAdd(manifestBytes: number, tree: EntryTree, inputs: readonly AddInput[], now: string): AddReport {
   checkDistinct(inputs);
   const replaced: string[] = [];
   let files = 0;
   let byteLength = 0;
+  let least = manifestBytes;
   for (const input of inputs) {
     const { path } = input;
     const isDir = input.kind === "directory";
     const size = input.kind === "file" ? input.size : 0;
-    const before = edit.tree.put({ path, size, modified: edit.now, isDir, chunks: [], extra: NO_EXTRA_KEYS });
+    if (tree.get(path) === undefined) least += LEAST_ENTRY_BYTES + encodeUtf8(path).byteLength;
+    const before = tree.put({ path, size, modified: now, isDir, chunks: [], extra: NO_EXTRA_KEYS });
     if (before !== undefined) replaced.push(path);
     if (!isDir) files++;
     byteLength += size;
   }
+  if (inputs.length > 0) checkManifestLength(least, tree.label);
   return { files, directories: inputs.length - files, byteLength, replaced };
 }
+
+/** What an entry takes in a manifest besides its path: {"path":"","size":0,"modified":"…","is_dir":true,"chunks":[]}, */
+const LEAST_ENTRY_BYTES = 80;
 
 /** A file that is packed, by what another thread can read or by bytes that are here. */
 interface SmallFile {

@@ -11,7 +11,8 @@ import type { WorkerPort } from "../../workers/protocol.ts";
 import { openBlockingFile, readWholeFile } from "./blocking-file-source.ts";
 import { nativeEngine } from "./native-engine.ts";
 import { findWorkerEntry, spawnNodeWorker } from "./spawn-worker.ts";
-import { openExtractTarget, writeFully } from "./vault-target.ts";
+import { writeExpecting } from "./vault-mark.ts";
+import { openExtractTarget } from "./vault-target.ts";
 
 /** "auto" takes native parts where they are, "native" demands them all, "portable" uses none. */
 export type EngineTier = "auto" | "native" | "portable";
@@ -62,7 +63,7 @@ export function nodeJobHost(engine: Engine): JobHost {
     openDescriptor: async (descriptor) =>
       descriptor.kind === "blob" ? blobSource(descriptor.blob) : openBlockingFile(descriptor),
     readWhole: readWholeFile,
-    writeAt: writeFully,
+    writeAt: writeExpecting,
     scratch: new Scratch(),
     openTarget: openExtractTarget,
   };

@@ -13,6 +13,7 @@ import { openThrough } from "../../open-inside.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { directoryResolver } from "./directory-resolver.ts";
 import { openFile, openStdin } from "./file-source.ts";
+import { completedSource } from "./interrupted-writes.ts";
 import { findModelIn } from "./model-directory.ts";
 import type { HttpSettings, RemoteFiles, SpooledCopies } from "./remote-files.ts";
 import { literalTarget, parseTarget, type Target } from "./target.ts";
@@ -82,6 +83,12 @@ async function findTarget(text: string): Promise<Target> {
   return target;
 }
 
+/** The file of this machine that a TARGET is or is in; undefined for URLs, folders and standard input. */
+export async function localFileOf(text: string): Promise<string | undefined> {
+  const { kind, outer } = await findTarget(text);
+  return kind === "path" && (await isFile(outer)) ? outer : undefined;
+}
+
 /** Where a TARGET's bytes are, before anybody looks at what they are. Whoever gets it closes its source. */
 export interface TargetPlace extends Place {
   /** Paths inside archives that the TARGET names behind its file. */
@@ -144,7 +151,8 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
       );
     default: {
       const path = (await isDirectory(target.outer)) ? await findModelIn(target.outer) : target.outer;
-      const source = withMeter(await openFile(path, { signal, maxSpoolBytes: options.maxBufferBytes }), cost);
+      const file = await openFile(path, { signal, maxSpoolBytes: options.maxBufferBytes });
+      const source = withMeter(await completedSource(path, file), cost);
       const local = directoryResolver(path);
       const resolve: Resolver["resolve"] = async (name, resolveOptions) =>
         withMeter(await local.resolve(name, resolveOptions), cost);

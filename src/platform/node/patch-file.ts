@@ -39,6 +39,13 @@ export async function patchFile(path: string, patches: readonly FilePatch[]): Pr
   await removeJournal(place.journal);
 }
 
+/** What a crash kept from being written, for readers that leave the file as it is; empty where there is nothing of that. */
+export async function findInterruptedPatches(real: string): Promise<readonly FilePatch[]> {
+  const bytes = await readJournal(journalOf(real), real);
+  const journal = bytes === undefined ? undefined : decodeJournal(bytes);
+  return journal !== undefined && isInterrupted(real, real, journal) ? journal.patches : [];
+}
+
 /** Completes what a crash interrupted; false where there is nothing to do. */
 export async function finishPatch(path: string): Promise<boolean> {
   const place = await locate(path).catch((error: unknown) => {
@@ -64,10 +71,15 @@ async function locate(path: string): Promise<Place> {
   const file = await realpath(path).catch((error: unknown) => {
     throw fileError(error, `Cannot open "${path}"`, { source: path });
   });
+  return { file, journal: journalOf(file) };
+}
+
+/** Beside the file, whose real path this takes. */
+function journalOf(file: string): string {
   const name = basename(file);
   const isLong = Buffer.byteLength(name) > MAX_NAME_BYTES;
   const shown = isLong ? createHash("sha256").update(name).digest("hex") : name;
-  return { file, journal: join(dirname(file), `.${shown}.tare-stamp`) };
+  return join(dirname(file), `.${shown}.tare-stamp`);
 }
 
 /** Exclusive: a journal that is there already is that of another process, or of a crash since the last look. */
@@ -123,7 +135,7 @@ function checkBefore(file: string, label: string, patches: readonly FilePatch[])
 
 /** True where every sector is as it was or as it will be: nobody else has written to the file since. */
 function isInterrupted(file: string, label: string, { byteLength, patches }: Journal): boolean {
-  return withFile(file, "r+", label, (descriptor) => {
+  return withFile(file, "r", label, (descriptor) => {
     if (fstatSync(descriptor).size !== byteLength) return false;
     return patches.every(({ offset, before, after }) => {
       const now = readAt(descriptor, offset, after.byteLength);
@@ -141,7 +153,7 @@ function isInterrupted(file: string, label: string, { byteLength, patches }: Jou
   });
 }
 
-function withFile<T>(file: string, mode: "r+", label: string, use: (descriptor: number) => T): T {
+function withFile<T>(file: string, mode: "r" | "r+", label: string, use: (descriptor: number) => T): T {
   let descriptor: number | undefined;
   try {
     descriptor = openSync(file, mode);

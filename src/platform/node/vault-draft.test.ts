@@ -1,8 +1,11 @@
 import {
+  appendFileSync,
   existsSync,
+  linkSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -11,7 +14,15 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createVaultDraft, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
+import { vaultHeader } from "../../formats/aerovault/layout.ts";
+import {
+  checkReplaceable,
+  createVaultDraft,
+  rewriteVaultDraft,
+  updateVaultDraft,
+  type VaultBase,
+} from "./vault-draft.ts";
+import { readVaultMark, writeExpecting } from "./vault-mark.ts";
 
 /** Longer than what is copied for every change; the file system of the tests need not clone. */
 const LARGE_BYTES = (16 << 20) + 4096;
@@ -30,11 +41,11 @@ function header(value: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(1024).fill(value);
 }
 
-function makeVault(byteLength: number): VaultBase {
+async function makeVault(byteLength: number): Promise<VaultBase> {
   const bytes = new Uint8Array(byteLength).fill(7);
   bytes.set(header(1));
   writeFileSync(path, bytes, { mode: 0o640 });
-  return { path, label: "v", header: header(1), byteLength, mode: 0o640 };
+  return { path, label: "v", mark: await readVaultMark(path, "v") };
 }
 
 function readVault(): Buffer {
@@ -46,7 +57,7 @@ for (const [kind, byteLength] of [
   ["long", LARGE_BYTES],
 ] as const) {
   test(`updateVaultDraft() of a ${kind} vault shows nothing before commit, and everything after`, async () => {
-    const base = makeVault(byteLength);
+    const base = await makeVault(byteLength);
     const draft = await updateVaultDraft(base);
     await draft.write(byteLength, new Uint8Array(300).fill(9));
     const before = Buffer.concat([header(1), Buffer.alloc(byteLength - 1024, 7)]);
@@ -60,7 +71,7 @@ for (const [kind, byteLength] of [
   });
 
   test(`updateVaultDraft() of a ${kind} vault leaves it as it was when it is aborted`, async () => {
-    const base = makeVault(byteLength);
+    const base = await makeVault(byteLength);
     const before = readVault();
     const draft = await updateVaultDraft(base);
     await draft.write(byteLength, new Uint8Array(300).fill(9));
@@ -71,26 +82,30 @@ for (const [kind, byteLength] of [
   });
 
   test(`updateVaultDraft() of a ${kind} vault refuses to undo what something else wrote (audit 14)`, async () => {
-    const draft = await updateVaultDraft(makeVault(byteLength));
+    const draft = await updateVaultDraft(await makeVault(byteLength));
     const foreign = readVault();
     foreign[500] = 99;
     writeFileSync(path, foreign);
-    await draft.write(byteLength, new Uint8Array(10));
-    await expect(draft.commit(header(2), byteLength + 10)).rejects.toMatchObject({ code: "source/vault.changed" });
+    const change = async (): Promise<void> => {
+      await draft.write(byteLength, new Uint8Array(10));
+      await draft.commit(header(2), byteLength + 10);
+    };
+    await expect(change()).rejects.toMatchObject({ code: "source/vault.changed" });
+    await draft.abort(byteLength + 10);
     expect(readVault().equals(foreign)).toBe(true);
     expect(readdirSync(folder)).toEqual(["v.aerovault"]);
   });
 }
 
 test("rewriteVaultDraft() starts from nothing and takes the vault's place", async () => {
-  const draft = await rewriteVaultDraft(makeVault(5000), 5000);
+  const draft = await rewriteVaultDraft(await makeVault(5000), 5000);
   await draft.write(1024, new Uint8Array(10).fill(3));
   await draft.commit(header(2), 1034);
   expect(readVault()).toEqual(Buffer.concat([header(2), Buffer.alloc(10, 3)]));
 });
 
 test("rewriteVaultDraft() refuses before the work where there is no room", async () => {
-  await expect(rewriteVaultDraft(makeVault(5000), 2 ** 52)).rejects.toMatchObject({ code: "source/no-space" });
+  await expect(rewriteVaultDraft(await makeVault(5000), 2 ** 52)).rejects.toMatchObject({ code: "source/no-space" });
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });
 
@@ -108,11 +123,113 @@ test("row 33: createVaultDraft() makes a private file, and never takes a name th
 });
 
 test("updateVaultDraft() is given the vault behind a link, which stays a link", async () => {
-  const base = makeVault(5000);
+  const base = await makeVault(5000);
   const link = join(folder, "link");
   symlinkSync(path, link);
   const draft = await updateVaultDraft(base);
   await draft.commit(header(2), 5000);
   expect(readFileSync(link)[0]).toBe(2);
   expect(readdirSync(folder).sort()).toEqual(["link", "v.aerovault"]);
+});
+
+/** A vault whose header says where its manifest lies: 200 bytes behind 3000. */
+async function makeMarked(byteLength: number): Promise<VaultBase> {
+  const bytes = new Uint8Array(byteLength).fill(7);
+  bytes.set(vaultHeader.encode(HEADER_VALUES));
+  writeFileSync(path, bytes);
+  return { path, label: "v", mark: await readVaultMark(path, "v") };
+}
+
+const HEADER_VALUES = {
+  flags: 0,
+  salt: new Uint8Array(32),
+  wrappedMasterKey: new Uint8Array(40),
+  wrappedMacKey: new Uint8Array(40),
+  dataLength: 0,
+  manifestOffset: 3000,
+  manifestLength: 200,
+  extensionDirectoryOffset: 3200,
+  extensionDirectoryLength: 2,
+  extensionPayloadOffset: 3202,
+  extensionPayloadLength: 0,
+} as const;
+
+for (const [kind, byteLength] of [
+  ["short", 5000],
+  ["long", LARGE_BYTES],
+] as const) {
+  test(`a ${kind} vault whose manifest is another one under an equal header has changed`, async () => {
+    const draft = await updateVaultDraft(await makeMarked(byteLength));
+    const foreign = readVault();
+    foreign[3100] = 8;
+    writeFileSync(path, foreign);
+    await expect(draft.commit(header(2), byteLength)).rejects.toMatchObject({ code: "source/vault.changed" });
+    expect(readVault().equals(foreign)).toBe(true);
+  });
+}
+
+test("a long vault in whose place another file stands has changed, however equal they are", async () => {
+  const draft = await updateVaultDraft(await makeMarked(LARGE_BYTES));
+  const copy = join(folder, "copy");
+  writeFileSync(copy, readVault());
+  renameSync(copy, path);
+  await draft.write(LARGE_BYTES, new Uint8Array(10));
+  await expect(draft.commit(header(2), LARGE_BYTES + 10)).rejects.toMatchObject({ code: "source/vault.changed" });
+  expect(readVault().byteLength).toBe(LARGE_BYTES);
+});
+
+test("a long vault with two names is copied, and its other name stays what it was", async () => {
+  await makeMarked(LARGE_BYTES);
+  const other = join(folder, "other");
+  linkSync(path, other);
+  const before = readVault();
+  const draft = await updateVaultDraft({ path, label: "v", mark: await readVaultMark(path, "v") });
+  await draft.write(LARGE_BYTES, new Uint8Array(10));
+  await draft.commit(header(2), LARGE_BYTES + 10);
+  expect(readFileSync(other).equals(before)).toBe(true);
+  expect([readVault()[0], readVault().byteLength]).toEqual([2, LARGE_BYTES + 10]);
+});
+
+test.runIf(process.platform === "linux")("a long vault that is being written to in its place is copied", async () => {
+  const base = await makeMarked(LARGE_BYTES);
+  const first = await updateVaultDraft(base);
+  const second = await updateVaultDraft(base);
+  const { ino } = statSync(path);
+  await first.write(LARGE_BYTES, new Uint8Array(20).fill(1));
+  await second.write(LARGE_BYTES, new Uint8Array(10).fill(2));
+  await second.commit(header(2), LARGE_BYTES + 10);
+  expect(statSync(path).ino).not.toBe(ino);
+  await expect(first.commit(header(3), LARGE_BYTES + 20)).rejects.toMatchObject({ code: "source/vault.changed" });
+  expect([readVault()[0], readVault().byteLength, readVault().at(-1)]).toEqual([2, LARGE_BYTES + 10, 2]);
+});
+
+test("nothing is written into a long vault, by any thread, once its header is another one", async () => {
+  const draft = await updateVaultDraft(await makeMarked(LARGE_BYTES));
+  const { descriptor = -1, expected = [] } = draft;
+  const output = { descriptor, expected, label: "v", tail: new BigInt64Array(new SharedArrayBuffer(8)) };
+  writeExpecting(output, new Uint8Array(10), LARGE_BYTES);
+  const foreign = readVault();
+  foreign[1000] = 1;
+  writeFileSync(path, foreign);
+  expect(() => writeExpecting(output, new Uint8Array(10), LARGE_BYTES)).toThrow("changed it meanwhile");
+  await expect(draft.write(LARGE_BYTES, new Uint8Array(10))).rejects.toMatchObject({ code: "source/vault.changed" });
+  await draft.abort(LARGE_BYTES + 10);
+  expect(readVault().equals(foreign)).toBe(true);
+});
+
+test("abort() cuts off what was appended, by whatever thread, and never what somebody else made", async () => {
+  const mine = await updateVaultDraft(await makeMarked(LARGE_BYTES));
+  appendFileSync(path, new Uint8Array(30));
+  await mine.abort(LARGE_BYTES + 30);
+  expect(readVault().byteLength).toBe(LARGE_BYTES);
+  const other = await updateVaultDraft(await makeMarked(LARGE_BYTES));
+  await other.write(LARGE_BYTES, new Uint8Array(10));
+  appendFileSync(path, new Uint8Array(30));
+  await other.abort();
+  expect(readVault().byteLength).toBe(LARGE_BYTES + 40);
+});
+
+test.runIf(process.platform === "linux")("checkReplaceable() refuses what is mounted by itself", async () => {
+  await expect(checkReplaceable("/proc", "v")).rejects.toMatchObject({ code: "unsupported/vault.mount" });
+  await expect(checkReplaceable(path, "v")).resolves.toBeUndefined();
 });

@@ -1,14 +1,15 @@
 import { constants } from "node:fs";
-import { copyFile, type FileHandle, open, statfs } from "node:fs/promises";
+import { copyFile, type FileHandle, open, readFile, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
-import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
-import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import { type ErrorCatalog, isTareError, SourceError, UnsupportedError } from "../../base/errors.ts";
+import type { ExpectedRun, VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
 import { createPartial, publishExclusive, publishReplacing, removePartial, syncFolder } from "./partial-files.ts";
 import { removeHeaderJournal, writeHeaderJournal } from "./vault-journal.ts";
+import { type InodeLock, lockInode } from "./vault-lock.ts";
+import { checkFresh, checkRuns, type VaultMark } from "./vault-mark.ts";
 
 /** Up to this length a vault is copied for every change: that is as fast as anything else, and one rename ends it. */
 const COPY_BYTES = 16 << 20;
@@ -21,9 +22,7 @@ export interface VaultBase {
   readonly path: string;
   /** As the user named it. */
   readonly label: string;
-  readonly header: Bytes;
-  readonly byteLength: number;
-  readonly mode: number;
+  readonly mark: VaultMark;
 }
 
 /** A file that becomes a new vault at commit; throws `usage/exists` then where something took the name meanwhile. */
@@ -38,7 +37,10 @@ export async function createVaultDraft(
     return new PartialDraft(partial.handle, {
       label,
       partial: partial.path,
-      publish: () => publish(partial.path, path),
+      publish: async () => {
+        await publish(partial.path, path);
+        await syncFolder(dirname(path));
+      },
     });
   });
 }
@@ -47,19 +49,35 @@ export async function createVaultDraft(
 export async function rewriteVaultDraft(base: VaultBase, byteLength: number): Promise<VaultDraft> {
   const { label } = base;
   await checkRoom(base.path, label, byteLength);
-  return guarded(label, async () => replacingDraft(base, await createPartial(base)));
+  return guarded(label, async () =>
+    replacingDraft(base, await createPartial({ path: base.path, mode: base.mark.mode })),
+  );
 }
 
 /**
  * The vault with room for changes: a copy where it is short or the file system clones files, the file itself where
- * neither holds. Either way the cost is that of the change.
+ * neither holds. Either way the cost is that of the change. Only a file that has one name, and no other writer, is written
+ * to in its place: the lock beside a vault is that of a name, and says nothing about the other names of the file.
  */
 export async function updateVaultDraft(base: VaultBase): Promise<VaultDraft> {
-  const { path, label, byteLength } = base;
+  const { path, label, mark } = base;
   return guarded(label, async () => {
-    const cloned = await copyVault(base, byteLength <= COPY_BYTES ? 0 : constants.COPYFILE_FICLONE_FORCE);
-    if (cloned !== undefined) return replacingDraft(base, cloned);
-    return new InPlaceDraft(await open(path, "r+"), base);
+    const isShort = mark.byteLength <= COPY_BYTES;
+    // Where the file system does not clone files, or has no room for a copy of a short one, the next best thing follows.
+    const cheap = await copyVault(base, isShort ? 0 : constants.COPYFILE_FICLONE_FORCE).catch(() => undefined);
+    if (cheap !== undefined) return replacingDraft(base, cheap);
+    const lock = mark.links > 1n ? "taken" : await lockInode(mark);
+    if (lock === "taken") {
+      await checkRoom(path, label, mark.byteLength);
+      return replacingDraft(base, await copyVault(base, 0));
+    }
+    const own = lock === "unknown" ? undefined : lock;
+    try {
+      return new InPlaceDraft(await open(path, "r+"), base, own);
+    } catch (error) {
+      await own?.release();
+      throw error;
+    }
   });
 }
 
@@ -68,28 +86,27 @@ interface PartialFile {
   readonly handle: FileHandle;
 }
 
-/** Undefined where the file system does not clone files, or has no room for a copy of a short one. */
-async function copyVault(base: VaultBase, mode: number): Promise<PartialFile | undefined> {
-  const partial = await createPartial(base);
+async function copyVault({ path, mark }: VaultBase, mode: number): Promise<PartialFile> {
+  const partial = await createPartial({ path, mode: mark.mode });
   await partial.handle.close();
   try {
-    await copyFile(base.path, partial.path, mode);
+    await copyFile(path, partial.path, mode);
     const handle = await open(partial.path, "r+");
-    await handle.chmod(base.mode);
+    await handle.chmod(mark.mode);
     return { path: partial.path, handle };
-  } catch {
+  } catch (error) {
     await removePartial(partial.path);
-    return undefined;
+    throw error;
   }
 }
 
-function replacingDraft(base: VaultBase, partial: PartialFile): VaultDraft {
+function replacingDraft({ path, label, mark }: VaultBase, partial: PartialFile): VaultDraft {
   const publish = async (): Promise<void> => {
-    await checkFresh(base);
-    await publishReplacing(partial.path, base.path);
-    await syncFolder(dirname(base.path));
+    await checkFresh(path, label, mark);
+    await publishReplacing(partial.path, path);
+    await syncFolder(dirname(path));
   };
-  return new PartialDraft(partial.handle, { label: base.label, partial: partial.path, publish });
+  return new PartialDraft(partial.handle, { label, partial: partial.path, publish });
 }
 
 /** Writes that may be under way when a draft ends. */
@@ -189,19 +206,27 @@ class PartialDraft implements VaultDraft {
 class InPlaceDraft implements VaultDraft {
   readonly label: string;
   readonly descriptor: number;
+  readonly expected: readonly ExpectedRun[];
   readonly #base: VaultBase;
   readonly #file: DraftFile;
+  readonly #lock: InodeLock | undefined;
+  /** First byte behind everything that was written through this draft. */
+  #end = 0;
   #state: "open" | "done" = "open";
 
-  constructor(handle: FileHandle, base: VaultBase) {
+  constructor(handle: FileHandle, base: VaultBase, lock: InodeLock | undefined) {
     this.label = base.label;
     this.descriptor = handle.fd;
+    this.expected = base.mark.runs;
     this.#base = base;
     this.#file = new DraftFile(handle, base.label);
+    this.#lock = lock;
   }
 
-  write(offset: number, bytes: Bytes): Promise<void> {
-    return this.#file.write(offset, bytes);
+  async write(offset: number, bytes: Bytes): Promise<void> {
+    checkRuns(this.descriptor, this.expected, this.label);
+    this.#end = Math.max(this.#end, offset + bytes.byteLength);
+    await this.#file.write(offset, bytes);
   }
 
   read(offset: number, byteLength: number): Promise<Bytes> {
@@ -209,16 +234,16 @@ class InPlaceDraft implements VaultDraft {
   }
 
   async commit(header: Bytes, byteLength: number): Promise<void> {
-    const { path } = this.#base;
+    const { path, mark } = this.#base;
     const { handle } = this.#file;
     try {
       await guarded(this.label, async () => {
         await handle.datasync();
-        await checkFresh(this.#base, "grown");
-        await writeHeaderJournal(path, { before: this.#base.header, after: header });
+        await checkFresh(path, this.label, mark, "same file");
+        await writeHeaderJournal(path, { before: mark.header, after: header }, mark.mode);
       });
     } catch (error) {
-      await this.abort();
+      await this.abort(byteLength);
       throw error;
     }
     // From here on the header may be torn: what was written and the journal stay, whatever fails.
@@ -228,55 +253,77 @@ class InPlaceDraft implements VaultDraft {
         await this.#file.write(0, header);
         await handle.sync();
         await removeHeaderJournal(path);
+        // What lies behind the end is nobody's only while the header is ours.
+        checkRuns(this.descriptor, [{ offset: 0, bytes: header }], this.label);
         await handle.truncate(byteLength);
       } finally {
         await handle.close();
+        await this.#lock?.release();
       }
     });
   }
 
-  /** What was appended goes; what was written into gaps is as unused as it was. */
-  async abort(): Promise<void> {
+  /**
+   * What was appended goes where it is provably ours: the vault is as it was opened, and its file no longer than we made it.
+   * What was written into gaps is as unused as it was.
+   */
+  async abort(end = 0): Promise<void> {
     if (this.#state === "done") return;
     this.#state = "done";
+    const { handle } = this.#file;
+    const { byteLength } = this.#base.mark;
     await this.#file.settle();
-    await this.#file.handle.truncate(this.#base.byteLength).catch(() => undefined); // unused bytes at the end do no harm
-    await this.#file.handle.close();
-    await removeHeaderJournal(this.#base.path).catch(() => undefined);
+    try {
+      checkRuns(this.descriptor, this.expected, this.label);
+      const { size } = await handle.stat();
+      if (size > byteLength && size <= Math.max(end, this.#end)) await handle.truncate(byteLength);
+    } catch {
+      // Unused bytes at the end do no harm.
+    }
+    await handle.close();
+    await this.#lock?.release();
   }
 }
 
-/** Throws `source/vault.changed` where the vault is no longer the one that was opened. */
-async function checkFresh(base: VaultBase, length: "same" | "grown" = "same"): Promise<void> {
-  const handle = await open(base.path, "r");
-  try {
-    const { size } = await handle.stat();
-    const header = allocateBytes(HEADER_BYTES);
-    await readFully(handle, header, { offset: 0, label: base.label });
-    const isLengthFine = length === "same" ? size === base.byteLength : size >= base.byteLength;
-    if (isLengthFine && equalBytes(header, base.header)) return;
-  } finally {
-    await handle.close();
+/**
+ * Refuses a file that something is mounted on, as containers do with a single file: no other file can take its place, and
+ * the lock beside it is not the one that is seen where the file comes from.
+ */
+export async function checkReplaceable(path: string, label: string): Promise<void> {
+  const mounts = await readFile("/proc/self/mountinfo", "utf8").catch(() => ""); // another system than Linux
+  for (const line of mounts.split("\n")) {
+    // Spaces, tabs, line breaks and backslashes are written as octal numbers there.
+    const point = line
+      .split(" ")[4]
+      ?.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)));
+    if (point !== path) continue;
+    const message = `Cannot change "${label}": the file itself is mounted here, so that other writers of it cannot be seen, and no other file can take its place`;
+    const hint = "Mount the folder that it is in, or change it where it comes from";
+    throw new UnsupportedError("unsupported/vault.mount", message, { source: label }, { hint });
   }
-  throw new SourceError(
-    "source/vault.changed",
-    `Cannot write to "${base.label}": something else changed it meanwhile`,
-    { source: base.label, offset: 0 },
-    { hint: "Nothing was written; run the command again" },
-  );
 }
 
 /** Refuses before the work, not after it. */
 async function checkRoom(path: string, label: string, byteLength: number): Promise<void> {
-  const facts = await statfs(dirname(path)).catch(() => undefined); // a system that does not tell: writing will
-  if (facts === undefined || facts.bavail * facts.bsize >= byteLength + SPARE_BYTES) return;
-  const free = facts.bavail * facts.bsize;
+  const free = await freeBytes(path);
+  if (free >= byteLength + SPARE_BYTES) return;
   throw new SourceError(
     "source/no-space",
     `Cannot write "${label}": ${byteLength} bytes are needed, ${free} are free`,
     { source: label },
     { hint: "Free some room on the disk first; the vault is unchanged" },
   );
+}
+
+/** True where the disk of a vault has room for so many bytes more. */
+export async function hasRoomFor(path: string, byteLength: number): Promise<boolean> {
+  return (await freeBytes(path)) >= byteLength + SPARE_BYTES;
+}
+
+/** Infinity on a system that does not tell: writing will. */
+async function freeBytes(path: string): Promise<number> {
+  const facts = await statfs(dirname(path)).catch(() => undefined);
+  return facts === undefined ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
 }
 
 async function guarded<T>(label: string, action: () => Promise<T>): Promise<T> {
@@ -290,9 +337,9 @@ async function guarded<T>(label: string, action: () => Promise<T>): Promise<T> {
 
 /** Errors of changing a vault on disk. */
 export const VAULT_DRAFT_ERRORS = {
-  "source/vault.changed": {
-    what: "Something else changed the vault between opening it and writing to it.",
-    why: "Writing now would undo that change. Programs that do not use the lock beside the vault can do this.",
-    fix: "Run the command again when nothing else writes to the vault; it is as the other program left it.",
+  "unsupported/vault.mount": {
+    what: "The vault is a file that is mounted by itself, as `docker run -v FILE:FILE` does.",
+    why: "A change ends by putting a new file in the place of the old one, which a mount prevents; and the lock beside the vault is another one here than where the file comes from, so that two writers could be at work at once.",
+    fix: "Mount the folder that the vault is in, or change the vault where it comes from.",
   },
 } as const satisfies ErrorCatalog;

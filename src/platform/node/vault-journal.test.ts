@@ -1,7 +1,21 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { openFile } from "./file-source.ts";
+import { completedSource } from "./interrupted-writes.ts";
+import { patchFile } from "./patch-file.ts";
 import {
   journalPath,
   mendedHeader,
@@ -71,4 +85,44 @@ test("completeTornHeader() puts the header right for a reader, and deletes nothi
   expect(readFileSync(vault).equals(Buffer.concat([after, rest]))).toBe(true);
   expect(readdirSync(folder).sort()).toEqual([".v.aerovault.tare-header", "v.aerovault"]);
   expect(await completeTornHeader(vault)).toBe(false);
+});
+
+test("completedSource() shows a torn header as it was to become, by any name, and leaves the file alone", async () => {
+  const rest = new Uint8Array(100).fill(5);
+  const found = Buffer.concat([torn(2, 1), rest]);
+  writeFileSync(vault, found);
+  await writeHeaderJournal(vault, { before, after }, 0o644);
+  expect(statSync(journalPath(vault)).mode & 0o777).toBe(0o644);
+  mkdirSync(join(folder, "links"));
+  const link = join(folder, "links", "k");
+  symlinkSync(vault, link);
+  for (const path of [vault, link]) {
+    const source = await completedSource(path, await openFile(path));
+    expect(Buffer.from(await source.read(0, 1124)).equals(Buffer.concat([after, rest]))).toBe(true);
+    await source.close();
+  }
+  expect(readFileSync(vault).equals(found)).toBe(true);
+});
+
+test("completedSource() shows a stamp that was interrupted as it was to become", async () => {
+  writeFileSync(vault, "0123456789");
+  const old = { offset: 2, before: new Uint8Array(Buffer.from("23")), after: new Uint8Array(Buffer.from("ab")) };
+  await patchFile(vault, [old]);
+  const text = JSON.stringify({ tareStamp: 1, byteLength: 10, patches: [[2, "MjM=", "YWI="]] });
+  const digest = createHash("sha256").update(text).digest("hex");
+  writeFileSync(join(folder, ".v.aerovault.tare-stamp"), `${digest}\n${text}`);
+  writeFileSync(vault, "0123456789");
+  const source = await completedSource(vault, await openFile(vault));
+  expect(Buffer.from(await source.read(0, 10)).toString()).toBe("01ab456789");
+  await source.close();
+  expect(readFileSync(vault, "utf8")).toBe("0123456789");
+});
+
+test("completeTornHeader() leaves the header to the journal while somebody else holds the lock", async () => {
+  const found = Buffer.concat([torn(2, 1), new Uint8Array(100)]);
+  writeFileSync(vault, found);
+  await writeHeaderJournal(vault, { before, after });
+  writeFileSync(join(folder, ".v.aerovault.lock"), "pid=1 created_at=2026-01-01T00:00:00Z\n");
+  expect(await completeTornHeader(vault)).toBe(false);
+  expect(readFileSync(vault).equals(found)).toBe(true);
 });

@@ -5,6 +5,7 @@ import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { allocateBytes, readFully } from "./file-reads.ts";
 import { syncFolder } from "./partial-files.ts";
 
 /** First bytes of a journal; what follows is a digest, the old header and the new one. */
@@ -24,18 +25,26 @@ export function journalPath(vault: string): string {
   return join(dirname(vault), `.${basename(vault)}.tare-header`);
 }
 
-/** Puts both headers beside the vault and makes that durable: from now on a torn header can be completed. */
-export async function writeHeaderJournal(vault: string, { before, after }: HeaderJournal): Promise<void> {
+/**
+ * Puts both headers beside the vault and makes that durable: from now on a torn header can be completed. `mode` is that of
+ * the vault, whose readers need the journal as well.
+ */
+export async function writeHeaderJournal(vault: string, { before, after }: HeaderJournal, mode = 0o600): Promise<void> {
   const path = journalPath(vault);
   const headers = concatBytes([before, after]);
-  const handle = await open(path, "w", 0o600);
+  // Exclusively: one that is there already is that of another writer.
+  const handle = await open(path, "wx", 0o600);
   try {
+    await handle.chmod(mode);
     await handle.writeFile(concatBytes([MAGIC, digestOf(headers), headers]));
     await handle.sync();
+    await syncFolder(dirname(path));
+  } catch (error) {
+    await unlink(path);
+    throw error;
   } finally {
     await handle.close();
   }
-  await syncFolder(dirname(path));
 }
 
 /** Removes the journal, where there is one. */
@@ -74,6 +83,25 @@ export function mendedHeader(found: Bytes, { before, after }: HeaderJournal): By
     if (!isOld && !equalBytes(sector, after.subarray(start, start + SECTOR_BYTES))) return undefined;
   }
   return after;
+}
+
+/** The header that the vault should have; undefined where it has one that is whole. */
+export async function findMendedHeader(real: string): Promise<Bytes | undefined> {
+  const journal = await readHeaderJournal(real);
+  const found = journal === undefined ? undefined : await readHeaderBytes(real);
+  return journal === undefined || found === undefined ? undefined : mendedHeader(found, journal);
+}
+
+async function readHeaderBytes(real: string): Promise<Bytes | undefined> {
+  const handle = await open(real, "r");
+  try {
+    if ((await handle.stat()).size < HEADER_BYTES) return undefined;
+    const header = allocateBytes(HEADER_BYTES);
+    await readFully(handle, header, { offset: 0, label: real });
+    return header;
+  } finally {
+    await handle.close();
+  }
 }
 
 function digestOf(bytes: Bytes): Bytes {

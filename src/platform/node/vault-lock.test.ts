@@ -1,10 +1,40 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createPartial } from "./partial-files.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
-import { lockVault, releaseAllVaultLocks, vaultLockPath } from "./vault-lock.ts";
+import { lockInode, lockVault, releaseAllVaultLocks, removeStaleTakeovers, vaultLockPath } from "./vault-lock.ts";
+
+/** What is to happen before a call that removes or replaces a file; "on" where it was let through. */
+const gate = vi.hoisted(() => ({ before: async (_call: string, _path: string): Promise<void> => undefined }));
+
+vi.mock("node:fs/promises", async (original) => {
+  const real = await original<typeof import("node:fs/promises")>();
+  return {
+    ...real,
+    rename: async (from: string, to: string) => {
+      await gate.before("rename", from.endsWith(".lock") ? from : to);
+      return real.rename(from, to);
+    },
+    unlink: async (path: string) => {
+      await gate.before("unlink", path);
+      return real.unlink(path);
+    },
+  };
+});
 
 /** No process has a number this high on Linux, where 2^22 is the limit. */
 const DEAD_PID = 4_194_305;
@@ -18,7 +48,18 @@ beforeEach(() => {
   writeFileSync(vault, "");
 });
 
-afterEach(() => rmSync(folder, { recursive: true }));
+afterEach(() => {
+  gate.before = async () => undefined;
+  rmSync(folder, { recursive: true });
+});
+
+/** The line that a lock has, as if of a process that has ended. */
+async function deadLine(change: (line: string) => string = (line) => line): Promise<string> {
+  const own = await lockVault(vault);
+  const line = readFileSync(own.path, "utf8");
+  await own.release();
+  return change(line.replace(/^pid=\d+/, `pid=${DEAD_PID}`));
+}
 
 test("lockVault() writes the line that AeroFTP reads, and removes it", async () => {
   const lock = await lockVault(vault);
@@ -51,7 +92,15 @@ test("audit 14: lockVault() takes over the lock of a process that ended on this 
 
 test.each([
   ["of another machine", (line: string) => line.replace(/host=\S+/, "host=elsewhere")],
-  ["of an earlier boot", (line: string) => line.replace(/boot=\S+/, "boot=earlier")],
+  [
+    "of an earlier boot of another machine",
+    (line: string) => line.replace(/boot=\S+/, "boot=b").replace(/machine=\S+/, "machine=m"),
+  ],
+  [
+    "of an earlier boot under another name",
+    (line: string) => line.replace(/boot=\S+/, "boot=b").replace(/host=\S+/, "host=h"),
+  ],
+  ["of a process namespace that is not ours", (line: string) => line.replace(/ns=\S+/, "ns=1")],
   ["without a machine", (line: string) => line.replace(/ host=.*/, "")],
   ["that is no lock", () => "?"],
 ])("audit 14: lockVault() never takes over a lock %s", async (_, change) => {
@@ -106,4 +155,133 @@ test("audit 15: removeVaultLitter() knows what stands for a name that was too lo
   renameSync(path, path.replace(`-${process.pid}-`, `-${DEAD_PID}-`));
   await removeVaultLitter(long);
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
+});
+
+test("lockVault() takes over the lock of an earlier boot of the same machine", async () => {
+  const line = await deadLine((one) =>
+    one.replace(/^pid=\d+/, `pid=${process.pid}`).replace(/boot=\S+/, "boot=earlier"),
+  );
+  writeFileSync(vaultLockPath(vault), line);
+  const lock = await lockVault(vault, { waitMs: 0 });
+  expect(readFileSync(lock.path, "utf8")).not.toContain("boot=earlier");
+  await lock.release();
+});
+
+test("lockVault() takes over the lock of a process whose number another one has by now", async () => {
+  const line = await deadLine((one) => one.replace(/^pid=\d+/, `pid=${process.pid}`).replace(/start=\d+/, "start=1"));
+  writeFileSync(vaultLockPath(vault), line);
+  await (await lockVault(vault, { waitMs: 0 })).release();
+  expect(readdirSync(folder)).toEqual(["v.aerovault"]);
+});
+
+test("a lock that was taken over meanwhile is not touched by one that saw the dead one before it", async () => {
+  const path = vaultLockPath(vault);
+  writeFileSync(path, await deadLine());
+  const live = new Set<string>();
+  const removed: string[] = [];
+  let arrive: () => void = () => undefined;
+  let go: () => void = () => undefined;
+  const arrived = new Promise<void>((settle) => {
+    arrive = settle;
+  });
+  const gone = new Promise<void>((settle) => {
+    go = settle;
+  });
+  let isFirst = true;
+  gate.before = async (_, target) => {
+    if (target !== path) return;
+    if (isFirst) {
+      isFirst = false;
+      arrive();
+      await gone;
+    }
+    const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+    if (live.has(text)) removed.push(text);
+  };
+  const slow = lockVault(vault, { waitMs: 20_000 });
+  await arrived;
+  // The slow one has seen the dead lock and is about to act on it. Another one comes, and holds the lock if it gets it.
+  const quick = await lockVault(vault, { waitMs: 200 }).catch(() => undefined);
+  if (quick !== undefined) live.add(readFileSync(path, "utf8"));
+  go();
+  if (quick !== undefined) {
+    await new Promise((settle) => setTimeout(settle, 200));
+    expect(readFileSync(path, "utf8")).toBe([...live][0]);
+    live.clear();
+    await quick.release();
+  }
+  await (await slow).release();
+  expect(removed).toEqual([]);
+  expect(readdirSync(folder)).toEqual(["v.aerovault"]);
+});
+
+test("of many that see a dead lock one holds it at a time, and every one gets its turn", async () => {
+  writeFileSync(vaultLockPath(vault), await deadLine());
+  let holders = 0;
+  let most = 0;
+  await Promise.all(
+    Array.from({ length: 12 }, async () => {
+      const lock = await lockVault(vault);
+      most = Math.max(most, ++holders);
+      await new Promise((settle) => setTimeout(settle, 3));
+      holders--;
+      await lock.release();
+    }),
+  );
+  expect(most).toBe(1);
+  expect(readdirSync(folder)).toEqual(["v.aerovault"]);
+});
+
+test("lockVault() gets past a process that was killed while it took over", async () => {
+  const path = vaultLockPath(vault);
+  const [line, killed] = [await deadLine(), await deadLine()];
+  writeFileSync(path, line);
+  const claim = `${path}.takeover-${createHash("sha256").update(line).digest("hex").slice(0, 16)}`;
+  writeFileSync(claim, killed);
+  const lock = await lockVault(vault, { waitMs: 0 });
+  await lock.release();
+  expect(readdirSync(folder)).toEqual(["v.aerovault"]);
+});
+
+test("removeStaleTakeovers() removes what killed processes left, and nothing of one that runs", async () => {
+  const path = vaultLockPath(vault);
+  const line = await deadLine();
+  const running = line.replace(/^pid=\d+/, `pid=${process.pid}`);
+  writeFileSync(`${path}.takeover-0000000000000000`, line);
+  writeFileSync(`${path}.takeover-1111111111111111`, running);
+  await removeStaleTakeovers(vault);
+  expect(readdirSync(folder).sort()).toEqual([".v.aerovault.lock.takeover-1111111111111111", "v.aerovault"]);
+});
+
+test("release() leaves a lock that somebody else holds by now", async () => {
+  const lock = await lockVault(vault);
+  unlinkSync(lock.path);
+  writeFileSync(lock.path, "pid=1 created_at=2026-01-01T00:00:00Z\n");
+  await lock.release();
+  expect(existsSync(lock.path)).toBe(true);
+  const second = await lockVault(join(folder, "w.aerovault"));
+  writeFileSync(second.path, "pid=1 created_at=2026-01-01T00:00:00Z\n");
+  releaseAllVaultLocks();
+  expect(existsSync(second.path)).toBe(true);
+});
+
+test.runIf(process.platform !== "win32")(
+  "a pipe in the place of the lock is a lock, and nothing waits for it",
+  async () => {
+    execFileSync("mkfifo", [vaultLockPath(vault)]);
+    await expect(lockVault(vault, { waitMs: 0 })).rejects.toMatchObject({ code: "source/vault.locked" });
+  },
+);
+
+test.runIf(process.platform === "linux")("lockInode() is the file's, whatever its name", async () => {
+  const name = statSync(vault, { bigint: true });
+  const lock = await lockInode(name);
+  if (typeof lock === "string") throw new Error(`the lock is ${lock}`);
+  expect(await lockInode(name)).toBe("taken");
+  const script = `require("node:net").createServer().on("error", (e) => console.log(e.code)).listen("\\0" + "tare-vault-${name.dev}-${name.ino}".padEnd(107, "."))`;
+  expect(execFileSync(process.execPath, ["-e", script], { encoding: "utf8" })).toBe("EADDRINUSE\n");
+  await lock.release();
+  const again = await lockInode(name);
+  expect(again).not.toBe("taken");
+  if (typeof again !== "string") await again.release();
 });

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { isTareError } from "../../base/errors.ts";
 import { healedWarning } from "../../formats/aerovault/open.ts";
 import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
@@ -8,10 +9,9 @@ import { recoverVault } from "../../operations/vault/recover.ts";
 import { planVaultRepair, type VaultRepair } from "../../operations/vault/repair.ts";
 import { openFile } from "./file-source.ts";
 import { repairCopy, repairInPlace } from "./repair-file.ts";
-import { removeVaultLitter } from "./vault-litter.ts";
-import { lockVault } from "./vault-lock.ts";
+import { lockedElsewhere, lockInode } from "./vault-lock.ts";
 import { type FoundSidecar, findVaultSidecar, realVault } from "./vault-sidecar.ts";
-import { completeHeader, recallForWriting, type VaultWriteContext } from "./vault-writer.ts";
+import { recallForWriting, type VaultWriteContext, withVaultLock } from "./vault-writer.ts";
 
 /** A vault that may be damaged, and what can be done about it. Valid until it is closed. */
 export interface ExaminedVault {
@@ -107,16 +107,7 @@ export async function repairVault(
 ): Promise<RepairReport> {
   const real = await realVault(path);
   if (options.run === "dry") return examineAndRepair(real, path, context, options);
-  const { signal, onNote } = context;
-  const onWait = (holder: string): void => onNote(`waiting for ${holder}, which is writing to the vault`);
-  const lock = await lockVault(real, { signal, onWait });
-  try {
-    await completeHeader(real, onNote);
-    await removeVaultLitter(real);
-    return await examineAndRepair(real, path, context, options);
-  } finally {
-    await lock.release();
-  }
+  return withVaultLock(real, path, context, () => examineAndRepair(real, path, context, options));
 }
 
 function examineAndRepair(
@@ -131,8 +122,19 @@ function examineAndRepair(
     const report = { ...facts, sidecarProblem: sidecar.problem };
     const isWritten =
       run === "real" && (repair.state === "damaged" || (repair.state === "intact" && output !== undefined));
-    if (isWritten && output === undefined) await repairInPlace(real, file, repair);
+    if (isWritten && output === undefined) await alone(real, path, () => repairInPlace(real, file, repair));
     else if (isWritten && output !== undefined) await repairCopy(real, file, repair, { output, overwrite });
     return { ...report, repaired: isWritten && repair.state === "damaged" };
   });
+}
+
+/** Runs what writes into a vault in its place, where nobody else does under another name of the file. */
+async function alone(real: string, label: string, use: () => Promise<void>): Promise<void> {
+  const lock = await lockInode(await stat(real, { bigint: true }));
+  if (lock === "taken") throw lockedElsewhere(label);
+  try {
+    await use();
+  } finally {
+    if (lock !== "unknown") await lock.release();
+  }
 }

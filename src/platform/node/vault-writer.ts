@@ -1,25 +1,28 @@
-import { open, realpath, stat } from "node:fs/promises";
+import { open, realpath } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
+import { isTareError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { VaultCipher } from "../../formats/aerovault/framing.ts";
-import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
+import { checkDirectory } from "../../formats/aerovault/parity-rows.ts";
 import { checkUndamaged, closeVault, type Vault } from "../../formats/aerovault/vault.ts";
 import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
+import type { RoomPolicy } from "../../formats/aerovault/write/space.ts";
 import { type EditLayout, VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import { currentTime, stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule, PasswordSource } from "../../model/format.ts";
 import { secureRandom } from "../../primitives/crypto/random.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { allocateBytes, readFully } from "./file-reads.ts";
+import { errnoOf } from "./errors.ts";
 import { openFile } from "./file-source.ts";
-import { rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
-import { mendedHeader, readHeaderJournal, removeHeaderJournal } from "./vault-journal.ts";
+import { checkReplaceable, hasRoomFor, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
+import { findMendedHeader, removeHeaderJournal } from "./vault-journal.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
-import { lockVault } from "./vault-lock.ts";
+import { lockVault, removeStaleTakeovers } from "./vault-lock.ts";
+import { readVaultMark } from "./vault-mark.ts";
 import { recallOpened, rememberVault, type StateEnvironment } from "./vault-memory.ts";
 import { findVaultSidecar, realVault } from "./vault-sidecar.ts";
 
@@ -44,6 +47,11 @@ export interface VaultChange<T> {
   readonly run?: "dry" | undefined;
   /** The vault under other keys, for one that is encrypted anew. */
   readonly restate?: ((vault: Vault) => Promise<VaultState>) | undefined;
+  /**
+   * Bytes that the change may store at most, where that is known. Where the disk has less room the change may fail halfway,
+   * and then every byte of the vault is to be as it was.
+   */
+  readonly expectedBytes?: number | undefined;
   /** "renewed" where the caller makes the sidecar anew after the change. */
   readonly sidecar?: "renewed" | undefined;
   /** Undefined where there is nothing to write after all. */
@@ -81,14 +89,30 @@ export async function changeVault<T>(
       return applyDry(vault, context, change);
     });
   }
-  const lock = await lockVault(real, {
-    signal: context.signal,
-    onWait: (holder) => context.onNote(`waiting for ${holder}, which is writing to the vault`),
+  return withVaultLock(real, path, context, async () => {
+    // Before the vault is opened: what is written to must be no newer than what was read.
+    const mark = await readVaultMark(real, path);
+    return withVault(real, path, context, (vault) =>
+      applyChange(vault, { path: real, label: path, mark }, context, change),
+    );
   });
+}
+
+/** Runs what writes to a vault under its lock, after whatever writers that were killed left is put right. */
+export async function withVaultLock<T>(
+  real: string,
+  label: string,
+  { signal, onNote }: Pick<VaultWriteContext, "signal" | "onNote">,
+  use: () => Promise<T>,
+): Promise<T> {
+  await checkReplaceable(real, label);
+  const onWait = (holder: string): void => onNote(`waiting for ${holder}, which is writing to the vault`);
+  const lock = await lockVault(real, { signal, onWait });
   try {
-    await completeHeader(real, context.onNote);
+    await completeHeader(real, onNote);
     await removeVaultLitter(real);
-    return await withVault(real, path, context, (vault) => applyChange(vault, { real, label: path }, context, change));
+    await removeStaleTakeovers(real);
+    return await use();
   } finally {
     await lock.release();
   }
@@ -121,33 +145,31 @@ export async function recallForWriting(vault: Vault, label: string, context: Vau
   else context.onWarning(older);
 }
 
-interface Place {
-  readonly real: string;
-  readonly label: string;
-}
-
 async function applyChange<T>(
   vault: Vault,
-  { real, label }: Place,
+  base: VaultBase,
   context: VaultWriteContext,
   change: VaultChange<T>,
 ): Promise<Changed<T>> {
-  const beside = await checkBeforeWriting(vault, real, context);
-  const { mode } = await stat(real);
-  const { byteLength } = vault.source;
-  const base: VaultBase = { path: real, label, header: vault.header.bytes, byteLength, mode: mode & 0o777 };
-  const draft = change.layout === "update" ? await updateVaultDraft(base) : await rewriteVaultDraft(base, byteLength);
+  const { path, label, mark } = base;
+  const beside = await checkBeforeWriting(vault, path, context);
+  const room = beside === "none" && (await hasRoomFor(path, change.expectedBytes ?? 0)) ? "gaps" : "tail";
+  const draft =
+    change.layout === "update" ? await updateVaultDraft(base) : await rewriteVaultDraft(base, mark.byteLength);
+  let edit: VaultEdit | undefined;
   try {
-    const { edit, state, cipher } = await beginEdit(vault, draft, context, change);
+    const begun = await beginEdit(vault, draft, context, { ...change, room });
+    const { state, cipher } = begun;
+    edit = begun.edit;
     try {
       const { result, outcome, slots } = await change.apply(edit, vault);
       if (outcome === "unchanged") {
-        await draft.abort();
+        await draft.abort(edit.end);
         return { result };
       }
       const sealed = await edit.seal(slots);
       await rememberVault({ ...sealed, keys: state.keys }, context.engine, context.env);
-      if (beside !== "none" && change.sidecar !== "renewed") {
+      if (beside === "vault" && change.sidecar !== "renewed") {
         context.onNote(
           `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,
         );
@@ -157,25 +179,26 @@ async function applyChange<T>(
       if (cipher !== vault.cipher) cipher.wipe();
     }
   } catch (error) {
-    await draft.abort();
+    await draft.abort(edit?.end);
     throw error;
   }
 }
 
 /**
  * A change leaves the sidecar of the vault behind. Where that is all that could heal a damaged block, the change is refused:
- * afterwards nothing could.
+ * afterwards nothing could. What stands beside the vault: nothing, its sidecar, or a sidecar that is not one of a vault.
  */
 async function checkBeforeWriting(
   vault: Vault,
   real: string,
   { engine, signal }: VaultWriteContext,
-): Promise<"none" | "vault"> {
+): Promise<"none" | "vault" | "other"> {
   const { source, manifest } = vault;
   checkUndamaged(vault, `write to "${source.label}"`);
-  const { sidecar, close } = await findVaultSidecar(real, engine);
+  await checkDirectory(vault, `write to "${source.label}"`);
+  const { sidecar, problem, close } = await findVaultSidecar(real, engine);
   await close();
-  if (sidecar === undefined) return "none";
+  if (sidecar === undefined) return problem === undefined ? "none" : "other";
   const action = `write to "${source.label}", whose sidecar could not heal it afterwards`;
   const read = (offset: number, byteLength: number): Promise<Bytes> => source.read(offset, byteLength);
   await checkStoredBlocks(manifest.chunks.values(), read, { engine, label: source.label, action, signal });
@@ -192,12 +215,12 @@ async function beginEdit<T>(
   vault: Vault,
   draft: VaultDraft,
   { engine, signal }: VaultWriteContext,
-  { layout, restate }: VaultChange<T>,
+  { layout, restate, room }: VaultChange<T> & { readonly room?: RoomPolicy },
 ): Promise<Begun> {
   const state = restate === undefined ? stateOf(vault) : await restate(vault);
   const cipher = restate === undefined ? vault.cipher : await VaultCipher.create(engine, state.keys);
   const host = { engine, random: secureRandom, now: currentTime, signal };
-  return { edit: new VaultEdit({ state, draft, cipher, host, layout }), state, cipher };
+  return { edit: new VaultEdit({ state, draft, cipher, host, layout, room }), state, cipher };
 }
 
 /** Everything but writing. */
@@ -214,21 +237,30 @@ async function applyDry<T>(vault: Vault, context: VaultWriteContext, change: Vau
   return { result };
 }
 
+/** How long a reader waits for a writer that is about to complete its header. */
+const READER_WAIT_MS = 1000;
+
 /**
- * For readers: completes a header that a crash tore while it was written, and touches nothing else. A vault that is being
- * written at this moment is waited for. True where there was something to complete.
+ * For readers: completes a header that a crash tore while it was written, and touches nothing else. True where there was
+ * something to complete. Where that cannot be done, on a disk that may not be written to or while another process has the
+ * lock, nothing is: opening then takes the header from the journal.
  */
 export async function completeTornHeader(path: string, signal?: AbortSignal): Promise<boolean> {
-  const real = await realpath(path).catch(() => undefined); // opening will tell
-  if (real === undefined || (await findMendedHeader(real)) === undefined) return false;
-  const lock = await lockVault(real, { signal });
   try {
-    // Whoever was writing has ended by now; what it left is whole, or torn for good.
-    const mended = await findMendedHeader(real);
-    if (mended !== undefined) await writeHeaderBytes(real, mended);
-    return mended !== undefined;
-  } finally {
-    await lock.release();
+    const real = await realpath(path);
+    if ((await findMendedHeader(real)) === undefined) return false;
+    const lock = await lockVault(real, { signal, waitMs: READER_WAIT_MS });
+    try {
+      // Whoever was writing has ended by now; what it left is whole, or torn for good.
+      const mended = await findMendedHeader(real);
+      if (mended !== undefined) await writeHeaderBytes(real, mended);
+      return mended !== undefined;
+    } finally {
+      await lock.release();
+    }
+  } catch (error) {
+    if (isTareError(error) || errnoOf(error) !== undefined) return false;
+    throw error;
   }
 }
 
@@ -240,25 +272,6 @@ export async function completeHeader(real: string, onNote: (text: string) => voi
     onNote("note: completed a change of the vault that had been interrupted");
   }
   await removeHeaderJournal(real);
-}
-
-/** The header that the vault should have; undefined where it has one that is whole. */
-async function findMendedHeader(real: string): Promise<Bytes | undefined> {
-  const journal = await readHeaderJournal(real);
-  const found = journal === undefined ? undefined : await readHeaderBytes(real);
-  return journal === undefined || found === undefined ? undefined : mendedHeader(found, journal);
-}
-
-async function readHeaderBytes(real: string): Promise<Bytes | undefined> {
-  const handle = await open(real, "r");
-  try {
-    if ((await handle.stat()).size < HEADER_BYTES) return undefined;
-    const header = allocateBytes(HEADER_BYTES);
-    await readFully(handle, header, { offset: 0, label: real });
-    return header;
-  } finally {
-    await handle.close();
-  }
 }
 
 async function writeHeaderBytes(real: string, header: Bytes): Promise<void> {

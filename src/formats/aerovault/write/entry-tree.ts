@@ -15,11 +15,17 @@ export class EntryTree {
   readonly #entries = new Map<string, ManifestEntry>();
   /** How many entries lie below each path, at any depth. */
   readonly #below = new Map<string, number>();
-  readonly #label: string;
+  /** Shown in errors. */
+  readonly label: string;
 
   constructor(entries: readonly ManifestEntry[], label: string) {
-    this.#label = label;
+    this.label = label;
     for (const entry of entries) this.#set(entry);
+  }
+
+  /** The same entries, to try a change on. */
+  copyOf(): EntryTree {
+    return new EntryTree([...this.#entries.values()], this.label);
   }
 
   get size(): number {
@@ -185,7 +191,7 @@ export class EntryTree {
   }
 
   #at(path: string): { readonly source: string; readonly path: string } {
-    return { source: this.#label, path };
+    return { source: this.label, path };
   }
 
   #inTheWay(path: string): UsageError {

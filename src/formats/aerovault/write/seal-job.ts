@@ -9,6 +9,7 @@ import type { VaultKeys } from "../keys.ts";
 import { BlockSealer, maxStoredBytes, type SealedBlock } from "./block-sealer.ts";
 import { ChunkCutter } from "./chunk-cutter.ts";
 import { adaptiveCompressor, type Compress, referenceCompressor } from "./compression.ts";
+import type { ExpectedRun } from "./draft.ts";
 import { type ClaimMemory, IdClaims } from "./id-claims.ts";
 import { type SharedTail, takeTail } from "./space.ts";
 
@@ -48,6 +49,10 @@ export interface SealRequest {
 export interface SealOutput {
   readonly descriptor: number;
   readonly tail: SharedTail;
+  /** Shown in errors. */
+  readonly label: string;
+  /** What the file must have before every write. */
+  readonly expected: readonly ExpectedRun[];
 }
 
 /** All chunks of the work, and the blocks of those that were not known. */
@@ -71,8 +76,8 @@ export interface SealHost {
   open(descriptor: SourceDescriptor): Promise<Source>;
   /** Reads a whole small file, and refuses one that changes meanwhile; by `open` where absent. */
   readWhole?: ((descriptor: SourceDescriptor, into: Bytes) => void) | undefined;
-  /** Writes to an open file; where absent, `output` is not used. */
-  writeAt?: ((descriptor: number, bytes: Bytes, offset: number) => void) | undefined;
+  /** Writes to an open file that still has what is expected; where absent, `output` is not used. */
+  writeAt?: ((output: SealOutput, bytes: Bytes, offset: number) => void) | undefined;
   /** Memory that stays from job to job; new memory costs as much as what is done with it. */
   readonly scratch?: Scratch | undefined;
 }
@@ -181,7 +186,7 @@ async function sealAll(
 function deliver(stored: Bytes, output: SealOutput | undefined, { writeAt }: SealHost): Bytes | number {
   if (output === undefined || writeAt === undefined || stored.byteLength === 0) return stored.slice();
   const offset = takeTail(output.tail, stored.byteLength);
-  writeAt(output.descriptor, stored, offset);
+  writeAt(output, stored, offset);
   return offset;
 }
 

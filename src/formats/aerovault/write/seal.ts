@@ -81,7 +81,7 @@ export async function sealVault(parts: SealParts): Promise<SealedVault> {
 }
 
 /** The reference refuses a longer one, so writing it would lock the vault away. */
-function checkManifestLength(byteLength: number, label: string): void {
+export function checkManifestLength(byteLength: number, label: string): void {
   const limit = AEROVAULT_LIMITS.manifestBytes.default;
   if (byteLength <= limit) return;
   throw new LimitError(

@@ -58,3 +58,11 @@ test("blocks that are not kept shorten the data section", () => {
   // The room of the dropped block is in use until the new header is written.
   expect(space.placeSections(200)).toBe(92_124);
 });
+
+test('with "tail" nothing is written into gaps, neither blocks nor sections', () => {
+  const blocks = [record(0, 100), record(50_000, 100)];
+  const space = new SpacePlan({ records: blocks, sections: [{ offset: 90_000, byteLength: 10 }] }, "tail");
+  for (const block of blocks) space.keepBlock(block);
+  expect(space.placeBlock(10_000)).toBe(90_010);
+  expect(space.placeSections(2_000)).toBe(100_010);
+});

@@ -15,6 +15,9 @@ export interface Generation {
   readonly sections: readonly Extent[];
 }
 
+/** Where new bytes may go: into gaps and behind the end, or only behind the end. */
+export type RoomPolicy = "gaps" | "tail";
+
 /**
  * Where new bytes of a vault go so that a crash at any moment leaves the present generation whole: into room that it does
  * not use, and behind its end. Blocks and the sections behind them never change places: the data section is one run from
@@ -27,12 +30,12 @@ export class SpacePlan {
   /** Behind everything, old and new. Other threads move it too, where memory can be shared. */
   readonly #end: TailMemory;
 
-  constructor(generation: Generation) {
+  constructor(generation: Generation, room: RoomPolicy = "gaps") {
     const used: Extent[] = [{ offset: 0, byteLength: HEADER_BYTES }, ...generation.sections];
     for (const record of generation.records) used.push(blockExtent(record));
     const end = used.reduce((last, extent) => Math.max(last, extent.offset + extent.byteLength), HEADER_BYTES);
     this.#end = makeTail(end);
-    this.#gaps = findGaps(used, end)
+    this.#gaps = (room === "tail" ? [] : findGaps(used, end))
       .filter((gap) => gap.byteLength >= LEAST_GAP_BYTES)
       .sort((a, b) => b.byteLength - a.byteLength)
       .slice(0, MAX_GAPS)

@@ -12,7 +12,7 @@ import type { VaultDraft } from "./draft.ts";
 import { EntryTree } from "./entry-tree.ts";
 import { type SealedVault, sealVault } from "./seal.ts";
 import type { SealOutput } from "./seal-job.ts";
-import { SpacePlan } from "./space.ts";
+import { type RoomPolicy, SpacePlan } from "./space.ts";
 import type { EditHost, VaultState } from "./vault-state.ts";
 
 /** What a copy of blocks reads at once. */
@@ -30,6 +30,8 @@ export interface EditParts {
   readonly cipher: VaultCipher;
   readonly host: EditHost;
   readonly layout: EditLayout;
+  /** "tail" leaves gaps alone: a change that is not completed then leaves every byte of the vault as it was. */
+  readonly room?: RoomPolicy | undefined;
 }
 
 /**
@@ -61,6 +63,7 @@ export class VaultEdit {
       layout === "rewrite"
         ? { records: [], sections: [] }
         : { records: state.manifest.chunks.values(), sections: [manifest, directory, payload] },
+      parts.room,
     );
     this.#carried = layout === "rewrite" ? "not yet" : "done";
     let last = -1;
@@ -72,6 +75,11 @@ export class VaultEdit {
     return this.#parts.state.manifest;
   }
 
+  /** Bytes that the manifest takes as it was opened. */
+  get manifestBytes(): number {
+    return this.#parts.state.sections.manifest.byteLength;
+  }
+
   /** Bytes of blocks that this change stored, prefixes included. */
   get storedBytes(): number {
     return this.#storedBytes;
@@ -79,6 +87,11 @@ export class VaultEdit {
 
   get storedBlocks(): number {
     return this.#storedBlocks;
+  }
+
+  /** First byte behind everything that was written so far, by whatever thread. */
+  get end(): number {
+    return this.#space.end;
   }
 
   has(id: string): boolean {
@@ -133,10 +146,10 @@ export class VaultEdit {
 
   /** Where other threads write blocks themselves; undefined where they cannot. The stored blocks must lie in place. */
   get output(): SealOutput | undefined {
-    const { descriptor } = this.#parts.draft;
+    const { descriptor, label, expected = [] } = this.#parts.draft;
     const tail = this.#space.sharedTail;
     if (descriptor === undefined || tail === undefined || this.#carried === "not yet") return undefined;
-    return { descriptor, tail };
+    return { descriptor, tail, label, expected };
   }
 
   /** Takes over a block that another thread wrote at `offset`. */

@@ -1,0 +1,145 @@
+import { createHash } from "node:crypto";
+import { readSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
+import type { Extent } from "../../bytes/extents.ts";
+import { HEADER_BYTES, vaultHeader } from "../../formats/aerovault/layout.ts";
+import type { ExpectedRun } from "../../formats/aerovault/write/draft.ts";
+import type { SealOutput } from "../../formats/aerovault/write/seal-job.ts";
+import { allocateBytes, readFully } from "./file-reads.ts";
+import { writeFully } from "./vault-target.ts";
+
+/** Bytes at each end of a manifest that are looked at before every write: the nonce is in the first, the tag in the last. */
+const END_BYTES = 64;
+/** What a digest of a manifest reads at once. */
+const PIECE_BYTES = 1 << 20;
+
+/**
+ * By which a state of a vault is told from every other one. The header alone does not do: it says where the manifest lies
+ * and how long it is, so that two states whose manifests differ in a name of the same length have equal headers.
+ */
+export interface VaultMark {
+  readonly dev: bigint;
+  readonly ino: bigint;
+  /** Names of the file. */
+  readonly links: bigint;
+  readonly mode: number;
+  readonly byteLength: number;
+  readonly header: Bytes;
+  /** SHA-256 of the manifest as it is stored; absent where the header speaks of none. */
+  readonly manifest: Bytes | undefined;
+  /** What a writer expects to find in the file before every write. */
+  readonly runs: readonly ExpectedRun[];
+}
+
+/** Marks the state that a vault has now. To be called before the vault is opened, so that it is no newer than what is read. */
+export async function readVaultMark(path: string, label: string): Promise<VaultMark> {
+  const handle = await open(path, "r");
+  try {
+    const { dev, ino, nlink, mode, size } = await handle.stat({ bigint: true });
+    const byteLength = Number(size);
+    const header = allocateBytes(Math.min(HEADER_BYTES, byteLength));
+    await readFully(handle, header, { offset: 0, label });
+    const extent = manifestOf(header, byteLength);
+    const runs = [{ offset: 0, bytes: header }];
+    for (const run of endsOf(extent)) {
+      const bytes = allocateBytes(run.byteLength);
+      await readFully(handle, bytes, { offset: run.offset, label });
+      runs.push({ offset: run.offset, bytes });
+    }
+    const manifest = extent === undefined ? undefined : await digestOf(handle, extent, label);
+    return { dev, ino, links: nlink, mode: Number(mode) & 0o777, byteLength, header, manifest, runs };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Undefined where the header is not one of a vault, or speaks of what is not in the file: opening tells that. */
+function manifestOf(header: Bytes, byteLength: number): Extent | undefined {
+  if (header.byteLength < HEADER_BYTES) return undefined;
+  try {
+    const { manifestOffset: offset, manifestLength } = vaultHeader.decode(header, { source: "vault", offset: 0 });
+    const isInside = offset <= byteLength && manifestLength <= byteLength - offset;
+    return isInside && manifestLength > 0 ? { offset, byteLength: manifestLength } : undefined;
+  } catch (error) {
+    if (isTareError(error)) return undefined;
+    throw error;
+  }
+}
+
+function endsOf(extent: Extent | undefined): readonly Extent[] {
+  if (extent === undefined) return [];
+  const { offset, byteLength } = extent;
+  if (byteLength <= 2 * END_BYTES) return [extent];
+  return [
+    { offset, byteLength: END_BYTES },
+    { offset: offset + byteLength - END_BYTES, byteLength: END_BYTES },
+  ];
+}
+
+async function digestOf(handle: FileHandle, { offset, byteLength }: Extent, label: string): Promise<Bytes> {
+  const hash = createHash("sha256");
+  const piece = allocateBytes(Math.min(PIECE_BYTES, byteLength));
+  for (let done = 0; done < byteLength; done += piece.byteLength) {
+    const part = piece.subarray(0, Math.min(piece.byteLength, byteLength - done));
+    await readFully(handle, part, { offset: offset + done, label });
+    hash.update(part);
+  }
+  return new Uint8Array(hash.digest());
+}
+
+/**
+ * Throws `source/vault.changed` where another state stands at the path by now. "same file" also where another file with
+ * equal contents does, for writers whose bytes are in the first one.
+ */
+export async function checkFresh(
+  path: string,
+  label: string,
+  mark: VaultMark,
+  demand: "same state" | "same file" = "same state",
+): Promise<void> {
+  const found = await readVaultMark(path, label);
+  const isSameFile = found.dev === mark.dev && found.ino === mark.ino;
+  if (demand === "same file" && !isSameFile) throw changedMeanwhile(label);
+  if (!equalBytes(found.header, mark.header) || !isEqualManifest(found.manifest, mark.manifest)) {
+    throw changedMeanwhile(label);
+  }
+}
+
+function isEqualManifest(a: Bytes | undefined, b: Bytes | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : equalBytes(a, b);
+}
+
+/** Throws `source/vault.changed` where a file is not as expected in these places; by calls that block, for any thread. */
+export function checkRuns(descriptor: number, runs: readonly ExpectedRun[], label: string): void {
+  for (const { offset, bytes } of runs) {
+    const found = allocateBytes(bytes.byteLength);
+    const count = readSync(descriptor, found, 0, found.byteLength, offset);
+    if (count !== bytes.byteLength || !equalBytes(found, bytes)) throw changedMeanwhile(label);
+  }
+}
+
+/** Writes blocks to a file that still has what is expected; by calls that block, for any thread. */
+export function writeExpecting({ descriptor, expected, label }: SealOutput, bytes: Bytes, offset: number): void {
+  checkRuns(descriptor, expected, label);
+  writeFully(descriptor, bytes, offset);
+}
+
+function changedMeanwhile(label: string): SourceError {
+  return new SourceError(
+    "source/vault.changed",
+    `Cannot write to "${label}": something else changed it meanwhile`,
+    { source: label, offset: 0 },
+    { hint: "Nothing of this change was kept; run the command again" },
+  );
+}
+
+/** Errors of a vault that is not the one any more that was opened. */
+export const VAULT_MARK_ERRORS = {
+  "source/vault.changed": {
+    what: "Something else changed the vault between opening it and writing to it.",
+    why: "Writing now would undo that change. Programs that do not use the lock beside the vault can do this.",
+    fix: "Run the command again when nothing else writes to the vault; it is as the other program left it.",
+  },
+} as const satisfies ErrorCatalog;
