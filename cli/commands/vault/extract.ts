@@ -13,7 +13,7 @@ export const vaultExtractCommand = defineCommand({
   positionals: { names: ["VAULT", "GLOB"], min: 1, max: Number.MAX_SAFE_INTEGER },
   flags: {},
   details: [
-    "Writes entries below -o DIR, which is made where it is missing: all of them, or those that match a GLOB, in which * crosses slashes; a directory that matches comes with all in it. Times and permissions are those that were stored; set-user-id and the like are left out.",
+    "Writes entries below -o DIR, which is made where it is missing: all of them, or those that match a GLOB, in which * crosses slashes; a directory that matches comes with all in it. Times are those that were stored; so are permissions, but for what the umask takes away and set-user-id and the like.",
     "No file is visible before it is complete, and nothing that exists is replaced without --force. Links inside DIR are never followed: one that stands where a folder is needed stops the command, and one in the place of a file is replaced with --force, not written through.",
   ],
   examples: [

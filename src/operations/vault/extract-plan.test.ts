@@ -1,7 +1,7 @@
-import { expect, test } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { NO_EXTRA_KEYS } from "../../formats/aerovault/field-reader.ts";
 import type { ChunkRecord } from "../../formats/aerovault/manifest.ts";
-import { type PlannedFile, planExtractJobs } from "./extract-plan.ts";
+import { areFolded, findFoldedPairs, foldName, type PlannedFile, planExtractJobs } from "./extract-plan.ts";
 
 const MIB = 1 << 20;
 
@@ -62,4 +62,41 @@ test("many small files are several jobs", () => {
   const one = record("a", 0, 5000);
   const files = Array.from({ length: 3000 }, (_, i) => file(`f${i}`, 1, [{ record: one, start: -i }]));
   expect(planExtractJobs(files).map((job) => job.files.length)).toEqual([1024, 1024, 952]);
+});
+
+describe("names that fold", () => {
+  const fold = (_: string, a: string, b: string): boolean => foldName(a) === foldName(b);
+  const pairs = (files: readonly string[], directories: readonly string[] = []) =>
+    findFoldedPairs(files, directories).map(({ first, second }) => [first, second]);
+
+  it("are pairs by case and by Unicode form, in any folder", () => {
+    expect(pairs(["A.txt", "a.txt", "z"])).toEqual([["A.txt", "a.txt"]]);
+    expect(pairs(["d/\u00e9", "d/e\u0301"])).toEqual([["d/\u00e9", "d/e\u0301"]]);
+    expect(pairs(["D/x", "d/x", "D/y"])).toEqual([["D/x", "d/x"]]);
+    expect(pairs(["stra\u00dfe", "STRASSE"])).toEqual([["stra\u00dfe", "STRASSE"]]);
+  });
+
+  it("are a file and a directory too, but not two directories", () => {
+    expect(pairs(["a", "A/x"])).toEqual([["a", "A"]]);
+    expect(pairs(["a"], ["A"])).toEqual([["a", "A"]]);
+    expect(pairs(["D/x", "d/y"], ["D", "d"])).toEqual([]);
+  });
+
+  it("are one where the file system says so, and apart where it does not", () => {
+    const pair = { first: "t/D/x", second: "t/d/X" };
+    const asked: string[][] = [];
+    const apart = (folder: string, a: string, b: string): boolean => {
+      asked.push([folder, a, b]);
+      return false;
+    };
+    expect(areFolded(pair, fold)).toBe(true);
+    expect(areFolded(pair, apart)).toBe(false);
+    // What lies below folders that are two need not be asked.
+    expect(asked).toEqual([["t", "D", "d"]]);
+  });
+
+  it("are looked for in one pass, however deep they are", () => {
+    const files = Array.from({ length: 2000 }, (_, i) => `${"d/".repeat(50)}${i}`);
+    expect(pairs([...files, `${"d/".repeat(50)}x`, `${"D/".repeat(50)}X`])).toHaveLength(1);
+  });
 });

@@ -127,3 +127,58 @@ class JobBuilder<T> {
     return { records: this.#records, pieces, files: this.#files, extent: this.#extent };
   }
 }
+
+/** Two paths that one file system keeps apart and another does not. */
+export interface FoldedPair {
+  readonly first: string;
+  readonly second: string;
+}
+
+/** What many file systems (macOS, Windows, exFAT, SMB) take for the same name: no case, one Unicode form. */
+export function foldName(name: string): string {
+  return name.normalize("NFC").toUpperCase().toLowerCase().normalize("NFC");
+}
+
+/**
+ * Pairs of which one would be lost where names fold: two files, or a file and a directory, whether that is an entry or only
+ * has something in it. Two directories that become one lose nothing.
+ */
+export function findFoldedPairs(files: readonly string[], directories: readonly string[]): FoldedPair[] {
+  const pairs: FoldedPair[] = [];
+  const byFold = new Map<string, string>();
+  for (const path of files) {
+    const key = foldName(path);
+    const first = byFold.get(key);
+    if (first === undefined) byFold.set(key, path);
+    else pairs.push({ first, second: path });
+  }
+  const folders = new Set<string>();
+  const look = (path: string): void => {
+    for (let folder = path; folder !== "" && !folders.has(folder); folder = folderOf(folder)) {
+      folders.add(folder);
+      const file = byFold.get(foldName(folder));
+      if (file !== undefined) pairs.push({ first: file, second: folder });
+    }
+  };
+  for (const path of files) look(folderOf(path));
+  for (const path of directories) look(path);
+  return pairs;
+}
+
+/**
+ * Whether the two are one on the file system at hand, of which `isSame` tells whether two names in a folder are. Only folders
+ * that both paths share by spelling need exist.
+ */
+export function areFolded(
+  { first, second }: FoldedPair,
+  isSame: (folder: string, a: string, b: string) => boolean,
+): boolean {
+  const [as, bs] = [first.split("/"), second.split("/")];
+  const parting = as.findIndex((name, i) => name !== bs[i]);
+  const folder = as.slice(0, parting).join("/");
+  return as.every((name, i) => name === bs[i] || isSame(folder, name, bs[i] as string));
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, Math.max(path.lastIndexOf("/"), 0));
+}

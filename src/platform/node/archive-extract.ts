@@ -29,9 +29,15 @@ async function extractAll(entries: readonly Entry[], options: ArchiveExtractOpti
     const files = entries.filter(({ type }) => type === "file");
     const reserved = places.prepare(() => {
       for (const { path } of directories) places.makeFolder(path);
-      return files.map((entry) => ({ entry, place: places.reserve(entry.path) }));
+      const placed = files.map((entry) => ({ entry, place: places.reserve(entry.path) }));
+      places.checkApart(
+        files.map(({ path }) => path),
+        directories.map(({ path }) => path),
+      );
+      return placed;
     });
     for (const { entry, place } of reserved) await extractFile(entry, place, places, options);
+    await places.syncFiles(reserved.map(({ place }) => place));
     places.finish(directories.map(factsOf));
     const byteLength = files.reduce((sum, { size }) => sum + size, 0);
     return { files: files.length, directories: directories.length, byteLength };

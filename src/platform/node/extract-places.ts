@@ -1,8 +1,11 @@
 import { lstatSync } from "node:fs";
 import { join, sep } from "node:path";
-import { FormatError } from "../../base/errors.ts";
+import { FormatError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import type { ExtractTarget } from "../../operations/vault/extract-job.ts";
+import { areFolded, findFoldedPairs } from "../../operations/vault/extract-plan.ts";
+import { errnoOf, fileError } from "./errors.ts";
+import { syncFile } from "./partial-files.ts";
 import { FolderTree, type OpenFolder } from "./vault-folders.ts";
 import { existsError } from "./vault-target.ts";
 
@@ -10,6 +13,9 @@ import { existsError } from "./vault-target.ts";
 const MODE_BITS = 0o777;
 /** What a file gets whose mode the vault does not know, as the reference does it. */
 const DEFAULT_MODE = 0o600;
+
+/** As many as the threads that Node has for files can make use of, and some that wait. */
+const SYNCS_AT_ONCE = 16;
 
 export interface PlacesOptions {
   readonly root: string;
@@ -37,6 +43,8 @@ export interface Place {
 export class ExtractPlaces {
   readonly folders: FolderTree;
   readonly #options: PlacesOptions;
+  /** What the user takes away from every mode, whoever made the vault. */
+  readonly #umask = process.umask();
 
   constructor(options: PlacesOptions) {
     this.#options = options;
@@ -60,12 +68,48 @@ export class ExtractPlaces {
     return place;
   }
 
+  /** Refuses files that the file system below the root would not keep apart, before anything is written. */
+  checkApart(files: readonly string[], directories: readonly string[]): void {
+    const isSame = (folder: string, a: string, b: string): boolean => this.folders.areSameNames(folder, a, b);
+    const found = findFoldedPairs(files, directories).filter((pair) => areFolded(pair, isSame));
+    const [pair] = found;
+    if (pair === undefined) return;
+    const more = found.length === 1 ? "" : `, and ${found.length - 1} more pairs`;
+    const message = `Cannot extract "${printable(pair.first)}" and "${printable(pair.second)}"${more}: the file system takes them for one name`;
+    const hint = "Extract them to different folders, by their names, or to a file system that keeps them apart";
+    const label = this.#options.label ?? this.#options.root;
+    throw new UsageError("usage/vault.same-name", message, { source: label, path: pair.second }, { hint });
+  }
+
   target(facts: PlacedFacts, { name }: Place, folder: OpenFolder): Extract<ExtractTarget, { kind: "create" }> {
-    const mode = facts.mode === undefined ? DEFAULT_MODE : facts.mode & MODE_BITS;
-    // In a folder that was made here, and that nobody else may enter yet, there is nothing to be replaced.
-    const overwrite = folder.isNew ? "replace" : this.#options.overwrite;
+    const mode = (facts.mode ?? DEFAULT_MODE) & MODE_BITS & ~this.#umask;
+    // In a folder that was made here there is nothing to be replaced but what this extraction wrote, where names fold.
+    const overwrite = folder.isNew ? "refuse" : this.#options.overwrite;
     const label = this.#labelOf(facts.path);
     return { kind: "create", folder: folder.path, name, mode, mtime: facts.mtime, overwrite, label };
+  }
+
+  /** Makes the contents of files durable; the names are, when their folders are finished. */
+  async syncFiles(places: readonly Place[]): Promise<void> {
+    let next = 0;
+    const work = async (): Promise<void> => {
+      while (next < places.length) {
+        const { folder, name } = places[next++] as Place;
+        const opened = this.folders.acquire(folder);
+        try {
+          await syncFile(`${opened.path}/${name}`);
+        } catch (error) {
+          // Its own mode does not let us: such a file was synced when it was written.
+          if (errnoOf(error) === "EACCES") continue;
+          const label = this.#labelOf(join(folder, name));
+          throw fileError(error, `Cannot extract to "${label}"`, { source: label });
+        } finally {
+          this.folders.release(folder);
+        }
+      }
+    };
+    // Many at once: a disk makes them durable together.
+    await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, work));
   }
 
   /** Deepest first: writing into a folder changes its time. Folders that were there keep what they have. */
@@ -95,7 +139,7 @@ export class ExtractPlaces {
   }
 
   #finishFolder(path: string, facts: PlacedFacts | undefined): void {
-    const mode = facts?.mode === undefined ? MODE_BITS & ~process.umask() : facts.mode & MODE_BITS;
+    const mode = (facts?.mode ?? MODE_BITS) & MODE_BITS & ~this.#umask;
     this.folders.finish(path, { mode, mtime: facts?.mtime });
   }
 

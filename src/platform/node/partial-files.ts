@@ -95,6 +95,16 @@ export async function publishExclusive(path: string, destination: string): Promi
   await removePartial(path);
 }
 
+/** Makes the contents of a file durable that is closed already. */
+export async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
 /** Makes a rename durable. Windows cannot open folders, and its file systems do not need it. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r").catch(() => undefined);

@@ -12,16 +12,18 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { fileInput, TestVault } from "../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../test/builders/vault-content.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
 import { closeVault } from "../../formats/aerovault/vault.ts";
 import { levelSettings } from "../../formats/aerovault/write/profiles.ts";
+import { ExtractPlaces } from "./extract-places.ts";
 import { nativeEngine } from "./native-engine.ts";
 import { type ExtractReport, extractEntries } from "./vault-extract.ts";
 import { stageExtraction } from "./vault-staging.ts";
+import { CreatedFile } from "./vault-target.ts";
 
 const engine = await nativeEngine();
 /** Longer than what one job writes. */
@@ -75,6 +77,65 @@ test("everything is written, with times and permissions but without set-user-id"
   expect(statSync(join(out, "empty")).mode & 0o7777).toBe(0o600);
   const dir = statSync(join(out, "dir"));
   expect([dir.mode & 0o7777, dir.mtime.toISOString()]).toEqual([0o750, "2019-01-01T00:00:00.000Z"]);
+});
+
+test("the umask takes its share of every mode that the vault has", async () => {
+  const vault = new TestVault({ engine });
+  await vault.create(levelSettings(3));
+  const wide = { kind: "directory", path: "dir", label: "dir", mode: 0o777 } as const;
+  const fileOf = (path: string, mode: number) => fileInput(path, new Uint8Array([1]), { mode });
+  await vault.add([wide, fileOf("dir/f", 0o777), fileOf("g", 0o666), fileOf("none", 0o000)]);
+  const umask = vi.spyOn(process, "umask").mockReturnValue(0o027);
+  try {
+    await extract(vault);
+  } finally {
+    umask.mockRestore();
+  }
+  const modes = ["dir", "dir/f", "g", "none"].map((path) => statSync(join(out, path)).mode & 0o7777);
+  expect(modes).toEqual([0o750, 0o750, 0o640, 0o000]);
+});
+
+test("names that differ by case or form alone are all written where the file system keeps them apart", async () => {
+  const vault = new TestVault({ engine });
+  await vault.create(levelSettings(3));
+  const files = ["A", "a", "d/\u00e9", "d/e\u0301"];
+  await vault.add(files.map((path, i) => fileInput(path, new Uint8Array([i]))));
+  await extract(vault);
+  expect(files.map((path) => readFileSync(join(out, path))[0])).toEqual([0, 1, 2, 3]);
+  expect(readdirSync(out).sort()).toEqual(["A", "a", "d"]);
+});
+
+test("in a folder that was made for it a file replaces nothing either, whatever --force says", () => {
+  mkdirSync(out);
+  const places = new ExtractPlaces({ root: out, overwrite: "replace" });
+  try {
+    const folders = [places.folders.acquire(""), places.folders.acquire("new")];
+    const targets = folders.map((one) => places.target({ path: "x" }, { folder: "", name: "x" }, one));
+    expect(targets.map(({ overwrite }) => overwrite)).toEqual(["replace", "refuse"]);
+    const second = targets[1] as (typeof targets)[number];
+    new CreatedFile(second).finish();
+    const late = new CreatedFile(second);
+    expect(() => late.finish()).toThrow(expect.objectContaining({ code: "usage/exists" }));
+    expect(readdirSync(join(out, "new"))).toEqual(["x"]);
+  } finally {
+    places.close();
+  }
+});
+
+test("names that the file system takes for one are refused before anything is written", () => {
+  const places = new ExtractPlaces({ root: out, overwrite: "replace" });
+  vi.spyOn(places.folders, "areSameNames").mockImplementation((_, a, b) => a.toLowerCase() === b.toLowerCase());
+  try {
+    expect(() => places.checkApart(["A.txt", "a.txt", "B"], [])).toThrow(
+      expect.objectContaining({
+        code: "usage/vault.same-name",
+        message: expect.stringMatching(/"A\.txt" and "a\.txt"/),
+      }),
+    );
+    places.checkApart(["D/x", "d/y", "z"], ["D", "d"]);
+  } finally {
+    places.close();
+  }
 });
 
 test("a long file is written in parts and appears when it is complete", async () => {

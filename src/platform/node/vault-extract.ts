@@ -64,9 +64,14 @@ class Extraction {
       const files = this.#places.prepare(() => {
         const planned = entries.filter((entry) => !entry.isDir).map((entry) => this.#plan(entry));
         for (const { path } of directories) this.#places.makeFolder(path);
+        this.#places.checkApart(
+          planned.map(({ target }) => target.entry.path),
+          directories.map(({ path }) => path),
+        );
         return planned;
       });
       await this.#runAll(planExtractJobs(files));
+      await this.#places.syncFiles(files.map(({ target }) => target.place));
       this.#places.finish(directories.map(factsOf));
       const byteLength = files.reduce((sum, { size }) => sum + size, 0);
       return { files: files.length, directories: directories.length, byteLength };

@@ -6,9 +6,11 @@ import {
   fchmodSync,
   fsyncSync,
   futimesSync,
+  lstatSync,
   mkdirSync,
   openSync,
   rmdirSync,
+  unlinkSync,
 } from "node:fs";
 import { join } from "node:path";
 import { type ErrorCatalog, SourceError } from "../../base/errors.ts";
@@ -84,6 +86,24 @@ export class FolderTree {
     const folder = path === "" ? this.#root : this.#held.get(path);
     if (folder !== undefined) folder.users--;
     if (this.#held.size > MAX_IDLE) this.#closeIdle();
+  }
+
+  /** Whether two names in a folder are one to its file system: asked by a file that is gone at once. */
+  areSameNames(folder: string, a: string, b: string): boolean {
+    const { path } = this.acquire(folder);
+    const prefix = `${path}/${temporaryName()}-`;
+    try {
+      closeSync(openSync(`${prefix}${a}`, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600));
+      const isSame = lstatSync(`${prefix}${b}`, { throwIfNoEntry: false }) !== undefined;
+      unlinkSync(`${prefix}${a}`);
+      return isSame;
+    } catch (error) {
+      // Too long with what stands before it: whoever gives a file its name finds out.
+      if (errnoOf(error) === "ENAMETOOLONG") return false;
+      throw fileError(error, `Cannot extract to "${join(this.#label, folder)}"`, { source: this.#label });
+    } finally {
+      this.release(folder);
+    }
   }
 
   /** Gives a folder its mode and time, and makes the names in it durable. */
@@ -165,7 +185,7 @@ function pathOf(descriptor: number, name: string): string {
 }
 
 /** Some file systems refuse to sync a folder. */
-function syncDescriptor(descriptor: number): void {
+export function syncDescriptor(descriptor: number): void {
   try {
     fsyncSync(descriptor);
   } catch (error) {
@@ -204,6 +224,11 @@ export const VAULT_EXTRACT_ERRORS = {
     what: "An entry of an older vault has a name with a backslash or a colon, which lead elsewhere on this system.",
     why: "Such a name is a plain file name on other systems, and older programs stored it.",
     fix: "Extract it on Linux or macOS.",
+  },
+  "usage/vault.same-name": {
+    what: "Two entries of the vault have names that the file system takes for one.",
+    why: "macOS, Windows, exFAT and SMB tell names apart neither by case nor by the Unicode form of accents: one of the files would be lost.",
+    fix: "Extract them by their names into different folders, or to a file system that keeps them apart.",
   },
   "source/vault.link": {
     what: "A link or a file stands where extraction needs a folder.",

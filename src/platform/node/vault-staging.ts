@@ -1,8 +1,9 @@
-import { lstatSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { closeSync, lstatSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { fileError } from "./errors.ts";
+import { errnoOf, fileError } from "./errors.ts";
 import { makeFolderSync } from "./make-folder.ts";
-import { existsError } from "./vault-target.ts";
+import { syncDescriptor } from "./vault-folders.ts";
+import { existsError, publish } from "./vault-target.ts";
 
 /**
  * For systems where folders cannot be reached by their descriptors: extracts into a fresh folder that only this user may
@@ -40,6 +41,16 @@ interface MoveOptions {
 }
 
 function moveInto(from: string, to: string, { label, overwrite }: MoveOptions): void {
+  const folder = openSync(to, "r");
+  try {
+    moveEntries(from, to, { label, overwrite });
+    syncDescriptor(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+function moveEntries(from: string, to: string, { label, overwrite }: MoveOptions): void {
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const source = join(from, entry.name);
     const target = join(to, entry.name);
@@ -51,8 +62,10 @@ function moveInto(from: string, to: string, { label, overwrite }: MoveOptions): 
     }
     if (existing !== undefined && (overwrite === "refuse" || entry.isDirectory())) throw existsError(shown);
     try {
-      renameSync(source, target);
+      if (entry.isDirectory()) renameSync(source, target);
+      else publish(source, target, overwrite);
     } catch (error) {
+      if (errnoOf(error) === "EEXIST") throw existsError(shown);
       throw fileError(error, `Cannot extract to "${shown}"`, { source: shown });
     }
   }

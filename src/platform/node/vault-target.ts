@@ -2,6 +2,7 @@ import {
   closeSync,
   constants,
   fchmodSync,
+  fsyncSync,
   futimesSync,
   linkSync,
   openSync,
@@ -17,6 +18,8 @@ import { temporaryName } from "./vault-folders.ts";
 
 /** O_EXCL and O_NOFOLLOW: a link that somebody placed here in advance is never written through. */
 const CREATE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
+
+const OWNER_READS = 0o400;
 
 type CreateTarget = Extract<ExtractTarget, { readonly kind: "create" }>;
 
@@ -64,6 +67,9 @@ export class CreatedFile implements TargetFile {
     try {
       if (mode !== 0o600) fchmodSync(this.descriptor, mode);
       if (mtime !== undefined) futimesSync(this.descriptor, mtime, mtime);
+      // What it replaces must not be gone before this is durable, and what cannot be read cannot be opened again. All other
+      // files are synced together, at the end.
+      if (overwrite === "replace" || (mode & OWNER_READS) === 0) fsyncSync(this.descriptor);
       closeSync(this.descriptor);
       publish(this.#path, `${folder}/${name}`, overwrite);
       this.#state = "done";
@@ -96,7 +102,7 @@ export class CreatedFile implements TargetFile {
 }
 
 /** What is there stays unless it is to be replaced; then a link is replaced, not followed. */
-function publish(from: string, to: string, overwrite: "refuse" | "replace"): void {
+export function publish(from: string, to: string, overwrite: "refuse" | "replace"): void {
   if (overwrite === "replace") {
     renameSync(from, to);
     return;

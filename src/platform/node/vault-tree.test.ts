@@ -105,6 +105,16 @@ test("row 34: folders deeper than 100 levels are an error, never dropped", () =>
   expect(() => collect(["deep"])).toThrow(expect.objectContaining({ code: "limit/vault.depth" }));
 });
 
+test.runIf(process.platform === "linux")("a file whose length is given as 0 is read to its end", async () => {
+  const [input] = collectInputs(["/proc/self/status"], silent());
+  expect(input).toMatchObject({ kind: "stream", path: "status" });
+  const pieces: Uint8Array[] = [];
+  if (input?.kind === "stream") for await (const piece of input.pieces()) pieces.push(piece);
+  expect(Buffer.concat(pieces).toString()).toMatch(/^Name:.*\n(.*\n)+$/);
+  writeFileSync(join(folder, "empty"), "");
+  expect(collectInputs([join(folder, "empty")], silent())).toMatchObject([{ kind: "file", size: 0 }]);
+});
+
 test("the vault itself is left out of a tree that holds it", () => {
   const vault = join(folder, "t/v.aerovault");
   writeFileSync(vault, "v");

@@ -1,11 +1,23 @@
-import { type BigIntStats, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  createReadStream,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  realpathSync,
+  statSync,
+} from "node:fs";
 import { basename, isAbsolute, join, resolve } from "node:path";
+import type { Bytes } from "../../base/bytes.ts";
 import { type ErrorCatalog, LimitError, UsageError } from "../../base/errors.ts";
 import { decodeUtf8 } from "../../base/text.ts";
 import { findPathFault } from "../../formats/aerovault/paths.ts";
 import { matchGlob } from "../../operations/select.ts";
-import type { AddInput, FileInput, OpenedInput } from "../../operations/vault/inputs.ts";
-import { fileError } from "./errors.ts";
+import type { AddInput, FileInput, OpenedInput, StreamInput } from "../../operations/vault/inputs.ts";
+import { errnoOf, fileError } from "./errors.ts";
 import { identityOf } from "./file-source.ts";
 
 /** Folders inside folders: as deep as the reference goes, which drops what is below without a word. */
@@ -112,9 +124,13 @@ class TreeWalk {
     }
   }
 
-  #file(path: string, entry: string, stats: BigIntStats): FileInput {
+  #file(path: string, entry: string, stats: BigIntStats): FileInput | StreamInput {
     const identity = identityOf(stats);
     const size = Number(stats.size);
+    // Files that the system makes as they are read, such as those below /proc, have a length of 0 and content all the same.
+    if (size === 0 && hasContent(path)) {
+      return { kind: "stream", path: entry, label: path, ...factsOf(stats), pieces: () => readToEnd(path) };
+    }
     return {
       kind: "file",
       path: entry,
@@ -124,6 +140,29 @@ class TreeWalk {
       descriptor: { kind: "file", path: isAbsolute(path) ? path : `${this.#here}/${path}`, byteLength: size, identity },
       open: () => this.#options.openFile(path, identity),
     };
+  }
+}
+
+/** Whether a byte can be read of a file whose length is given as 0. */
+function hasContent(path: string): boolean {
+  try {
+    // A file that has nothing to say yet must not stop everything.
+    const descriptor = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    try {
+      return readSync(descriptor, new Uint8Array(1)) > 0;
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch (error) {
+    throw fileError(error, `Cannot add "${path}"`, { source: path });
+  }
+}
+
+async function* readToEnd(path: string): AsyncGenerator<Bytes> {
+  try {
+    for await (const piece of createReadStream(path)) yield new Uint8Array(piece as Uint8Array);
+  } catch (error) {
+    throw errnoOf(error) === undefined ? error : fileError(error, `Cannot add "${path}"`, { source: path });
   }
 }
 
