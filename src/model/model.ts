@@ -33,6 +33,8 @@ export interface Model {
   readonly warnings: readonly Finding[];
   /** What the file holds and opening could not make sense of: a conversion would lose it. */
   readonly unread?: readonly { readonly name: string; readonly reason: string }[] | undefined;
+  /** What such files hold and no conversion takes, as sentences: told as notes. */
+  readonly staysBehind?: readonly string[] | undefined;
   /** Runs of the files that are stored with a tensor and are no part of it, such as padding that an index counts as data. */
   readonly slack?: readonly (Extent & { readonly part: number })[] | undefined;
   /** Facts of the format worth a line in `inspect`: ["byte order", "big-endian"]. */

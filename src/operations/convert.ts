@@ -140,8 +140,8 @@ function planContent(opened: Opened, target: Format, { content, options, unclaim
     });
   }
   const bare = target.plan(content, options);
-  const planned = content.notes === undefined ? bare : { ...bare, notes: [...content.notes, ...bare.notes] };
-  const unread = opened.container.kind === "model" ? (opened.container.unread ?? []) : [];
+  const { unread = [], staysBehind = [] } = opened.container.kind === "model" ? opened.container : {};
+  const planned = { ...bare, notes: [...staysBehind, ...(content.notes ?? []), ...bare.notes] };
   const told = new Set(unread.map(({ name }) => name));
   const found = [...unread, ...unclaimed.filter(({ name }) => !told.has(name)), ...(content.losses ?? [])];
   const plan = { ...planned, losses: [...found, ...planned.losses] };

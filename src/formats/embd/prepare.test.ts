@@ -220,7 +220,7 @@ describe("converting an ONNX export to .weights", () => {
     const bytes = await exported([{ name, dims: [3], type: 7, raw }]);
     const source = await openSource(memorySource(bytes, "model.onnx"));
     const conversion = await prepare(source, { siblings: SIBLINGS });
-    expect(conversion.plan.notes).toContain("1 constant of the ONNX graph left out: integers that are no weights");
+    expect(conversion.plan.notes).toContain("1 constant of the ONNX graph left out: numbers that are no weights");
     expect(conversion.content.tensors.map(({ name }) => name)).toEqual(bertTensorNames(2));
     const elsewhere = opened([...tinyBert(), memoryTensor(name, "I64", [3], raw)]);
     await expect(prepare(elsewhere, { siblings: SIBLINGS })).rejects.toMatchObject({ code: "unsupported/lossy" });

@@ -67,16 +67,15 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
   };
 }
 
-/** Integers by which a graph reshapes and slices: part of the program, not of the model. */
-function isGraphConstant({ name, dtype, shape }: Tensor): boolean {
-  return shape.length <= 1 && /^([IU](16|32|64)|BOOL)$/.test(dtype) && canonicalBertName(name) === undefined;
+/** Integers by which a graph reshapes and slices, and single numbers it computes with: part of the program, not of the model. */
+function isGraphConstant({ name, dtype, elementCount }: Tensor): boolean {
+  if (canonicalBertName(name) !== undefined || /\.(scale|zero_point)$/.test(name)) return false;
+  return /^([IU](16|32|64)|BOOL)$/.test(dtype) || (elementCount <= 1 && /^(BF|F)\d/.test(dtype));
 }
 
 function constantNotes(count: number): string[] {
   if (count === 0) return [];
-  return [
-    `${count} ${count === 1 ? "constant" : "constants"} of the ONNX graph left out: integers that are no weights`,
-  ];
+  return [`${count} ${count === 1 ? "constant" : "constants"} of the ONNX graph left out: numbers that are no weights`];
 }
 
 /** What an embedder will ask for. */

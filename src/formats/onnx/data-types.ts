@@ -43,5 +43,8 @@ export function dataTypeOf(id: number): DataType | undefined {
   return DATA_TYPES.get(id);
 }
 
+/** The ids of what nodes hold without a TensorProto. */
+export const FLOAT_TYPE = 1;
+export const INT64_TYPE = 7;
 /** The id of strings. */
 export const STRING_TYPE = 8;

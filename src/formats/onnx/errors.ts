@@ -85,7 +85,7 @@ export const ONNX_ERRORS = {
     fix: "Nothing needs to be done to read its weights.",
   },
   "unsupported/onnx.unread": {
-    what: "The graph holds something that is not read as a tensor: strings, sparse or partial tensors.",
+    what: "The graph holds something that is not read as a tensor: strings, sparse, partial or damaged tensors.",
     why: "Weights are dense numbers; the rest stays behind when the model is converted.",
     fix: "Convert with --allow-lossy if it is not needed.",
   },

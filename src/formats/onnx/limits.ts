@@ -17,7 +17,7 @@ export const ONNX_LIMITS = defineLimits({
   initializers: {
     default: 1_000_000,
     unit: "entries",
-    reason: "Every initializer becomes a tensor in memory",
+    reason: "Every initializer, and every tensor of a node, becomes a tensor in memory",
     provenance: "tare",
   },
   textBytes: {

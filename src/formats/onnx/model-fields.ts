@@ -9,4 +9,6 @@ export const MODEL = {
   graph: 7,
   opsetImport: 8,
   metadataProps: 14,
+  trainingInfo: 20,
+  functions: 25,
 } as const;

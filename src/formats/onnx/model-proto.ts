@@ -1,7 +1,7 @@
 import { FormatError } from "../../base/errors.ts";
 import type { Finding } from "../../model/finding.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { type Graph, readGraph } from "./graph.ts";
+import { type Graph, GraphWalk } from "./graph.ts";
 import { MODEL } from "./model-fields.ts";
 import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
 import { readStringEntry } from "./tensor-proto.ts";
@@ -12,6 +12,8 @@ const OPSET = { domain: 1, version: 2 } as const;
 export interface ModelProto {
   readonly irVersion: number;
   readonly graph: Graph;
+  /** What was met on the way through it and through everything else that has nodes. */
+  readonly walk: GraphWalk;
   /** `onnx.*` for the model's own fields, then metadata_props under their keys. */
   readonly entries: readonly MetadataEntry[];
   readonly warnings: readonly Finding[];
@@ -28,15 +30,22 @@ const TEXTS: ReadonlyMap<number, string> = new Map([
 interface Draft {
   irVersion: number;
   graph: Graph | undefined;
+  readonly walk: GraphWalk;
   readonly own: Map<string, MetadataEntry>;
   readonly props: Map<string, MetadataEntry>;
   readonly warnings: Finding[];
   opsets: number;
+  functions: number;
+  trainings: number;
 }
 
 /** Walks over the whole file. Refuses one without a graph, or with two. */
 export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
-  const draft: Draft = { irVersion: 0, graph: undefined, own: new Map(), props: new Map(), warnings: [], opsets: 0 };
+  const walk = new GraphWalk(reader);
+  const draft: Draft = {
+    ...{ irVersion: 0, graph: undefined, walk, own: new Map(), props: new Map(), warnings: [] },
+    ...{ opsets: 0, functions: 0, trainings: 0 },
+  };
   await reader.walk(0, reader.byteLength, "model", (field) => takeField(reader, draft, field));
   const { graph, irVersion, own, props, warnings, opsets } = draft;
   const at = reader.at(0, "model");
@@ -56,7 +65,7 @@ export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
   }
   if (graph.name !== "") put(own, "onnx.graph_name", graph.name);
   const entries = [...own.values(), ...[...props.values()].map((entry) => rename(entry, own))];
-  return { irVersion, graph, entries, warnings };
+  return { irVersion, graph, walk, entries, warnings };
 }
 
 /** A model's own key that is one of ours keeps its value under another name. */
@@ -85,12 +94,16 @@ function takeField(reader: ProtoReader, draft: Draft, field: Field): Promise<voi
         const message = "Cannot read ONNX model: must have one graph, found a second";
         throw new FormatError("format/onnx.no-graph", message, reader.at(field.offset, "model.graph"));
       }
-      return readGraph(reader, field).then((graph) => {
+      return draft.walk.main(field).then((graph) => {
         draft.graph = graph;
       });
     case MODEL.opsetImport:
       draft.opsets++;
       return takeOpset(reader, draft, field);
+    case MODEL.functions:
+      return draft.walk.function(field, draft.functions++);
+    case MODEL.trainingInfo:
+      return draft.walk.training(field, draft.trainings++);
     case MODEL.metadataProps:
       return takeProperty(reader, draft, field);
     default: {

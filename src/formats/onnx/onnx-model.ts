@@ -17,7 +17,7 @@ export interface OnnxContents {
   readonly facts: Model["facts"];
 }
 
-/** The initializers of an opened ONNX model. */
+/** The weights of an opened ONNX model. */
 export class OnnxModel implements Model {
   readonly kind = "model";
   readonly format = "onnx";
@@ -28,6 +28,8 @@ export class OnnxModel implements Model {
   readonly warnings: readonly Finding[];
   readonly unread: NonNullable<Model["unread"]>;
   readonly facts: Model["facts"];
+  /** No other format has a place for it, and whoever converts an ONNX file wants the weights. */
+  readonly staysBehind = ["the graph stays behind: only weights and metadata are converted"];
   readonly #index: TensorIndex;
 
   constructor(contents: OnnxContents) {

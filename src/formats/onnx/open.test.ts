@@ -124,11 +124,97 @@ describe("openOnnx()", () => {
     const report = await verify(opened, { level: "full", engine });
     expect(report.findings).toMatchObject([{ severity: "error", code: "format/onnx.data-length", name: "w" }]);
   });
-  test("passes over graphs inside nodes, however deep", async () => {
+  test("lists the weights of Constant nodes, of attributes, of graphs inside nodes and of functions", async () => {
+    const tensor = (name: string, ...values: readonly number[]): Bytes =>
+      tensorProto({ name, dims: [values.length], raw: floats(...values) });
+    const attribute = (name: string, ...fields: readonly Bytes[]): Bytes =>
+      field(5, concatBytes([field(1, name), ...fields]));
+    const node = (op: string, output: string, ...attributes: readonly Bytes[]): Bytes =>
+      concatBytes([...attributes, field(2, output), field(4, op)]);
+    const loose = (number: number, value: number): Bytes => concatBytes([varint(number * 8 + 5), floats(value)]);
+    const branch = concatBytes([
+      field(1, node("Constant", "w", attribute("value", field(5, tensor("", 5, 6))))),
+      field(5, tensor("w", 7)),
+      field(5, tensor("inner", 8)),
+    ]);
+    const nodes = [
+      node("Constant", "tensor", attribute("value", field(5, tensor("other", 1, 2)))),
+      node("Constant", "single", attribute("value_float", loose(2, 2.5))),
+      node("Constant", "floats", attribute("value_floats", field(7, floats(3, 4)))),
+      node("Constant", "loose", attribute("value_floats", loose(7, 1), loose(7, 2))),
+      node("Constant", "int", attribute("value_int", numberField(3, -3))),
+      node("Constant", "ints", attribute("value_ints", field(8, concatBytes([varint(300), varint(-1)])))),
+      node(
+        "LinearClassifier",
+        "scores",
+        attribute("coefficients", field(7, floats(9))),
+        attribute("axis", numberField(3, 1)),
+      ),
+      node("If", "y", attribute("then_branch", field(6, branch))),
+      node("Constant", "sparse", attribute("sparse_value", field(22, new Uint8Array(0)))),
+      node(
+        "Constant",
+        "text",
+        attribute("value", field(5, tensorProto({ name: "", type: 8, dims: [1], extra: [field(6, "x")] }))),
+      ),
+    ];
+    const call = concatBytes([
+      field(1, "f"),
+      field(7, node("Constant", "w", attribute("value", field(5, tensor("", 10))))),
+    ]);
+    const model = await open(
+      buildOnnx({
+        tensors: [{ name: "w", dims: [1], raw: floats(0) }],
+        graph: nodes.map((bytes) => field(1, bytes)),
+        model: [field(25, call)],
+      }),
+    );
+    const found = await Promise.all(
+      model.tensors.map(async (item) => [item.name, item.dtype, item.shape, ...(await item.toFloat32())]),
+    );
+    expect(found).toEqual([
+      ["w", "F32", [1], 0],
+      ["tensor", "F32", [2], 1, 2],
+      ["single", "F32", [], 2.5],
+      ["floats", "F32", [2], 3, 4],
+      ["loose", "F32", [2], 1, 2],
+      ["int", "I64", [], -3],
+      ["ints", "I64", [2], 300, -1],
+      ["scores.coefficients", "F32", [1], 9],
+      ["y.then_branch/w.value/w", "F32", [2], 5, 6],
+      ["y.then_branch/w", "F32", [1], 7],
+      ["inner", "F32", [1], 8],
+      ["f/w.value/w", "F32", [1], 10],
+    ]);
+    expect(model.unread.map(({ name }) => name)).toEqual(["text", "sparse_initializer"]);
+    expect(model.warnings.map(({ name }) => name)).toEqual(["text", "sparse_initializer"]);
+  });
+  test("gives a hundred thousand constants of one name names of their own", async () => {
+    const constant = concatBytes([
+      field(2, "c"),
+      field(4, "Constant"),
+      field(5, concatBytes([field(1, "value_int"), numberField(3, 1)])),
+    ]);
+    const model = await open(buildOnnx({ graph: Array.from({ length: 100_000 }, () => field(1, constant)) }));
+    expect(new Set(model.tensors.map(({ name }) => name)).size).toBe(100_000);
+  });
+  test("says of a damaged constant that it is not read, and reads the others", async () => {
+    const value = field(5, tensorProto({ name: "", dims: [3], raw: floats(1) }));
+    const constant = concatBytes([
+      field(2, "c"),
+      field(4, "Constant"),
+      field(5, concatBytes([field(1, "value"), value])),
+    ]);
+    const model = await open(one({}, { graph: [field(1, constant)] }));
+    expect(model.tensors.map(({ name }) => name)).toEqual(["w"]);
+    expect(model.unread).toMatchObject([{ name: "c" }]);
+  });
+  test("goes into graphs inside nodes, but not without an end", async () => {
     let inner: Bytes = field(2, "deep");
     for (let i = 0; i < 2000; i++) inner = field(1, field(5, field(6, inner)));
     const model = await open(one({}, { graph: [inner] }));
     expect(model.facts).toContainEqual(["graph", "1 nodes"]);
+    expect(model.unread).toMatchObject([{ name: "graphs inside nodes" }]);
   });
 });
 

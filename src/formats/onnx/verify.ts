@@ -5,23 +5,13 @@ import type { VerifyContext } from "../../model/format.ts";
 import { OnnxModel } from "./onnx-model.ts";
 
 /**
- * Opening has proved the structure and that every tensor has as many bytes as its shape needs; the format has no
+ * Opening has told what is not read, and has proved the structure and that every tensor has as many bytes as its shape needs; the format has no
  * checksums. What is left at level "full": reading the data, which counts values that are stored one by one.
  */
 export async function* verifyOnnx(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
   if (!(container instanceof OnnxModel)) return;
   context.count("tensors", container.tensors.length);
   if (container.parts.length > 1) context.count("externalFiles", container.parts.length - 1);
-  const source = container.parts[0]?.label ?? "onnx";
-  for (const { name, reason } of container.unread) {
-    yield {
-      severity: "note",
-      code: "unsupported/onnx.unread",
-      message: `"${name}" is not read: ${reason}`,
-      at: { source },
-      name,
-    };
-  }
   if (context.level !== "full") return;
   for (const tensor of container.tensors) {
     try {
