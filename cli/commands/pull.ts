@@ -92,7 +92,7 @@ async function pullFiles(context: Context, request: Request): Promise<Omit<PullR
     timeoutMs: flags.timeout,
     headersFor: (url) => headersFor(context, url, request.url),
   });
-  const store = await openPullStore(request.directory);
+  const store = await openPullStore(request.directory, { environment: context.env });
   const progress = context.progress({ label: "pulling" });
   const options: PullOptions = {
     url: request.url,

@@ -1,14 +1,18 @@
+import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
+import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
 import { type PullOptions, type PullResult, pull } from "../../src/operations/pull/pull.ts";
 import { nativeEngine } from "../../src/platform/node/native-engine.ts";
 import { pullConnector } from "../../src/platform/node/pull-connect.ts";
 import { openPullStore } from "../../src/platform/node/pull-store.ts";
 import { type BuiltChunk, buildAero, mjsn, phsh, tidx, wtsh } from "../builders/aero.ts";
 import { type FileServer, startFileServer } from "../support/file-server.ts";
+
+const sha256 = (bytes: Bytes): string => createHash("sha256").update(bytes).digest("hex");
 
 /** A server that is gone after the test. */
 export async function serve(files: Readonly<Record<string, Bytes>>): Promise<FileServer> {
@@ -20,7 +24,9 @@ export async function serve(files: Readonly<Record<string, Bytes>>): Promise<Fil
 /** A folder that is gone after the test. */
 export function folder(): string {
   const path = mkdtempSync(join(tmpdir(), "tare-pull-"));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  onTestFinished(() => {
+    for (const made of [path, stateOf(path)]) rmSync(made, { recursive: true, force: true });
+  });
   return path;
 }
 
@@ -43,6 +49,23 @@ export function aeroFile(content: Bytes, pageBytes?: number): Bytes {
   return buildAero({ chunks: [mjsn({ model_name: "m" }), index, ...pages, weights] });
 }
 
+/** A set of these parts, with its index and JSON. */
+export function setOf(parts: Readonly<Record<string, Bytes>>, index: Bytes): Record<string, Bytes> {
+  const json = encodeSetFile({
+    model: { name: "m", architecture: "a" },
+    parts: Object.entries(parts).map(([path, bytes], i) => {
+      return { path, sha256: sha256(bytes), sizeBytes: bytes.byteLength, shards: [i] };
+    }),
+    globalIndex: { path: "index.aero", sha256: sha256(index), sizeBytes: index.byteLength },
+  });
+  return { ...parts, "index.aero": index, "model.aeroset.json": json };
+}
+
+/** Where a pull into the folder keeps its secret. */
+export function stateOf(directory: string): string {
+  return `${directory}.state`;
+}
+
 /** Pulls into a folder; waits between tries are short. */
 export async function pullInto(
   directory: string,
@@ -52,7 +75,7 @@ export async function pullInto(
   const engine = await nativeEngine({ missing: "use-portable" });
   const connections = options.concurrency ?? 4;
   const connector = pullConnector({ engine, connections, environment, headersFor: async () => ({}) });
-  const store = await openPullStore(directory);
+  const store = await openPullStore(directory, { environment: { XDG_STATE_HOME: stateOf(directory) } });
   try {
     const result = await pull({
       connect: (url) => connector.connect(url),

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
 import { startFileServer } from "../support/file-server.ts";
-import { aeroFile, contentOf, folder, holds, noise, pullInto, serve } from "./pull-into.ts";
+import { aeroFile, contentOf, folder, holds, noise, pullInto, serve, setOf } from "./pull-into.ts";
 
 const MIB = 1 << 20;
 const WEIGHTS = noise(12 * MIB);
@@ -16,17 +16,6 @@ const sha256 = (bytes: Bytes): string => createHash("sha256").update(bytes).dige
 
 /** What lies in a folder beside the receipt. */
 const names = (directory: string): string[] => readdirSync(directory).filter((name) => name !== ".tare-pull.json");
-
-function setOf(parts: Readonly<Record<string, Bytes>>, index: Bytes): Record<string, Bytes> {
-  const json = encodeSetFile({
-    model: { name: "m", architecture: "a" },
-    parts: Object.entries(parts).map(([path, bytes], i) => {
-      return { path, sha256: sha256(bytes), sizeBytes: bytes.byteLength, shards: [i] };
-    }),
-    globalIndex: { path: "index.aero", sha256: sha256(index), sizeBytes: index.byteLength },
-  });
-  return { ...parts, "index.aero": index, "model.aeroset.json": json };
-}
 
 describe("pull() of one file", () => {
   it("brings an AERO file, compared page by page", async () => {

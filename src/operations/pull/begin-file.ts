@@ -25,6 +25,11 @@ export interface FileLayout {
   readonly comparison: Comparison;
   /** Names this very version of the file; undefined where nothing does, and an unfinished pull cannot go on. */
   readonly identity: string | undefined;
+  /**
+   * "digest" where the whole is compared with the index at the end, whatever pieces it was made of. Else pieces of an
+   * earlier run are believed by the journal alone, which has to be one that was written here.
+   */
+  readonly proof: "digest" | "journal";
 }
 
 export interface LayoutOptions {
@@ -52,7 +57,7 @@ export async function readLayout(opened: OpenedRemote, options: LayoutOptions): 
     name = `pages ${encodeHex(await engine.digest("blake3", known))}`;
   }
   const identity = name === undefined ? undefined : `${source.byteLength} ${name}`;
-  return { pieces, comparison, identity };
+  return { pieces, comparison, identity, proof: sha256 === undefined ? "journal" : "digest" };
 }
 
 interface Compared {
@@ -71,9 +76,12 @@ async function compareBy(source: Source, head: Bytes, options: LayoutOptions): P
 /** Which pieces of an earlier run can be kept: each is read again and compared. Else the file begins anew. */
 export async function resumePieces(
   partial: PartialFile,
-  { pieces, identity }: FileLayout,
+  layout: FileLayout,
   { engine, signal }: { readonly engine: Engine; readonly signal: AbortSignal },
 ): Promise<Set<number>> {
+  const { pieces, proof } = layout;
+  const sealed = partial.seal === undefined ? undefined : `${layout.identity} ${partial.seal}`;
+  const identity = proof === "digest" || layout.identity === undefined ? layout.identity : sealed;
   const journal = decodeJournal(await partial.readJournal());
   if (journal === undefined || identity === undefined || journal.identity !== identity) {
     await partial.reset(encodeJournalHeader(identity ?? ""));

@@ -11,7 +11,7 @@ import { discover, nameOfUrl, type PullFile, type PullSet } from "./discover.ts"
 import { existsError } from "./errors.ts";
 import { FileJob, type PulledFile } from "./file-job.ts";
 import { mirrorFolder, mirrorUrl } from "./mirrors.ts";
-import { encodeReceipt, parseReceipt, type Receipt } from "./receipt.ts";
+import { encodeReceipt, parseReceipt, type Receipt, type ReceiptEntry, sealedFacts } from "./receipt.ts";
 import { askUnchanged, type OpenedRemote, openRemote, type RemoteAddress, type RemoteOptions } from "./remote.ts";
 import { Scheduler } from "./scheduler.ts";
 import type { PullStore } from "./store.ts";
@@ -149,12 +149,17 @@ class Pull {
     }
   }
 
-  /** What the receipt says about a file, where nobody has touched that since and it came from the same place. */
-  async #receiptOf(path: string, url: string): Promise<ReturnType<Receipt["get"]>> {
+  /** What the receipt says about a file that came from the same place, where this machine wrote it. */
+  async #receiptOf(path: string, url: string): Promise<ReceiptEntry | undefined> {
+    const entry = await this.#remembered(path);
+    return entry?.from === parseHttpUrl(url).label ? entry : undefined;
+  }
+
+  /** What the receipt says about a file, where this machine wrote it and nobody has touched the file since. */
+  async #remembered(path: string): Promise<ReceiptEntry | undefined> {
     const entry = this.#receipt.get(path);
-    if (entry === undefined || entry.from !== parseHttpUrl(url).label) return undefined;
-    const local = await this.#store.look(path);
-    return local?.stamp === entry.stamp ? entry : undefined;
+    if (entry?.seal === undefined) return undefined;
+    return (await this.#store.seal(path, sealedFacts(entry))) === entry.seal ? entry : undefined;
   }
 
   /** Refuses to overwrite an index that is not ours, before anything is fetched for it. */
@@ -180,12 +185,12 @@ class Pull {
   async #findHere(file: PullFile, entry: Entry, set: PullSet): Promise<PulledFile | undefined> {
     const local = await this.#store.look(file.path);
     if (local === undefined) return undefined;
-    const receipt = this.#receipt.get(file.path);
-    const isOurs = receipt?.stamp === local.stamp;
+    // That a pull put it there is enough for replacing it; that it is right takes a receipt of this machine, or hashing.
+    const isOurs = this.#receipt.get(file.path)?.stamp === local.stamp;
     const here = { path: file.path, byteLength: local.byteLength, fetchedBytes: 0, resumedBytes: 0 };
     if (file.sha256 !== undefined) {
       const { sha256 } = file;
-      if (isOurs && receipt.sha256 === sha256) return { ...here, verified: "sha256", sha256 };
+      if ((await this.#remembered(file.path))?.sha256 === sha256) return { ...here, verified: "sha256", sha256 };
       const isSame = file.byteLength === undefined || file.byteLength === local.byteLength;
       if (isSame && (await this.#digestOf(file.path)) === sha256) {
         await this.#note(file.path, { from: parseHttpUrl(file.url).label, etag: undefined, sha256 });
@@ -285,7 +290,8 @@ class Pull {
   ): Promise<void> {
     const local = await this.#store.look(path);
     if (local === undefined) return;
-    this.#receipt.set(path, { ...facts, byteLength: local.byteLength, stamp: local.stamp });
+    const entry = { ...facts, byteLength: local.byteLength, stamp: local.stamp };
+    this.#receipt.set(path, { ...entry, seal: await this.#store.seal(path, sealedFacts(entry)) });
     await this.#store.keepReceipt(encodeReceipt(this.#receipt));
   }
 }

@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
+import { strongTag } from "../../bytes/http-headers.ts";
 
 /** What is known about a file that a pull has put in place. */
 export interface ReceiptEntry {
@@ -10,6 +11,8 @@ export interface ReceiptEntry {
   readonly stamp: string;
   readonly etag?: string | undefined;
   readonly sha256?: string | undefined;
+  /** Shows that this machine wrote the entry: what others wrote is no reason to believe anything. */
+  readonly seal?: string | undefined;
 }
 
 /** The files that pulls have put into one folder, so that a repeated pull asks instead of fetching. */
@@ -42,15 +45,22 @@ export function encodeReceipt(receipt: Receipt): Bytes {
 
 function parseEntry(value: unknown): ReceiptEntry | undefined {
   if (!isObject(value)) return undefined;
-  const { from, byteLength, stamp, etag, sha256 } = value;
-  if (typeof from !== "string" || typeof byteLength !== "number" || typeof stamp !== "string") return undefined;
+  const { from, byteLength, stamp, etag, sha256, seal } = value;
+  if (typeof from !== "string" || !Number.isSafeInteger(byteLength) || typeof stamp !== "string") return undefined;
   return {
     from,
-    byteLength,
+    byteLength: byteLength as number,
     stamp,
-    ...(typeof etag === "string" ? { etag } : {}),
-    ...(typeof sha256 === "string" ? { sha256 } : {}),
+    // It is sent to the server: nothing but an entity-tag may be.
+    ...(typeof etag === "string" && strongTag({ etag, lastModified: undefined }) !== undefined ? { etag } : {}),
+    ...(typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? { sha256 } : {}),
+    ...(typeof seal === "string" ? { seal } : {}),
   };
+}
+
+/** What the seal of an entry covers beside the file itself. */
+export function sealedFacts({ from, etag, sha256 }: ReceiptEntry): string[] {
+  return [from, etag ?? "", sha256 ?? ""];
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

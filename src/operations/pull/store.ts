@@ -23,11 +23,18 @@ export interface PullStore {
   /** What `keepReceipt` was given last; undefined where there is none. */
   readReceipt(): Promise<Bytes | undefined>;
   keepReceipt(bytes: Bytes): Promise<void>;
+  /**
+   * A seal over a file that is in place, as it is now, and facts about it. Only this user on this machine can make it;
+   * undefined where nobody can, or there is no such file.
+   */
+  seal(path: string, facts: readonly string[]): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
 /** A file under construction with the journal beside it: both outlive the process, whatever ends it. */
 export interface PartialFile {
+  /** Tells this very file, made here, from one that came with a folder; undefined where nothing can. */
+  readonly seal: string | undefined;
   /** Everything that was recorded; empty where nothing was. */
   readJournal(): Promise<Bytes>;
   /** Forgets what was written and recorded, and begins a journal with `header`. */

@@ -12,71 +12,46 @@ import { errnoOf, fileError } from "./errors.ts";
 import { openFile } from "./file-source.ts";
 import { makeFolder } from "./make-folder.ts";
 import { publishReplacing, syncFolder } from "./partial-files.ts";
+import type { Environment } from "./proxy-environment.ts";
+import { lockPullFolder, type PullLock } from "./pull-lock.ts";
+import { Sealer } from "./user-secret.ts";
 
 /** Behind the name of a file under construction, and of its journal. */
 const PART = ".tare-part";
 const JOURNAL = ".tare-pull";
-/** In the folder: what was pulled into it, and who is pulling. */
+/** In the folder: what was pulled into it. */
 const RECEIPT = ".tare-pull.json";
-const LOCK = ".tare-pull.lock";
+/** Some 300 bytes a file, and 100 000 files. */
+const MAX_RECEIPT_BYTES = 64 << 20;
 
-/** Folders that this process is pulling into. */
-const busy = new Set<string>();
+export interface PullStoreOptions {
+  /** Where the user's state is kept is told by it: `process.env` where absent. */
+  readonly environment?: Environment | undefined;
+}
 
 /** Opens the folder, which is made where it is missing, for one pull; rejects where another one is at work. */
-export async function openPullStore(directory: string): Promise<PullStore> {
+export async function openPullStore(directory: string, options: PullStoreOptions = {}): Promise<PullStore> {
   try {
     await makeFolder(directory);
-    await takeLock(directory);
+    const sealer = await Sealer.open(options.environment ?? process.env);
+    return new DirectoryStore(directory, sealer, await lockPullFolder(directory, sealer));
   } catch (error) {
     throw explain(error, directory);
   }
-  return new DirectoryStore(directory);
-}
-
-/** The lock names a process. One that is gone cannot hold it: kill -9 leaves the file behind. */
-async function takeLock(directory: string): Promise<void> {
-  const path = join(resolve(directory), LOCK);
-  if (busy.has(path)) throw lockedError(directory, process.pid);
-  for (;;) {
-    try {
-      const handle = await open(path, "wx", 0o644);
-      await handle.writeFile(`${process.pid}\n`);
-      await handle.close();
-      busy.add(path);
-      return;
-    } catch (error) {
-      if (errnoOf(error) !== "EEXIST") throw error;
-    }
-    const holder = Number.parseInt(await readFile(path, "utf8").catch(() => ""), 10);
-    if (holder !== process.pid && isRunning(holder)) throw lockedError(directory, holder);
-    await unlink(path).catch(() => undefined); // another pull may have been faster
-  }
-}
-
-function isRunning(pid: number): boolean {
-  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return errnoOf(error) === "EPERM"; // it runs, as somebody else
-  }
-}
-
-function lockedError(directory: string, pid: number): SourceError {
-  const message = `Cannot pull into "${directory}": process ${pid} is pulling into it`;
-  return new SourceError("source/pull.locked", message, { source: directory }, { hint: "Wait until it has ended" });
 }
 
 class DirectoryStore implements PullStore {
   readonly label: string;
   readonly #root: string;
+  readonly #sealer: Sealer;
+  readonly #lock: PullLock;
   #saving: Promise<void> = Promise.resolve();
 
-  constructor(directory: string) {
+  constructor(directory: string, sealer: Sealer, lock: PullLock) {
     this.label = directory;
     this.#root = resolve(directory);
+    this.#sealer = sealer;
+    this.#lock = lock;
   }
 
   async look(path: string): Promise<LocalFile | undefined> {
@@ -95,7 +70,9 @@ class DirectoryStore implements PullStore {
       if (dirname(target) !== this.#root) await this.#makeFolder(path);
       const data = await openOwn(target + PART);
       const journal = await openOwn(target + JOURNAL);
-      return new DirectoryPartial({ data, journal, target, label: join(this.label, path) });
+      const { dev, ino, birthtimeNs } = await data.stat({ bigint: true });
+      const seal = this.#sealer.seal(["pull part", dev, ino, birthtimeNs]);
+      return new DirectoryPartial({ data, journal, target, label: join(this.label, path) }, seal);
     } catch (error) {
       throw explain(error, join(this.label, path));
     }
@@ -114,7 +91,11 @@ class DirectoryStore implements PullStore {
   }
 
   async readReceipt(): Promise<Bytes | undefined> {
-    const content = await readFile(join(this.#root, RECEIPT)).catch(ifMissing);
+    const path = join(this.#root, RECEIPT);
+    // A pipe would never end, and nobody writes so long a receipt.
+    const facts = await lstat(path).catch(ifMissing);
+    if (facts === undefined || !facts.isFile() || facts.size > MAX_RECEIPT_BYTES) return undefined;
+    const content = await readFile(path).catch(ifMissing);
     return content === undefined ? undefined : new Uint8Array(content);
   }
 
@@ -135,10 +116,16 @@ class DirectoryStore implements PullStore {
     return this.#saving;
   }
 
-  async close(): Promise<void> {
-    const path = join(this.#root, LOCK);
-    busy.delete(path);
-    await unlink(path).catch(() => undefined); // somebody cleaned up
+  close(): Promise<void> {
+    return this.#lock.release();
+  }
+
+  /** The system sets the time of the last change itself, so a file that was swapped or came from elsewhere has another. */
+  async seal(path: string, facts: readonly string[]): Promise<string | undefined> {
+    const found = await stat(this.#path(path), { bigint: true }).catch(ifMissing);
+    if (found === undefined) return undefined;
+    const { dev, ino, size, mtimeNs, ctimeNs } = found;
+    return this.#sealer.seal(["pull receipt", dev, ino, size, mtimeNs, ctimeNs, path, ...facts]);
   }
 
   #path(path: string): string {
@@ -171,13 +158,15 @@ interface PartialParts {
 }
 
 class DirectoryPartial implements PartialFile {
+  readonly seal: string | undefined;
   readonly #parts: PartialParts;
   #journalEnd = 0;
   #recording: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(parts: PartialParts) {
+  constructor(parts: PartialParts, seal: string | undefined) {
     this.#parts = parts;
+    this.seal = seal;
   }
 
   async readJournal(): Promise<Bytes> {
