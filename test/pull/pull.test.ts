@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
+import { openPullStore } from "../../src/platform/node/pull-store.ts";
 import { startFileServer } from "../support/file-server.ts";
-import { aeroFile, contentOf, folder, holds, noise, pullInto, serve, setOf } from "./pull-into.ts";
+import { aeroFile, contentOf, folder, holds, noise, pullInto, serve, setOf, stateOf } from "./pull-into.ts";
 
 const MIB = 1 << 20;
 const WEIGHTS = noise(12 * MIB);
@@ -81,6 +82,23 @@ describe("pull() of one file", () => {
     expect(holds(to, "m.bin", new Uint8Array(Buffer.from("mine")))).toBe(true);
     await pullInto(to, { url: `${server.url}m.bin`, overwrite: "replace" });
     expect(holds(to, "m.bin", noise(2000, 7))).toBe(true);
+  });
+
+  it("fetches nothing of a file that the disk has no room for", async () => {
+    const server = await serve({ "m.bin": PLAIN });
+    const to = folder();
+    const store = await openPullStore(to, { environment: { XDG_STATE_HOME: stateOf(to) } });
+    const full = new Proxy(store, {
+      get(target, key: keyof typeof store) {
+        if (key === "freeBytes") return async () => PLAIN.byteLength - 1;
+        const member: unknown = target[key];
+        return typeof member === "function" ? member.bind(target) : member;
+      },
+    });
+    const pulled = pullInto(folder(), { url: `${server.url}m.bin`, store: full });
+    await expect(pulled).rejects.toMatchObject({ code: "source/pull.space" });
+    await store.close();
+    expect(readdirSync(to)).toEqual([]);
   });
 
   it("refuses addresses that name no file, and two pulls into one folder", async () => {

@@ -77,6 +77,17 @@ export function longNameError(
   return new LimitError("limit/pull.name-bytes", message, { source: label });
 }
 
+/** The error for a file that the disk has no room for, found before any of it is fetched. */
+export function spaceError(label: string, wanted: number, free: number): SourceError {
+  const message = `Cannot pull "${label}": its server says that it has ${wanted} more bytes, and the disk has room for ${free}`;
+  return new SourceError(
+    "source/pull.space",
+    message,
+    { source: label },
+    { hint: "Make room, or choose another folder" },
+  );
+}
+
 /** True for what the server says when the file is no longer the one that was opened. */
 export function isChange(error: SourceError): boolean {
   return error.code === "source/http.changed";
@@ -135,6 +146,11 @@ export const PULL_ERRORS = {
     what: "Another pull is writing to the same folder.",
     why: "Two writers would overwrite each other's unfinished files.",
     fix: "Wait until the other one has ended, or choose another folder.",
+  },
+  "source/pull.space": {
+    what: "The file is longer than what the disk has room for.",
+    why: "It is compared before anything is fetched. A server may also claim a length that no file has.",
+    fix: "Make room or choose another folder; if the length makes no sense, do not trust the server.",
   },
   "source/pull.entry": {
     what: "A link or a folder is in the way of an unfinished file.",

@@ -15,6 +15,15 @@ describe("planPieces()", () => {
     expect(planPieces(0, [])).toEqual([]);
   });
 
+  it("cuts whatever length a server claims into a number of pieces that memory holds", () => {
+    for (const byteLength of [2 ** 50, Number.MAX_SAFE_INTEGER]) {
+      const pieces = planPieces(byteLength, []);
+      expect(pieces.length).toBeLessThanOrEqual(1 << 20);
+      const last = pieces.at(-1);
+      expect((last?.offset ?? 0) + (last?.byteLength ?? 0)).toBe(byteLength);
+    }
+  });
+
   it("takes a page for a piece, and gathers tiny ones", () => {
     const tiny = 64 << 10;
     const large = { offset: 100, byteLength: 20 * MIB, pageBytes: 16 * MIB, digests: digests(2) };

@@ -4,6 +4,11 @@ import type { PagedRun } from "../../model/members.ts";
 
 /** Length of pieces without pages: what a killed pull may have to fetch again. */
 export const PIECE_BYTES = 4 << 20;
+/**
+ * A file has at most about as many pieces without pages. A server may claim any length, and cutting 2^53 bytes into
+ * pieces of 4 MiB would take all memory and never end; at 4 TiB and beyond pieces get longer instead.
+ */
+const MAX_PLAIN_PIECES = 1 << 20;
 /** Pages below this are recorded together, so that tiny ones cost no write each: less than a connection has in its buffers. */
 const GROUP_BYTES = 256 << 10;
 /** A BLAKE3 digest. */
@@ -18,9 +23,10 @@ export interface Piece extends Extent {
 export function planPieces(byteLength: number, runs: readonly PagedRun[]): Piece[] {
   const pieces: Piece[] = [];
   let position = 0;
+  const pieceBytes = PIECE_BYTES * Math.max(1, Math.ceil(byteLength / PIECE_BYTES / MAX_PLAIN_PIECES));
   const plainTo = (end: number): void => {
-    for (; position < end; position += PIECE_BYTES) {
-      pieces.push({ offset: position, byteLength: Math.min(PIECE_BYTES, end - position) });
+    for (; position < end; position += pieceBytes) {
+      pieces.push({ offset: position, byteLength: Math.min(pieceBytes, end - position) });
     }
     position = end;
   };

@@ -3,7 +3,7 @@ import type { LimitOverrides } from "../../base/limits.ts";
 import { strongTag } from "../../bytes/http-headers.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { readLayout, resumePieces } from "./begin-file.ts";
-import { isChange, sizeError } from "./errors.ts";
+import { isChange, sizeError, spaceError } from "./errors.ts";
 import { Blocks, fetchLease, WriteFailure } from "./fetch-lease.ts";
 import type { Begun, FileJob } from "./file-job.ts";
 import { FileTransfer } from "./file-transfer.ts";
@@ -164,6 +164,12 @@ export class Scheduler {
       const resumed = await resumePieces(partial, layout, { engine, signal });
       const { pieces, comparison } = layout;
       const resumedBytes = [...resumed].reduce((sum, index) => sum + (pieces[index]?.byteLength ?? 0), 0);
+      const free = await store.freeBytes();
+      const missing = byteLength - resumedBytes;
+      if (free !== undefined && missing > free) {
+        if (resumedBytes === 0) await partial.discard();
+        throw spaceError(opened.source.label, missing, free);
+      }
       const transfer = new FileTransfer({ pieces, remotes: [own, ...copies], partial, resumed });
       return { partial, transfer, comparison, byteLength, resumedBytes, etag: strongTag(opened.validators) };
     } catch (error) {

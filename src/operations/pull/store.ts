@@ -18,6 +18,8 @@ export interface PullStore {
   open(path: string): Promise<Source>;
   /** The file under construction; what an earlier run left is kept. */
   openPartial(path: string): Promise<PartialFile>;
+  /** Bytes that the folder has room for; undefined where nothing tells. */
+  freeBytes(): Promise<number | undefined>;
   /** Puts a small file in place, all or nothing. */
   replace(path: string, bytes: Bytes): Promise<void>;
   /** What `keepReceipt` was given last; undefined where there is none. */

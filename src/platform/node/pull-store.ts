@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, lstat, open, readFile, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, lstat, open, readFile, rename, stat, statfs, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
@@ -76,6 +76,12 @@ class DirectoryStore implements PullStore {
     } catch (error) {
       throw explain(error, join(this.label, path));
     }
+  }
+
+  async freeBytes(): Promise<number | undefined> {
+    const facts = await statfs(this.#root).catch(() => undefined);
+    // File systems that do not count say 0 of 0 blocks.
+    return facts === undefined || facts.blocks === 0 ? undefined : facts.bavail * facts.bsize;
   }
 
   async replace(path: string, bytes: Bytes): Promise<void> {
