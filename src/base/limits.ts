@@ -2,7 +2,7 @@ import { LimitError, type Location } from "./errors.ts";
 
 export interface LimitEntry {
   readonly default: number;
-  readonly unit: "bytes" | "entries" | "levels" | "dimensions";
+  readonly unit: "bytes" | "characters" | "entries" | "levels" | "dimensions";
   /** Why there is a bound, and why this one. */
   readonly reason: string;
   /** "spec" where the format's own specification states it, "tare" where it is our choice. */

@@ -1,9 +1,9 @@
 import { FormatError, type Location } from "../base/errors.ts";
 import { printable } from "../base/text.ts";
-import { parentOf } from "./aerovault/paths.ts";
+import { findPathExcess, parentOf } from "./aerovault/paths.ts";
 
-/** Deeper than any file system goes; looking at each folder of a path must stay cheap. */
-const MAX_COMPONENTS = 1000;
+/** Characters of a path in a message. */
+const MAX_SHOWN = 200;
 
 /** A path as an older vault has it. */
 export interface StoredPath {
@@ -44,13 +44,15 @@ export function findUnsafePath(path: string): string | undefined {
   if (path === "") return "it is empty";
   if (path.includes("\0")) return "it contains NUL";
   if (path.startsWith("/")) return "it begins with a slash";
-  const parts = path.split("/");
-  if (parts.length > MAX_COMPONENTS) return `it has more than ${MAX_COMPONENTS} components`;
-  const bad = parts.find((part) => part === "" || part === "." || part === "..");
+  // Looking at each folder of a path must stay cheap.
+  const excess = findPathExcess(path);
+  if (excess !== undefined) return excess;
+  const bad = path.split("/").find((part) => part === "" || part === "." || part === "..");
   if (bad === undefined) return undefined;
   return bad === "" ? "it has an empty component" : `it has a "${bad}" component`;
 }
 
 function badPath(path: string, fault: string, code: `format/${string}`, at: Location): FormatError {
-  return new FormatError(code, `Cannot accept the path "${printable(path)}" in a vault: ${fault}`, at);
+  const shown = path.length > MAX_SHOWN ? `${path.slice(0, MAX_SHOWN)}…` : path;
+  return new FormatError(code, `Cannot accept the path "${printable(shown)}" in a vault: ${fault}`, at);
 }

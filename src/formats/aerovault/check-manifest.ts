@@ -1,11 +1,13 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { checkLimit } from "../../base/limits.ts";
 import { printable } from "../../base/text.ts";
 import { type EntryList, entryList } from "./entry-list.ts";
 import { isChunkId } from "./framing.ts";
 import type { Lane } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";
+import type { AerovaultLimits } from "./limits.ts";
 import { type ChunkRecord, type Manifest, type ManifestEntry, WRAPPER_NAMES, type WrapperName } from "./manifest.ts";
-import { compareBehind, comparePaths, findPathFault, parentOf, sharedLength } from "./paths.ts";
+import { compareBehind, comparePaths, depthOf, findPathFault, parentOf, sharedLength } from "./paths.ts";
 
 /** The only algorithms of v3, all of version 1; `crypt` depends on the lane. */
 export const ALGORITHMS: Readonly<Record<Exclude<WrapperName, "crypt">, string>> = {
@@ -19,8 +21,9 @@ export const CRYPT_ALGORITHMS: Readonly<Record<Lane, string>> = { encrypted: "ae
 export const ALGORITHM_VERSION = 1;
 
 /** Refuses a manifest whose content cannot be handed out safely; `at` is where the manifest stands. */
-export function checkManifest(manifest: Manifest, lane: Lane, at: Location): void {
+export function checkManifest(manifest: Manifest, lane: Lane, limits: PathLimits, at: Location): void {
   checkWrappers(manifest, lane, at);
+  checkPathSizes(manifest.entries, limits, at);
   checkPaths(manifest.entries, at);
   checkRecords(manifest.chunks, at);
 }
@@ -42,6 +45,23 @@ function checkWrappers({ wrappers }: Manifest, lane: Lane, at: Location): void {
   if (algorithmId === CRYPT_ALGORITHMS[lane]) return;
   const message = `Cannot open AeroVault: crypt must be "${CRYPT_ALGORITHMS[lane]}" as the header says, found "${algorithmId}"`;
   throw new FormatError("format/aerovault.lane", message, { ...at, path: "wrappers.crypt.algorithm_id" });
+}
+
+/** What a path may be, so that looking at each folder on the way to it stays cheap. */
+export type PathLimits = Pick<AerovaultLimits, "pathLength" | "pathDepth">;
+
+function checkPathSizes(entries: EntryList, { pathLength, pathDepth }: PathLimits, at: Location): void {
+  const place = (index: number): Location => ({ ...at, path: `entries[${index}].path` });
+  for (let i = 0; i < entries.length; i++) {
+    const length = entries.pathLength(i);
+    if (length > pathLength) {
+      checkLimit(length, pathLength, "characters of a path", "limit/aerovault.path-length", place(i));
+    }
+    // So many components have a slash between them, and something else.
+    if (length < 2 * pathDepth) continue;
+    const depth = depthOf(entries.path(i));
+    if (depth > pathDepth) checkLimit(depth, pathDepth, "components of a path", "limit/aerovault.path-depth", place(i));
+  }
 }
 
 /** One bad path refuses the whole vault: nobody can tell what else its writer did. */

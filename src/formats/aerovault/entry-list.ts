@@ -12,6 +12,8 @@ export interface EntryList {
    */
   readonly folderStarts?: readonly number[] | undefined;
   path(index: number): string;
+  /** Of the path, in UTF-16 units. */
+  pathLength(index: number): number;
   isDir(index: number): boolean;
   size(index: number): number;
   /** The file's own time where it was kept, else that of the operation; NaN where the text is no time. */
@@ -45,6 +47,10 @@ class RecordList implements EntryList {
 
   path(index: number): string {
     return this.record(index).path;
+  }
+
+  pathLength(index: number): number {
+    return this.record(index).path.length;
   }
 
   isDir(index: number): boolean {

@@ -63,7 +63,7 @@ function summary(list: EntryList): unknown[] {
 function outcome(bytes: Bytes, tool: QuickReading | undefined): unknown {
   try {
     const manifest = decodeManifest(bytes, AT, tool);
-    checkManifest(manifest, "encrypted", AT);
+    checkManifest(manifest, "encrypted", { pathLength: 4096, pathDepth: 256 }, AT);
     return [summary(manifest.entries), manifest.entries.records(), [...manifest.chunks], manifest.extra];
   } catch (error) {
     if (!isTareError(error)) throw error;

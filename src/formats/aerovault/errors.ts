@@ -198,6 +198,16 @@ export const AEROVAULT_ERRORS = {
     why: "A crafted list could exhaust memory; real vaults have two.",
     fix: "Raise the limit aerovault.extensions if you trust the vault.",
   },
+  "limit/aerovault.path-length": {
+    what: "An entry of the vault has a longer path than this reader is willing to handle.",
+    why: "No file system could hold it, and a crafted one could keep a processor busy.",
+    fix: "Raise the limit aerovault.pathLength if you trust the vault.",
+  },
+  "limit/aerovault.path-depth": {
+    what: "An entry of the vault lies in more folders than this reader is willing to handle.",
+    why: "A crafted path could keep a processor busy, and fill a disk with folders.",
+    fix: "Raise the limit aerovault.pathDepth if you trust the vault.",
+  },
   "limit/aerovault.block-bytes": {
     what: "A stored block is longer than this reader holds in memory.",
     why: "The reference refuses it too.",

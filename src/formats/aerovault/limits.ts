@@ -20,6 +20,18 @@ export const AEROVAULT_LIMITS = defineLimits({
     reason: "Known vaults have two; every row costs memory",
     provenance: "tare",
   },
+  pathLength: {
+    default: 4096,
+    unit: "characters",
+    reason: "As long as a path of Linux; looking at the folders of a longer one takes the square of its length",
+    provenance: "tare",
+  },
+  pathDepth: {
+    default: 256,
+    unit: "levels",
+    reason: "The reference stores folders in folders 100 deep; each is looked for, and opened when it is extracted",
+    provenance: "tare",
+  },
   blockBytes: {
     default: 64 << 20,
     unit: "bytes",

@@ -151,9 +151,9 @@ async function judgeManifest(
   parity: ReadableBytes | undefined,
   { engine, quick }: ManifestTools,
 ): Promise<JudgedManifest> {
-  const { source, header, keys, cipher } = opened;
+  const { source, header, keys, cipher, limits } = opened;
   const seal = manifestSeal(blob); // before it is decrypted in its place
-  const manifest = openManifest({ blob, room }, { cipher, keys, header, label: source.label, quick });
+  const manifest = openManifest({ blob, room }, { cipher, keys, header, label: source.label, limits, quick });
   const at = { source: source.label, offset: header.values.manifestOffset };
   if (keys.lane !== "plain") return { manifest, manifestSeal: seal, warnings: [] };
   const { checkPlainManifest } = await import("./plain-manifest.ts");
@@ -190,11 +190,15 @@ interface ManifestKeys {
   readonly keys: VaultKeys;
   readonly header: StoredHeader;
   readonly label: string;
+  readonly limits: AerovaultLimits;
   readonly quick: QuickReading | undefined;
 }
 
 /** Decrypts, parses and judges the manifest. */
-function openManifest({ blob, room }: SealedManifest, { cipher, keys, header, label, quick }: ManifestKeys): Manifest {
+function openManifest(
+  { blob, room }: SealedManifest,
+  { cipher, keys, header, label, limits, quick }: ManifestKeys,
+): Manifest {
   const at = { source: label, offset: header.values.manifestOffset };
   const json = cipher.openManifest(blob, room);
   if (json === undefined) {
@@ -204,7 +208,7 @@ function openManifest({ blob, room }: SealedManifest, { cipher, keys, header, la
   }
   // A byte of the text stands as far behind the nonce in the file as behind the start of the text.
   const manifest = decodeManifest(json, { ...at, offset: at.offset + cipher.plainOffset }, quick);
-  checkManifest(manifest, keys.lane, at);
+  checkManifest(manifest, keys.lane, limits, at);
   return manifest;
 }
 

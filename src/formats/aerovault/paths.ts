@@ -1,3 +1,5 @@
+import { AEROVAULT_LIMITS } from "./limits.ts";
+
 /**
  * The path rules of v3 (docs/formats/aerovault.md#paths): relative, forward slashes, no "." or "..", no backslash, no NUL, no
  * drive letter, no white space at either end. A stored path must be in this form already, or the whole vault is refused.
@@ -46,6 +48,20 @@ function findComponentFault(path: string, start: number, end: number): string | 
   if (length > 2 || path.charCodeAt(start) !== DOT) return undefined;
   if (length === 1) return 'it has a "." component';
   return path.charCodeAt(start + 1) === DOT ? 'it has a ".." component' : undefined;
+}
+
+/** How many components a path has. */
+export function depthOf(path: string): number {
+  let depth = 1;
+  for (let slash = path.indexOf("/"); slash >= 0; slash = path.indexOf("/", slash + 1)) depth++;
+  return depth;
+}
+
+/** Why a path is more than readers take unless they are told to; undefined where it is not. Such a path is never written. */
+export function findPathExcess(path: string): string | undefined {
+  const { pathLength, pathDepth } = AEROVAULT_LIMITS;
+  if (path.length > pathLength.default) return `it has more than ${pathLength.default} characters`;
+  return depthOf(path) > pathDepth.default ? `it has more than ${pathDepth.default} components` : undefined;
 }
 
 /** The folder that holds a path; undefined at the top. */

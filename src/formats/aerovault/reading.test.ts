@@ -10,6 +10,7 @@ import { quickEngine } from "../../../test/builders/sealed-apr.ts";
 import { sourceContract } from "../../../test/contracts/source-contract.ts";
 import { countingSource } from "../../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
+import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type EntryList, entryList } from "./entry-list.ts";
@@ -250,4 +251,25 @@ it("extensions that are not known are kept with their rows, and critical ones re
   const { vault } = await make(false);
   expect(vault.extensions).toMatchObject([row]);
   await expect(make(true)).rejects.toMatchObject({ code: "unsupported/aerovault.extension" });
+});
+
+describe("paths that no file system could hold", () => {
+  const deep = (count: number): string => Array.from({ length: count }, () => "a").join("/");
+  const open = async (path: string, limits: LimitOverrides = {}) =>
+    openAerovault(memorySource(await craftVault([{ path, type: "directory" }], { lane: "plain" })), {
+      ...vaultContext(engine, undefined),
+      limits,
+    });
+
+  it("are refused by their length and depth before anything looks at their folders", async () => {
+    await expect(open(deep(257))).rejects.toMatchObject({ code: "limit/aerovault.path-depth" });
+    await expect(open(deep(80_000))).rejects.toMatchObject({ code: "limit/aerovault.path-length" });
+    await expect(open("n".repeat(4097))).rejects.toMatchObject({ code: "limit/aerovault.path-length" });
+    expect((await open(deep(256))).entries).toHaveLength(1);
+  });
+
+  it("are read by whoever raises the limits", async () => {
+    const { entries } = await open(deep(300), { aerovault: { pathDepth: 300 } });
+    expect(entries[0]?.path).toBe(deep(300));
+  });
 });

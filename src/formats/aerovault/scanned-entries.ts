@@ -42,6 +42,10 @@ export class ScannedEntries implements EntryList {
     return this.#names.slice(this.#cell(index, 1), this.#cell(index, 2));
   }
 
+  pathLength(index: number): number {
+    return this.#cell(index, 2) - this.#cell(index, 1);
+  }
+
   isDir(index: number): boolean {
     return this.#cell(index, 4) === 1;
   }

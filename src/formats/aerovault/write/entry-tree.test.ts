@@ -103,3 +103,18 @@ test("kindOf() knows directories that only their contents imply, for as long as 
   edited.remove(["a/b/c"], "empty");
   expect(edited.kindOf("a")).toBeUndefined();
 });
+
+test("no path is made that readers would refuse, by any verb", () => {
+  const deep = (count: number): string => Array.from({ length: count }, () => "d").join("/");
+  const edited = tree(file("a/b"), file("f"));
+  const refused = expect.objectContaining({ code: "usage/vault.path" });
+  edited.put(file(deep(256)));
+  expect(() => edited.put(file(deep(257)))).toThrow(refused);
+  expect(() => edited.put(file("n".repeat(4097)))).toThrow(refused);
+  expect(() => edited.makeDirectory(deep(257), NOW)).toThrow(refused);
+  // The destination is fine, what comes along is not.
+  expect(() => edited.move("a", `e/${deep(255)}`, NOW)).toThrow(refused);
+  expect(() => edited.copy("a", `e/${deep(255)}`, NOW)).toThrow(refused);
+  edited.copy("f", `e/${deep(255)}`, NOW);
+  expect(edited.get("a/b")).toBeDefined();
+});

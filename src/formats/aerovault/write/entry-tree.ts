@@ -2,7 +2,7 @@ import { UsageError } from "../../../base/errors.ts";
 import { nearNames } from "../../../model/model.ts";
 import { NO_EXTRA_KEYS } from "../field-reader.ts";
 import type { ManifestEntry } from "../manifest.ts";
-import { comparePaths, findPathFault, parentOf } from "../paths.ts";
+import { comparePaths, findPathExcess, findPathFault, parentOf } from "../paths.ts";
 
 /** What a removal takes away with a directory. */
 export type RemoveDepth = "empty" | "recursive";
@@ -91,7 +91,7 @@ export class EntryTree {
   move(from: string, to: string, now: string): void {
     const moved = this.#subtree(from);
     if (from === to) return;
-    this.#checkDestination(from, to);
+    this.#checkDestination(from, to, moved);
     for (const { path } of moved) this.#delete(path);
     this.#place(moved, from, to, now);
   }
@@ -99,7 +99,7 @@ export class EntryTree {
   /** A second entry, with all below it, that shares the chunks of the first. */
   copy(from: string, to: string, now: string): number {
     const copied = this.#subtree(from);
-    this.#checkDestination(from, to);
+    this.#checkDestination(from, to, copied);
     this.#place(copied, from, to, now);
     return copied.length;
   }
@@ -135,8 +135,9 @@ export class EntryTree {
     return found;
   }
 
-  #checkDestination(from: string, to: string): void {
+  #checkDestination(from: string, to: string, entries: readonly ManifestEntry[]): void {
     this.#checkPath(to);
+    for (const { path } of entries) this.#checkPath(to + path.slice(from.length));
     if (to === from || to.startsWith(`${from}/`)) {
       throw new UsageError("usage/vault.into-itself", `Cannot put "${from}" into itself at "${to}"`, this.#at(to));
     }
@@ -167,7 +168,7 @@ export class EntryTree {
   }
 
   #checkPath(path: string): void {
-    const fault = findPathFault(path);
+    const fault = findPathFault(path) ?? findPathExcess(path);
     if (fault === undefined) return;
     throw new UsageError("usage/vault.path", `Cannot use "${path}" as a path in a vault: ${fault}`, this.#at(path));
   }
