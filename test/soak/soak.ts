@@ -32,7 +32,7 @@ export interface SoakReport {
 
 const BASE_BYTES = { short: 600_000, long: 17 << 20 } as const;
 const ABSENT = "absent";
-const PASSWORD = "soak";
+const PASSWORD = "soak and rinse";
 
 /** What may be in a place of the vault: one thing after a change that was reported, several after one that was killed. */
 type Possible = ReadonlySet<string>;
@@ -171,6 +171,7 @@ class Campaign {
     const timer = dice < 40 ? setTimeout(() => child.kill(dice < 30 ? "SIGKILL" : "SIGINT"), after) : undefined;
     const { code, err } = await ended(child);
     clearTimeout(timer);
+    this.#checkMemory(err);
     if (code === 0) {
       this.#reported++;
       return "done";
@@ -192,6 +193,7 @@ class Campaign {
     while (!this.#isOver) {
       const { code, out, err } = await this.#tare("vault", "ls", this.#vault, "--json");
       this.#reads++;
+      this.#checkMemory(err);
       if (code !== 0 || !out.includes('"base"')) {
         // A file that is changed while it is being opened is told; the next try sees the new one.
         if (!/source\/(file\.)?changed|changed while/.test(err)) {
@@ -199,6 +201,11 @@ class Campaign {
         }
       }
     }
+  }
+
+  /** Nobody puts an older vault there: who says so gives a false alarm. */
+  #checkMemory(err: string): void {
+    if (/is older than/.test(err)) this.#problems.push(`a false alarm: ${err.trim().slice(-300)}`);
   }
 
   async #must(...args: readonly string[]): Promise<void> {
