@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { readSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
 import type { Extent } from "../../bytes/extents.ts";
+import { manifestSeal } from "../../formats/aerovault/framing.ts";
 import { HEADER_BYTES, vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { ExpectedRun } from "../../formats/aerovault/write/draft.ts";
 import type { SealOutput } from "../../formats/aerovault/write/seal-job.ts";
@@ -29,6 +30,8 @@ export interface VaultMark {
   readonly header: Bytes;
   /** SHA-256 of the manifest as it is stored; absent where the header speaks of none. */
   readonly manifest: Bytes | undefined;
+  /** Nonce and tag of the manifest, where there is one. */
+  readonly manifestSeal: Bytes | undefined;
   /** What a writer expects to find in the file before every write. */
   readonly runs: readonly ExpectedRun[];
 }
@@ -49,7 +52,10 @@ export async function readVaultMark(path: string, label: string): Promise<VaultM
       runs.push({ offset: run.offset, bytes });
     }
     const manifest = extent === undefined ? undefined : await digestOf(handle, extent, label);
-    return { dev, ino, links: nlink, mode: Number(mode) & 0o777, byteLength, header, manifest, runs };
+    const ends = concatBytes(runs.slice(1).map(({ bytes }) => bytes));
+    const seal = extent === undefined ? undefined : manifestSeal(ends);
+    const facts = { dev, ino, links: nlink, mode: Number(mode) & 0o777, byteLength };
+    return { ...facts, header, manifest, manifestSeal: seal, runs };
   } finally {
     await handle.close();
   }

@@ -2,10 +2,18 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import { levelSettings } from "../../formats/aerovault/write/profiles.ts";
 import { emptyManifest } from "../../formats/aerovault/write/vault-state.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { type RememberedVault, recallLane, recallVault, rememberVault, vaultMemoryFolder } from "./vault-memory.ts";
+import {
+  type RememberedVault,
+  recallLane,
+  recallOpened,
+  recallVault,
+  rememberVault,
+  vaultMemoryFolder,
+} from "./vault-memory.ts";
 
 const engine = portableEngine();
 let folder: string;
@@ -119,4 +127,22 @@ test("a memory that is damaged or cannot be written is never an error", async ()
   // A file where a folder would have to be.
   const nowhere = { XDG_STATE_HOME: path };
   expect(await recallVault(state(2, 1, "2026-01-01"), engine, nowhere)).toBeUndefined();
+});
+
+test("a state that a writer replaced while it was being opened is no older vault; one that still lies there is", async () => {
+  const path = join(folder, "v.aerovault");
+  const bytes = new Uint8Array(2000);
+  const nowhere = { extensionDirectoryOffset: 1800, extensionPayloadOffset: 1802, extensionPayloadLength: 0 };
+  const keys = { salt: new Uint8Array(32), wrappedMasterKey: new Uint8Array(40), wrappedMacKey: new Uint8Array(40) };
+  const places = { dataLength: 0, manifestOffset: 1100, manifestLength: 700, extensionDirectoryLength: 2, ...nowhere };
+  bytes.set(vaultHeader.encode({ flags: 0, ...keys, ...places }));
+  bytes.fill(1, 1100, 1800);
+  writeFileSync(path, bytes);
+  await rememberVault(state(2, 2, "2026-01-02"), engine, env);
+  const opened = state(1, 1, "2026-01-01");
+  const found = await recallOpened(opened, { outer: path, inner: [] }, { engine, env });
+  expect(found).toMatchObject({ code: "integrity/vault.older" });
+  bytes.fill(2, 1100, 1800);
+  writeFileSync(path, bytes);
+  expect(await recallOpened(opened, { outer: path, inner: [] }, { engine, env })).toBeUndefined();
 });

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { access, mkdir, readFile, realpath, unlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
@@ -12,6 +13,7 @@ import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { fileSink } from "./file-sink.ts";
+import { readVaultMark } from "./vault-mark.ts";
 
 /** Label of the id by which a vault is remembered: it tells nothing about the keys. */
 const ID_INFO = "tare vault id v1";
@@ -71,10 +73,20 @@ export async function recallOpened(
 ): Promise<Finding | undefined> {
   await recallLane(vault.keys.lane, place, context);
   const older = await recallVault(vault, context.engine, context.env);
-  if (older === undefined) return undefined;
+  if (older === undefined || (await hasMovedOn(vault, place))) return undefined;
   const source = [place.outer, ...place.inner].join(INNER_MARK);
   const message = `"${source}" is older than the one last seen: ${older}`;
   return { severity: "warning", code: "integrity/vault.older", message, at: { source } };
+}
+
+/**
+ * True where another state is in the vault's place by now: a writer has ended and remembered it after this one was opened,
+ * which was the newest then.
+ */
+async function hasMovedOn({ manifestSeal }: RememberedVault, { outer, inner }: VaultPlace): Promise<boolean> {
+  if (inner.length > 0) return false;
+  const mark = await readVaultMark(outer, outer).catch(() => undefined); // no file, or none that can be read any more
+  return mark?.manifestSeal !== undefined && !equalBytes(mark.manifestSeal, manifestSeal);
 }
 
 /**
