@@ -61,11 +61,11 @@ export async function sourceOf(
     }
     const { allowOrigins = [], headers, ...http } = options.http ?? {};
     const { origin } = new URL(url);
-    const address = (href: string, { pinned, namedBy }: ResolveOptions = {}): Promise<Source> => {
+    const address = (href: string, { pinned, namedBy, onRedirect }: ResolveOptions = {}): Promise<Source> => {
       // What may be a credential stays with the server that it was meant for.
       const own = new URL(href).origin === origin ? headers : undefined;
       const headBytes = openingBytesFor(new URL(href).pathname);
-      return openHttp(href, { headBytes, ...http, headers: own, pinned, namedBy, signal: options.signal });
+      return openHttp(href, { headBytes, ...http, headers: own, pinned, namedBy, onRedirect, signal: options.signal });
     };
     const allowedOrigins = new Set(allowOrigins.map(parseOrigin));
     return { source: await address(url), resolver: httpResolver(url, address, { allowedOrigins }), inner };

@@ -58,7 +58,7 @@ const PLACE_ERRORS = {
     fix: "Do not trust the file. If it is yours, keep all its parts in one folder.",
   },
   "source/resolver.origin": {
-    what: "A file refers to a file on another server.",
+    what: "A file refers to a file on another server, or to one that redirects there.",
     why: "An index could make this machine ask any server, also one inside a private network.",
     fix: "Pass --allow-origin with the address that the message names, if you trust it.",
   },

@@ -15,7 +15,7 @@ export interface HttpTarget {
   /** Longest silence: before the reply begins, and between two pieces of its body. */
   readonly timeoutMs: number;
   /** Refuses, by throwing, addresses that redirects lead to. */
-  readonly onRedirect?: HttpRequest["onRedirect"];
+  readonly onRedirect?: HttpRequest["onRedirect"] | undefined;
 }
 
 export interface ExchangeOptions {

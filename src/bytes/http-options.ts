@@ -27,6 +27,8 @@ export interface HttpOptions {
   readonly pinned?: PinnedFile | undefined;
   /** The address or path of that index. */
   readonly namedBy?: string | undefined;
+  /** Hears of every address that a redirect leads to, and refuses it by throwing. */
+  readonly onRedirect?: ((url: string) => void) | undefined;
   /** "offline" where no request may be made: then only the store answers. */
   readonly network?: "offline" | undefined;
 }

@@ -35,8 +35,16 @@ describe("httpResolver().resolveUrl()", () => {
     expect(await resolveUrl("https://host/elsewhere/part.aero", {}, { pinned })).toBe(
       "https://host/elsewhere/part.aero",
     );
-    expect(opened[0]?.[1]).toEqual({ pinned, namedBy: expect.stringMatching(/^https:\/\/host\//) });
+    const namedBy = expect.stringMatching(/^https:\/\/host\//);
+    expect(opened[0]?.[1]).toEqual({ pinned, namedBy, onRedirect: expect.any(Function) });
     expect(await resolveUrl("HTTPS://HOST:443/part.aero")).toBe("HTTPS://HOST:443/part.aero");
+  });
+  test("judges where redirects of such addresses lead by the same rule", async () => {
+    await resolveUrl("https://host/part.aero", { allowedOrigins: new Set(["https://cdn"]) });
+    const judge = opened[0]?.[1]?.onRedirect;
+    expect(() => judge?.("https://host/x")).not.toThrow();
+    expect(() => judge?.("https://cdn/x")).not.toThrow();
+    expect(() => judge?.("https://other/x")).toThrow(expect.objectContaining({ code: "source/resolver.origin" }));
   });
   test.each([
     ["another host", "https://other/part.aero", "https://other"],

@@ -42,8 +42,10 @@ export function httpResolver(url: string, open: OpenUrl, options: HttpResolverOp
       return open(sibling.href, { ...resolveOptions, namedBy: url });
     },
     async resolveUrl(address: string, resolveOptions: ResolveOptions = {}): Promise<Source> {
-      checkOrigin(address, { label, own: base.origin, allowed: options.allowedOrigins ?? new Set() });
-      return open(address, { ...resolveOptions, namedBy: url });
+      const judge = (target: string): void =>
+        checkOrigin(target, { label, own: base.origin, allowed: options.allowedOrigins ?? new Set() });
+      judge(address);
+      return open(address, { ...resolveOptions, namedBy: url, onRedirect: judge });
     },
   };
 }

@@ -54,6 +54,7 @@ function targetOf(url: string, options: HttpOptions): HttpTarget {
     transport: options.transport ?? fetchTransport(),
     headers: checkHeaders({ ...authorization, ...options.headers }, address.label),
     timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
+    onRedirect: options.onRedirect,
   };
 }
 

@@ -34,6 +34,8 @@ export interface ResolveOptions {
   readonly pinned?: PinnedFile | undefined;
   /** The address or path of the index. Resolvers fill it in: what one index states says nothing about another's files. */
   readonly namedBy?: string | undefined;
+  /** Judges where redirects lead, by throwing. Resolvers fill it in for addresses that an index gives in full. */
+  readonly onRedirect?: ((url: string) => void) | undefined;
 }
 
 /** What an index states about a file. It is a claim until the whole file was hashed. */

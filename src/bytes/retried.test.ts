@@ -118,6 +118,21 @@ describe("withRetries()", () => {
     await withRetries(source, { ...log, maxDelayMs: 30_000 }).read(0, 1);
     expect(log.waits).toEqual([3000, 30_000]);
   });
+  test("asks no more than it may where each try brings next to nothing", async () => {
+    const long = patternBytes(1 << 20);
+    const errors = Array.from({ length: 50 }, () => failure());
+    const source = flakySource(long, errors);
+    await expect(drain(withRetries(source, { ...recorder(), retries: 3 }), 0)).rejects.toMatchObject({
+      transient: true,
+    });
+    expect(source.offsets).toEqual([0, 100, 200, 300]);
+  });
+  test("does not count a slow server's bytes as progress", async () => {
+    const slow = new SourceError("source/http.slow", "Cannot read", { source: "s" }, { transient: true });
+    const source = flakySource(bytes, [slow, slow, slow]);
+    await expect(drain(withRetries(source, { ...recorder(), retries: 1 }), 0)).rejects.toBe(slow);
+    expect(source.offsets).toHaveLength(2);
+  });
   test("goes on with a broken stream where it stopped, and counts tries anew", async () => {
     const errors = Array.from({ length: 5 }, () => failure());
     const source = flakySource(bytes, errors);

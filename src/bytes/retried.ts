@@ -1,11 +1,50 @@
 import type { Bytes } from "../base/bytes.ts";
+import { isTareError } from "../base/errors.ts";
 import { ReadGuard } from "./read-guard.ts";
 import { pause, type RetryPolicy, retry, retryPolicy } from "./retry.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+import { isTooSlow } from "./transfer-watch.ts";
+
+/** A try that got this much further, or this share of the rest, is worth another where it did not take too long. */
+const LEAST_PROGRESS_BYTES = 4096;
+const LEAST_SHARE = 1 / 16;
+/** What does not take longer is not slow. */
+const SHORT_MS = 5000;
+
+/** How far one try got, and how long it was waited for. */
+class Progress {
+  #bytes = 0;
+  #waitedMs = 0;
+  #since = performance.now();
+  readonly #wanted: number;
+
+  constructor(byteLength: number) {
+    this.#wanted = byteLength;
+  }
+
+  /** Bytes have come; the reader is busy with them until `wait` is called. */
+  got(byteLength: number): void {
+    this.#bytes += byteLength;
+    this.#waitedMs += performance.now() - this.#since;
+    this.#since = performance.now();
+  }
+
+  wait(): void {
+    this.#since = performance.now();
+  }
+
+  /** False where a server that gives a few bytes at each try would be asked for ever. */
+  isWorthwhile(error: unknown): boolean {
+    this.got(0);
+    if (isTareError(error) && error.code === "source/http.slow") return false;
+    if (this.#waitedMs > SHORT_MS && isTooSlow(this.#bytes, this.#waitedMs)) return false;
+    return this.#bytes >= Math.min(LEAST_PROGRESS_BYTES, this.#wanted * LEAST_SHARE);
+  }
+}
 
 /**
  * Repeats reads that failed with a transient SourceError. A stream that breaks goes on where it stopped, and
- * counts its tries anew whenever it got further. Closing closes the source below.
+ * counts its tries anew whenever it got well further. Closing closes the source below.
  */
 export function withRetries(source: Source, options: Partial<RetryPolicy> = {}): Source {
   return new RetriedSource(source, retryPolicy(options));
@@ -48,17 +87,19 @@ class RetriedSource implements Source {
     const { into, signal } = options;
     let done = 0;
     let attempt = 0;
-    const onBytes = (byteLength: number): void => {
-      done += byteLength;
-      attempt = 0;
-      options.onBytes?.(byteLength);
-    };
     for (;;) {
+      const progress = new Progress(into.byteLength - done);
+      const onBytes = (byteLength: number): void => {
+        done += byteLength;
+        progress.got(byteLength);
+        options.onBytes?.(byteLength);
+      };
       const rest = into.subarray(done);
       try {
         await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes });
         return into;
       } catch (error) {
+        if (progress.isWorthwhile(error)) attempt = 0;
         await pause(error, attempt, { policy: this.#policy, signal });
         attempt++;
       }
@@ -76,15 +117,18 @@ class RetriedSource implements Source {
     let position = offset;
     let attempt = 0;
     while (position < end) {
+      const progress = new Progress(end - position);
       try {
         this.#guard.checkOpen();
         for await (const piece of this.#source.stream(position, { ...options, byteLength: end - position })) {
           position += piece.byteLength;
-          attempt = 0;
+          progress.got(piece.byteLength);
           yield piece;
+          progress.wait();
         }
         return;
       } catch (error) {
+        if (progress.isWorthwhile(error)) attempt = 0;
         await pause(error, attempt, { policy: this.#policy, signal });
         attempt++;
       }

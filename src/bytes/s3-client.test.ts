@@ -57,3 +57,57 @@ test("what is refused either way is the store's refusal, not another writer's ob
   const { client } = strictStore(() => false);
   await expect(finish(client)).rejects.toMatchObject({ code: "source/s3.refused" });
 });
+
+/** A store whose listings go on for ever, a few entries a page, each with another token. */
+function endlessStore(page: (index: number) => string): { client: S3Client; asked: string[] } {
+  const asked: string[] = [];
+  const transport = {
+    conditions: "none" as const,
+    async request({ url, headers }: HttpRequest): Promise<HttpResponse> {
+      asked.push(headers["if-match"] ?? url);
+      const content = new TextEncoder().encode(page(asked.length));
+      return {
+        status: 200,
+        headers: new Headers({ etag: '"x"' }),
+        url,
+        body: (async function* () {
+          yield content;
+        })(),
+        cancel: () => undefined,
+      };
+    },
+  };
+  const sha256 = async (bytes: Uint8Array) => new Uint8Array(createHash("sha256").update(bytes).digest());
+  const endpoint = { region: "us-east-1", url: "http://127.0.0.1:1", addressing: "path" as const };
+  return { client: new S3Client({ endpoint, transport, sha256, retry: { retries: 0 } }), asked };
+}
+
+test("a listing that never ends and brings next to nothing is given up", async () => {
+  const entry = "<Contents><Key>k</Key><Size>1</Size><ETag>e</ETag></Contents>";
+  for (const entries of ["", entry]) {
+    const next = (index: number) => `<NextContinuationToken>${index}</NextContinuationToken>`;
+    const { client, asked } = endlessStore(
+      (index) => `<ListBucketResult><IsTruncated>true</IsTruncated>${next(index)}${entries}</ListBucketResult>`,
+    );
+    await expect(client.list(ADDRESS)).rejects.toMatchObject({ name: "SourceError" });
+    expect(asked.length).toBeLessThanOrEqual(101);
+  }
+});
+
+test("a list of parts ends with the highest number that a part can have", async () => {
+  const { client, asked } = endlessStore(
+    (index) =>
+      `<ListPartsResult><IsTruncated>true</IsTruncated><NextPartNumberMarker>${index * 1000}</NextPartNumberMarker></ListPartsResult>`,
+  );
+  expect(await client.listParts(ADDRESS, "u")).toEqual([]);
+  expect(asked).toHaveLength(11);
+});
+
+test("a tag without quotes gets them where it becomes a condition", async () => {
+  const { client, asked } = endlessStore(() => "");
+  const write = (etag: string) =>
+    client.put(ADDRESS, new Uint8Array(1), { condition: { kind: "unchanged", etag }, writeId: "w" });
+  await write("abc");
+  await write('"abc"');
+  expect(asked).toEqual(['"abc"', '"abc"']);
+});

@@ -4,7 +4,7 @@ import { isTareError } from "../base/errors.ts";
 import { encodeHex } from "../base/hex.ts";
 import { encodeUtf8 } from "../base/text.ts";
 import { networkError } from "./http-errors.ts";
-import { type HeaderReader, parseContentLength } from "./http-headers.ts";
+import { type HeaderReader, isEntityTag, parseContentLength } from "./http-headers.ts";
 import type { HttpMethod, HttpTransport } from "./http-transport.ts";
 import { type RetryPolicy, retry, retryPolicy } from "./retry.ts";
 import { objectUrl, type S3Address } from "./s3-address.ts";
@@ -71,6 +71,12 @@ const WRITE_ID = "x-amz-meta-tare-write";
 
 /** Listings go on for at most so many entries: a prefix that holds more is no model. */
 const MAX_LISTED = 100_000;
+
+/** A page has up to 1000 entries. Few are possible, in buckets that keep what was removed; a listing of such pages has no end. */
+const LEAST_LISTED = 10;
+const MAX_THIN_PAGES = 100;
+/** Parts are numbered from 1 to this. */
+const MAX_PART_NUMBER = 10_000;
 
 interface Call extends S3CallOptions {
   readonly method: HttpMethod;
@@ -175,7 +181,7 @@ export class S3Client {
       const document = decodeDocument(answer.text, address);
       for (const part of childrenOf(document, "Part")) parts.push(decodePart(part, address));
       const next = Number(childText(document, "NextPartNumberMarker"));
-      if (childText(document, "IsTruncated") !== "true" || !(next > marker)) return parts;
+      if (childText(document, "IsTruncated") !== "true" || !(next > marker && next <= MAX_PART_NUMBER)) return parts;
       marker = next;
     }
   }
@@ -208,7 +214,9 @@ export class S3Client {
     const objects: S3Object[] = [];
     const prefixes: string[] = [];
     const bucket = { ...address, key: "" };
+    let thin = 0;
     for (let token: string | undefined; objects.length + prefixes.length < MAX_LISTED; ) {
+      const before = objects.length + prefixes.length;
       const page = token === undefined ? {} : { "continuation-token": token };
       const query = { "list-type": "2", delimiter: "/", prefix: address.key, ...page };
       const document = decodeDocument(await this.#text({ method: "GET", address: bucket, query, ...options }), address);
@@ -216,6 +224,9 @@ export class S3Client {
       for (const entry of childrenOf(document, "CommonPrefixes")) prefixes.push(childText(entry, "Prefix") ?? "");
       const next = childText(document, "NextContinuationToken");
       if (childText(document, "IsTruncated") !== "true" || next === undefined || next === token) break;
+      if (objects.length + prefixes.length - before < LEAST_LISTED && ++thin > MAX_THIN_PAGES) {
+        throw replyError(address, `it must end, and ${thin} pages had next to nothing in them`);
+      }
       token = next;
     }
     return { objects, prefixes };
@@ -273,7 +284,12 @@ function outcomeOf({ status, code }: S3Refusal): Exclude<S3Outcome["kind"], "wri
 
 function conditionHeaders(condition: S3Condition): Record<string, string> {
   if (condition.kind === "none") return {};
-  return condition.kind === "absent" ? { "if-none-match": "*" } : { "if-match": condition.etag };
+  return condition.kind === "absent" ? { "if-none-match": "*" } : { "if-match": quoted(condition.etag) };
+}
+
+/** Some stores leave the quotes of an entity-tag away, and all of them know it with quotes. */
+function quoted(etag: string): string {
+  return isEntityTag(etag) ? etag : `"${etag}"`;
 }
 
 function checksum(digest: Bytes): Record<string, string> {

@@ -9,6 +9,11 @@ const MINUTE_MS = 60_000;
 /** Transfers of this process that wait for a server at this moment: they share one line. */
 let waitingTransfers = 0;
 
+/** True where a transfer that waited so long brought less than its share of the least rate. */
+export function isTooSlow(byteLength: number, waitedMs: number): boolean {
+  return byteLength < ((waitedMs / 1000) * LEAST_RATE) / Math.max(1, waitingTransfers);
+}
+
 /** What came in the minute that is being looked at. Several replies for one read may share it. */
 export class Minute {
   waitedMs = 0;

@@ -21,6 +21,8 @@ export interface PullFile {
   readonly byteLength?: number | undefined;
   /** Lower-case hex, where an index states it. */
   readonly sha256?: string | undefined;
+  /** Judges, by throwing, where redirects lead: present where an index gives the address in full. */
+  readonly onRedirect?: ((url: string) => void) | undefined;
 }
 
 /** Everything that has to be fetched for a model. */
@@ -97,8 +99,10 @@ function placeMember(member: Member, label: string, { url, allowedOrigins }: Dis
   const path = isAddress(member.path) ? nameOfUrl(member.path) : member.path;
   checkRelativeName(path, { source: label, path: member.path });
   if (member.url === undefined) return { path, url: siblingUrl(url, path), byteLength, sha256 };
-  checkOrigin(member.url, { label, own: new URL(url).origin, allowed: allowedOrigins });
-  return { path, url: member.url, byteLength, sha256 };
+  const onRedirect = (target: string): void =>
+    checkOrigin(target, { label, own: new URL(url).origin, allowed: allowedOrigins });
+  onRedirect(member.url);
+  return { path, url: member.url, byteLength, sha256, onRedirect };
 }
 
 function isAddress(path: string): boolean {

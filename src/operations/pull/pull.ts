@@ -224,9 +224,9 @@ class Pull {
     }
   }
 
-  async #addressOf({ url }: PullFile, { address }: Entry): Promise<RemoteAddress> {
-    if (new URL(url).origin === new URL(address.url).origin) return { ...address, url };
-    return this.#options.connect(url);
+  async #addressOf({ url, onRedirect }: PullFile, { address }: Entry): Promise<RemoteAddress> {
+    if (new URL(url).origin === new URL(address.url).origin) return { ...address, url, onRedirect };
+    return { ...(await this.#options.connect(url)), onRedirect };
   }
 
   async #connectMirrors(): Promise<RemoteAddress[]> {

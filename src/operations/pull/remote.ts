@@ -19,6 +19,8 @@ export interface PullServer {
 /** A file on a server, not yet asked for. */
 export interface RemoteAddress extends PullServer {
   readonly url: string;
+  /** Judges, by throwing, where redirects lead. */
+  readonly onRedirect?: HttpTarget["onRedirect"];
 }
 
 /** What every request of a pull has in common. */
@@ -65,6 +67,7 @@ export async function openRemote(address: RemoteAddress, options: RemoteOptions)
   const source = await openHttp(address.url, {
     transport: noticing,
     headers: address.headers,
+    onRedirect: address.onRedirect,
     timeoutMs,
     signal,
     retry: policy,
@@ -161,7 +164,7 @@ export function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): 
   const { url, label, authorization } = parseHttpUrl(address.url);
   const own = authorization === undefined ? {} : { authorization };
   const headers = checkHeaders({ ...own, ...address.headers }, label);
-  return { url, label, headers, transport: address.transport, timeoutMs };
+  return { url, label, headers, transport: address.transport, timeoutMs, onRedirect: address.onRedirect };
 }
 
 /** What names the version of a file on its server; undefined where the server does not say. */

@@ -62,7 +62,7 @@ export class RemoteFiles {
   }
 
   /** Opens an address that has been judged already. */
-  readonly open = (url: string, { pinned, namedBy, signal }: ResolveOptions = {}): Promise<Source> => {
+  readonly open = (url: string, { pinned, namedBy, onRedirect, signal }: ResolveOptions = {}): Promise<Source> => {
     const { http, maxMemoryBytes } = this.#options;
     const { headers, timeoutMs, retries, store, network } = http;
     this.#places.add(placeOfFile(url, { pinned, namedBy }));
@@ -75,6 +75,7 @@ export class RemoteFiles {
       network,
       pinned,
       namedBy,
+      onRedirect,
       maxMemoryBytes,
       signal: signal ?? this.#options.signal,
       ...(retries === undefined ? {} : { retry: { retries } }),
@@ -88,9 +89,10 @@ export class RemoteFiles {
 
   /** For the addresses that a local file refers to. */
   async openFrom(label: string, url: string, options?: ResolveOptions): Promise<Source> {
-    checkOrigin(url, { label, own: undefined, allowed: this.#allowed });
+    const onRedirect = (target: string): void => checkOrigin(target, { label, own: undefined, allowed: this.#allowed });
+    onRedirect(url);
     const namedBy = label.startsWith("s3://") ? label : resolve(label);
-    return this.open(url, { ...options, namedBy });
+    return this.open(url, { ...options, namedBy, onRedirect });
   }
 
   /** Ends the connections. Files that are still open get new ones, which are not kept. */
