@@ -17,6 +17,7 @@ function codesIn(folder: string, wanted: (name: string) => boolean): Set<string>
 test("BYTES_ERRORS lists exactly the codes that are thrown", () => {
   const thrown = new Set([
     ...codesIn("./", (name) => name !== "errors.ts"),
+    ...codesIn("../base/", (name) => name === "system-errors.ts"),
     ...codesIn("../platform/node/", (name) => NODE_FILES.test(name)),
   ]);
   expect(Object.keys(BYTES_ERRORS).sort()).toEqual([...thrown].sort());
