@@ -178,7 +178,7 @@ async function remoteRows({ tare }: BenchContext, commands: CommandLine[]): Prom
     commands.push({ program: make.program, args: make.args.map((word) => word.replaceAll(folder, "$DISK")) });
     await rm(input);
     let requests = 0;
-    const server = await serveDirectory(set, { port: 0, onRequest: () => requests++ });
+    const server = await serveDirectory(set, { port: 0, cors: ["*"], onRequest: () => requests++ });
     try {
       await fresh(async (page) => {
         await page.page.goto("about:blank");

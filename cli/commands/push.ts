@@ -1,13 +1,14 @@
 import { stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { SourceError, UsageError } from "../../src/base/errors.ts";
+import { printable } from "../../src/base/text.ts";
 import { isS3Url, parseS3Address, type S3Address, type S3Client } from "../../src/bytes/s3.ts";
 import { s3Address } from "../../src/bytes/s3-address.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { type PushItem, type PushResult, pushObject } from "../../src/operations/push.ts";
 import type { PushJournal } from "../../src/operations/push-record.ts";
 import { fileError } from "../../src/platform/node/errors.ts";
-import type { PushFile } from "../../src/platform/node/push-files.ts";
+import type { FolderFiles, LinkRule, PushFile } from "../../src/platform/node/push-files.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -21,6 +22,7 @@ export const pushCommand = defineCommand({
   positionals: { names: ["PATH", "DESTINATION"], min: 2, max: 2 },
   flags: {
     "part-size": { kind: "size", value: "SIZE", summary: "bytes of one part of an upload, 5 MiB or more (16 MiB)" },
+    "follow-links": { kind: "switch", summary: "upload what links lead to, also outside of the folder" },
   },
   details: [
     "PATH is a file, a directory, or the index or first file of a set, which is uploaded whole, its index last. DESTINATION is s3://bucket/key, or s3://bucket/prefix/ to keep the names.",
@@ -36,7 +38,8 @@ export const pushCommand = defineCommand({
   async run(context, { flags, positionals }) {
     const [path = "", destination = ""] = positionals;
     checkPartSize(flags["part-size"]);
-    const targets = await planTargets(context, path, destination);
+    const links = flags["follow-links"] === true ? "follow" : "inside";
+    const targets = await planTargets(context, { path, destination, links });
     const client = await s3ClientFor(context);
     const isDryRun = context.flags["dry-run"] === true;
     const job = { client, targets, partBytes: flags["part-size"] };
@@ -76,7 +79,10 @@ function checkPartSize(byteLength: number | undefined): void {
   });
 }
 
-async function planTargets(context: Context, path: string, destination: string): Promise<Target[]> {
+async function planTargets(
+  context: Context,
+  { path, destination, links }: { readonly path: string; readonly destination: string; readonly links: LinkRule },
+): Promise<Target[]> {
   if (!isS3Url(destination)) {
     throw new UsageError("usage/arguments", `Cannot push to "${destination}": must be s3://bucket/key`, {
       source: "command line",
@@ -90,7 +96,9 @@ async function planTargets(context: Context, path: string, destination: string):
   const facts = await measure(path);
   const files = await import("../../src/platform/node/push-files.ts");
   const isFolder = facts.isDirectory();
-  const list = isFolder ? await files.listFolder(path) : await listFile(context, path);
+  const list = isFolder
+    ? noteOutside(context, await files.listFolder(path, links))
+    : await listFile(context, path, links);
   const isPrefix = address.key === "" || address.key.endsWith("/");
   // A directory always goes below its destination; a set goes beside the name that its index gets.
   const folder = isPrefix
@@ -107,14 +115,23 @@ async function planTargets(context: Context, path: string, destination: string):
   );
 }
 
+function noteOutside(context: Context, { files, outside }: FolderFiles): readonly PushFile[] {
+  const [first] = outside;
+  if (first === undefined) return files;
+  const others = outside.length === 1 ? "" : ` and ${outside.length - 1} more`;
+  const what = `"${printable(first)}"${others}: not uploaded, as links that lead out of the folder`;
+  context.warn(`tare: warning: ${what}; --follow-links uploads what they lead to`);
+  return files;
+}
+
 /** An index and a numbered file stand for their whole set; any other file for itself, model or not. */
-async function listFile(context: Context, path: string): Promise<PushFile[]> {
+async function listFile(context: Context, path: string, links: LinkRule): Promise<PushFile[]> {
   const name = basename(path);
   const isSet = (name.endsWith(".json") && formatForName(name) !== undefined) || NUMBERED.test(name);
   if (!isSet) return [{ path, name }];
   const { listSet } = await import("../../src/platform/node/push-files.ts");
   const { container } = await context.open(path);
-  return listSet(path, container);
+  return listSet(path, container, links);
 }
 
 async function rehearse(context: Context, { client, targets }: Job): Promise<Row[]> {

@@ -12,20 +12,26 @@ export const serveCommand = defineCommand({
   flags: {
     port: { kind: "integer", value: "N", min: 0, max: 65_535, summary: `port, 0 for a free one (${DEFAULT_PORT})` },
     host: { kind: "text", value: "H", summary: "address to listen on (127.0.0.1); 0.0.0.0 for the network" },
+    cors: {
+      kind: "list",
+      value: "ORIGIN|*",
+      summary: "let pages of this origin read the files, * for all; repeatable",
+    },
   },
   details: [
-    "Hands out the files of DIR over HTTP until Ctrl-C: ranges, ETags, and CORS for any page; read-only. At / is the viewer, which opens them in the browser. Hidden files and links that lead out of DIR are not served. The address is printed once the server listens; -v logs every request.",
+    "Hands out the files of DIR over HTTP until Ctrl-C: ranges, ETags; read-only. Pages of other origins cannot read them unless --cors lets them in, and requests are answered only under a name of this machine. At / is the viewer, which opens them in the browser. Hidden files and links that lead out of DIR are not served. The address is printed once the server listens; -v logs every request.",
   ],
   examples: [
     { command: "tare serve models", says: "for this machine alone" },
     { command: "tare serve models --host 0.0.0.0", says: "for everybody on the network" },
+    { command: "tare serve models --cors https://viewer.example", says: "pages of that origin may read, too" },
     { command: "tare serve . --port 0 --json", says: "a free port, told to a script" },
   ],
   output: "report",
   async run(context, { flags, positionals: [directory = "."] }) {
-    const { host, port } = flags;
+    const { host, port, cors } = flags;
     const onRequest = context.flags.verbose === true ? (entry: AccessEntry) => log(context, entry) : undefined;
-    const server = await serveDirectory(directory, { host, port, onRequest });
+    const server = await serveDirectory(directory, { host, port, cors, onRequest });
     try {
       const { url, networkUrls } = server;
       const dryRun = context.flags["dry-run"] === true;

@@ -44,7 +44,7 @@ describe.skipIf(executablePath === undefined)(
       expect((await tare([...args, "--max-shard-size", "4096", "--max-part-shards", "1"])).code).toBe(0);
       scripts = await startStatic(PACKAGE);
       cpSync(MODEL, join(folder, "model"), { recursive: true });
-      files = await serveDirectory(folder, { port: 0, onRequest: ({ target }) => requests.push(target) });
+      files = await serveDirectory(folder, { port: 0, cors: ["*"], onRequest: ({ target }) => requests.push(target) });
       browser = await chromium.launch({ executablePath: executablePath as string, args: FLAGS });
       page = await browser.newPage();
       await page.route("**/page.html", (route) => route.fulfill({ contentType: "text/html", body: PAGE }));

@@ -42,7 +42,7 @@ describeInBrowser("comparing and embedding in the viewer", (viewer) => {
   });
 
   it.each(["the address first", "the file first"])("a file of this computer and an address: %s", async (order) => {
-    const server = await serveDirectory(models.folder, { port: 0 });
+    const server = await serveDirectory(models.folder, { port: 0, cors: ["*"] });
     try {
       const visit = await viewer().visit();
       const { page } = visit;

@@ -158,7 +158,11 @@ describeInBrowser("opening in the viewer", (viewer) => {
 
   it("a link opens an address by ranges, at its tensor, and nothing else may be reached", async () => {
     const requests: string[] = [];
-    const server = await serveDirectory(models.folder, { port: 0, onRequest: ({ target }) => requests.push(target) });
+    const server = await serveDirectory(models.folder, {
+      port: 0,
+      cors: ["*"],
+      onRequest: ({ target }) => requests.push(target),
+    });
     try {
       const visit = await viewer().visit();
       const { page } = visit;
@@ -202,7 +206,7 @@ describeInBrowser("opening in the viewer", (viewer) => {
   });
 
   it("a link compares two addresses", async () => {
-    const server = await serveDirectory(models.folder, { port: 0 });
+    const server = await serveDirectory(models.folder, { port: 0, cors: ["*"] });
     try {
       const visit = await viewer().visit();
       const link = `#url=${server.url}/demo.gguf&view=compare&with=${server.url}/demo.apr`;
@@ -216,7 +220,7 @@ describeInBrowser("opening in the viewer", (viewer) => {
   });
 
   it("an address that is not there is told as such", async () => {
-    const server = await serveDirectory(models.folder, { port: 0 });
+    const server = await serveDirectory(models.folder, { port: 0, cors: ["*"] });
     try {
       const visit = await viewer().visit();
       await visit.page.goto(`${viewer().url}#url=${server.url}/nothing.gguf`);

@@ -6,6 +6,7 @@ import { formatForName } from "../../formats/registry.ts";
 import type { Container } from "../../model/container.ts";
 import { isInside } from "./directory-output.ts";
 import { fileError } from "./errors.ts";
+import { isHidden } from "./serve/request-path.ts";
 
 /** A file to be uploaded. */
 export interface PushFile {
@@ -14,45 +15,84 @@ export interface PushFile {
   readonly name: string;
 }
 
+/** "inside" where links count only while they stay in the folder, as `tare serve` has it; "follow" for all of them. */
+export type LinkRule = "inside" | "follow";
+
+/** What there is to upload of a folder. */
+export interface FolderFiles {
+  readonly files: readonly PushFile[];
+  /** Links that lead out of the folder or to a hidden file, by name: they were passed over. */
+  readonly outside: readonly string[];
+}
+
 /** All files of a folder and below it, without hidden ones; an index comes after what it refers to. */
-export async function listFolder(folder: string): Promise<PushFile[]> {
+export async function listFolder(folder: string, links: LinkRule): Promise<FolderFiles> {
   const files: PushFile[] = [];
+  const outside: string[] = [];
   let entries: Awaited<ReturnType<typeof readEntries>>;
   try {
-    entries = await readEntries(folder);
+    entries = await readEntries(folder, links);
   } catch (error) {
     throw fileError(error, `Cannot list "${folder}"`, { source: folder });
   }
-  for (const { path, isFile } of entries) {
+  for (const { path, kind } of entries) {
     const name = relative(folder, path).split(sep).join("/");
-    if (!isFile || name.split("/").some((part) => part.startsWith("."))) continue;
-    checkRelativeName(name, { source: folder });
-    files.push({ path, name });
+    if (kind === "other" || name.split("/").some(isHidden)) continue;
+    if (kind === "outside") outside.push(name);
+    else {
+      checkRelativeName(name, { source: folder });
+      files.push({ path, name });
+    }
   }
-  if (files.length > 0) return indexLast(files);
-  throw new SourceError("source/not-found", `Cannot push "${folder}": it has no files`, { source: folder });
+  if (files.length > 0) return { files: indexLast(files), outside };
+  const found = outside.length === 0 ? "it has no files" : "it has only links that lead out of it";
+  throw new SourceError(
+    "source/not-found",
+    `Cannot push "${folder}": ${found}`,
+    { source: folder },
+    outside.length === 0 ? {} : { hint: LINK_HINT },
+  );
 }
 
-async function readEntries(folder: string): Promise<{ readonly path: string; readonly isFile: boolean }[]> {
+interface FolderEntry {
+  readonly path: string;
+  readonly kind: "file" | "outside" | "other";
+}
+
+async function readEntries(folder: string, links: LinkRule): Promise<FolderEntry[]> {
+  const root = await realpath(folder);
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const paths = entries.map((entry) => ({ entry, path: join(entry.parentPath, entry.name) }));
   return Promise.all(
-    paths.map(async ({ entry, path }) => {
+    entries.map(async (entry): Promise<FolderEntry> => {
+      const path = join(entry.parentPath, entry.name);
+      if (!entry.isSymbolicLink()) return { path, kind: entry.isFile() ? "file" : "other" };
       // A link to a file is that file; links to folders are not followed, since they may go in circles.
-      const isFile = entry.isSymbolicLink() ? (await stat(path).catch(() => undefined))?.isFile() : entry.isFile();
-      return { path, isFile: isFile === true };
+      const isFile = (await stat(path).catch(() => undefined))?.isFile() === true;
+      if (!isFile) return { path, kind: "other" };
+      return { path, kind: links === "follow" || (await staysInside(root, path)) ? "file" : "outside" };
     }),
   );
 }
 
+/** A link inside the folder may still lead to a hidden name. */
+async function staysInside(root: string, link: string): Promise<boolean> {
+  const real = await realpath(link);
+  return isInside(root, real) && !relative(root, real).split(sep).some(isHidden);
+}
+
 /** The files of a model that consists of several: the one that was named, and those beside it that it refers to. */
-export async function listSet(path: string, container: Container): Promise<PushFile[]> {
+export async function listSet(path: string, container: Container, links: LinkRule): Promise<PushFile[]> {
   const root = await realpath(dirname(path));
   const files = new Map<string, PushFile>([[basename(path), { path, name: basename(path) }]]);
   for (const { label } of container.parts) {
     if (/^[a-z][a-z0-9+.-]+:\/\//i.test(label)) throw remoteError(path, label);
     const found = await realpath(resolve(label)).catch(() => realpath(resolve(dirname(path), label)));
-    if (!isInside(root, found)) continue;
+    // A set without one of its files would be uploaded as if it were whole.
+    if (!isInside(root, found)) {
+      if (links === "inside") throw linkError(path, label);
+      files.set(basename(label), { path: found, name: basename(label) });
+      continue;
+    }
     const name = relative(root, found).split(sep).join("/");
     files.set(name, { path: found, name });
   }
@@ -67,6 +107,13 @@ function indexLast(files: readonly PushFile[]): PushFile[] {
   return [...sorted.filter((file) => !isIndex(file)), ...sorted.filter(isIndex)];
 }
 
+const LINK_HINT = "Pass --follow-links to upload what they lead to";
+
+function linkError(path: string, label: string): UsageError {
+  const message = `Cannot push "${path}": "${label}", a file of the set, is a link that leads out of its folder`;
+  return new UsageError("usage/push-link", message, { source: path }, { hint: LINK_HINT });
+}
+
 function remoteError(path: string, label: string): UsageError {
   return new UsageError(
     "usage/push-remote",
@@ -77,6 +124,11 @@ function remoteError(path: string, label: string): UsageError {
 }
 
 export const PUSH_ERRORS = {
+  "usage/push-link": {
+    what: "A file of the set that is to be uploaded is a link to a file elsewhere.",
+    why: "What lies outside of the folder may not be meant for the store, and without it the set would not be whole.",
+    fix: "Pass --follow-links, or put the file itself beside its index.",
+  },
   "usage/push-remote": {
     what: "A file of the set that is to be uploaded is on a server, not beside its index.",
     why: "Only files of this machine are uploaded.",

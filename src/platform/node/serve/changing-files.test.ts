@@ -124,7 +124,7 @@ describe("under load", () => {
       Array.from({ length: 40 }, async () => {
         const socket = connect(server.port, "127.0.0.1").pause();
         await once(socket, "connect");
-        socket.write("GET /a.bin HTTP/1.1\r\nHost: x\r\n\r\n");
+        socket.write("GET /a.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
         return socket;
       }),
     );
@@ -161,7 +161,7 @@ describe("under load", () => {
     await writeLarge("a.bin", 1);
     const socket = connect(server.port, "127.0.0.1").pause();
     socket.on("error", () => undefined);
-    socket.write("GET /a.bin HTTP/1.1\r\nHost: x\r\n\r\n");
+    socket.write("GET /a.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await expect.poll(() => entries, { timeout: 5000 }).toHaveLength(1);
     expect(entries[0]).toMatchObject({ outcome: "cut" });
     await expect.poll(askForTen).toBe(206);
@@ -173,7 +173,9 @@ describe("under load", () => {
     await writeFile(join(folder, "a.txt"), "first");
     await writeFile(join(folder, "b.txt"), "second");
     const socket = connect(server.port, "127.0.0.1");
-    socket.write("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\nGET /b.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    socket.write(
+      "GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\nGET /b.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
     let text = "";
     for await (const piece of socket) text += String(piece);
     expect(text.indexOf("first")).toBeGreaterThan(0);

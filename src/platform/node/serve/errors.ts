@@ -12,6 +12,11 @@ export const SERVE_ERRORS = {
     why: "A server listens on its own addresses only.",
     fix: "Leave out --host for this machine alone, or pass --host 0.0.0.0 for everybody on the network.",
   },
+  "usage/serve.cors": {
+    what: "What --cors got is neither an origin nor a star.",
+    why: "An origin is a scheme, a host and a port, without a path: browsers compare it as a whole.",
+    fix: "Pass it as the browser shows it: --cors https://viewer.example, or --cors '*' for every page.",
+  },
   "usage/serve.directory": {
     what: "What should be served is not a folder.",
     why: "A server shows the files of one folder, and nothing outside of it.",

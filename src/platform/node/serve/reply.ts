@@ -12,36 +12,11 @@ export interface Reply {
 
 export const ALLOWED_METHODS = "GET, HEAD, OPTIONS";
 
-/** Sent with every reply: any page may read the files, and see the headers that reading them by ranges needs. */
+/** Sent with every reply; who may read it is said beside them. */
 export const COMMON_HEADERS: OutgoingHttpHeaders = {
-  "access-control-allow-origin": "*",
-  "access-control-expose-headers":
-    "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, Location",
-  // Pages that isolate themselves (COEP) load only what says this.
-  "cross-origin-resource-policy": "cross-origin",
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
 };
-
-/** A day; browsers cut it to what they allow (Chromium two hours). */
-const PREFLIGHT_SECONDS = 86_400;
-
-/** The answer to OPTIONS, a CORS preflight or not. */
-export function preflightReply(asksForPrivateNetwork: "asked" | "not asked"): Reply {
-  return {
-    status: 204,
-    headers: {
-      allow: ALLOWED_METHODS,
-      "access-control-allow-methods": ALLOWED_METHODS,
-      "access-control-allow-headers":
-        "Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Accept, Cache-Control",
-      "access-control-max-age": String(PREFLIGHT_SECONDS),
-      // A page of the public web asks before it may reach this machine (Private Network Access).
-      ...(asksForPrivateNetwork === "asked" ? { "access-control-allow-private-network": "true" } : {}),
-    },
-    body: undefined,
-  };
-}
 
 /** A reply whose body is one sentence for a person. */
 export function textReply(status: number, text: string, headers: OutgoingHttpHeaders = {}): Reply {

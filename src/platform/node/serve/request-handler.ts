@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Access } from "./access.ts";
 import { versionOf } from "./entity-tag.ts";
 import { sendFileBody } from "./file-body.ts";
 import { fileReply } from "./file-reply.ts";
 import { folderReply } from "./folder-reply.ts";
 import { PIECE_BYTES, PieceBuffers } from "./piece-buffers.ts";
-import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, preflightReply, type Reply, textReply } from "./reply.ts";
+import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, type Reply, textReply } from "./reply.ts";
 import { parseRequestPath, type RequestPath } from "./request-path.ts";
 import { openServed } from "./served-path.ts";
 import { StatedDigests } from "./stated-digests.ts";
@@ -15,6 +16,7 @@ export interface HandlerOptions {
   readonly root: string;
   /** The server's address; known only once it listens. */
   readonly origin: () => string;
+  readonly access: Access;
   /** Requests that may have a file open at the same time; others hear 503. */
   readonly maxTransfers: number;
 }
@@ -23,6 +25,8 @@ export interface HandlerOptions {
 const READ_AHEAD_BYTES = 64 << 20;
 
 const BUSY = textReply(503, "Too many transfers at once", { "retry-after": "1" });
+/** RFC 9110 §15.5.20. The name is not repeated: it came from a page that has no business here. */
+const MISDIRECTED = textReply(421, "This server does not go by that name; see tare serve --help on --cors");
 const NOT_FOUND = textReply(404, "No such file");
 
 type NamedPath = Extract<RequestPath, { readonly kind: "path" }>;
@@ -41,9 +45,11 @@ export class RequestHandler {
   /** Settles when the reply has been handed over. Rejects where it was cut off, by either side. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url = "" } = request;
+    const { access } = this.#options;
+    if (!access.knowsHost(request.headers.host)) return this.#send(request, response, MISDIRECTED);
     if (method === "OPTIONS") {
-      const isAsked = request.headers["access-control-request-private-network"] === "true";
-      return this.#send(request, response, preflightReply(isAsked ? "asked" : "not asked"));
+      const headers = { allow: ALLOWED_METHODS, ...access.preflightHeaders(request.headers) };
+      return this.#send(request, response, { status: 204, headers, body: undefined });
     }
     if (method !== "GET" && method !== "HEAD") {
       // The connection ends here, so that nobody has to wait for a body that is not wanted.
@@ -93,7 +99,10 @@ export class RequestHandler {
   async #send(request: IncomingMessage, response: ServerResponse, reply: Reply): Promise<void> {
     const length = contentLength(reply);
     const counted = length === undefined ? {} : { "content-length": String(length) };
-    response.writeHead(reply.status, { ...COMMON_HEADERS, ...reply.headers, ...counted });
+    const { vary, ...access } = this.#options.access.headersFor(request.headers);
+    const varies = [reply.headers["vary"], vary].filter((name) => name !== undefined).join(", ");
+    const headers = { ...COMMON_HEADERS, ...access, ...reply.headers, ...counted };
+    response.writeHead(reply.status, varies === "" ? headers : { ...headers, vary: varies });
     const { body } = reply;
     if (body === undefined || request.method === "HEAD") response.end();
     else if ("parts" in body) {

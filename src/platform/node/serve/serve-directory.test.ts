@@ -81,45 +81,18 @@ describe("headers", () => {
       "content-type": "application/octet-stream",
       "cache-control": "no-cache",
       "x-content-type-options": "nosniff",
-      "access-control-allow-origin": "*",
-      "cross-origin-resource-policy": "cross-origin",
+      "cross-origin-resource-policy": "same-origin",
     });
     // Length, nanoseconds and inode, in hexadecimal.
     expect(headers["etag"]).toMatch(/^"3e8-17a668b730013200-[0-9a-f]+"$/);
     expect(headers["content-encoding"]).toBeUndefined();
-    const exposed = (headers["access-control-expose-headers"] ?? "").split(", ");
-    expect(exposed).toEqual(
-      expect.arrayContaining(["Content-Range", "Content-Length", "ETag", "Accept-Ranges", "Last-Modified"]),
-    );
+    expect(Object.keys(headers).filter((name) => name.startsWith("access-control-"))).toEqual([]);
   });
 
   test("a page among the files is text, and could run nothing", async () => {
     const { headers } = await requestRaw(server.url, { path: "/page.html" });
     expect(headers["content-type"]).toBe("text/plain; charset=utf-8");
     expect(headers["content-security-policy"]).toBe("sandbox; default-src 'none'");
-  });
-
-  test("errors can be read by pages too", async () => {
-    const { headers } = await requestRaw(server.url, { path: "/nothing" });
-    expect(headers["access-control-allow-origin"]).toBe("*");
-    expect(headers["content-length"]).toBe("13");
-  });
-
-  test("a preflight allows ranges and conditions, and the private network where it is asked for", async () => {
-    const asked = { origin: "https://example.org", "access-control-request-method": "GET" };
-    const plain = await requestRaw(server.url, { method: "OPTIONS", path: "/data.bin", headers: asked });
-    expect(plain.status).toBe(204);
-    expect(plain.headers["access-control-allow-private-network"]).toBeUndefined();
-    expect(plain.headers).toMatchObject({
-      allow: "GET, HEAD, OPTIONS",
-      "access-control-allow-methods": "GET, HEAD, OPTIONS",
-      "access-control-max-age": "86400",
-    });
-    const allowed = (plain.headers["access-control-allow-headers"] ?? "").split(", ");
-    expect(allowed).toEqual(expect.arrayContaining(["Range", "If-Range", "If-None-Match"]));
-    const headers = { ...asked, "access-control-request-private-network": "true" };
-    const near = await requestRaw(server.url, { method: "OPTIONS", path: "/data.bin", headers });
-    expect(near.headers["access-control-allow-private-network"]).toBe("true");
   });
 
   test.each(["POST", "PUT", "DELETE", "PATCH"])("%s is refused with what is allowed", async (method) => {
