@@ -12,6 +12,8 @@ export default defineConfig({
     ],
     pool: "threads",
     isolate: false,
-    testTimeout: 30_000,
+    // Against a test that hangs, not a bound of how long one may take: other programs may want the processor too.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
   },
 });

@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import { printable } from "../src/base/text.ts";
 import type { Finding } from "../src/model/finding.ts";
@@ -114,7 +114,7 @@ class CommandContext implements Context {
   }
 
   async expectHashing(target: string): Promise<void> {
-    const found = statSync(target, { throwIfNoEntry: false }); // no path, or none that exists: opening will tell
+    const found = await stat(target).catch(() => undefined); // no path, or none that exists: opening will tell
     if (found?.isFile() === true) (await this.engine()).expect?.(found.size);
   }
 

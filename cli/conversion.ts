@@ -15,6 +15,7 @@ import {
   prepareConversion,
   writeConversion,
 } from "../src/operations/convert.ts";
+import { fileError } from "../src/platform/node/errors.ts";
 import { refuseVaultPath } from "../src/platform/node/output-place.ts";
 import { checkSource } from "./check-source.ts";
 import type { Context } from "./context.ts";
@@ -159,7 +160,10 @@ async function report(context: Context, conversion: Conversion, written: Written
 }
 
 async function measured({ path }: { readonly path: string }): Promise<{ path: string; byteLength: number }> {
-  return { path, byteLength: (await stat(path)).size };
+  const { size } = await stat(path).catch((error: unknown) => {
+    throw fileError(error, `Cannot measure "${path}"`, { source: path });
+  });
+  return { path, byteLength: size };
 }
 
 /** `--allow-lossy` as the writers take it. */

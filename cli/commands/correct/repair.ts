@@ -5,6 +5,7 @@ import { decodeHex } from "../../../src/base/hex.ts";
 import { printable } from "../../../src/base/text.ts";
 import { correctFindings, healthText } from "../../../src/operations/correct/findings.ts";
 import type { FileRepair } from "../../../src/operations/correct/repair.ts";
+import { fileError } from "../../../src/platform/node/errors.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
@@ -90,7 +91,12 @@ async function plan(
 async function write(context: Context, path: string, { file }: ProtectedFile, repair: FileRepair): Promise<void> {
   const { repairCopy, repairInPlace } = await import("../../../src/platform/node/repair-file.ts");
   const { output } = context.flags;
-  if (output === undefined) return repairInPlace(await realpath(path), file, repair);
+  if (output === undefined) {
+    const real = await realpath(path).catch((error: unknown) => {
+      throw fileError(error, `Cannot repair "${path}"`, { source: path });
+    });
+    return repairInPlace(real, file, repair);
+  }
   const { abortAllSinks } = await import("../../../src/platform/node/file-sink.ts");
   context.onExit(abortAllSinks);
   return repairCopy(path, file, repair, { output, overwrite: overwriteOf(context) });

@@ -96,14 +96,22 @@ class BlockingFileSource implements BlockingSource {
     if (!isInside) this.#guard.checkRead(offset, byteLength, { into });
     this.#sinceTurn += byteLength;
     // Nearly always the whole piece comes at once: this function is short so that compiling it costs nothing.
-    const count = readSync(this.#handle, into, 0, byteLength, offset);
+    const count = this.#readSome(offset, into, 0);
     if (count < byteLength) this.#fill(offset, into, count);
+  }
+
+  #readSome(offset: number, target: Bytes, done: number): number {
+    try {
+      return readSync(this.#handle, target, done, target.byteLength - done, offset + done);
+    } catch (error) {
+      throw fileError(error, `Cannot read "${this.label}"`, { source: this.label, offset: offset + done });
+    }
   }
 
   #fill(offset: number, target: Bytes, from: number): void {
     const { byteLength } = target;
     for (let done = from; done < byteLength; ) {
-      const count = readSync(this.#handle, target, done, byteLength - done, offset + done);
+      const count = this.#readSome(offset, target, done);
       if (count === 0) {
         const message = `Cannot read ${byteLength} bytes at ${offset}: the file ends after ${done} of them`;
         throw new SourceError("source/truncated", message, { source: this.label, offset: offset + done });

@@ -146,7 +146,10 @@ class FileSource implements Source {
 
   async hasChanged(): Promise<boolean> {
     this.#guard.checkOpen();
-    return identityOf(await this.#handle.stat({ bigint: true })) !== this.#identity;
+    const stats = await this.#handle.stat({ bigint: true }).catch((error: unknown) => {
+      throw fileError(error, `Cannot read "${this.label}"`, { source: this.label });
+    });
+    return identityOf(stats) !== this.#identity;
   }
 
   close(): Promise<void> {

@@ -4,6 +4,7 @@ import { type ErrorCatalog, isTareError, SourceError, UnsupportedError, UsageErr
 import { printable } from "../../base/text.ts";
 import { INNER_MARK, splitInnerPaths } from "../../bytes/inner-path.ts";
 import { findPathFault, normalizePath } from "../../formats/aerovault/paths.ts";
+import { errnoOf, fileError } from "./errors.ts";
 
 /** A file inside a vault, as the place of an output. */
 export interface VaultPath {
@@ -31,8 +32,8 @@ export async function findVaultPath(text: string): Promise<VaultPath | undefined
     throw elsewhere(text, "only a vault that is a file of this machine can be");
   for (let taken = 1; taken < parts.length; taken++) {
     const vault = parts.slice(0, taken).join(INNER_MARK);
-    if ((await stat(vault).catch(() => undefined))?.isDirectory() !== false) continue;
-    if ((await lstat(text).catch(() => undefined)) !== undefined) throw ambiguous(text, vault);
+    if ((await stat(vault).catch(ifAbsent(text)))?.isDirectory() !== false) continue;
+    if ((await lstat(text).catch(ifAbsent(text))) !== undefined) throw ambiguous(text, vault);
     if (parts.length - taken > 1) throw elsewhere(text, "a vault inside a vault cannot be");
     return { vault, entry: checkEntry(parts[taken] as string) };
   }
@@ -72,11 +73,20 @@ function checkEntry(typed: string): string {
   throw new UsageError("usage/vault.path", message, { source: "command line" });
 }
 
+/** Undefined for what is not there; what the system does not let us see may well be, and is told. */
+function ifAbsent(text: string): (error: unknown) => undefined {
+  return (error) => {
+    // Names with :: in them may be too long for a file without being so for a vault and its entry.
+    if (["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(errnoOf(error) ?? "")) return undefined;
+    throw fileError(error, `Cannot write "${text}"`, { source: text });
+  };
+}
+
 /** True where the file is there, or everything with `::` in it belongs to a folder that is. */
 async function isOnDisk(text: string): Promise<boolean> {
-  if ((await lstat(text).catch(() => undefined)) !== undefined) return true;
+  if ((await lstat(text).catch(ifAbsent(text))) !== undefined) return true;
   let folder = dirname(text);
-  while ((await stat(folder).catch(() => undefined))?.isDirectory() !== true) {
+  while ((await stat(folder).catch(ifAbsent(text)))?.isDirectory() !== true) {
     const above = dirname(folder);
     if (above === folder) return false;
     folder = above;

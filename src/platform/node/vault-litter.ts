@@ -23,7 +23,8 @@ export async function removeVaultLitter(vault: string): Promise<void> {
   const folder = dirname(vault);
   const name = basename(vault);
   const prefixes = [partialPrefix(name), partialPrefix(`${name}${SIDECAR_SUFFIX}`), `.${name}.lock.`];
-  for (const file of await readdir(folder)) {
+  // Where the folder may not be listed, writing the vault may still be allowed.
+  for (const file of await readdir(folder).catch(() => [])) {
     const prefix = prefixes.find((one) => file.startsWith(one));
     const pid = prefix === undefined ? undefined : /^(\d{1,10})-[0-9a-f]{12}$/.exec(file.slice(prefix.length))?.[1];
     if (pid === undefined || isAlive(Number(pid))) continue;

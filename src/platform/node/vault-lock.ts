@@ -127,13 +127,17 @@ async function unlinkOwn(path: string, line: string): Promise<void> {
 async function createLock(path: string, line: string, label: string): Promise<boolean> {
   const staged = besideLock(path);
   try {
-    await writeDurably(staged, line);
     try {
+      await writeDurably(staged, line);
       await link(staged, path);
-      await syncFolder(dirname(path));
+      await syncFolder(dirname(path)).catch(async (error: unknown) => {
+        await unlinkOwn(path, line);
+        throw error;
+      });
       return true;
     } finally {
-      await unlink(staged);
+      // The lock stands or not, whatever becomes of this name; the next writer removes it.
+      await unlink(staged).catch(() => undefined);
     }
   } catch (error) {
     const errno = errnoOf(error);
@@ -295,7 +299,8 @@ const LOCAL_FILE_SYSTEMS = new Set([0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 
 export async function removeStaleTakeovers(vault: string): Promise<void> {
   const folder = dirname(vault);
   const prefix = `${basename(vaultLockPath(vault))}.${TAKEOVER}`;
-  for (const name of await readdir(folder)) {
+  // Where the folder may not be listed, writing the vault may still be allowed.
+  for (const name of await readdir(folder).catch(() => [])) {
     if (!name.startsWith(prefix)) continue;
     const path = join(folder, name);
     const text = await readLock(path).catch(() => undefined); // not ours to read

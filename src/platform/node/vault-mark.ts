@@ -8,6 +8,7 @@ import { manifestSeal } from "../../formats/aerovault/framing.ts";
 import { HEADER_BYTES, vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { ExpectedRun } from "../../formats/aerovault/write/draft.ts";
 import type { SealOutput } from "../../formats/aerovault/write/seal-job.ts";
+import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
 import { writeFully } from "./vault-target.ts";
 
@@ -38,7 +39,9 @@ export interface VaultMark {
 
 /** Marks the state that a vault has now. To be called before the vault is opened, so that it is no newer than what is read. */
 export async function readVaultMark(path: string, label: string): Promise<VaultMark> {
-  const handle = await open(path, "r");
+  const handle = await open(path, "r").catch((error: unknown) => {
+    throw fileError(error, `Cannot open "${label}"`, { source: label });
+  });
   try {
     const { dev, ino, nlink, mode, size } = await handle.stat({ bigint: true });
     const byteLength = Number(size);
@@ -56,6 +59,8 @@ export async function readVaultMark(path: string, label: string): Promise<VaultM
     const seal = extent === undefined ? undefined : manifestSeal(ends);
     const facts = { dev, ino, links: nlink, mode: Number(mode) & 0o777, byteLength };
     return { ...facts, header, manifest, manifestSeal: seal, runs };
+  } catch (error) {
+    throw errnoOf(error) === undefined ? error : fileError(error, `Cannot read "${label}"`, { source: label });
   } finally {
     await handle.close();
   }

@@ -1,0 +1,126 @@
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+/** Which call of the file system fails, and with what. */
+export interface Fault {
+  /** Counted from 1 in the order in which calls are made. */
+  readonly at: number;
+  readonly errno: string;
+}
+
+/** What was called while faults were watched for. */
+export interface Calls {
+  readonly count: number;
+  /** The name of the call that failed, "open /tmp/x/m.gguf"; undefined where none did. */
+  readonly failed: string | undefined;
+}
+
+const SYNC = [
+  ..."accessSync appendFileSync chmodSync closeSync copyFileSync existsSync fchmodSync fdatasyncSync fstatSync".split(
+    " ",
+  ),
+  ..."fsyncSync ftruncateSync futimesSync linkSync lstatSync mkdirSync mkdtempSync openSync readFileSync readSync".split(
+    " ",
+  ),
+  ..."readdirSync readlinkSync realpathSync renameSync rmSync rmdirSync statSync symlinkSync unlinkSync".split(" "),
+  ..."utimesSync writeFileSync writeSync".split(" "),
+];
+const ASYNC = [
+  ..."access appendFile chmod copyFile link lstat mkdir mkdtemp open readFile readdir readlink realpath rename".split(
+    " ",
+  ),
+  ..."rm rmdir stat statfs symlink truncate unlink utimes writeFile".split(" "),
+];
+const HANDLE = "chmod datasync read readFile stat sync truncate utimes write writeFile writev".split(" ");
+
+type Call = (...args: unknown[]) => unknown;
+type Table = Record<string, Call>;
+
+/**
+ * Runs `action` while calls of node:fs, node:fs/promises and of file handles that concern files below `folder` are counted, and
+ * the one that `fault` names fails as the system would make it fail. Closing never fails: no file system reports more there
+ * than a write that was synced before.
+ */
+export async function withFaults<T>(
+  folder: string,
+  fault: Fault | undefined,
+  action: () => Promise<T>,
+): Promise<{ readonly result: T; readonly calls: Calls }> {
+  let count = 0;
+  let failed: string | undefined;
+  const handles = new Map<number, string>();
+  /** What the call is about, or undefined where it is none of the command's: Node and vitest read their own files. */
+  const subject = (first: unknown): string | undefined => {
+    if (typeof first === "number") return handles.get(first);
+    if (typeof first !== "string") return undefined;
+    const path = resolve(first);
+    return path.startsWith(folder) || path.startsWith("/proc/self/fd/") ? path : undefined;
+  };
+  const check = (name: string, about: string | undefined): void => {
+    if (about === undefined || ++count !== fault?.at) return;
+    failed = `${name} ${about}`;
+    const syscall = name.replace(/Sync$/, "");
+    const { errno } = fault;
+    throw Object.assign(new Error(`${errno}: injected, ${syscall}`), { code: errno, syscall, errno: -1 });
+  };
+  const restore: (() => void)[] = [];
+  const replace = (table: Table, name: string, make: (original: Call) => Call): void => {
+    const original = table[name];
+    if (original === undefined) return;
+    table[name] = make(original);
+    restore.push(() => {
+      table[name] = original;
+    });
+  };
+  const tables = { sync: fs as unknown as Table, promises: fs.promises as unknown as Table };
+  const prototype = await handlePrototype();
+  for (const name of SYNC) {
+    replace(tables.sync, name, (original) =>
+      Object.assign(function (this: unknown, ...args: unknown[]): unknown {
+        if (name !== "closeSync" && name !== "existsSync") check(name, subject(args[0]));
+        const result = original.apply(this, args);
+        if (name === "openSync") handles.set(result as number, String(args[0]));
+        if (name === "closeSync") handles.delete(args[0] as number);
+        return result;
+      }, original),
+    );
+  }
+  for (const name of ASYNC) {
+    replace(tables.promises, name, (original) => async (...args) => {
+      check(name, subject(args[0]));
+      return original.apply(fs.promises, args);
+    });
+  }
+  for (const name of HANDLE) {
+    replace(
+      prototype,
+      name,
+      (original) =>
+        async function (this: { readonly fd: number }, ...args: unknown[]): Promise<unknown> {
+          check(name, `descriptor ${this.fd}`);
+          return original.apply(this, args);
+        },
+    );
+  }
+  syncBuiltinESMExports();
+  try {
+    const result = await action();
+    return { result, calls: { count, failed } };
+  } finally {
+    for (const undo of restore) undo();
+    syncBuiltinESMExports();
+  }
+}
+
+async function handlePrototype(): Promise<Table> {
+  const path = join(tmpdir(), `tare-handle-${process.pid}-${Math.random()}`);
+  const handle = await fs.promises.open(path, "w");
+  try {
+    return Object.getPrototypeOf(handle) as Table;
+  } finally {
+    await handle.close();
+    await fs.promises.unlink(path);
+  }
+}
