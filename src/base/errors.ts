@@ -1,3 +1,5 @@
+import { hideSecrets } from "./text.ts";
+
 /** Where a fault sits, for a person holding a hex editor. */
 export interface Location {
   /** Source label: a path, a URL, "memory"; credentials are already stripped. */
@@ -39,9 +41,9 @@ export abstract class TareError<Kind extends string = string> extends Error {
   readonly neededBytes: number | undefined;
 
   constructor(code: `${Kind}/${string}`, message: string, at: Location, extra: ErrorExtra = {}) {
-    super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
+    super(hideSecrets(message), extra.cause === undefined ? undefined : { cause: extra.cause });
     this.code = code;
-    this.at = at;
+    this.at = { ...at, source: hideSecrets(at.source) };
     this.hint = extra.hint;
     this.neededBytes = extra.neededBytes;
   }

@@ -45,3 +45,29 @@ export function printable(text: string): string {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });
 }
+
+/** Parameters of an address that let whoever reads them in: signatures of every store, ids of keys, tokens. */
+const SECRET_PARAMETER =
+  /([?&][^=&\s"'#]*(?:signature|credential|token|secret|accesskeyid|accessid|password|sig|key)[^=&\s"'#]*=)[^&\s"'#]+/gi;
+
+/** For messages: an address, or what somebody took for one, without what a signed one carries in its query. */
+export function hideSecrets(text: string): string {
+  return text.replace(SECRET_PARAMETER, "$1…");
+}
+
+/** Whether bytes are well-formed UTF-8 (RFC 3629), found without making text of them: text cannot be wiped. */
+export function isUtf8(bytes: Bytes): boolean {
+  for (let i = 0; i < bytes.byteLength; ) {
+    const first = bytes[i++] as number;
+    if (first < 0x80) continue;
+    const more =
+      first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2 : first >= 0xf0 && first < 0xf5 ? 3 : 0;
+    if (more === 0) return false;
+    const second = bytes[i] ?? 0;
+    // Neither longer than needed, nor half of a surrogate pair, nor above U+10FFFF.
+    if ((first === 0xe0 && second < 0xa0) || (first === 0xed && second > 0x9f)) return false;
+    if ((first === 0xf0 && second < 0x90) || (first === 0xf4 && second > 0x8f)) return false;
+    for (let left = more; left > 0; left--) if (((bytes[i++] ?? 0) & 0xc0) !== 0x80) return false;
+  }
+  return true;
+}

@@ -1,5 +1,4 @@
 import { SourceError, type TareError } from "../base/errors.ts";
-import { printable } from "../base/text.ts";
 import { parseRetryAfter } from "./http-headers.ts";
 import type { HttpResponse } from "./http-transport.ts";
 import { childText, parseXml } from "./s3-xml.ts";
@@ -21,10 +20,12 @@ export interface S3Refusal {
 const MAX_REFUSAL_BYTES = 64 << 10;
 const MAX_SHOWN = 200;
 
-/** Reads the rest of a reply that is no success. */
-export async function readRefusal(response: HttpResponse): Promise<S3Refusal> {
+/** Reads the rest of a reply that is no success; `keyId` is not repeated. */
+export async function readRefusal(response: HttpResponse, keyId?: string): Promise<S3Refusal> {
   const { status, headers } = response;
-  const document = parseXml(await readText(response));
+  const text = await readText(response);
+  // Some stores let one choose the id of the key: it may be a word like any other.
+  const document = parseXml(keyId === undefined || keyId === "" ? text : text.replaceAll(keyId, "…"));
   const error = document?.name === "Error" ? document : undefined;
   const date = Date.parse(headers.get("date") ?? "");
   return {
@@ -103,13 +104,23 @@ export function s3Error(refusal: S3Refusal, label: string, action = "Cannot open
   });
 }
 
-/** The store's own words, cut and made harmless; they never hold the secret, only the id of the key. */
+/**
+ * The store's own words, as far as they are words: some repeat the request, with the id of the key and the signature in it,
+ * or the address that carries both.
+ */
 function describe({ status, code, message }: S3Refusal): string {
   if (code === "") return String(status);
-  // These repeat the request, with the id of the key and the signature in it.
   const isTalkative = code === "SignatureDoesNotMatch" || code === "InvalidAccessKeyId";
-  const words = isTalkative || message === "" ? "" : `: ${printable(message).slice(0, MAX_SHOWN)}`;
-  return `${status} ${printable(code).slice(0, 60)}${words}`;
+  const words = isTalkative || message === "" ? "" : `: ${plainWords(message).slice(0, MAX_SHOWN)}`;
+  return `${status} ${/^[A-Za-z]{1,60}$/.test(code) ? code : "…"}${words}`;
+}
+
+/** A word of a language, with what may stand around it; "AWS" and the like. */
+const WORD = /^["'(]*(?:[A-Z]?[a-z]{1,20}(?:[-'’][a-z]{1,20})*|[A-Z]{1,5})["')]*[.,:;!?]*$/;
+
+function plainWords(message: string): string {
+  const words = message.split(/\s+/).map((word) => (WORD.test(word) ? word : "…"));
+  return words.filter((word, i) => word !== "…" || words[i - 1] !== "…").join(" ");
 }
 
 function forbiddenHint(code: string, message: string): string {

@@ -60,7 +60,7 @@ export class S3Session {
       const url = this.#placed(request.url);
       const response = await this.#options.transport.request(await this.#signed({ ...request, url }));
       if (response.status < 300 || response.status === 304 || response.status === 416) return { response };
-      const refusal = await readRefusal(response);
+      const refusal = await readRefusal(response, this.#options.credentials?.accessKeyId);
       // A transport that followed a redirect took the signature off on the way.
       const moved = regionOfHost(new URL(response.url).hostname);
       const learned = this.#learnRegion(refusal.region ?? moved) || this.#learnTime(refusal);

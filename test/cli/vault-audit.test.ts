@@ -109,3 +109,39 @@ test("a vault behind a URL or inside another one is not changed, and that is sai
     expect(err).toContain("unsupported/vault.place");
   }
 });
+
+test("a new password that other programs could not be given is refused, and an old one still opens", {
+  timeout: 60_000,
+}, async () => {
+  const bad = {
+    latin1: Buffer.from("passw\xf6rter-lang", "latin1"),
+    marked: Buffer.from("\ufeffcorrect horse battery"),
+  };
+  for (const [name, bytes] of Object.entries(bad)) {
+    writeFileSync(join(folder, name), bytes);
+    const refused = await run("vault", "create", `${name}.aerovault`, "--password-file", name);
+    expect({ name, code: refused.code }).toEqual({ name, code: 2 });
+    expect(readdirSync(folder)).not.toContain(`${name}.aerovault`);
+  }
+  writeFileSync(join(folder, "word"), "correct horse\n");
+  expect((await run("vault", "create", "kept.aerovault", "--password-file", "word")).code).toBe(0);
+  const changed = await run(
+    "vault",
+    "passwd",
+    "kept.aerovault",
+    "--password-file",
+    "word",
+    "--new-password-file",
+    "marked",
+  );
+  expect(changed.code).toBe(2);
+  expect((await run("vault", "ls", "kept.aerovault", "--password-file", "word")).code).toBe(0);
+});
+
+test("the password of a command is asked for once, however many vaults it opens", { timeout: 60_000 }, async () => {
+  writeFileSync(join(folder, "word"), "correct horse\n");
+  const once = { ...env, TARE_PASSWORD_COMMAND: "echo asked >> asked; cat word" };
+  expect((await run("vault", "create", "one2.aerovault", "--password-file", "word")).code).toBe(0);
+  expect((await tare(["vault", "diff", "one2.aerovault", "one2.aerovault"], { cwd: folder, env: once })).code).toBe(0);
+  expect(readFileSync(join(folder, "asked"), "utf8")).toBe("asked\n");
+});

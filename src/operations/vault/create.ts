@@ -18,6 +18,7 @@ import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
 import { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import { type EditHost, emptyManifest, newVaultState } from "../../formats/aerovault/write/vault-state.ts";
 import { clampParity } from "../../model/parity/grid.ts";
+import { findPasswordFault } from "../../primitives/crypto/secrets.ts";
 
 export interface CreateOptions {
   readonly settings: VaultSettings;
@@ -64,11 +65,9 @@ export async function createVault(
 
 /** The format's own rule, counted in bytes and not in characters (dossier 1.1). */
 export function checkNewPassword(password: Bytes, label: string): void {
-  if (password.byteLength >= MIN_PASSWORD_BYTES) return;
-  throw new UsageError(
-    "usage/vault.password",
-    `Cannot use the new password: must have ${MIN_PASSWORD_BYTES} bytes or more`,
-    { source: label },
-    { hint: "A few words are easy to remember and hard to guess" },
-  );
+  const isShort = password.byteLength < MIN_PASSWORD_BYTES;
+  const fault = isShort ? `must have ${MIN_PASSWORD_BYTES} bytes or more` : findPasswordFault(password);
+  if (fault === undefined) return;
+  const hint = isShort ? "A few words are easy to remember and hard to guess" : "Save the file as UTF-8 without a mark";
+  throw new UsageError("usage/vault.password", `Cannot use the new password: ${fault}`, { source: label }, { hint });
 }

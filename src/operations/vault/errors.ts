@@ -53,9 +53,9 @@ export const VAULT_ERRORS = {
     fix: "If that was not you, find out who did. A change that is made to it is remembered, and ends the warning.",
   },
   "usage/vault.password": {
-    what: "The new password is too short.",
-    why: "The format asks for eight bytes of UTF-8.",
-    fix: "Choose a longer one: a few words are easy to remember and hard to guess.",
+    what: "The new password is too short, or no text that could be typed.",
+    why: "The format asks for eight bytes of UTF-8. Other programs could not be given a password that is no UTF-8, or that begins with a byte order mark.",
+    fix: "Choose a longer one: a few words are easy to remember and hard to guess. Save its file as UTF-8 without a mark.",
   },
   "integrity/aerovault.sidecar": {
     what: "The vault is not the one that its sidecar was made of.",

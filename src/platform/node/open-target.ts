@@ -145,7 +145,8 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
         "unsupported/scheme",
         `Cannot open "${target.outer.replace(/\/\/.*/s, "//…")}": no such scheme`,
         {
-          source: target.outer.replace(/\/\/[^/]*@/, "//"),
+          // What was meant is not known, so nothing of it is repeated that could be secret.
+          source: target.outer.replace(/\/\/[^/]*@/, "//").replace(/[?#].*/s, "?…"),
         },
         { hint: "Use a path, http://, https:// or s3://" },
       );

@@ -1,4 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
+import { isUtf8 } from "../../base/text.ts";
 
 /**
  * Overwrites keys and passwords with zeros, as soon as they are of no more use. Copies that the garbage collector or the
@@ -15,4 +16,14 @@ export async function withSecret<T>(secret: Bytes, use: (secret: Bytes) => T | P
   } finally {
     wipe(secret);
   }
+}
+
+/**
+ * Why a password should not be given to anything new; undefined where it may be. Programs that read passwords as text could
+ * never be given one that is no UTF-8, and an invisible mark in front is what an editor put there.
+ */
+export function findPasswordFault(password: Bytes): string | undefined {
+  if (!isUtf8(password)) return "it must be UTF-8";
+  const hasMark = password[0] === 0xef && password[1] === 0xbb && password[2] === 0xbf;
+  return hasMark ? "it begins with a byte order mark, which nobody could type" : undefined;
 }

@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import { UsageError } from "./errors.ts";
+import { decodeUtf8, encodeUtf8, hideSecrets, isUtf8 } from "./text.ts";
+
+describe("hideSecrets()", () => {
+  it.each([
+    ["htps://s/m.gguf?X-Amz-Signature=f00d&x=1", "htps://s/m.gguf?X-Amz-Signature=…&x=1"],
+    ["s/m?a=b&X-Amz-Credential=AKIA%2F2026", "s/m?a=b&X-Amz-Credential=…"],
+    ["m?X-Goog-Signature=1&GoogleAccessId=me", "m?X-Goog-Signature=…&GoogleAccessId=…"],
+    ["m?sv=2020&sig=abc%3D", "m?sv=2020&sig=…"],
+    ["m?AWSAccessKeyId=A&Expires=1&Signature=b", "m?AWSAccessKeyId=…&Expires=1&Signature=…"],
+    ['Cannot open "m?token=abc": no', 'Cannot open "m?token=…": no'],
+  ])("takes out of %s what lets somebody in", (text, shown) => expect(hideSecrets(text)).toBe(shown));
+
+  it.each(["model.gguf", "what? key=1", "https://h/x?revision=main"])("leaves %s alone", (text) => {
+    expect(hideSecrets(text)).toBe(text);
+  });
+
+  it("is done for every error, wherever it is thrown", () => {
+    const error = new UsageError("usage/x", 'Cannot open "m?sig=abc"', { source: "m?sig=abc" });
+    expect(JSON.stringify(error)).not.toContain("abc");
+  });
+});
+
+describe("isUtf8()", () => {
+  it("says what a strict decoder says, for every pair of bytes and for text of all lengths", () => {
+    for (let first = 0x7f; first < 256; first++) {
+      for (let second = 0; second < 256; second++) {
+        for (const tail of [[], [0x80], [0x80, 0x80]]) {
+          const bytes = Uint8Array.of(first, second, ...tail);
+          if (isUtf8(bytes) !== (decodeUtf8(bytes) !== undefined)) throw new Error(`${[...bytes]}`);
+        }
+      }
+    }
+    expect(isUtf8(encodeUtf8("aé层😀"))).toBe(true);
+  });
+});
