@@ -134,6 +134,8 @@ export interface PrepareContext {
   readonly selection: "all" | "some";
   /** What floating-point tensors will be rounded to afterwards. */
   readonly dtype?: FloatTarget | undefined;
+  /** Present where the user asked for other types: then it is no loss that they become others. */
+  readonly types?: "asked" | undefined;
   /** The source, for errors. */
   readonly at: Location;
   readonly signal?: AbortSignal | undefined;

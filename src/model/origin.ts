@@ -82,6 +82,17 @@ export function renameInChain(chain: readonly OriginLink[], names: ReadonlyMap<s
   return chain.map(({ format, facts }) => ({ format, facts: rename(facts, 0) as OriginFacts }));
 }
 
+/**
+ * The chain without what says how files were laid out. What is left are keys that their writers added to those of the
+ * format: they belong to the model, whatever became of its tensors.
+ */
+export function furtherInChain(chain: readonly OriginLink[]): readonly OriginLink[] {
+  return chain.flatMap(({ format, facts }) => {
+    const further = facts["further"];
+    return further === undefined ? [] : [{ format, facts: { further } }];
+  });
+}
+
 export function encodeOrigin(origin: Origin): string {
   return JSON.stringify(origin);
 }

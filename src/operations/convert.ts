@@ -3,6 +3,7 @@ import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import { restoreMetadata } from "../model/carry.ts";
 import { byteLengthOf, type DType, isDType } from "../model/dtype.ts";
+import { restoreEarlier } from "../model/earlier-form.ts";
 import type {
   Format,
   Loss,
@@ -74,7 +75,7 @@ export function wasGguf(opened: Opened): boolean {
  */
 export function planConversion(opened: Opened, target: Format, options: ConversionOptions): Conversion {
   const known = withFormats(options, target);
-  return planContent(opened, target, { content: contentOf(opened, known), options: known });
+  return planContent(opened, target, { content: contentOf(opened, known, target), options: known });
 }
 
 function withFormats(options: ConversionOptions, target: Format): ConversionOptions {
@@ -98,7 +99,7 @@ export async function prepareConversion(
   const isSelected = (options.include?.length ?? 0) + (options.exclude?.length ?? 0) > 0;
   await openFiles(opened, options, isSelected ? "selected" : "all");
   const unclaimed = await unclaimedBytes(opened, signal);
-  const { selected, whole } = selectedContent(opened, options);
+  const { selected, whole } = selectedContent(opened, options, target);
   if (target.prepare === undefined) {
     return planContent(opened, target, { content: castContent(selected, whole, options), options, unclaimed });
   }
@@ -109,6 +110,7 @@ export async function prepareConversion(
     from: opened.format.id,
     selection: isSelected ? "some" : "all",
     dtype: options.dtype,
+    types: options.dtype === undefined && options.transform === undefined ? undefined : "asked",
     at: { source: labelOf(opened) },
     signal,
   });
@@ -182,8 +184,8 @@ export async function writeConversion(
 }
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
-export function contentOf(opened: Opened, options: ConversionOptions): ModelContent {
-  const { selected, whole } = selectedContent(opened, options);
+export function contentOf(opened: Opened, options: ConversionOptions, target?: Format): ModelContent {
+  const { selected, whole } = selectedContent(opened, options, target);
   return castContent(selected, whole, options);
 }
 
@@ -205,7 +207,7 @@ interface Selection {
   readonly whole: readonly Tensor[];
 }
 
-function selectedContent({ container, format }: Opened, options: ConversionOptions): Selection {
+function selectedContent({ container, format }: Opened, options: ConversionOptions, target?: Format): Selection {
   if (container.kind !== "model") {
     throw new UsageError("usage/not-a-model", "Cannot convert: this is an archive of files, not a model", {
       source: container.parts[0]?.label ?? format.id,
@@ -222,10 +224,13 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
     return !excluded && matchesAny(options.include ?? [], name);
   });
   const none = { metadata, unreadable: [] };
-  const { metadata: own, unreadable } = origin === undefined ? none : restoreMetadata(metadata, origin, decode);
+  const carried = origin === undefined ? none : restoreMetadata(metadata, origin, decode);
+  const earlier = restoreEarlier({ metadata: carried.metadata, tensors, chain }, target?.id, decode);
+  const { metadata: own } = earlier;
+  const unreadable = [...carried.unreadable, ...earlier.unreadable];
   const renamed = options.rename?.({
     metadata: own,
-    tensors,
+    tensors: earlier.tensors,
     names: new Set(restored.map(({ name }) => name)),
     at: { source: container.parts[0]?.label ?? format.id },
   });
@@ -233,8 +238,8 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
   const losses = [...unreadable.map((name) => ({ name, reason })), ...(renamed?.losses ?? [])];
   const selected = {
     metadata: options.overlay === undefined ? own : overlayMetadata(own, options.overlay),
-    tensors: renamed?.tensors ?? tensors,
-    chain: renamed === undefined ? chain : renameInChain(chain, newNames(tensors, renamed)),
+    tensors: renamed?.tensors ?? earlier.tensors,
+    chain: renamed === undefined ? earlier.chain : renameInChain(earlier.chain, newNames(earlier.tensors, renamed)),
     ...(losses.length === 0 ? {} : { losses }),
   };
   return { selected, whole: restored };

@@ -14,7 +14,7 @@ import { readBertModel } from "../../model/bert/bert-model.ts";
 import { bertTensorNames, isLinearWeight } from "../../model/bert/names.ts";
 import { parseVocabTxt } from "../../model/bert/vocabulary.ts";
 import type { Opened } from "../../model/format.ts";
-import { Metadata, stringValue } from "../../model/metadata.ts";
+import { arrayValue, Metadata, stringValue } from "../../model/metadata.ts";
 import type { Model } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { transposedTensor } from "../../model/transposed-tensor.ts";
@@ -26,6 +26,7 @@ import {
   writeConversion,
 } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { aero } from "../aero/index.ts";
 import { gguf } from "../gguf/index.ts";
 import { safetensors } from "../safetensors/index.ts";
 import { embd } from "./index.ts";
@@ -65,6 +66,26 @@ async function convert(source: Opened, options: Options = {}): Promise<Model> {
   return requireModel(
     (await openSource(memorySource(await write(await prepare(source, options)), "out.weights"))).container,
   );
+}
+
+/** The names of llama.cpp's converter. */
+function ggmlName(name: string): string {
+  const rules: readonly (readonly [string, string])[] = [
+    ["embeddings.word_embeddings", "token_embd"],
+    ["embeddings.position_embeddings", "position_embd"],
+    ["embeddings.token_type_embeddings", "token_types"],
+    ["embeddings.LayerNorm", "token_embd_norm"],
+    ["encoder.layer.", "blk."],
+    ["attention.self.query", "attn_q"],
+    ["attention.self.key", "attn_k"],
+    ["attention.self.value", "attn_v"],
+    ["attention.output.dense", "attn_output"],
+    ["attention.output.LayerNorm", "attn_output_norm"],
+    ["intermediate.dense", "ffn_up"],
+    ["output.dense", "ffn_down"],
+    ["output.LayerNorm", "layer_output_norm"],
+  ];
+  return rules.reduce((text, [from, to]) => text.replace(from, to), name);
 }
 
 const SIBLINGS = beside({ "vocab.txt": VOCAB, "config.json": CONFIG });
@@ -149,10 +170,47 @@ describe("converting a BERT model to .weights", () => {
       const rows = tensor.shape[0] as number;
       return tensor.name === QUERY ? memoryTensor(QUERY, "Q8_0", [32, 32], new Uint8Array(34 * rows).fill(1)) : tensor;
     });
-    const model = await convert(opened(blocks), { siblings: beside({ "vocab.txt": VOCAB }) });
+    const siblings = beside({ "vocab.txt": VOCAB });
+    await expect(convert(opened(blocks), { siblings })).rejects.toMatchObject({
+      code: "unsupported/lossy",
+      message: expect.stringContaining("no Q8_0"),
+    });
+    // Other types that were asked for are no loss.
+    await convert(opened(blocks), { siblings, dtype: "F16" });
+    await convert(opened(blocks), { siblings, transform: (tensor) => tensor });
+    const model = await convert(opened(blocks), { siblings, allowLossy: "allow-lossy" });
     expect(model.tensor(QUERY).dtype).toBe("F32");
     // Scale 0x0101 as a half is 257 * 2^-24.
     expect((await model.tensor(QUERY).toFloat32())[5]).toBe(257 * 2 ** -24);
+  });
+  test("a GGUF comes back as it was, names, keys and all, also by way of AERO", async () => {
+    const tensors = tinyBert().map((tensor) => tensor.with({ name: ggmlName(tensor.name) }));
+    const tokens = TINY_TOKENS.map((token) => stringValue(token.startsWith("[") ? token : `\u2581${token}`));
+    const metadata = new Metadata([
+      { key: "general.architecture", value: stringValue("bert") },
+      { key: "general.name", value: stringValue("tiny") },
+      { key: "bert.block_count", value: { type: "u32", value: 2 } },
+      { key: "bert.attention.head_count", value: { type: "u32", value: 2 } },
+      { key: "tokenizer.ggml.model", value: stringValue("bert") },
+      { key: "tokenizer.ggml.tokens", value: arrayValue(tokens, "string") },
+      { key: "tokenizer.ggml.scores", value: arrayValue([{ type: "f32", value: 0.5 }], "f32") },
+    ]);
+    const first = await write(
+      await prepareConversion(opened(tensors, metadata), gguf, { name: "m.gguf", formats: FORMATS }),
+    );
+    const weights = await write(await prepare(await openSource(memorySource(first, "m.gguf"))));
+    const open = await openSource(memorySource(weights, "m.weights"));
+    expect(requireModel(open.container).tensors.map(({ name }) => name)).toEqual(bertTensorNames(2));
+    const back = await prepareConversion(open, gguf, { name: "m.gguf", formats: [] });
+    expect(await write(back)).toEqual(first);
+    const between = await write(await prepareConversion(open, aero, { name: "x", formats: FORMATS }));
+    const other = await openSource(memorySource(between, "x.aero"));
+    expect(
+      requireModel(other.container)
+        .tensors.map(({ name }) => name)
+        .sort(),
+    ).toEqual([...bertTensorNames(2)].sort());
+    expect(await write(await prepareConversion(other, gguf, { name: "m.gguf", formats: FORMATS }))).toEqual(first);
   });
   test("comes back the same from SafeTensors and GGUF", async () => {
     const bytes = await write(await prepare(opened(tinyBert()), { siblings: SIBLINGS }));

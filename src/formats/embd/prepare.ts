@@ -1,8 +1,15 @@
 import { findVocabulary, namedBertTensors, vocabularyNotes } from "../../model/bert/bert-model.ts";
 import { checkBertTensors } from "../../model/bert/bert-shapes.ts";
 import { dequantizedTensor } from "../../model/bert/dequantized-tensor.ts";
-import { GGML_VOCABULARY_KEYS } from "../../model/bert/ggml-vocabulary.ts";
-import { canonicalBertName, inBertOrder, isLinearWeight, namesBert, WORD_TABLE } from "../../model/bert/names.ts";
+import { GGML_VOCABULARY_KEYS, vocabularyFromGguf } from "../../model/bert/ggml-vocabulary.ts";
+import {
+  canonicalBertName,
+  canonicalBertNames,
+  inBertOrder,
+  isLinearWeight,
+  namesBert,
+  WORD_TABLE,
+} from "../../model/bert/names.ts";
 import { ONNX_WEIGHTS_KEY } from "../../model/bert/onnx-weights.ts";
 import { isRowScalable, rowScaledTensors } from "../../model/bert/row-scales.ts";
 import { Sidecars } from "../../model/bert/sidecars.ts";
@@ -10,8 +17,11 @@ import { StatedFacts } from "../../model/bert/stated-facts.ts";
 import { type Vocabulary, vocabularyEntries } from "../../model/bert/vocabulary.ts";
 import { castTensor } from "../../model/cast.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
-import type { ModelContent, PrepareContext } from "../../model/format.ts";
+import { earlierForm } from "../../model/earlier-form.ts";
+import type { Loss, ModelContent, PrepareContext } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
+import { furtherInChain, renameInChain } from "../../model/origin.ts";
+import { equalShapes } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { hasNumbers } from "../../model/values.ts";
 import { modelFacts } from "./model-facts.ts";
@@ -47,16 +57,19 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
   // Tensors that the user left out are not missing.
   const shapes = context.selection === "all" ? checkBertTensors(byName, facts.layers(), at) : undefined;
   const vocabulary = options.vocabulary ?? (await findVocabulary(metadata, sidecars, at));
-  const named = [...byName.values()].map(plainTensor);
+  const stored = [...byName.values()];
+  const named = stored.map(plainTensor);
   const constants = new Set(context.from === "onnx" ? named.filter(isGraphConstant) : []);
   const weights = named.filter((tensor) => !constants.has(tensor));
   const tensors = await withoutPositionIds(weights, signal);
   const stated = await modelFacts({ facts, sidecars, shapes, given: options.vocabulary, name: options.name });
+  const prepared = { metadata: withVocabulary(withFacts(metadata, stated), vocabulary), tensors: inBertOrder(tensors) };
+  const isOwn = options.vocabulary === undefined && vocabularyFromGguf(metadata, at) !== undefined;
+  const counted = weights.filter((tensor) => !tensors.includes(tensor));
   return {
-    metadata: withVocabulary(withFacts(metadata, stated), vocabulary),
-    tensors: inBertOrder(tensors),
-    // The tensors are others now: what earlier files were like has nothing to say about them.
-    chain: [],
+    ...prepared,
+    chain: chainOf(content, { after: { ...prepared, chain: [] }, counted, vocabulary: isOwn ? "own" : "beside" }),
+    losses: context.types === "asked" || options.int8 !== undefined ? [] : blockLosses(stored),
     notes: [
       ...facts.notes,
       ...sidecars.notes,
@@ -65,6 +78,34 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
       ...(shapes === undefined ? [] : vocabularyNotes(vocabulary, shapes)),
     ],
   };
+}
+
+interface Prepared {
+  readonly after: ModelContent;
+  readonly counted: readonly Tensor[];
+  /** Where the vocabulary is from: the model's own keys, or something beside it that the earlier form did not have. */
+  readonly vocabulary: "own" | "beside";
+}
+
+/** What is to come back when the model does. llama.cpp's names and keys are others than those of .weights throughout. */
+function chainOf(before: ModelContent, { after, counted, vocabulary }: Prepared): ModelContent["chain"] {
+  const renamed = canonicalBertNames(before.tensors);
+  const names = new Map(before.tensors.map(({ name }, i) => [name, renamed[i]?.name ?? name]));
+  const now = new Map([...after.tensors, ...counted].map((tensor) => [tensor.name, tensor]));
+  const isSame = renamed.every(({ name, shape }) => equalShapes(now.get(name)?.shape ?? [], shape));
+  if (isSame && before.chain.some(({ format }) => format === "gguf")) {
+    const added = vocabulary === "own" ? "made of what was there" : "new";
+    return [earlierForm({ before, after, names, counted, added }), ...before.chain];
+  }
+  // The tensors are others now: how earlier files were laid out has nothing to say about them.
+  return furtherInChain(renameInChain(before.chain, names));
+}
+
+/** .weights has no block types: what is quantised would become floats. */
+function blockLosses(tensors: readonly Tensor[]): Loss[] {
+  return tensors
+    .filter((tensor) => plainTensor(tensor) !== tensor)
+    .map(({ name, dtype }) => ({ name, reason: `.weights has no ${dtype}: it would become F32` }));
 }
 
 /** Integers by which a graph reshapes and slices, and single numbers it computes with: part of the program, not of the model. */
