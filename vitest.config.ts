@@ -15,5 +15,6 @@ export default defineConfig({
     // Against a test that hangs, not a bound of how long one may take: other programs may want the processor too.
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    expect: { poll: { timeout: 60_000 } },
   },
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { measureProcessorTime } from "../../test/support/processor-time.ts";
 import { childrenOf, childText, escapeXml, parseXml } from "./s3-xml.ts";
 
 describe("parseXml()", () => {
@@ -29,13 +30,14 @@ describe("parseXml()", () => {
   test("leaves entities that it does not know, and code points that do not exist", () => {
     expect(parseXml("<A>&what; &#x110000; &constructor;</A>")?.text).toBe("&what; &#x110000; &constructor;");
   });
-  test("takes time in proportion to the text", () => {
-    const start = performance.now();
-    expect(parseXml(`<A>${"<B>x</B>".repeat(100_000)}</A>`)?.children).toHaveLength(100_000);
-    for (const text of [`<A ${"a='1' ".repeat(20_000)}`, `<A>${"<".repeat(200_000)}`, `<!--${"-".repeat(200_000)}`]) {
-      expect(parseXml(text)).toBeUndefined();
-    }
-    expect(performance.now() - start).toBeLessThan(3000);
+  test("takes time in proportion to the text", async () => {
+    const { milliseconds } = await measureProcessorTime(() => {
+      expect(parseXml(`<A>${"<B>x</B>".repeat(100_000)}</A>`)?.children).toHaveLength(100_000);
+      for (const text of [`<A ${"a='1' ".repeat(20_000)}`, `<A>${"<".repeat(200_000)}`, `<!--${"-".repeat(200_000)}`]) {
+        expect(parseXml(text)).toBeUndefined();
+      }
+    });
+    expect(milliseconds).toBeLessThan(3000);
   });
 });
 

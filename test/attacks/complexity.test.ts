@@ -7,17 +7,17 @@ import { inspect } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { manyGgufTensors, manyTensors, shard, shardIndex, withOrigin } from "../builders/crafted-files.ts";
 import { formatById } from "../builders/loaded-formats.ts";
+import { measureProcessorTime } from "../support/processor-time.ts";
 import { conversionOptions, openBytes, refusalOf } from "./open-bytes.ts";
 
 /** Long prefixes in common, as real names have: comparing them naively costs their length each time. */
 const NAMES = Array.from({ length: 60_000 }, (_, i) => `model.layers.00000000000000.weight.${i}`);
-/** What is linear takes well below a second; what is quadratic takes minutes. Generous for a busy machine. */
+/** Processor time: what is linear takes well below a second; what is quadratic takes minutes. */
 const MOST_MS = 4000;
 
 async function timed<T>(run: () => Promise<T> | T): Promise<T> {
-  const start = performance.now();
-  const result = await run();
-  expect(performance.now() - start).toBeLessThan(MOST_MS);
+  const { result, milliseconds } = await measureProcessorTime(run);
+  expect(milliseconds).toBeLessThan(MOST_MS);
   return result;
 }
 

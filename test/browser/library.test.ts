@@ -47,6 +47,7 @@ describe.skipIf(executablePath === undefined)(
       files = await serveDirectory(folder, { port: 0, cors: ["*"], onRequest: ({ target }) => requests.push(target) });
       browser = await chromium.launch({ executablePath: executablePath as string, args: FLAGS });
       page = await browser.newPage();
+      page.setDefaultTimeout(120_000);
       await page.route("**/page.html", (route) => route.fulfill({ contentType: "text/html", body: PAGE }));
       await page.goto(`${scripts.url}page.html`);
       await page.waitForFunction(() => "tare" in globalThis);

@@ -40,7 +40,7 @@ test("audit 13: a vault with a bare name is replaced in one step, with nothing b
   expect((await run("vault", "cat", "bare.aerovault", "file")).out).toBe("content\n");
 });
 
-test("audit 17: no verb takes a password from its arguments, and none is ever said", { timeout: 60_000 }, async () => {
+test("audit 17: no verb takes a password from its arguments, and none is ever said", async () => {
   const secret = "Xyzzy-plugh-plover-1977";
   writeFileSync(join(folder, "pw"), secret);
   const create = await run("vault", "create", "secret.aerovault", "--password-file", "pw");
@@ -63,7 +63,7 @@ test("audit 17: no verb takes a password from its arguments, and none is ever sa
   for (const said of [create, wrong]) expect(`${said.out}${said.err}`).not.toContain(secret);
 });
 
-test("audit 18: what is weaker is called what it is", { timeout: 60_000 }, async () => {
+test("audit 18: what is weaker is called what it is", async () => {
   const created = await run("vault", "create", "open.aerovault", "--no-encryption");
   expect(created.out + created.err).toContain("without encryption");
   writeFileSync(join(folder, "password"), VAULT_PASSWORD);

@@ -59,7 +59,7 @@ describe("what is one file", () => {
     ["ls.json", ["ls", "m.gguf", "--json", "-o", "v::ls.json"]],
   ];
 
-  it.each(stored)("is stored: %s", { timeout: 30_000 }, async (path, args) => {
+  it.each(stored)("is stored: %s", async (path, args) => {
     const done = await ok(...args);
     if (args[0] === "convert") expect(done.out).toContain(`wrote v::${path}`);
     expect(beside()).toEqual([]);
@@ -119,7 +119,7 @@ describe("what is not one file", () => {
     [9, ["cat", "m.gguf", "token_embd.weight", "-o", "missing::deep/x"]],
   ];
 
-  it.each(refused)("is refused with %i: %s", { timeout: 30_000 }, async (code, args) => {
+  it.each(refused)("is refused with %i: %s", async (code, args) => {
     const done = await run(args);
     expect({ code: done.code, err: done.err }).toMatchObject({ code });
     expect(isUnchanged()).toBe(true);
@@ -127,7 +127,7 @@ describe("what is not one file", () => {
   });
 });
 
-it("leaves nothing in clear where it is killed midway", { timeout: 60_000 }, async () => {
+it("leaves nothing in clear where it is killed midway", async () => {
   const child = spawn(process.execPath, [TARE, "vault", "cat", "v", "m.gguf", "-o", "v::x"], {
     cwd: folder,
     env: { ...process.env, ...env },

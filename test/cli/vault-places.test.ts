@@ -65,7 +65,7 @@ describe("a vault without encryption", () => {
     ["view", "@", "--dry-run"],
   ];
 
-  it.each(verbs)("is refused where a password is given: %s %s", { timeout: 30_000 }, async (...args) => {
+  it.each(verbs)("is refused where a password is given: %s %s", async (...args) => {
     const name = await exchanged("unseen");
     const named = args.map((arg) => (arg === "@" ? name : arg));
     const byFile = await run([...named, "--password-file", "pw"]);

@@ -182,7 +182,7 @@ describe("a vault without encryption, through every verb", () => {
 });
 
 describe("an encrypted vault", () => {
-  it("opens with its password only, changes it, and takes new keys", { timeout: 60_000 }, async () => {
+  it("opens with its password only, changes it, and takes new keys", async () => {
     const [old, fresh] = [
       ["--password-file", "pw"],
       ["--password-file", "pw2"],
@@ -203,7 +203,7 @@ describe("an encrypted vault", () => {
     expect(litter()).toEqual([]);
   });
 
-  it("that is older than the one last seen is told", { timeout: 60_000 }, async () => {
+  it("that is older than the one last seen is told", async () => {
     const password = ["--password-file", "pw"];
     await ok("create", "o.aerovault", ...password);
     const before = readFileSync(join(folder, "o.aerovault"));
@@ -214,9 +214,7 @@ describe("an encrypted vault", () => {
   });
 });
 
-it("row 32, audit 13 and audit 15: kill -9 at any moment leaves the old vault or the new one, and nothing else later", {
-  timeout: 120_000,
-}, async () => {
+it("row 32, audit 13 and audit 15: kill -9 at any moment leaves the old vault or the new one, and nothing else later", async () => {
   await ok("create", "k.aerovault", "--no-encryption", "--profile", "fast");
   writeFileSync(join(folder, "first.bin"), noise(18 << 20, 5));
   writeFileSync(join(folder, "second.bin"), noise(24 << 20, 6));

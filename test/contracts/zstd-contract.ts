@@ -6,6 +6,7 @@ import { decodeHex } from "../../src/base/hex.ts";
 import { decodeZstdHeader } from "../../src/primitives/compress/zstd-frame.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
+import { measureProcessorTime } from "../support/processor-time.ts";
 import { noise, words, ZSTD_VECTORS, zstdBomb, zstdRleBomb } from "../vectors/zstd.ts";
 
 /** zstd as every Engine must do it, whatever decodes: the same content and the same refusals. */
@@ -146,15 +147,16 @@ function bounds(engine: () => Engine): void {
   });
 
   it("zstdDecompress() stops a frame that expands without saying so", async () => {
-    const start = performance.now();
-    for (const bomb of [zstdBomb(8000), zstdRleBomb(8000)]) {
-      const run = engine().zstdDecompress(bomb, { maxBytes: 1000 });
-      await expect(run).rejects.toMatchObject(refused("limit/zstd.output"));
-      const exact = engine().zstdDecompress(bomb, { maxBytes: 5000, exactBytes: 10 });
-      await expect(exact).rejects.toMatchObject(refused("format/zstd.size"));
-    }
+    const { milliseconds } = await measureProcessorTime(async () => {
+      for (const bomb of [zstdBomb(8000), zstdRleBomb(8000)]) {
+        const run = engine().zstdDecompress(bomb, { maxBytes: 1000 });
+        await expect(run).rejects.toMatchObject(refused("limit/zstd.output"));
+        const exact = engine().zstdDecompress(bomb, { maxBytes: 5000, exactBytes: 10 });
+        await expect(exact).rejects.toMatchObject(refused("format/zstd.size"));
+      }
+    });
     // A gigabyte takes seconds and, above all, a gigabyte.
-    expect(performance.now() - start).toBeLessThan(1500);
+    expect(milliseconds).toBeLessThan(1500);
   });
 
   it("zstdDecompress() gives all of such a frame where it may", async () => {

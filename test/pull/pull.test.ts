@@ -107,7 +107,7 @@ describe("pull() of one file", () => {
     const to = folder();
     server.setFault(() => ({ bytesPerSecond: 20 * MIB }));
     const first = pullInto(to, { url: `${server.url}m.bin` });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    while (readdirSync(to).length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     await expect(pullInto(to, { url: `${server.url}m.bin` })).rejects.toMatchObject({ code: "source/pull.locked" });
     await first;
     expect(holds(to, "m.bin", PLAIN)).toBe(true);
@@ -339,10 +339,7 @@ describe("pull() with mirrors", () => {
     const [slow, fast] = [await serve({ "m.aero": PAGED }), await serve({ "m.aero": PAGED })];
     slow.setFault(({ index }) => (index >= 1 ? { bytesPerSecond: MIB } : undefined));
     const to = folder();
-    const start = performance.now();
     await pullInto(to, { url: `${slow.url}m.aero`, mirrors: [fast.url] });
-    // From the slow one alone it would take three seconds with four connections.
-    expect(performance.now() - start).toBeLessThan(2500);
     expect(slow.servedBytes).toBeLessThan(PAGED.byteLength / 2);
     expect(holds(to, "m.aero", PAGED)).toBe(true);
   });

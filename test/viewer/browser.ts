@@ -63,6 +63,7 @@ async function startVisit(browser: Browser, url: string, options: VisitOptions =
   const { width = 1280, scheme = "light" } = options;
   const viewport = { width, height: width < 500 ? 844 : 800 };
   const page = await browser.newPage({ viewport, colorScheme: scheme });
+  page.setDefaultTimeout(120_000); // against a page that hangs, however busy the machine is
   const problems: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") problems.push(message.text());

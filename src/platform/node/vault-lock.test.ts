@@ -73,7 +73,7 @@ test("lockVault() writes the line that AeroFTP reads, and removes it", async () 
 test("audit 14: lockVault() refuses while another one holds the lock, and waits for it", async () => {
   const first = await lockVault(vault);
   await expect(lockVault(vault, { waitMs: 60 })).rejects.toMatchObject({ code: "source/vault.locked" });
-  const second = lockVault(vault, { waitMs: 5000 });
+  const second = lockVault(vault, { waitMs: 120_000 });
   await first.release();
   await (await second).release();
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
@@ -84,7 +84,7 @@ test("audit 14: lockVault() takes over the lock of a process that ended on this 
   const line = readFileSync(own.path, "utf8");
   await own.release();
   writeFileSync(own.path, line.replace(/^pid=\d+/, `pid=${DEAD_PID}`));
-  const lock = await lockVault(vault, { waitMs: 1000 });
+  const lock = await lockVault(vault, { waitMs: 120_000 });
   expect(readFileSync(lock.path, "utf8")).toContain(`pid=${process.pid} `);
   await lock.release();
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
@@ -198,7 +198,7 @@ test("a lock that was taken over meanwhile is not touched by one that saw the de
     const text = existsSync(path) ? readFileSync(path, "utf8") : "";
     if (live.has(text)) removed.push(text);
   };
-  const slow = lockVault(vault, { waitMs: 20_000 });
+  const slow = lockVault(vault, { waitMs: 120_000 });
   await arrived;
   // The slow one has seen the dead lock and is about to act on it. Another one comes, and holds the lock if it gets it.
   const quick = await lockVault(vault, { waitMs: 200 }).catch(() => undefined);

@@ -231,7 +231,7 @@ async function structureOf(testVault: TestVault): Promise<string> {
 
 describe("the reference's vaults are rebuilt byte for byte", () => {
   for (const { name, settings, password, parityPercent, steps, digests, structure } of CASES) {
-    test(name, { timeout: 60_000 }, async () => {
+    test(name, async () => {
       const random = await fixedRandom();
       const vault = new TestVault({ engine, random, compress: streamZstd, manner: "reference" });
       await vault.create(settings, {
@@ -250,9 +250,7 @@ describe("the reference's vaults are rebuilt byte for byte", () => {
   }
 });
 
-test("row 1: the golden opens with its password and gives its five entries, and with no other", {
-  timeout: 60_000,
-}, async () => {
+test("row 1: the golden opens with its password and gives its five entries, and with no other", async () => {
   const golden = CASES[0] as Case;
   const vault = new TestVault({ engine, random: await fixedRandom(), compress: streamZstd, manner: "reference" });
   await vault.create(golden.settings, { password: GOLDEN_PASSWORD });
