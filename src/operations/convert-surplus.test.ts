@@ -242,6 +242,50 @@ test("further keys of an AEROSET's JSON, and what its parts hold beside their te
   expect(plan.losses).toEqual([]); // the other part is not read
 });
 
+/** A SafeTensors file of one tensor "name", with more fields in its entry. */
+function safetensorsFile(name: string, more: object = {}): Bytes {
+  const entry = { dtype: "F32", shape: [3], data_offsets: [0, 12], ...more };
+  const header = encodeUtf8(JSON.stringify({ [name]: entry }));
+  const length = new Uint8Array(new BigUint64Array([BigInt(header.byteLength)]).buffer);
+  return concatBytes([length, header, ONE_TWO_THREE]);
+}
+
+test("further fields of SafeTensors entries are carried with the header, or a loss where that changes", async () => {
+  const source = await open(safetensorsFile("w", { extra: { k: 1 } }), "m.safetensors");
+  const there = await open(await convert(source, "aero"));
+  expect(await convert(there, "safetensors")).toEqual(safetensorsFile("w", { extra: { k: 1 } }));
+  const target = formatById("safetensors") as Format;
+  const options = { name: "m.safetensors", formats: FORMATS, dtype: "F16" } as const;
+  await expect(prepareConversion(source, target, options)).rejects.toMatchObject({ code: "unsupported/lossy" });
+});
+
+test("further keys of a SafeTensors index and of an APR manifest are losses", async () => {
+  const index = { metadata: {}, weight_map: { a: "a.safetensors", b: "b.safetensors" }, license: "MIT" };
+  const files = new Map([
+    ["m.safetensors.index.json", encodeUtf8(JSON.stringify(index))],
+    ["a.safetensors", safetensorsFile("a")],
+    ["b.safetensors", safetensorsFile("b", { extra: 1 })],
+  ]);
+  const openNamed = (name: string): Promise<Opened> =>
+    openSource(memorySource(files.get(name) as Bytes, name), { resolver: countedFolder(files) });
+  expect((await losses(await openNamed("m.safetensors.index.json"), "aero")).map(({ name }) => name)).toEqual([
+    "license",
+    "b",
+  ]);
+  const shard = buildApr({ flags: 2, tensors: [{ name: "q", dims: [4], data: Uint8Array.of(1, 2, 3, 4) }] });
+  files.set("q.apr", shard);
+  const manifest = {
+    ...{ apr_version: "2.0.0", sharded: true, shard_count: 1, license: "MIT" },
+    shards: [{ file: "q.apr", size: shard.byteLength, mirror: "x" }],
+    tensor_shard_map: { q: 0 },
+  };
+  files.set("m.apr", encodeUtf8(JSON.stringify(manifest)));
+  expect((await losses(await openNamed("m.apr"), "aero")).map(({ name }) => name)).toEqual([
+    "license",
+    "shards[0].mirror",
+  ]);
+});
+
 test("blocks of rows that end inside one come back from SafeTensors as what they are", async () => {
   for (const [dtype, name, blockBytes] of [
     [16, "Q8_0", 34],

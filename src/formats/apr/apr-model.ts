@@ -27,6 +27,7 @@ export interface AprContents {
   readonly metadata: Metadata;
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
+  readonly unread?: Model["unread"];
   /** Facts worth a line in `inspect`, without the layout itself. */
   readonly facts: readonly (readonly [string, string])[];
   /** The layout's own facts, for its verify and sections. */
@@ -56,6 +57,7 @@ export class AprModel implements Model {
   readonly metadata: Metadata;
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
+  readonly unread: Model["unread"];
   readonly facts: readonly (readonly [string, string])[];
   readonly details: unknown;
   readonly #index: TensorIndex;
@@ -67,6 +69,7 @@ export class AprModel implements Model {
     this.metadata = contents.metadata;
     this.tensors = contents.tensors;
     this.warnings = contents.warnings;
+    this.unread = contents.unread;
     this.facts = [["layout", LAYOUT_NAMES[contents.layout]], ...contents.facts];
     this.details = contents.details;
     this.#index = new TensorIndex(contents.tensors, contents.parts[0]?.label ?? "apr");

@@ -13,6 +13,13 @@ const QUOTE = 0x22;
 const OPEN_BRACKET = 0x5b;
 const OPEN_BRACE = 0x7b;
 
+/** Fields of tensor entries that the format does not name: readers pass over them. */
+export interface FurtherFields {
+  /** The first tensor that has some. */
+  readonly name: string;
+  readonly count: number;
+}
+
 /**
  * Any legal JSON for a tensor entry: fields in any order, unknown fields, whitespace and escapes, and the array of
  * the three values that the reference implementation's derived parser takes as well.
@@ -21,6 +28,8 @@ export class GeneralEntryReader {
   readonly #scanner: JsonScanner;
   readonly #errors: HeaderErrors;
   readonly #maxDimensions: number;
+  /** The first tensor with fields that the format does not name, and how many there are. */
+  further: FurtherFields | undefined;
 
   constructor(scanner: JsonScanner, errors: HeaderErrors, maxDimensions: number) {
     this.#scanner = scanner;
@@ -36,7 +45,10 @@ export class GeneralEntryReader {
     if (scanner.peek() === OPEN_BRACE) {
       scanner.readObject((key, keyIndex) => {
         const field = FIELDS.indexOf(key);
-        if (field < 0) return scanner.skipValue();
+        if (field < 0) {
+          this.further = { name: this.further?.name ?? name, count: (this.further?.count ?? 0) + 1 };
+          return scanner.skipValue();
+        }
         if ((seen & (1 << field)) !== 0) throw this.#errors.duplicate(name, keyIndex, key);
         seen |= 1 << field;
         this.#readField(name, field, into);

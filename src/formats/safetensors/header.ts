@@ -7,7 +7,7 @@ import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { type DTypeRow, dtypeRow } from "./dtypes.ts";
-import { GeneralEntryReader } from "./general-entry.ts";
+import { type FurtherFields, GeneralEntryReader } from "./general-entry.ts";
 import { HeaderErrors } from "./header-errors.ts";
 import type { SAFETENSORS_LIMITS } from "./limits.ts";
 import { LENGTH_BYTES } from "./sniff.ts";
@@ -45,9 +45,13 @@ export interface Header {
   readonly metadata: readonly MetadataEntry[];
   /** How `__metadata__` is given: an empty object and null both mean no entries. */
   readonly metadataForm: "absent" | "null" | "object";
+  readonly further: FurtherFields | undefined;
   /** Locations for errors found later. */
   readonly scanner: JsonScanner;
 }
+
+/** Header text beyond this is not carried: the copy would be longer than most models' metadata altogether. */
+export const MAX_CARRIED_TEXT = 16 << 20;
 
 /** Parses header bytes: the JSON, its schema, and each tensor's size against its range. */
 export function parseHeader(bytes: Bytes, context: HeaderContext): Header {
@@ -121,6 +125,7 @@ class HeaderParser {
       keyIndexes: this.#keyIndexes,
       metadata: this.#metadata,
       metadataForm: this.#metadataForm,
+      further: this.#general.further,
       scanner,
     };
   }

@@ -5,7 +5,7 @@ import { withHead } from "../../bytes/headed.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
-import type { OpenContext } from "../../model/format.ts";
+import type { Loss, OpenContext } from "../../model/format.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { Tensor } from "../../model/tensor.ts";
@@ -127,8 +127,32 @@ function buildModel(source: Source, index: ShardIndex, shards: readonly Safetens
     metadata: mergeMetadata(index, shards, warnings),
     facts: [["shards", String(shards.length)], ...derivedFacts(index)],
     warnings,
+    unread: setLosses(index, shards, warnings),
   });
 }
+
+/** What the set holds and one file made of it does not: told by a conversion. */
+function setLosses(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: readonly Finding[]): Loss[] {
+  const differing = index.metadata.filter(({ key, value }) => {
+    if (DERIVED_KEYS.has(key) || key === ORIGIN_KEY) return false;
+    const held = shards.flatMap(({ header }) => header.metadata).find((entry) => entry.key === key);
+    return held !== undefined && textOf(held) !== textOf({ key, value });
+  });
+  return [
+    ...index.further.map((name) => ({ name, reason: "a key of the index that the format does not name" })),
+    ...differing.map(({ key }) => ({ name: key, reason: "the index has another value for it than the shards" })),
+    ...shards.flatMap(({ header, source }) => {
+      if (header.further === undefined) return [];
+      return [{ name: header.further.name, reason: `fields that the format does not name (${source.label})` }];
+    }),
+    ...warnings
+      .filter(({ code }) => code === UNLISTED || code === DIFFERS)
+      .map(({ name, message }) => ({ name: name ?? "__metadata__", reason: message })),
+  ];
+}
+
+const UNLISTED = "format/safetensors.unlisted-tensor";
+const DIFFERS = "format/safetensors.metadata-differs";
 
 /** Shard by shard, in the order of their headers; the map must agree with what they hold. */
 function collectTensors(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: Finding[]): Tensor[] {

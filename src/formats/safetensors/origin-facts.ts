@@ -3,6 +3,7 @@ import { isTareError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Container } from "../../model/container.ts";
+import type { Loss } from "../../model/format.ts";
 import type { MetadataEntry } from "../../model/metadata.ts";
 import {
   encodeOrigin,
@@ -16,15 +17,12 @@ import {
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
-import { type Header, parseHeaderText } from "./header.ts";
+import { type Header, MAX_CARRIED_TEXT, parseHeaderText } from "./header.ts";
 import { checkLayout } from "./layout.ts";
 import { safetensorsLimits } from "./read-header.ts";
 import { compareStandard, type HeaderTensor, type MetadataForm, renderHeader } from "./render.ts";
 import { SafetensorsModel } from "./safetensors-model.ts";
 import { LENGTH_BYTES } from "./sniff.ts";
-
-/** Header text beyond this is not carried: the copy would be longer than most models' metadata altogether. */
-const MAX_CARRIED_TEXT = 16 << 20;
 
 /** A carried header has no file; its tensors are only compared. */
 const NO_BYTES: TensorReader = { source: () => memorySource(EMPTY_BYTES) };
@@ -96,6 +94,21 @@ export function carriedHeader(
   } catch (error) {
     if (!isTareError(error)) throw error;
     return undefined; // damaged, or of another file: the standard rendering is always right
+  }
+}
+
+/** Fields of tensor entries that only the carried header has, where the header itself cannot be used again. */
+export function furtherLosses(facts: OriginFacts, header: Header | undefined): Loss[] {
+  const text = facts["header"];
+  if (typeof text !== "string" || header !== undefined) return [];
+  try {
+    const context = { source: ORIGIN_KEY, limits: safetensorsLimits({}), reader: NO_BYTES };
+    const { further } = parseHeaderText(text, LENGTH_BYTES + encodeUtf8(text).byteLength, context);
+    if (further === undefined) return [];
+    return [{ name: further.name, reason: "fields of its entry that the format does not name" }];
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+    return []; // nothing that was ever a header
   }
 }
 

@@ -7,7 +7,7 @@ import { type OriginFacts, orderFor } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { Piece, PlannedFile } from "../../model/pieces.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
-import { carriedHeader, orderTensors, renderOrigin, takeOwnFacts } from "./origin-facts.ts";
+import { carriedHeader, furtherLosses, orderTensors, renderOrigin, takeOwnFacts } from "./origin-facts.ts";
 import { groupShards, renderShardIndex, shardName, shardSetNames } from "./plan-shards.ts";
 import { encodeHeader, type MetadataForm, renderHeader } from "./render.ts";
 import { LENGTH_BYTES } from "./sniff.ts";
@@ -47,8 +47,9 @@ export function planSafetensors(content: ModelContent, options: WriteOptions): S
   });
   const contents: Contents = { stored, native, facts, origin };
   const files = isSet ? planSet(contents, options) : [planFile(contents, options.name)];
+  const lost = isSet ? [] : furtherLosses(facts, headerOf(contents));
   const primary = files.at(-1)?.name ?? options.name; // the index, where there is one
-  return { files, primary, losses, notes: planNotes(carried.length, files) };
+  return { files, primary, losses: [...losses, ...lost], notes: planNotes(carried.length, files) };
 }
 
 function wantsSet(stored: readonly StoredTensor[], { name, maxShardBytes }: WriteOptions): boolean {
@@ -91,10 +92,18 @@ function packStrings(metadata: Metadata, originKey: "taken" | "free"): PackedMet
   return packed.entries === undefined ? packed : pack("taken");
 }
 
+function metadataOf({ native, origin }: Contents): readonly MetadataEntry[] {
+  return origin === "" ? native : [...native, { key: ORIGIN_KEY, value: stringValue(origin) }];
+}
+
+function headerOf(contents: Contents): ReturnType<typeof carriedHeader> {
+  return carriedHeader(contents.facts, contents.stored, metadataOf(contents));
+}
+
 function planFile(contents: Contents, name: string): PlannedFile {
-  const { stored, native, facts, origin } = contents;
-  const metadata = origin === "" ? native : [...native, { key: ORIGIN_KEY, value: stringValue(origin) }];
-  const carried = carriedHeader(facts, stored, metadata);
+  const { stored, facts } = contents;
+  const metadata = metadataOf(contents);
+  const carried = headerOf(contents);
   if (carried !== undefined) {
     const places = new Map(carried.tensors.map((tensor) => [tensor.name, tensor]));
     const offsetOf = (tensor: StoredTensor): number => places.get(tensor.name)?.offset ?? 0;

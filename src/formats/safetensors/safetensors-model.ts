@@ -3,7 +3,7 @@ import type { Finding } from "../../model/finding.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import type { Header } from "./header.ts";
+import { type Header, MAX_CARRIED_TEXT } from "./header.ts";
 import { LENGTH_BYTES } from "./sniff.ts";
 
 /** One SafeTensors file of a model. */
@@ -22,6 +22,7 @@ interface ModelParts {
   readonly metadata: Metadata;
   readonly facts: Model["facts"];
   readonly warnings: readonly Finding[];
+  readonly unread?: Model["unread"];
 }
 
 /** An opened file or set. */
@@ -35,6 +36,7 @@ export class SafetensorsModel implements Model {
   readonly metadata: Metadata;
   readonly facts: Model["facts"];
   readonly warnings: readonly Finding[];
+  readonly unread: Model["unread"];
   readonly #index: TensorIndex;
 
   constructor(contents: ModelParts) {
@@ -44,6 +46,7 @@ export class SafetensorsModel implements Model {
     this.metadata = contents.metadata;
     this.facts = contents.facts;
     this.warnings = contents.warnings;
+    this.unread = contents.unread;
     this.#index = new TensorIndex(contents.tensors, contents.parts[0]?.label ?? "safetensors");
   }
 
@@ -65,5 +68,10 @@ export function singleFileModel(source: Source, header: Header): SafetensorsMode
     metadata: new Metadata(header.metadata),
     facts: [["header", `${header.dataStart - LENGTH_BYTES} bytes`]],
     warnings: [],
+    // A header that is carried brings such fields along; `plan` tells where it cannot be used again.
+    unread:
+      header.further === undefined || header.text.length <= MAX_CARRIED_TEXT
+        ? []
+        : [{ name: header.further.name, reason: "fields of its entry that the format does not name" }],
   });
 }

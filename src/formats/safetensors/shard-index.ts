@@ -14,6 +14,8 @@ export interface ShardIndex {
   /** File names of the shards, sorted: that is their order by number, whatever order the map names them in. */
   readonly shards: readonly string[];
   readonly metadata: readonly MetadataEntry[];
+  /** Keys beside `metadata` and `weight_map`. */
+  readonly further: readonly string[];
   readonly scanner: JsonScanner;
 }
 
@@ -55,9 +57,10 @@ class IndexParser {
       else if (key === "metadata") this.#readMetadata();
       else scanner.skipValue();
     });
+    const further = [...keys].filter((key) => key !== "weight_map" && key !== "metadata");
     scanner.expectEnd();
     if (!keys.has("weight_map")) throw this.#error('must have the key "weight_map", found none', 0);
-    return { ...this.#sorted(), metadata: this.#metadata, scanner };
+    return { ...this.#sorted(), metadata: this.#metadata, further, scanner };
   }
 
   #sorted(): Pick<ShardIndex, "weightMap" | "shards"> {

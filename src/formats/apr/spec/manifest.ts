@@ -20,7 +20,15 @@ export interface Manifest {
   readonly shards: readonly ShardEntry[];
   /** Tensor name to place in `shards`, from 0. */
   readonly map: ReadonlyMap<string, number>;
+  /** Keys that neither manifest names, by their paths. */
+  readonly further: readonly string[];
 }
+
+const ROOT_KEYS: ReadonlySet<string> = new Set([
+  ...["apr_version", "sharded", "shard_count", "shards", "tensor_shard_map"],
+  ...["version", "total_size", "tensor_count", "weight_map"],
+]);
+const SHARD_KEYS: ReadonlySet<string> = new Set(["file", "size", "crc32", "filename", "index", "tensors"]);
 
 type Members = ReadonlyMap<string, JsonNode>;
 
@@ -48,6 +56,13 @@ export function parseManifest(text: string, source: string, limits: AprLimits): 
     version: textOf(members.get("apr_version")),
     shards,
     map: parseMap(members, flavour, shards, source),
+    further: [
+      ...[...members.keys()].filter((key) => !ROOT_KEYS.has(key)),
+      ...list.items.flatMap((item, i) => {
+        const keys = item.type === "object" ? item.entries.map(([key]) => key) : [];
+        return keys.filter((key) => !SHARD_KEYS.has(key)).map((key) => `shards[${i}].${key}`);
+      }),
+    ],
   };
 }
 

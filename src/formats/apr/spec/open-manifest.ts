@@ -6,8 +6,9 @@ import { withHead } from "../../../bytes/headed.ts";
 import type { Resolver } from "../../../bytes/resolver.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Finding } from "../../../model/finding.ts";
-import type { OpenContext } from "../../../model/format.ts";
+import type { Loss, OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
+import { fingerprint } from "../../../model/metadata-json.ts";
 import { Tensor, type TensorFacts } from "../../../model/tensor.ts";
 import { decodeJsonText } from "../../../struct/strict-json.ts";
 import { AprModel } from "../apr-model.ts";
@@ -156,6 +157,7 @@ function buildModel(source: Source, manifest: Manifest, shards: readonly AprMode
     metadata: setMetadata(shards[0]),
     tensors,
     warnings,
+    unread: setLosses(manifest, shards, warnings),
     facts: [["shards", String(shards.length)]],
     details,
   });
@@ -183,6 +185,25 @@ export function strangeShard(
 function setMetadata(first: AprModel | undefined): Metadata {
   if (first === undefined) return new Metadata();
   return first.metadata.get(SHARD_KEY)?.type === "map" ? first.metadata.without(SHARD_KEY) : first.metadata;
+}
+
+/** What the set holds and one file made of it does not: told by a conversion. */
+function setLosses(manifest: Manifest, [first, ...others]: readonly AprModel[], warnings: readonly Finding[]): Loss[] {
+  const own = others
+    .flatMap((shard) => shard.metadata.entries)
+    .filter(({ key, value }) => {
+      const held = first?.metadata.get(key);
+      return key !== SHARD_KEY && (held === undefined || fingerprint(held) !== fingerprint(value));
+    });
+  return [
+    ...manifest.further.map((name) => ({ name, reason: "a key of the manifest that the format does not name" })),
+    ...[...new Set(own.map(({ key }) => key))].map((name) => {
+      return { name, reason: "metadata of a shard that the first one does not have" };
+    }),
+    ...warnings
+      .filter(({ code }) => code === "format/apr.unlisted-tensor")
+      .map(({ name = "", message }) => ({ name, reason: message })),
+  ];
 }
 
 /** Shard by shard, in the order of their indexes; the map must agree with what they hold. */
