@@ -21,7 +21,7 @@ export type Emission =
   | { readonly kind: "read"; readonly start: number; readonly end: number };
 
 /** Unwanted bytes between two tensors that are worth reading to save a round trip. */
-const MAX_GAP = 64 << 10;
+export const MAX_GAP = 64 << 10;
 
 /** A step in the making. */
 interface Draft {

@@ -38,6 +38,24 @@ test("writePieces() copies tensors of every size in order, with headers and padd
   expect(Buffer.compare(whole, sink.published ?? whole.subarray(1))).toBe(0);
 });
 
+test("writePieces() takes no more memory than short runs need", async () => {
+  const lengths: number[] = [];
+  const inner = memorySource(random(1000));
+  const source: Source = {
+    ...inner,
+    label: "short",
+    byteLength: 1000,
+    read: (offset, byteLength, options) => {
+      lengths.push(options?.into?.buffer.byteLength ?? 0);
+      return inner.read(offset, byteLength, options);
+    },
+  };
+  const pieces: Piece[] = adjacentTensors(source, [10, 20], 900).map((tensor) => ({ kind: "tensor", tensor }));
+  await writePieces(pieces, memorySink(), context);
+  expect(lengths).toHaveLength(1);
+  expect(lengths[0]).toBeLessThan(256 << 10);
+});
+
 test("writePieces() throws what a read threw and stops reading", async () => {
   let reads = 0;
   const broken: Source = {

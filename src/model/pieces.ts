@@ -3,7 +3,7 @@ import { SourceError } from "../base/errors.ts";
 import type { Output, Sink } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import { BufferPool } from "./buffer-pool.ts";
-import { type Emission, planSteps, type Step } from "./copy-steps.ts";
+import { type Emission, MAX_GAP, planSteps, type Step } from "./copy-steps.ts";
 import type { WriteContext } from "./format.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -28,14 +28,15 @@ const ZEROS: Bytes = new Uint8Array(64 << 10);
 
 /** Appends the pieces in order, streaming tensors through a few buffers, whatever the sizes. */
 export async function writePieces(pieces: readonly Piece[], sink: Sink, context: WriteContext): Promise<void> {
-  const pool = new BufferPool(BUFFERS, BUFFER_BYTES);
+  const bufferBytes = longestRead(pieces);
+  const pool = new BufferPool(BUFFERS, bufferBytes);
   // Each step's emission waits for the one before it, so bytes land in order although reads finish in any.
   let emitted: Promise<void> = Promise.resolve();
   let failure: { readonly error: unknown } | undefined;
   const fail = (error: unknown): void => {
     failure ??= { error };
   };
-  for (const step of planSteps(pieces, BUFFER_BYTES)) {
+  for (const step of planSteps(pieces, bufferBytes)) {
     const buffer = step.read === undefined ? undefined : await pool.take();
     if (failure !== undefined || pool.failed || context.signal?.aborted === true) break;
     const reading = readStep(step, buffer, context);
@@ -46,6 +47,16 @@ export async function writePieces(pieces: readonly Piece[], sink: Sink, context:
   await pool.settled();
   if (failure !== undefined) throw failure.error;
   context.signal?.throwIfAborted();
+}
+
+/** Some files have 100 000 short runs that are written one by one: each with buffers of full length would cost seconds. */
+function longestRead(pieces: readonly Piece[]): number {
+  let most = 0;
+  for (const piece of pieces) {
+    if (piece.kind === "tensor") most += piece.tensor.byteLength + MAX_GAP;
+    if (most >= BUFFER_BYTES) return BUFFER_BYTES;
+  }
+  return most;
 }
 
 interface EmissionState {

@@ -19,18 +19,27 @@ const MAX_LISTED = 20;
 export async function unclaimedBytes(opened: Opened, signal?: AbortSignal): Promise<readonly Loss[]> {
   const { container } = opened;
   if (container.kind !== "model") return [];
-  const rows = [...mapLayout(opened), ...slackOf(container)];
+  const idle = idleRuns([...mapLayout(opened), ...slackOf(container)], container.parts);
   const found: Loss[] = [];
   for (const [part, file] of container.parts.entries()) {
-    if (file.layout === "unplaced") continue;
-    const runs = rows.filter((row) => row.part === part && row.byteLength > 0 && isIdle(row, file));
-    for (const { name, offset, byteLength } of await filledRuns(file, runs, signal)) {
+    for (const { name, offset, byteLength } of await filledRuns(file, idle[part] ?? [], signal)) {
       const where = container.parts.length > 1 ? ` of ${file.label}` : "";
       found.push({ name: `${byteLength} bytes from ${offset}${where}`, reason: REASONS[name] ?? NOTHING });
     }
   }
   const more = found.length - MAX_LISTED;
   return more <= 0 ? found : [...found.slice(0, MAX_LISTED), { name: `${more} more runs`, reason: NOTHING }];
+}
+
+/** The runs of each part that belong to nothing; looks at every row once, however many parts there are. */
+export function idleRuns(rows: readonly LayoutRow[], parts: readonly Part[]): readonly (readonly LayoutRow[])[] {
+  const idle: LayoutRow[][] = parts.map(() => []);
+  for (const row of rows) {
+    const file = parts[row.part];
+    if (file === undefined || file.layout === "unplaced" || row.byteLength === 0) continue;
+    if (isIdle(row, file)) idle[row.part]?.push(row);
+  }
+  return idle;
 }
 
 const NOTHING = "nothing in the file refers to them";

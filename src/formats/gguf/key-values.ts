@@ -2,6 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { decodeUtf8, printable } from "../../base/text.ts";
+import type { Turns } from "../../base/turns.ts";
 import type { Finding } from "../../model/finding.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import type { HeaderWindow } from "./header-window.ts";
@@ -25,6 +26,7 @@ export async function readKeyValues(
   window: HeaderWindow,
   range: { readonly offset: number; readonly count: number },
   limits: GgufLimits,
+  turns: Turns,
 ): Promise<KeyValueExtent[]> {
   const extents: KeyValueExtent[] = [];
   const keys = new Set<string>();
@@ -37,6 +39,8 @@ export async function readKeyValues(
     const end = await walkValue(window, valueOffset, `${path}.value`, limits);
     extents.push({ key, offset, valueOffset, end });
     offset = end;
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
   }
   await window.fill(offset, 0, () => "metadata_kv");
   return extents;

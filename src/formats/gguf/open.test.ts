@@ -315,3 +315,14 @@ test("openGguf() treats __proto__ and constructor as ordinary names", async () =
   expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   expect(() => model.tensor("toString")).toThrow('Cannot find tensor "toString"');
 });
+
+test("can be stopped while it reads many keys or tensors", async () => {
+  const kvs = Array.from({ length: 20_000 }, (_, i) => ({ key: `k${i}`, type: 7, value: u8(1) }));
+  const tensors = Array.from({ length: 20_000 }, (_, i) => byteTensor(`t${i}`, 0, 0));
+  for (const bytes of [buildGguf({ kvs }), buildGguf({ tensors, data: new Uint8Array(32) })]) {
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error("asked to stop")), 0);
+    const opening = openGguf(memorySource(bytes, "m.gguf"), { engine, limits: {}, signal: stop.signal });
+    await expect(opening).rejects.toThrow("asked to stop");
+  }
+});

@@ -1,6 +1,7 @@
 import { FormatError, UnsupportedError } from "../../base/errors.ts";
 import { alignUp, isPowerOfTwo } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { Turns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
@@ -43,13 +44,13 @@ export async function readHeader(
 ): Promise<GgufHeader> {
   const window = await HeaderWindow.open(source, { maxBytes: limits.headerBytes, signal });
   try {
-    return await readSections(window, limits);
+    return await readSections(window, limits, new Turns(signal));
   } finally {
     await window.leave();
   }
 }
 
-async function readSections(window: HeaderWindow, limits: GgufLimits): Promise<GgufHeader> {
+async function readSections(window: HeaderWindow, limits: GgufLimits, turns: Turns): Promise<GgufHeader> {
   const { label, fileBytes } = window;
   const { version, byteOrder } = checkVersion(window);
   window.setByteOrder(byteOrder);
@@ -57,13 +58,14 @@ async function readSections(window: HeaderWindow, limits: GgufLimits): Promise<G
   const fixed = fileHeader.decode(window.bytes, { source: label, path: "header", offset: 0 }, { byteOrder, code });
   checkCounts(fixed, window, limits);
   const range = { offset: fileHeader.byteLength, count: fixed.metadataKvCount };
-  const keyValues = await readKeyValues(window, range, limits);
+  const keyValues = await readKeyValues(window, range, limits, turns);
   const infosOffset = keyValues.at(-1)?.end ?? fileHeader.byteLength;
   const alignment = readAlignment(keyValues, window, limits);
   const { infos, end: headerEnd } = await readTensorInfos(
     window,
     { offset: infosOffset, count: fixed.tensorCount, alignment },
     limits,
+    turns,
   );
   const endAt = window.at(headerEnd, "tensor_infos");
   checkLimit(headerEnd, limits.headerBytes, "a GGUF header of so many bytes", "limit/gguf.header-bytes", endAt);

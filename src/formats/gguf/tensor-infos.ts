@@ -1,6 +1,7 @@
 import { FormatError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { decodeUtf8, printable } from "../../base/text.ts";
+import type { Turns } from "../../base/turns.ts";
 import { byteLengthOf, type DType } from "../../model/dtype.ts";
 import type { Shape } from "../../model/shape.ts";
 import type { HeaderWindow } from "./header-window.ts";
@@ -32,6 +33,7 @@ export async function readTensorInfos(
   window: HeaderWindow,
   range: TensorInfoRange,
   limits: GgufLimits,
+  turns: Turns,
 ): Promise<{ readonly infos: readonly TensorInfo[]; readonly end: number }> {
   const infos: TensorInfo[] = [];
   const names = new Set<string>();
@@ -45,6 +47,8 @@ export async function readTensorInfos(
     names.add(info.name);
     infos.push(info);
     offset = end;
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
   }
   return { infos, end: offset };
 }

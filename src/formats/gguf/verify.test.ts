@@ -4,6 +4,7 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { VerifyLevel } from "../../model/format.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { GgufModel } from "./gguf-model.ts";
 import { openGguf } from "./open.ts";
 import { ggufSections } from "./sections.ts";
 import { verifyGguf } from "./verify.ts";
@@ -45,6 +46,32 @@ test("verifyGguf() reports strings that are not UTF-8 and odd booleans at the co
   expect(findings[1]?.message).toBe('Metadata "list": 2 of 3 strings are not valid UTF-8; the bytes are kept');
   expect(counts.get("keys")).toBe(6);
   expect((await verifyBuilt({ kvs }, "quick")).findings).toEqual([]);
+});
+
+test("verifyGguf() looks at the place of each key once, and can be stopped", async () => {
+  const kvs = Array.from({ length: 20_000 }, (_, i) => ({ key: `k${i}`, type: 7, value: u8(2) }));
+  const model = await openGguf(memorySource(buildGguf({ kvs }), "file"), { engine, limits: {} });
+  const [{ source, header }] = model.files;
+  let looks = 0;
+  const keyValues = new Proxy(header.keyValues, {
+    get(list, property, receiver) {
+      if (typeof property === "string" && /^\d+$/.test(property)) looks++;
+      return Reflect.get(list, property, receiver);
+    },
+  });
+  const files = [{ source, header: { ...header, keyValues } }] as const;
+  const counted = new GgufModel({ files, metadata: model.metadata, warnings: [] });
+  const context = { engine, limits: {}, level: "control", count: () => undefined } as const;
+  const offsets: (number | undefined)[] = [];
+  for await (const { at } of verifyGguf(counted, context)) offsets.push(at.offset);
+  expect(offsets).toEqual(header.keyValues.map(({ valueOffset }) => valueOffset));
+  expect(looks).toBe(20_000);
+  const stop = new AbortController();
+  setTimeout(() => stop.abort(new Error("asked to stop")), 0);
+  const stopped = async (): Promise<void> => {
+    for await (const _ of verifyGguf(counted, { ...context, signal: stop.signal }));
+  };
+  await expect(stopped()).rejects.toThrow("asked to stop");
 });
 
 test("verifyGguf() looks at every padding byte at the full level", async () => {

@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { findInvalidUtf8, printable } from "../../base/text.ts";
+import { Turns } from "../../base/turns.ts";
 import { planBatches } from "../../bytes/extents.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
@@ -20,16 +21,30 @@ export async function* verifyGguf(model: GgufModel, context: VerifyContext): Asy
   context.count("keys", model.metadata.size);
   if (context.level === "quick") return;
   const [first] = model.files;
-  for (const entry of first.header.metadata) yield* verifyEntry(entry, first);
+  yield* verifyEntries(first, new Turns(context.signal));
   for (const { header } of model.files) context.count("bytes", header.headerEnd);
   if (context.level !== "full") return;
   for (const [part, file] of model.files.entries()) yield* verifyPadding(file, part, context);
 }
 
-function* verifyEntry({ key, value }: MetadataEntry, { source, header }: GgufFile): Generator<Finding> {
-  const offset = header.keyValues.find((extent) => extent.key === key)?.valueOffset;
-  const at = { source: source.label, ...(offset === undefined ? {} : { offset }), path: key };
-  const { badText, oddBools } = countFaults(value);
+/** The entries have the order of the file, and so have the places of their values. */
+async function* verifyEntries({ source, header }: GgufFile, turns: Turns): AsyncGenerator<Finding> {
+  for (const [i, entry] of header.metadata.entries.entries()) {
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
+    const offset = header.keyValues[i]?.valueOffset;
+    const at = { source: source.label, ...(offset === undefined ? {} : { offset }), path: entry.key };
+    const faults: Faults = { badText: 0, oddBools: 0 };
+    await countFaults(entry.value, faults, turns);
+    yield* entryFindings(entry, faults, at);
+  }
+}
+
+function* entryFindings(
+  { key, value }: MetadataEntry,
+  { badText, oddBools }: Faults,
+  at: Finding["at"],
+): Generator<Finding> {
   if (badText > 0) {
     const what = value.type === "array" ? `${badText} of ${value.length} strings are` : "the string is";
     const message = `Metadata "${printable(key)}": ${what} not valid UTF-8; the bytes are kept`;
@@ -49,14 +64,22 @@ interface Faults {
 /** Long arrays are looked at a few thousand elements at a time, so that a vocabulary is never all decoded at once. */
 const ARRAY_STEP = 4096;
 
-function countFaults(value: MetadataValue, faults: Faults = { badText: 0, oddBools: 0 }): Faults {
+async function countFaults(value: MetadataValue, faults: Faults, turns: Turns): Promise<void> {
+  countOwnFaults(value, faults);
+  if (value.type !== "array" || (value.elementType !== "string" && value.elementType !== "array")) return;
+  for (let start = 0; start < value.length; start += ARRAY_STEP) {
+    for (const item of value.slice(start, start + ARRAY_STEP)) {
+      const turn = turns.step();
+      if (turn !== undefined) await turn;
+      if (item.type === "array") await countFaults(item, faults, turns);
+      else countOwnFaults(item, faults);
+    }
+  }
+}
+
+function countOwnFaults(value: MetadataValue, faults: Faults): void {
   if (value.type === "string" && value.raw !== undefined && findInvalidUtf8(value.raw) >= 0) faults.badText++;
   if (value.encoded !== undefined) faults.oddBools += countOddBools(value, value.encoded.bytes);
-  if (value.type !== "array" || (value.elementType !== "string" && value.elementType !== "array")) return faults;
-  for (let start = 0; start < value.length; start += ARRAY_STEP) {
-    for (const item of value.slice(start, start + ARRAY_STEP)) countFaults(item, faults);
-  }
-  return faults;
 }
 
 /** A scalar follows its type id (4 bytes), the elements of an array its type id, element type and count (16). */

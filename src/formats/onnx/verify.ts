@@ -4,6 +4,9 @@ import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
 import { OnnxModel } from "./onnx-model.ts";
 
+/** Read at once. */
+const SHORT_BYTES = 64 << 10;
+
 /**
  * Opening has told what is not read, and has proved the structure and that every tensor has as many bytes as its shape needs; the format has no
  * checksums. What is left at level "full": reading the data, which counts values that are stored one by one.
@@ -15,7 +18,10 @@ export async function* verifyOnnx(container: Container, context: VerifyContext):
   if (context.level !== "full") return;
   for (const tensor of container.tensors) {
     try {
-      for await (const piece of tensor.stream({ signal: context.signal })) {
+      // A stream for each of 100 000 short tensors would cost more than all of their bytes.
+      const { signal } = context;
+      const pieces = tensor.byteLength <= SHORT_BYTES ? [await tensor.bytes({ signal })] : tensor.stream({ signal });
+      for await (const piece of pieces) {
         context.count("bytes", piece.byteLength);
         context.onProgress?.(piece.byteLength);
       }
