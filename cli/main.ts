@@ -56,6 +56,11 @@ async function main(argv: readonly string[]): Promise<void> {
   process.once("uncaughtException", (error) => {
     void report(error, argv, terminal).then(interruption.end.bind(interruption));
   });
+  // Node ends with 0 where nothing is left to do, also while the command waits for something that cannot come any more.
+  process.once("beforeExit", () => {
+    const stuck = new Error("The command came to a standstill: it waits for something that never happens");
+    void report(signal.aborted ? signal.reason : stuck, argv, terminal).then(interruption.end.bind(interruption));
+  });
   const exitCode = await dispatch(argv, { env: process.env, terminal, signal, onExit }).catch((error: unknown) =>
     // What fails after Ctrl-C fails because of it, whatever it says.
     report(signal.aborted ? signal.reason : error, argv, terminal),

@@ -93,3 +93,20 @@ it("a reader that leaves early is no error", async () => {
   expect(run.stderr).toBe("");
   expect(run.stdout.trim().split("\n")).toEqual([expect.stringContaining("model.layers.0."), "0"]);
 });
+
+it("a command that waits for what never happens is a bug that is told, not a success", async () => {
+  const file = scratch();
+  const model = file("m.gguf", smallGguf());
+  const patch = `import fs from "node:fs";
+    import { syncBuiltinESMExports } from "node:module";
+    const open = fs.promises.open;
+    fs.promises.open = (path, ...rest) => (path === ${JSON.stringify(model)} ? new Promise(() => {}) : open(path, ...rest));
+    syncBuiltinESMExports();`;
+  const env = { NODE_OPTIONS: `--import=file://${file("patch.mjs", patch)}` };
+  for (const more of [[], ["--json"]]) {
+    const { code, out, err } = await tare(["ls", model, ...more], { env });
+    expect(code).toBe(1);
+    expect(`${out}${err}`).toContain("standstill");
+    expect(`${out}${err}`).toContain("internal/bug");
+  }
+});

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createCipheriv, createHash } from "node:crypto";
 import {
   mkdirSync,
   mkdtempSync,
@@ -18,6 +18,7 @@ import { exitCodeOf } from "../../cli/exit-codes.ts";
 import type { Terminal } from "../../cli/terminal.ts";
 import { isTareError } from "../../src/base/errors.ts";
 import { systemError } from "../../src/base/system-errors.ts";
+import { buildSafetensors } from "../builders/safetensors.ts";
 import { smallGguf, smallSafetensors } from "../cli/small-models.ts";
 import { withFaults } from "../support/file-faults.ts";
 
@@ -105,6 +106,8 @@ const SCENARIOS: readonly Scenario[] = [
   { args: ["vault", "cp", "v.aerovault", "m.gguf", "n.gguf", ...PLAIN], edits: vaultEdit },
   { args: ["vault", "diff", "v.aerovault", "v.aerovault", ...PLAIN] },
   { args: ["convert", "m.safetensors", "v.aerovault::x.gguf", ...PLAIN], edits: vaultEdit },
+  // Too much to be taken at once: it is stored while it comes.
+  { args: ["convert", "big.safetensors", "v.aerovault::x.safetensors", ...PLAIN], edits: vaultEdit },
   { args: ["vault", "parity", "v.aerovault", "embed", ...PLAIN], edits: vaultEdit },
   { args: ["vault", "compact", "v.aerovault", ...PLAIN], edits: vaultEdit },
   { args: ["vault", "parity", "v.aerovault", "export", ...PLAIN] },
@@ -172,10 +175,24 @@ function snapshot(folder: string): Map<string, string> {
   return files;
 }
 
+/** Longer than what is sealed at once, of bytes that do not compress. */
+function bigSafetensors(): Uint8Array {
+  const tensors = Array.from({ length: 3 }, (_, i) => {
+    const cipher = createCipheriv("aes-128-ctr", Buffer.alloc(16, i), Buffer.alloc(16));
+    return {
+      name: `t${i}`,
+      dtype: "U8",
+      shape: [4 << 20],
+      bytes: new Uint8Array(cipher.update(Buffer.alloc(4 << 20))),
+    };
+  });
+  return buildSafetensors(tensors);
+}
+
 /** The fixture of a scenario: made once, copied for each run. */
 type Files = ReadonlyMap<string, Uint8Array>;
 
-async function prepare(folder: string, { before = [] }: Scenario): Promise<Files> {
+async function prepare(folder: string, { args, before = [] }: Scenario): Promise<Files> {
   const vault = [
     ["vault", "create", "v.aerovault", "--no-encryption"],
     ["vault", "add", "v.aerovault", "m.gguf", ...PLAIN],
@@ -189,11 +206,12 @@ async function prepare(folder: string, { before = [] }: Scenario): Promise<Files
   head.writeBigUInt64LE(BigInt(header.length));
   const data = Buffer.from((wide.get("w.weight") as Float32Array).buffer);
   writeFileSync(join(folder, "wide.safetensors"), Buffer.concat([head, Buffer.from(header), data]));
+  if (args.includes("big.safetensors")) writeFileSync(join(folder, "big.safetensors"), bigSafetensors());
   writeFileSync(join(folder, "limits.json"), '{"gguf":{}}');
   writeFileSync(join(folder, "meta.json"), '{"a":"b"}');
   writeFileSync(join(folder, "password"), "correct horse\n");
-  for (const args of [...vault, ...before]) {
-    const { error } = await run(placed(args, folder));
+  for (const one of [...vault, ...before]) {
+    const { error } = await run(placed(one, folder));
     if (error !== undefined) throw error;
   }
   const files = new Map<string, Uint8Array>();

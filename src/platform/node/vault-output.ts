@@ -128,10 +128,12 @@ class VaultSink implements Sink {
   async *#pieces(): AsyncGenerator<Bytes> {
     for (;;) {
       if (this.#failure !== undefined) throw this.#failure;
-      const next = this.#waiting.shift();
+      const next = this.#waiting[0];
       if (next !== undefined) {
-        // A copy: whoever appends may use its buffer again.
+        // A copy: whoever appends may use its buffer again. It waits until the next one is asked for, which never happens
+        // where storing it fails: till then it is among those that are told.
         yield next.bytes.slice();
+        this.#waiting.shift();
         next.taken.resolve();
       } else if (this.#isEnded) return;
       else {
