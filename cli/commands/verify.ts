@@ -159,8 +159,8 @@ function renderReport(report: Report, label: string, context: Context): string {
   const { colors } = context;
   const lines = report.findings.flatMap((finding) => renderFinding(finding, context));
   if (lines.length > 0) lines.push("");
-  const digests = (report.digests ?? []).map((digest) => `${digest.hex}  ${printable(digest.name)}`);
-  if (digests.length > 0) lines.push(...digests, "");
+  for (const { hex, name } of report.digests ?? []) lines.push(`${hex}  ${printable(name)}`);
+  if ((report.digests ?? []).length > 0) lines.push("");
   const verdict = report.ok ? colors.green("ok") : colors.red(verdictOf(report.findings));
   const told = [summary(report), ...(report.ok ? caveats(report) : [])];
   return [...lines, `${verdict}: ${printable(label)}`, ...told.flatMap((text) => wrap(text, widthOf(context)))].join(

@@ -55,7 +55,7 @@ export async function verify({ container, format, notes }: Opened, options: Veri
   const count = (what: string, by = 1): void => {
     checked[what] = (checked[what] ?? 0) + by;
   };
-  const findings: Finding[] = [];
+  let findings: Finding[] = [];
   const level = options.reach === "remote" ? "control" : options.level;
   const context = { ...options, level, limits: options.limits ?? {}, count };
   for await (const finding of format.verify(container, context)) {
@@ -63,7 +63,8 @@ export async function verify({ container, format, notes }: Opened, options: Veri
     options.onFinding?.(finding);
   }
   if (options.reach === "remote") findings.push(...unchecked(container, findings));
-  findings.unshift(...notes, ...unrepeated(container.warnings, findings));
+  // A list, not arguments of a call: there may be more of them than a call can have.
+  findings = [...notes, ...unrepeated(container.warnings, findings), ...findings];
   let digests: TensorDigest[] | undefined;
   if (container.kind === "model" && (options.digest !== undefined || options.expected !== undefined)) {
     digests = await digestTensors(container, options, findings, count);
@@ -107,7 +108,9 @@ async function digestTensors(
     return { name: tensor.name, algorithm, hex };
   });
   const made = digests.filter((digest): digest is TensorDigest => digest !== undefined);
-  if (options.expected !== undefined) findings.push(...compareDigests(model, made, expected));
+  if (options.expected !== undefined) {
+    for (const finding of compareDigests(model, made, expected)) findings.push(finding);
+  }
   return made;
 }
 

@@ -27,6 +27,9 @@ const NAMED_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["t", "\t"],
 ]);
 
+/** A text may have a hundred thousand places that are worth a warning: counting them all from its start takes hours. */
+const COUNTED_UNITS = 4096;
+
 /**
  * Walks over JSON text by RFC 8259, nothing forgiven: no comments, no trailing commas, no lone surrogates, no
  * control characters in strings, no numbers that overflow a double. It builds nothing it is not asked for, so a
@@ -37,6 +40,8 @@ export class JsonScanner {
   readonly place: JsonPlace;
   position = 0;
   #depth = 0;
+  /** Bytes before every so many units of the text, as far as somebody has asked. */
+  readonly #counted: number[] = [0];
 
   constructor(text: string, place: JsonPlace) {
     this.text = text;
@@ -49,9 +54,14 @@ export class JsonScanner {
     return { source: this.place.source, offset, ...(path === undefined ? {} : { path }) };
   }
 
-  /** Of a character, from the start of the text. Counts. */
+  /** Of a character, from the start of the text. Counts on from the nearest place before that was counted already. */
   byteOffset(index: number): number {
-    return utf8Length(this.text, index);
+    const last = Math.floor(index / COUNTED_UNITS);
+    while (this.#counted.length <= last) {
+      const start = (this.#counted.length - 1) * COUNTED_UNITS;
+      this.#counted.push((this.#counted.at(-1) as number) + utf8Length(this.text, start, start + COUNTED_UNITS));
+    }
+    return (this.#counted[last] as number) + utf8Length(this.text, last * COUNTED_UNITS, index);
   }
 
   /** A syntax error at `index`; the caller throws it. */
@@ -257,10 +267,10 @@ export class JsonScanner {
   }
 }
 
-/** Bytes that the first `units` UTF-16 units of well-formed text take in UTF-8. */
-function utf8Length(text: string, units: number): number {
+/** Bytes that the UTF-16 units `start` … `end` of well-formed text take in UTF-8. */
+function utf8Length(text: string, start: number, end: number): number {
   let byteLength = 0;
-  for (let i = 0; i < units && i < text.length; i++) {
+  for (let i = start; i < end && i < text.length; i++) {
     const code = text.charCodeAt(i);
     // Half of a surrogate pair counts 2: a pair is 4 bytes.
     byteLength += code < 0x80 ? 1 : code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 2 : 3;

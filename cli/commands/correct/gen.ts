@@ -31,7 +31,8 @@ export const correctGenCommand = defineCommand({
     const percent = flags.parity === undefined ? PARITY_LEVELS.medium : parseParity(flags.parity);
     const dryRun = context.flags["dry-run"] === true;
     const { plan, byteLength } = await generate(context, path, { sidecar, percent, run: dryRun ? "dry" : "real" });
-    const burst = Math.min(...plan.segments.map((segment) => longestBurst(segment.plan)));
+    const bursts = plan.segments.map((segment) => longestBurst(segment.plan));
+    const burst = bursts.reduce((least, length) => Math.min(least, length), Number.POSITIVE_INFINITY);
     const shards = countShards(plan);
     await context.show({
       json: () => ({

@@ -56,7 +56,8 @@ export async function openAero(source: Source, context: OpenContext, visit?: Ent
   const tensors = (): readonly Tensor[] => index?.tensors ?? [];
   const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), tensors, spool: context.spool });
   index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json), further, visit });
-  warnings.push(...index.warnings, ...hiddenWarnings(toc, shards, source.label));
+  for (const warning of index.warnings) warnings.push(warning);
+  for (const warning of hiddenWarnings(toc, shards, source.label)) warnings.push(warning);
   const unread: Chunk[] = [];
   if (chunks.json !== undefined && json === undefined) unread.push(chunks.json);
   if (chunks.manifest !== undefined && manifest === undefined) unread.push(chunks.manifest);

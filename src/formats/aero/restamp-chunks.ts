@@ -93,7 +93,8 @@ function orderExtents(
   const { source, control } = content;
   const others = [...tables, ...control.toc.chunks].filter(({ byteLength }) => byteLength > 0);
   const controlEnd = Math.max(...tables.map(endOf));
-  const first = Math.min(...control.toc.chunks.filter(({ byteLength }) => byteLength > 0).map(({ offset }) => offset));
+  const stored = control.toc.chunks.filter(({ byteLength }) => byteLength > 0);
+  const first = stored.reduce((least, { offset }) => Math.min(least, offset), Number.POSITIVE_INFINITY);
   if (first < controlEnd) throw unfit(source.label, "must have its tables before every chunk");
   return [...replaced]
     .sort((a, b) => a.chunk.offset - b.chunk.offset)

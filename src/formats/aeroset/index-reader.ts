@@ -20,6 +20,8 @@ export class SetFileReader {
   readonly #limits: AerosetLimits;
   readonly #warnings: Finding[] = [];
   readonly #further: string[] = [];
+  /** Where the paths of files stand: looking for each in the text takes as long as the text is. */
+  readonly #places = new Map<string, number>();
   #shardCount = 0;
 
   constructor(text: string, label: string, limits: AerosetLimits) {
@@ -46,7 +48,7 @@ export class SetFileReader {
       warnings: this.#warnings,
       further: this.#further,
       locate: (text, path) => {
-        const found = this.#scanner.text.indexOf(JSON.stringify(text));
+        const found = this.#places.get(text) ?? this.#scanner.text.indexOf(JSON.stringify(text));
         return this.#scanner.locate(Math.max(found, 0), path);
       },
     };
@@ -123,6 +125,7 @@ export class SetFileReader {
     if (where.type !== "string" || where.value === "") {
       throw this.#error(`${path}.path must be a file name or an address`, where.start, `${path}.path`);
     }
+    if (!this.#places.has(where.value)) this.#places.set(where.value, where.start);
     const size = find(node, "size_bytes");
     const sizeBytes = isAbsent(size) ? undefined : this.#count(size, `${path}.size_bytes`);
     const sha256 = this.#sha256(node, path);

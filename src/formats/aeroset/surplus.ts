@@ -14,20 +14,20 @@ const MAX_LISTED = 20;
  * specification does not name, and what its files hold beside their tensors. Of parts only those that are open are known.
  */
 export function setLosses(content: SetContent): Loss[] {
-  const { file, index, partFiles } = content;
+  const { file, index, partFiles, entries } = content;
+  const names = new Set(entries.map(({ name }) => name));
   return [
     ...listed(file.further),
     ...nameLosses(content),
     ...aeroLosses(index.content, "keys are lost").map((loss) => inFile("global_tidx", loss)),
-    ...partFiles.flatMap((part) => partLosses(content, part)),
+    ...partFiles.flatMap((part) => partLosses(part, index, names)),
   ];
 }
 
 /** What one part holds beside its tensors; nothing where it is not open. */
-export function partLosses({ index, entries }: SetContent, part: PartFile): Loss[] {
+function partLosses(part: PartFile, index: AeroModel, names: ReadonlySet<string>): Loss[] {
   const { model, label } = part;
   if (model === undefined) return [];
-  const names = new Set(entries.map(({ name }) => name));
   const strangers = model.tensors.filter(({ name }) => !names.has(name));
   return [
     ...aeroLosses(model.content, "keys are lost"),

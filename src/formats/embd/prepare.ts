@@ -65,7 +65,8 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
   const stated = await modelFacts({ facts, sidecars, shapes, given: options.vocabulary, name: options.name });
   const prepared = { metadata: withVocabulary(withFacts(metadata, stated), vocabulary), tensors: inBertOrder(tensors) };
   const isOwn = options.vocabulary === undefined && vocabularyFromGguf(metadata, at) !== undefined;
-  const counted = weights.filter((tensor) => !tensors.includes(tensor));
+  const kept = new Set(tensors);
+  const counted = weights.filter((tensor) => !kept.has(tensor));
   return {
     ...prepared,
     chain: chainOf(content, { after: { ...prepared, chain: [] }, counted, vocabulary: isOwn ? "own" : "beside" }),

@@ -60,6 +60,10 @@ class Wiring {
   readonly #initializers: Initializers;
   readonly #maker = new Map<string, Node>();
   readonly #users = new Map<string, Node[]>();
+  readonly #dequantizers = new Map<string, Node | undefined>();
+  /** By the steps that are left: graphs in which values have many users would be walked again and again. */
+  readonly #addedBiases = Array.from({ length: MAX_STEPS + 1 }, () => new Map<string, string | undefined>());
+  readonly #ownBiases = new Map<Node, string | undefined>();
 
   constructor(nodes: readonly Node[], initializers: Initializers) {
     this.#initializers = initializers;
@@ -68,7 +72,7 @@ class Wiring {
       for (const input of node.inputs) {
         const users = this.#users.get(input);
         if (users === undefined) this.#users.set(input, [node]);
-        else users.push(node);
+        else if (users.at(-1) !== node) users.push(node);
       }
     }
   }
@@ -90,12 +94,23 @@ class Wiring {
   lookup(node: Node): Found | undefined {
     const [initializer = ""] = node.inputs;
     if (!this.#initializers.has(initializer)) return undefined;
-    const user = this.#users.get(node.outputs[0] ?? "")?.find(({ op }) => op === "DequantizeLinear");
+    const user = this.#dequantizerOf(node.outputs[0] ?? "");
     const scale = user?.inputs[1];
     // Rows are gone from their places by then: only one scale for all of them can be meant.
     if (scale === undefined || !this.#isSingle(scale)) return undefined;
     const name = initializer.endsWith(QUANTIZED) ? initializer.slice(0, -QUANTIZED.length) : initializer;
     return { initializer, weight: { name, layout: "as_is", scale, zeroPoint: this.#known(user?.inputs[2]), axis: 0 } };
+  }
+
+  /** The first node that turns a value into numbers; many nodes may claim to make the same value. */
+  #dequantizerOf(value: string): Node | undefined {
+    if (!this.#dequantizers.has(value)) {
+      this.#dequantizers.set(
+        value,
+        this.#users.get(value)?.find(({ op }) => op === "DequantizeLinear"),
+      );
+    }
+    return this.#dequantizers.get(value);
   }
 
   /** X_quantized with X_scale beside it, wherever it is used. */
@@ -157,10 +172,25 @@ class Wiring {
   }
 
   #addedBias(value: string, steps: number): string | undefined {
-    for (const user of steps === 0 ? [] : (this.#users.get(value) ?? [])) {
+    const known = this.#addedBiases[steps];
+    if (known === undefined || steps === 0) return undefined;
+    if (!known.has(value)) known.set(value, this.#findAddedBias(value, steps));
+    return known.get(value);
+  }
+
+  /** The bias among the inputs of an addition. */
+  #ownBias(node: Node): string | undefined {
+    if (!this.#ownBiases.has(node)) {
+      const bias = node.inputs.find((input) => this.#initializers.has(input));
+      this.#ownBiases.set(node, bias === undefined ? undefined : biasOf(bias));
+    }
+    return this.#ownBiases.get(node);
+  }
+
+  #findAddedBias(value: string, steps: number): string | undefined {
+    for (const user of this.#users.get(value) ?? []) {
       if (user.op === "Add") {
-        const bias = user.inputs.find((input) => this.#initializers.has(input));
-        const module = bias === undefined ? undefined : biasOf(bias);
+        const module = this.#ownBias(user);
         if (module !== undefined) return module;
       } else if (user.op === "Cast" || user.op === "Mul") {
         const module = this.#addedBias(user.outputs[0] ?? "", steps - 1);

@@ -117,10 +117,10 @@ function takeField(reader: ProtoReader, draft: Draft, { field, path }: Place): P
 /** A list of varints: each in a field of its own, or packed into one. */
 async function takeDimensions(reader: ProtoReader, draft: Draft, { field, path }: Place): Promise<void> {
   const found = field.wire === WIRE.bytes ? await packedDimensions(reader, field, path) : [reader.number(field, path)];
-  draft.dims.push(...found);
   const { dimensions } = reader.limits;
   const at = reader.at(field.offset, path);
-  checkLimit(draft.dims.length, dimensions, "so many dimensions", "limit/onnx.dimensions", at);
+  checkLimit(draft.dims.length + found.length, dimensions, "so many dimensions", "limit/onnx.dimensions", at);
+  draft.dims.push(...found);
 }
 
 async function packedDimensions(reader: ProtoReader, field: Field, path: string): Promise<readonly number[]> {

@@ -133,9 +133,13 @@ function buildModel(source: Source, index: ShardIndex, shards: readonly Safetens
 
 /** What the set holds and one file made of it does not: told by a conversion. */
 function setLosses(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: readonly Finding[]): Loss[] {
+  const firstHeld = new Map<string, MetadataEntry>();
+  for (const { header } of shards) {
+    for (const entry of header.metadata) if (!firstHeld.has(entry.key)) firstHeld.set(entry.key, entry);
+  }
   const differing = index.metadata.filter(({ key, value }) => {
     if (DERIVED_KEYS.has(key) || key === ORIGIN_KEY) return false;
-    const held = shards.flatMap(({ header }) => header.metadata).find((entry) => entry.key === key);
+    const held = firstHeld.get(key);
     return held !== undefined && textOf(held) !== textOf({ key, value });
   });
   return [

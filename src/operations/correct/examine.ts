@@ -73,7 +73,10 @@ export async function examineFile(file: Source, sidecar: Sidecar, context: Exami
 /** What all windows say together. */
 export function summarise(windows: readonly WindowDamage[]): Examination {
   const bursts = windows.map(({ plan }) => longestBurst(plan));
-  return { health: sumHealth(windows), longestBurst: bursts.length === 0 ? 0 : Math.min(...bursts) };
+  return {
+    health: sumHealth(windows),
+    longestBurst: bursts.length === 0 ? 0 : bursts.reduce((a, b) => Math.min(a, b)),
+  };
 }
 
 /** How the parity of a window is laid out; undefined where the window is empty. */
