@@ -42,7 +42,8 @@ async function judgeUnopened(target: string, { source }: TargetPlace, options: O
   try {
     await (await openTarget(target, { ...options, password: undefined })).close();
   } catch (error) {
-    if (isTareError(error) && /^usage\/vault\./.test(error.code)) throw error;
+    // A bug, or Ctrl-C, is nothing that opening would tell.
+    if (!isTareError(error) || /^usage\/vault\./.test(error.code)) throw error;
   }
 }
 

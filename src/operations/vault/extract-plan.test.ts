@@ -1,7 +1,14 @@
 import { describe, expect, it, test } from "vitest";
 import { NO_EXTRA_KEYS } from "../../formats/aerovault/field-reader.ts";
 import type { ChunkRecord } from "../../formats/aerovault/manifest.ts";
-import { areFolded, findFoldedPairs, foldName, type PlannedFile, planExtractJobs } from "./extract-plan.ts";
+import {
+  findClashes,
+  findFoldedGroups,
+  foldName,
+  type PlannedFile,
+  planExtractJobs,
+  type SplitNames,
+} from "./extract-plan.ts";
 
 const MIB = 1 << 20;
 
@@ -65,9 +72,16 @@ test("many small files are several jobs", () => {
 });
 
 describe("names that fold", () => {
-  const fold = (_: string, a: string, b: string): boolean => foldName(a) === foldName(b);
+  const splitBy =
+    (key: (name: string) => string): SplitNames =>
+    (_, names) =>
+      [...new Set(names.map(key))].map((one) => names.filter((name) => key(name) === one));
+  const clashes = (split: SplitNames, files: readonly string[], directories: readonly string[] = []) =>
+    findFoldedGroups(files, directories)
+      .flatMap((group) => findClashes(group, split))
+      .map(({ first, second }) => [first, second]);
   const pairs = (files: readonly string[], directories: readonly string[] = []) =>
-    findFoldedPairs(files, directories).map(({ first, second }) => [first, second]);
+    clashes(splitBy(foldName), files, directories);
 
   it("are pairs by case and by Unicode form, in any folder", () => {
     expect(pairs(["A.txt", "a.txt", "z"])).toEqual([["A.txt", "a.txt"]]);
@@ -83,16 +97,40 @@ describe("names that fold", () => {
   });
 
   it("are one where the file system says so, and apart where it does not", () => {
-    const pair = { first: "t/D/x", second: "t/d/X" };
-    const asked: string[][] = [];
-    const apart = (folder: string, a: string, b: string): boolean => {
-      asked.push([folder, a, b]);
-      return false;
+    const files = ["t/D/x", "t/d/X"];
+    const asked: [string, readonly string[]][] = [];
+    const apart: SplitNames = (folder, names) => {
+      asked.push([folder, names]);
+      return names.map((name) => [name]);
     };
-    expect(areFolded(pair, fold)).toBe(true);
-    expect(areFolded(pair, apart)).toBe(false);
+    expect(pairs(files)).toEqual([files]);
+    expect(clashes(apart, files)).toEqual([]);
     // What lies below folders that are two need not be asked.
-    expect(asked).toEqual([["t", "D", "d"]]);
+    expect(asked).toEqual([["t", ["D", "d"]]]);
+  });
+
+  it("are found among the others of a group, where the file system folds less", () => {
+    const byCase = splitBy((name) => [...name].map((one) => (one === "\u00df" ? one : one.toLowerCase())).join(""));
+    expect(clashes(byCase, ["stra\u00dfe", "strasse", "STRASSE"])).toEqual([["strasse", "STRASSE"]]);
+    expect(clashes(byCase, ["stra\u00dfe/a", "strasse/a", "STRASSE/A"])).toEqual([["strasse/a", "STRASSE/A"]]);
+    expect(clashes(byCase, ["stra\u00dfe", "strasse", "Stra\u00dfe"], ["STRASSE"])).toEqual([
+      ["strasse", "STRASSE"],
+      ["stra\u00dfe", "Stra\u00dfe"],
+    ]);
+    expect(clashes(byCase, ["stra\u00dfe"], ["STRASSE", "strasse"])).toEqual([]);
+  });
+
+  it("are asked for once each, however many are alike", () => {
+    const files = Array.from({ length: 1 << 10 }, (_, i) =>
+      Array.from({ length: 10 }, (_, bit) => ((i >> bit) & 1 ? "A" : "a")).join(""),
+    );
+    let asked = 0;
+    const apart: SplitNames = (_, names) => {
+      asked += names.length;
+      return names.map((name) => [name]);
+    };
+    expect(clashes(apart, files)).toEqual([]);
+    expect(asked).toBe(files.length);
   });
 
   it("are looked for in one pass, however deep they are", () => {

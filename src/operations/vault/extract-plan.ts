@@ -139,44 +139,95 @@ export function foldName(name: string): string {
   return name.normalize("NFC").toUpperCase().toLowerCase().normalize("NFC");
 }
 
+/** Paths that fold to one: at least one file, and something else. */
+export interface FoldedGroup {
+  readonly files: readonly string[];
+  readonly folders: readonly string[];
+}
+
 /**
- * Pairs of which one would be lost where names fold: two files, or a file and a directory, whether that is an entry or only
- * has something in it. Two directories that become one lose nothing.
+ * Groups of which something would be lost where names fold: two files, or a file and a directory, whether that is an entry or
+ * only has something in it. Two directories that become one lose nothing.
  */
-export function findFoldedPairs(files: readonly string[], directories: readonly string[]): FoldedPair[] {
-  const pairs: FoldedPair[] = [];
-  const byFold = new Map<string, string>();
+export function findFoldedGroups(files: readonly string[], directories: readonly string[]): FoldedGroup[] {
+  const firsts = new Map<string, string>();
+  const groups = new Map<string, { readonly files: string[]; readonly folders: string[] }>();
+  const groupOf = (key: string, first: string) => {
+    const group = groups.get(key) ?? { files: [first], folders: [] };
+    groups.set(key, group);
+    return group;
+  };
   for (const path of files) {
     const key = foldName(path);
-    const first = byFold.get(key);
-    if (first === undefined) byFold.set(key, path);
-    else pairs.push({ first, second: path });
+    const first = firsts.get(key);
+    if (first === undefined) firsts.set(key, path);
+    else groupOf(key, first).files.push(path);
   }
   const folders = new Set<string>();
   const look = (path: string): void => {
     for (let folder = path; folder !== "" && !folders.has(folder); folder = folderOf(folder)) {
       folders.add(folder);
-      const file = byFold.get(foldName(folder));
-      if (file !== undefined) pairs.push({ first: file, second: folder });
+      const key = foldName(folder);
+      const first = firsts.get(key);
+      if (first !== undefined) groupOf(key, first).folders.push(folder);
     }
   };
   for (const path of files) look(folderOf(path));
   for (const path of directories) look(path);
-  return pairs;
+  return [...groups.values()];
+}
+
+/** Sorts names in a folder by which of them the file system at hand takes for one. */
+export type SplitNames = (folder: string, names: readonly string[]) => readonly (readonly string[])[];
+
+/** Paths of a group that are one so far, or lead through one folder. */
+interface Merged {
+  /** Files before folders. */
+  readonly paths: readonly { readonly path: string; readonly names: readonly string[]; readonly isFile: boolean }[];
+  /** How many names of each were compared. */
+  readonly depth: number;
+  /** How many of them are spelled alike: the folder of these is there, and is asked. */
+  readonly shared: number;
 }
 
 /**
- * Whether the two are one on the file system at hand, of which `isSame` tells whether two names in a folder are. Only folders
- * that both paths share by spelling need exist.
+ * Pairs of a group that are one on the file system at hand. A system may fold less than `foldName` does, so that any two can
+ * be one while the others are apart: all names at a depth are given to `split` together, which takes one step for each.
  */
-export function areFolded(
-  { first, second }: FoldedPair,
-  isSame: (folder: string, a: string, b: string) => boolean,
-): boolean {
-  const [as, bs] = [first.split("/"), second.split("/")];
-  const parting = as.findIndex((name, i) => name !== bs[i]);
-  const folder = as.slice(0, parting).join("/");
-  return as.every((name, i) => name === bs[i] || isSame(folder, name, bs[i] as string));
+export function findClashes({ files, folders }: FoldedGroup, split: SplitNames): FoldedPair[] {
+  const paths = [...files, ...folders].map((path, i) => ({ path, names: path.split("/"), isFile: i < files.length }));
+  const found: FoldedPair[] = [];
+  const pending: Merged[] = [{ paths, depth: 0, shared: 0 }];
+  for (let merged = pending.pop(); merged !== undefined; merged = pending.pop()) {
+    const { depth, shared } = merged;
+    const [first] = merged.paths;
+    // Folders that become one lose nothing.
+    if (first === undefined || merged.paths.length < 2 || !first.isFile) continue;
+    if (depth === first.names.length) {
+      for (const { path } of merged.paths.slice(1)) found.push({ first: first.path, second: path });
+      continue;
+    }
+    const byName = new Map<string, Merged["paths"][number][]>();
+    for (const one of merged.paths) {
+      const name = one.names[depth] as string;
+      const others = byName.get(name);
+      if (others === undefined) byName.set(name, [one]);
+      else others.push(one);
+    }
+    const names = [...byName.keys()];
+    const classes = names.length === 1 ? [names] : split(first.names.slice(0, shared).join("/"), names);
+    for (const alike of classes) {
+      const same = alike.flatMap((name) => byName.get(name) ?? []);
+      const isSpelledAlike = shared === depth && alike.length === 1;
+      pending.push({
+        // Files first, as they were.
+        paths: [...same.filter(({ isFile }) => isFile), ...same.filter(({ isFile }) => !isFile)],
+        depth: depth + 1,
+        shared: isSpelledAlike ? depth + 1 : shared,
+      });
+    }
+  }
+  return found;
 }
 
 function folderOf(path: string): string {

@@ -3,7 +3,7 @@ import { join, sep } from "node:path";
 import { FormatError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import type { ExtractTarget } from "../../operations/vault/extract-job.ts";
-import { areFolded, findFoldedPairs } from "../../operations/vault/extract-plan.ts";
+import { findClashes, findFoldedGroups, type SplitNames } from "../../operations/vault/extract-plan.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { syncFile } from "./partial-files.ts";
 import { FolderTree, type OpenFolder } from "./vault-folders.ts";
@@ -70,8 +70,8 @@ export class ExtractPlaces {
 
   /** Refuses files that the file system below the root would not keep apart, before anything is written. */
   checkApart(files: readonly string[], directories: readonly string[]): void {
-    const isSame = (folder: string, a: string, b: string): boolean => this.folders.areSameNames(folder, a, b);
-    const found = findFoldedPairs(files, directories).filter((pair) => areFolded(pair, isSame));
+    const split: SplitNames = (folder, names) => this.folders.splitNames(folder, names);
+    const found = findFoldedGroups(files, directories).flatMap((group) => findClashes(group, split));
     const [pair] = found;
     if (pair === undefined) return;
     const more = found.length === 1 ? "" : `, and ${found.length - 1} more pairs`;
@@ -101,6 +101,7 @@ export class ExtractPlaces {
         } catch (error) {
           // Its own mode does not let us: such a file was synced when it was written.
           if (errnoOf(error) === "EACCES") continue;
+          next = places.length; // the others end with what they have begun
           const label = this.#labelOf(join(folder, name));
           throw fileError(error, `Cannot extract to "${label}"`, { source: label });
         } finally {
@@ -108,8 +109,10 @@ export class ExtractPlaces {
         }
       }
     };
-    // Many at once: a disk makes them durable together.
-    await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, work));
+    // Many at once: a disk makes them durable together. All have ended before anybody closes the folders that they use.
+    const results = await Promise.allSettled(Array.from({ length: SYNCS_AT_ONCE }, work));
+    const failure = results.find((result) => result.status === "rejected");
+    if (failure !== undefined) throw failure.reason;
   }
 
   /** Deepest first: writing into a folder changes its time. Folders that were there keep what they have. */

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { fileInput, TestVault } from "../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../test/builders/vault-content.ts";
+import { withFaults } from "../../../test/support/file-faults.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
 import { closeVault } from "../../formats/aerovault/vault.ts";
@@ -124,7 +125,11 @@ test("in a folder that was made for it a file replaces nothing either, whatever 
 
 test("names that the file system takes for one are refused before anything is written", () => {
   const places = new ExtractPlaces({ root: out, overwrite: "replace" });
-  vi.spyOn(places.folders, "areSameNames").mockImplementation((_, a, b) => a.toLowerCase() === b.toLowerCase());
+  const byCase = (_: string, names: readonly string[]): string[][] =>
+    [...new Set(names.map((name) => name.toLowerCase()))].map((key) =>
+      names.filter((one) => one.toLowerCase() === key),
+    );
+  vi.spyOn(places.folders, "splitNames").mockImplementation(byCase);
   try {
     expect(() => places.checkApart(["A.txt", "a.txt", "B"], [])).toThrow(
       expect.objectContaining({
@@ -133,6 +138,59 @@ test("names that the file system takes for one are refused before anything is wr
       }),
     );
     places.checkApart(["D/x", "d/y", "z"], ["D", "d"]);
+  } finally {
+    places.close();
+  }
+});
+
+test("a file system is asked by probes, of which none is left, whatever fails", async () => {
+  mkdirSync(out);
+  const places = new ExtractPlaces({ root: out, overwrite: "replace" });
+  try {
+    const long = "n".repeat(250);
+    expect(places.folders.splitNames("", ["a", "A", "b", long])).toEqual([["a"], ["A"], ["b"], [long]]);
+    expect(readdirSync(out)).toEqual([]);
+    const split = async (): Promise<string[][]> => places.folders.splitNames("", ["a", "A"]);
+    const failures: (string | undefined)[] = [];
+    for (let at = 1; at <= 5; at++) {
+      const { calls, result } = await withFaults(out, { at, errno: "EIO" }, () =>
+        split().catch((error: unknown) => error),
+      );
+      failures.push(calls.failed?.split(" ")[0]);
+      expect(result).toMatchObject({ code: "source/io" });
+      // But for the one whose removal fails.
+      expect(readdirSync(out)).toHaveLength(calls.failed?.startsWith("unlink") === true ? 1 : 0);
+    }
+    expect(failures).toEqual(["openSync", "lstatSync", "openSync", "lstatSync", "unlinkSync"]);
+  } finally {
+    places.close();
+  }
+});
+
+test("syncing ends with what was begun where one file fails, before the folders are closed", async () => {
+  mkdirSync(out);
+  const names = Array.from({ length: 40 }, (_, i) => `f${i}`);
+  for (const name of names) writeFileSync(join(out, name), name);
+  const places = new ExtractPlaces({ root: out, overwrite: "replace" });
+  let inUse = 0;
+  let acquired = 0;
+  const { folders } = places;
+  const [acquire, release] = [folders.acquire.bind(folders), folders.release.bind(folders)];
+  vi.spyOn(folders, "acquire").mockImplementation((path) => {
+    inUse++;
+    acquired++;
+    return acquire(path);
+  });
+  vi.spyOn(folders, "release").mockImplementation((path) => {
+    inUse--;
+    release(path);
+  });
+  try {
+    const sync = (): Promise<unknown> =>
+      places.syncFiles(names.map((name) => ({ folder: "", name }))).catch((error: unknown) => ({ error, inUse }));
+    const { result } = await withFaults(out, { at: 1, errno: "EIO" }, sync);
+    expect(result).toMatchObject({ error: { code: "source/io" }, inUse: 0 });
+    expect(acquired).toBeLessThan(names.length);
   } finally {
     places.close();
   }

@@ -88,22 +88,37 @@ export class FolderTree {
     if (this.#held.size > MAX_IDLE) this.#closeIdle();
   }
 
-  /** Whether two names in a folder are one to its file system: asked by a file that is gone at once. */
-  areSameNames(folder: string, a: string, b: string): boolean {
+  /** Sorts names in a folder by which of them its file system takes for one: asked by files that are gone at once. */
+  splitNames(folder: string, names: readonly string[]): string[][] {
     const { path } = this.acquire(folder);
     const prefix = `${path}/${temporaryName()}-`;
+    const made: string[] = [];
+    const classes = new Map<bigint, string[]>();
+    const tooLong: string[][] = [];
     try {
-      closeSync(openSync(`${prefix}${a}`, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600));
-      const isSame = lstatSync(`${prefix}${b}`, { throwIfNoEntry: false }) !== undefined;
-      unlinkSync(`${prefix}${a}`);
-      return isSame;
+      try {
+        for (const name of names) {
+          const probe = `${prefix}${name}`;
+          const outcome = makeProbe(probe);
+          if (outcome === "made") made.push(probe);
+          if (outcome === "too long") {
+            tooLong.push([name]);
+            continue;
+          }
+          const { ino } = lstatSync(probe, { bigint: true });
+          const alike = classes.get(ino);
+          if (alike === undefined) classes.set(ino, [name]);
+          else alike.push(name);
+        }
+      } finally {
+        removeProbes(made);
+      }
     } catch (error) {
-      // Too long with what stands before it: whoever gives a file its name finds out.
-      if (errnoOf(error) === "ENAMETOOLONG") return false;
       throw fileError(error, `Cannot extract to "${join(this.#label, folder)}"`, { source: this.#label });
     } finally {
       this.release(folder);
     }
+    return [...classes.values(), ...tooLong];
   }
 
   /** Gives a folder its mode and time, and makes the names in it durable. */
@@ -182,6 +197,33 @@ export class FolderTree {
 /** By its descriptor where the system can; by its name only inside a folder that nobody else may enter. */
 function pathOf(descriptor: number, name: string): string {
   return hasDescriptorPaths() ? `/proc/self/fd/${descriptor}` : name;
+}
+
+/** "there" where the file system takes its name for that of another one. */
+function makeProbe(path: string): "made" | "there" | "too long" {
+  try {
+    closeSync(openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600));
+    return "made";
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === "EEXIST") return "there";
+    // With what stands before it: whoever gives a file its name finds out.
+    if (errno === "ENAMETOOLONG") return "too long";
+    throw error;
+  }
+}
+
+/** One that cannot be removed keeps none of the others. */
+function removeProbes(paths: readonly string[]): void {
+  const failures: unknown[] = [];
+  for (const path of paths) {
+    try {
+      unlinkSync(path);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
 }
 
 /** Some file systems refuse to sync a folder. */
