@@ -57,10 +57,13 @@ export function restoreEarlier(
   if (format === undefined || !Array.isArray(formats) || !formats.includes(format) || !isEntries(entries)) {
     return { ...content, unreadable: [] };
   }
+  const tensors = restoreNames(content.tensors, facts ?? {});
+  // The file has been changed since, or says what never was: two tensors of one name cannot be told apart.
+  if (new Set(tensors.map(({ name }) => name)).size < tensors.length) return { ...content, unreadable: [] };
   const { metadata, unreadable } = restoreMetadata(content.metadata, { chain: [], entries }, decode);
   // Without the formats that it was in since: it is what it was before them.
   const chain = content.chain.slice(at + 1);
-  return { ...content, metadata, chain, tensors: restoreNames(content.tensors, facts ?? {}), unreadable };
+  return { ...content, metadata, chain, tensors, unreadable };
 }
 
 function isEntries(value: Json | undefined): value is readonly CarriedEntry[] {
@@ -93,11 +96,21 @@ const MAX_COUNTED = 1 << 20;
 function countedTensor(row: Json): Tensor | undefined {
   const [name, dtype, shape] = Array.isArray(row) ? (row as readonly Json[]) : [];
   if (typeof name !== "string" || (dtype !== "I32" && dtype !== "I64") || !isShape(shape)) return undefined;
-  const count = shape.reduce((product, dimension) => product * dimension, 1);
-  if (count > MAX_COUNTED) return undefined;
+  const count = countAtMost(MAX_COUNTED, shape);
+  if (count === undefined) return undefined;
   const byteLength = count * (dtype === "I32" ? 4 : 8);
   const source = (): ReturnType<typeof memorySource> => memorySource(countBytes(count, dtype), name);
   return new Tensor({ name, dtype, shape, byteLength, offset: 0 }, { source });
+}
+
+/** The number of elements; undefined above `most`, on the way to it too: a product that overflows may end as no number. */
+function countAtMost(most: number, shape: readonly number[]): number | undefined {
+  let count = 1;
+  for (const dimension of shape) {
+    count *= dimension;
+    if (count > most) return undefined;
+  }
+  return count;
 }
 
 function countBytes(count: number, dtype: "I32" | "I64"): Bytes {

@@ -11,6 +11,7 @@ import {
   mjsn,
   mmsg,
   ONE_TWO_THREE,
+  pack,
   phsh,
   smallAero,
   tidx,
@@ -247,6 +248,19 @@ test("metadata keeps JSON's types, and damaged metadata costs a warning, not the
     expect(await valuesOf(opened, "w")).toEqual([1, 2, 3]);
     expect(opened.warnings).toHaveLength(1);
   }
+});
+
+test("text that is no UTF-8 where nobody reads the manifest is no damage", async () => {
+  const latin = Uint8Array.of(0xa1, 0xe9); // a string of one byte, "é" in Latin-1
+  // {"format": {"name": <latin>, <latin>: 1}, "chunks": [{<latin>: 1}], "model": …}
+  const content = concatBytes([
+    Uint8Array.of(0x83),
+    ...[pack("format"), Uint8Array.of(0x82), pack("name"), latin, latin, Uint8Array.of(1)],
+    ...[pack("chunks"), Uint8Array.of(0x91, 0x81), latin, Uint8Array.of(1)],
+    ...[pack("model"), pack(map({ name: "m" }))],
+  ]);
+  const opened = await openBuilt({ chunks: [{ ...mmsg(), content }, tidx([])] });
+  expect(opened.warnings).toEqual([]);
 });
 
 test("a metadata digest of zeros leaves the metadata readable", async () => {

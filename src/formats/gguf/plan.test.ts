@@ -146,6 +146,14 @@ test("planGguf() aligns as asked, and refuses what llama.cpp would", async () =>
   }
 });
 
+test("planGguf() loses a second tensor of the same name", async () => {
+  const twice = content([], [f32("x", 2), f32("y", 1), f32("x", 3)]);
+  const { losses } = planGguf(twice, { name: "m.gguf" });
+  expect(losses).toEqual([{ name: "x", reason: "another tensor has the same name" }]);
+  const model = await openGguf(memorySource((await write(twice)).get("m.gguf") as Bytes), { engine, limits: {} });
+  expect(model.tensors.map(({ name, shape }) => `${name} ${shape}`)).toEqual(["x 2", "y 1"]);
+});
+
 test("planGguf() holds what GGUF has types for natively, and the rest in tare.origin", async () => {
   const entries: MetadataEntry[] = [
     { key: "general.architecture", value: stringValue("x") },

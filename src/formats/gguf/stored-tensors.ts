@@ -37,9 +37,11 @@ export function planTensors(tensors: readonly Tensor[]): TensorPlan {
   const carried: CarriedTensor[] = [];
   const disguised: Loss[] = [];
   const leftOut: Loss[] = [];
+  const names = new Set<string>();
   for (const tensor of tensors) {
     const { name, dtype, shape } = tensor;
-    const unnameable = nameFault(name);
+    const unnameable = names.has(name) ? "another tensor has the same name" : nameFault(name);
+    names.add(name);
     if (unnameable !== undefined) {
       leftOut.push({ name, reason: unnameable });
       continue;

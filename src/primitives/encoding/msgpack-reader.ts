@@ -106,6 +106,13 @@ export class MsgpackReader {
     return this.#text(start, byteLength, path);
   }
 
+  /** What stands where text is expected, as a view: for bytes that are compared and need not be UTF-8. */
+  readTextBytes(path?: string): Bytes {
+    const byteLength = this.#stringHeader(path);
+    const start = this.#take(byteLength, path);
+    return this.#bytes.subarray(start, start + byteLength);
+  }
+
   /** Text that is expected to come again and again: it is decoded once. */
   readKey(path?: string): string {
     const byteLength = this.#stringHeader(path);

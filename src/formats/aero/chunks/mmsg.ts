@@ -1,4 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
+import { decodeUtf8 } from "../../../base/text.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { VERSION } from "../layout.ts";
 import type { FurtherKeys } from "./further-keys.ts";
@@ -86,14 +87,12 @@ class MmsgDecoder {
       return;
     }
     for (let left = reader.readMapHeader("format"); left > 0; left--) {
-      const key = this.#readAnyKey("format");
+      const key = this.#readAnyText("format");
       const start = reader.offset;
-      const type = reader.peekType("format");
-      reader.skip("format");
-      const value = this.#content.subarray(start, reader.offset);
-      const isUsual =
-        (key === "name" && type === "string" && isText(value, "AERO")) || (key === "version" && isVersion(value));
-      if (!isUsual) this.#further?.unplaced(`MMSG.format.${key ?? "?"}`);
+      const isUsual = key === "name" && this.#readAnyText("format.name") === FORMAT_NAME;
+      if (key !== "name") reader.skip("format");
+      if (isUsual || (key === "version" && isVersion(this.#content.subarray(start, reader.offset)))) continue;
+      this.#further?.unplaced(`MMSG.format.${key ?? "?"}`);
     }
   }
 
@@ -111,19 +110,21 @@ class MmsgDecoder {
         continue;
       }
       for (let members = reader.readMapHeader(list); members > 0; members--) {
-        const key = this.#readAnyKey(list);
+        const key = this.#readAnyText(list);
         const isFalse = reader.peekType(list) === "bool" && this.#content[reader.offset] === FALSE;
         reader.skip(list);
         // `mmap_critical` is true in every manifest that is made: another value would be lost.
-        if (key === undefined || !known.includes(key) || isFalse) this.#further?.unplaced(`MMSG.${list}[].${key}`);
+        if (key === undefined || !known.includes(key) || isFalse) {
+          this.#further?.unplaced(`MMSG.${list}[].${key ?? "?"}`);
+        }
       }
     }
   }
 
-  /** Undefined for a key that is no text: in lists that nobody reads it is no damage. */
-  #readAnyKey(path: string): string | undefined {
+  /** Undefined for what is no text, or no UTF-8: where nobody reads it, that is no damage. */
+  #readAnyText(path: string): string | undefined {
     const reader = this.#reader;
-    if (reader.peekType(path) === "string") return reader.readKey(path);
+    if (reader.peekType(path) === "string") return decodeUtf8(reader.readTextBytes(path));
     reader.skip(path);
     return undefined;
   }
@@ -132,13 +133,12 @@ class MmsgDecoder {
 /** MessagePack's byte for false. */
 const FALSE = 0xc2;
 
-/** In any of the widths that a length may have. */
-function isText(value: Bytes, text: string): boolean {
-  return new MsgpackReader(value, { source: "", base: 0, what: "" }).readString() === text;
-}
+/** What `format.name` is (formats/aero.md 1.5). */
+const FORMAT_NAME = "AERO";
 
+/** `value` is one whole value: it has been walked over. */
 function isVersion(value: Bytes): boolean {
-  const reader = new MsgpackReader(value, { source: "", base: 0, what: "" });
+  const reader = new MsgpackReader(value, { source: "", base: 0 });
   if (reader.peekType() !== "array" || reader.readArrayHeader() !== 2) return false;
   const numbers = [VERSION.major, VERSION.minor];
   return numbers.every((number) => reader.peekType() === "integer" && reader.readInteger() === number);
