@@ -230,8 +230,8 @@ export class DiskCache implements RangeStore {
   #fail(error: unknown): void {
     if (this.#state === "failed") return;
     this.#state = "failed";
-    const { message } = fileError(error, `Cannot write to the cache "${this.folder}"`, { source: this.folder });
-    this.#onProblem(message, "unwritable");
+    const told = fileError(error, `Cannot write to the cache "${this.folder}"`, { source: this.folder });
+    this.#onProblem(told instanceof Error ? told.message : String(told), "unwritable");
   }
 }
 

@@ -1,4 +1,6 @@
+import { stat } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
+import { UsageError } from "../../base/errors.ts";
 import { errnoOf, fileError } from "./errors.ts";
 
 const fault = (code: string) => Object.assign(new Error("raw"), { code });
@@ -19,7 +21,7 @@ describe("fileError()", () => {
   ])("%s is %s", (errno, code) => {
     const error = fileError(fault(errno), 'Cannot open "x"', { source: "x", offset: 4 });
     expect(error).toMatchObject({ name: "SourceError", code, transient: false, at: { source: "x", offset: 4 } });
-    expect(error.message).toMatch(/^Cannot open "x": [a-z]/);
+    expect((error as Error).message).toMatch(/^Cannot open "x": [a-z]/);
   });
   test("an output that exists is the user's to decide about", () => {
     const error = fileError(fault("EEXIST"), 'Cannot make "x"', { source: "x" });
@@ -33,7 +35,22 @@ describe("fileError()", () => {
     ["UNKNOWN", "unknown error", "source/io"],
   ])("%s, which Node has no name for, is %s", (code, errno, expected) => {
     expect(errnoOf(fault(code))).toBe(errno);
-    expect(fileError(fault(code), "Cannot write", { source: "x" }).code).toBe(expected);
+    expect(fileError(fault(code), "Cannot write", { source: "x" })).toMatchObject({ code: expected });
+  });
+  test.each([
+    ["an abort", new DOMException("stop", "AbortError")],
+    ["a mistake of ours", new TypeError("x is not a function")],
+    ["one of our errors", new UsageError("usage/exists", "there", { source: "y" })],
+    ["a code of Node's", fault("ERR_INVALID_ARG_VALUE")],
+    ["no error at all", "ENOENT"],
+  ])("%s stays what it is", (_what, error) => {
+    expect(fileError(error, "Cannot read", { source: "x" })).toBe(error);
+  });
+  test("a path with a NUL and a file that is too long for Node are the file's fault", async () => {
+    const nul = await stat("a\0b").catch((error: unknown) => error);
+    expect(fileError(nul, "Cannot open", { source: "x" })).toMatchObject({ code: "source/not-found" });
+    const long = fault("ERR_FS_FILE_TOO_LARGE");
+    expect(fileError(long, "Cannot read", { source: "x" })).toMatchObject({ code: "source/io" });
   });
   test("errnoOf() knows system errors from everything else", () => {
     expect(errnoOf(fault("ENOENT"))).toBe("ENOENT");

@@ -11,7 +11,7 @@ import {
   writeSync,
 } from "node:fs";
 import type { Bytes } from "../../base/bytes.ts";
-import { type TareError, UsageError } from "../../base/errors.ts";
+import { UsageError } from "../../base/errors.ts";
 import type { ExtractTarget, TargetFile } from "../../operations/vault/extract-job.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { temporaryName } from "./vault-folders.ts";
@@ -94,7 +94,7 @@ export class CreatedFile implements TargetFile {
     }
   }
 
-  #fault(error: unknown): TareError {
+  #fault(error: unknown): unknown {
     const { label } = this.#target;
     if (errnoOf(error) === "EEXIST") return existsError(label);
     return fileError(error, `Cannot extract to "${label}"`, { source: label });
