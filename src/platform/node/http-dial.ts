@@ -4,6 +4,7 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { ProxyRefusal } from "./http-errors.ts";
 import { MalformedReply, ReplyHeads } from "./http-reply.ts";
 import { ipv6Groups } from "./private-address.ts";
+import { credentialsOf } from "./proxy-environment.ts";
 
 /** Where a connection goes. */
 export interface Route {
@@ -153,15 +154,22 @@ async function askTunnel(socket: Socket, { url, proxy }: Route, signal: AbortSig
 }
 
 /** Proxy-Authorization for the user and password of a proxy's URL. */
-export function proxyAuthorization({ username, password }: URL): string | undefined {
-  if (username === "" && password === "") return undefined;
-  const [user, secret] = [decodeURIComponent(username), decodeURIComponent(password)];
+export function proxyAuthorization(proxy: URL): string | undefined {
+  const { user, secret } = credentials(proxy);
+  if (user === "" && secret === "") return undefined;
   return `Basic ${Buffer.from(`${user}:${secret}`).toString("base64")}`;
+}
+
+/** Routes from the environment have been judged; others may have any URL. */
+function credentials(proxy: URL): { readonly user: string; readonly secret: string } {
+  const found = credentialsOf(proxy);
+  if (found === undefined) throw new ProxyRefusal("the proxy's user or password is not well encoded");
+  return found;
 }
 
 /** Asks a SOCKS5 proxy for a connection (RFC 1928), with user and password where its URL has them (RFC 1929). */
 async function askSocks(socket: Socket, { url, proxy }: Route, signal: AbortSignal): Promise<void> {
-  const [user, secret] = [decodeURIComponent(proxy?.username ?? ""), decodeURIComponent(proxy?.password ?? "")];
+  const { user, secret } = proxy === undefined ? { user: "", secret: "" } : credentials(proxy);
   const isNamed = user !== "" || secret !== "";
   socket.write(Uint8Array.from(isNamed ? [5, 2, 0, 2] : [5, 1, 0]));
   const answer = (length: number): Promise<Buffer> =>

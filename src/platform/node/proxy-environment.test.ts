@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { findProxy } from "./proxy-environment.ts";
+import { credentialsOf, findProxy } from "./proxy-environment.ts";
 
 describe("findProxy()", () => {
   const find = (url: string, environment: Record<string, string>) => findProxy(new URL(url), environment)?.href;
@@ -32,5 +32,17 @@ describe("findProxy()", () => {
     const look = () => find("http://x.org/", { http_proxy: "ftp://me:secret@a" });
     expect(look).toThrow(expect.objectContaining({ name: "UsageError", code: "usage/http.proxy" }));
     expect(look).toThrow(expect.objectContaining({ message: expect.not.stringContaining("secret") }));
+  });
+  test.each(["http://50%:secret@a:1", "socks5://me:sec%ret@a", "https://%ff:secret@a"])(
+    "refuses %s, whose user or password is not well encoded, without showing it",
+    (proxy) => {
+      const look = () => find("https://x.org/", { https_proxy: proxy });
+      expect(look).toThrow(expect.objectContaining({ name: "UsageError", code: "usage/http.proxy" }));
+      expect(look).toThrow(expect.objectContaining({ message: expect.not.stringMatching(/sec%?ret/) }));
+    },
+  );
+  test("takes a user and a password with characters in codes", () => {
+    const proxy = findProxy(new URL("https://x.org/"), { https_proxy: "http://50%25:p%40ss@a:1" });
+    expect(credentialsOf(proxy as URL)).toEqual({ user: "50%", secret: "p@ss" });
   });
 });

@@ -14,10 +14,32 @@ export function findProxy(url: URL, environment: Environment): URL | undefined {
   // "proxy:3128" means http, as with curl.
   const full = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`;
   const proxy = URL.canParse(full) ? new URL(full) : undefined;
-  if (proxy !== undefined && ["http:", "https:", "socks5:"].includes(proxy.protocol)) return proxy;
-  // The value is not shown: it may hold a password.
-  const message = "Cannot use the proxy from the environment: must be an http, https or socks5 URL";
-  throw new UsageError("usage/http.proxy", message, { source: scheme }, { hint: `Correct or unset ${scheme}` });
+  if (proxy === undefined || !["http:", "https:", "socks5:"].includes(proxy.protocol)) {
+    throw proxyError("must be an http, https or socks5 URL", scheme);
+  }
+  if (credentialsOf(proxy) === undefined) {
+    throw proxyError('"%" in its user or password must begin the code of a character ("%25" is "%" itself)', scheme);
+  }
+  return proxy;
+}
+
+/** User and password of a proxy's URL as they are sent; undefined where they are no codes of UTF-8 text. */
+export function credentialsOf({
+  username,
+  password,
+}: URL): { readonly user: string; readonly secret: string } | undefined {
+  try {
+    return { user: decodeURIComponent(username), secret: decodeURIComponent(password) };
+  } catch {
+    return undefined; // the URIError would show the password
+  }
+}
+
+/** The value is not shown: it may hold a password. */
+function proxyError(reason: string, variableName: string): UsageError {
+  const message = `Cannot use the proxy from the environment: ${reason}`;
+  const hint = `Correct or unset ${variableName}`;
+  return new UsageError("usage/http.proxy", message, { source: variableName }, { hint });
 }
 
 function variable(name: string, environment: Environment): string | undefined {
