@@ -43,6 +43,7 @@ export async function startExchange(target: HttpTarget, options: ExchangeOptions
       // Ranges count bytes of the encoded body, so a compressed reply would be of no use.
       headers: { "accept-encoding": "identity", ...target.headers, ...options.headers },
       signal: stop.signal,
+      rateWatch: "caller",
       ...(target.onRedirect === undefined ? {} : { onRedirect: target.onRedirect }),
     });
     watch.pause();

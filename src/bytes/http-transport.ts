@@ -11,6 +11,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /** What PUT and POST send. Requests with a body are never redirected. */
   readonly body?: Bytes | undefined;
+  /** "caller" where whoever sends the request watches over the reply's rate; a transport that does so too need not. */
+  readonly rateWatch?: "caller" | undefined;
   /** Hears of every address that a redirect leads to, and refuses it by throwing. */
   readonly onRedirect?: ((url: string) => void) | undefined;
 }

@@ -88,6 +88,17 @@ describe("TransferWatch", () => {
     }
     expect(found).toEqual(["slow"]);
   });
+  test("judges silence alone where the rate is seen to elsewhere, and does not count", async () => {
+    const found: string[] = [];
+    const inner = new TransferWatch({ silenceMs: 30_000, rate: "elsewhere", onFailure: (kind) => found.push(kind) });
+    inner.start();
+    const outer = start();
+    await drip([inner, outer.watch], LEAST_RATE * 0.7, 120);
+    expect(outer.found).toEqual(["slow"]);
+    expect(found).toEqual([]);
+    await vi.advanceTimersByTimeAsync(30_001);
+    expect(found).toEqual(["silent"]);
+  });
   test("allows for longer silences where they are wanted", async () => {
     const { watch, found } = start({ silenceMs: 300_000 });
     for (let i = 0; i < 5; i++) {

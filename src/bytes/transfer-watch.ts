@@ -37,6 +37,8 @@ export interface TransferWatchOptions {
   /** Longest time in which nothing arrives. */
   readonly silenceMs: number;
   readonly minute?: Minute | undefined;
+  /** "elsewhere" where another watch over the same transfer sees to the rate: each transfer counts once. */
+  readonly rate?: "here" | "elsewhere" | undefined;
   /** "silent" where nothing came for that long, "slow" where too little came in a minute. Called once at most. */
   readonly onFailure: (kind: "silent" | "slow") => void;
 }
@@ -50,6 +52,8 @@ export class TransferWatch {
   readonly #options: TransferWatchOptions;
   readonly #minute: Minute;
   readonly #minuteMs: number;
+  /** What it adds to the transfers that wait. */
+  readonly #weight: 0 | 1;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When the minute's count was last brought up to date; undefined while nobody waits. */
   #since: number | undefined;
@@ -58,6 +62,7 @@ export class TransferWatch {
   constructor(options: TransferWatchOptions) {
     this.#options = options;
     this.#minute = options.minute ?? new Minute();
+    this.#weight = options.rate === "elsewhere" ? 0 : 1;
     // Whoever allows long silences gets rates over a longer time.
     this.#minuteMs = Math.max(MINUTE_MS, 2 * options.silenceMs);
   }
@@ -68,7 +73,7 @@ export class TransferWatch {
     this.#lastNews = now;
     if (this.#since !== undefined) return;
     this.#since = now;
-    waitingTransfers++;
+    waitingTransfers += this.#weight;
     this.#minute.sharers = Math.max(this.#minute.sharers, waitingTransfers);
     this.#timer ??= this.#arm(now);
   }
@@ -84,7 +89,7 @@ export class TransferWatch {
     if (this.#since === undefined) return;
     this.#count(performance.now());
     this.#since = undefined;
-    waitingTransfers--;
+    waitingTransfers -= this.#weight;
   }
 
   end(): void {
@@ -113,7 +118,7 @@ export class TransferWatch {
     const isSilent = now - this.#lastNews >= this.#options.silenceMs - 1;
     const isMinuteOver = this.#minute.waitedMs >= this.#minuteMs - 1;
     if (isSilent) this.#fail("silent");
-    else if (isMinuteOver && this.#minute.isSlow()) this.#fail("slow");
+    else if (isMinuteOver && this.#weight > 0 && this.#minute.isSlow()) this.#fail("slow");
     else {
       if (isMinuteOver) this.#minute.begin();
       this.#timer = this.#arm(now);

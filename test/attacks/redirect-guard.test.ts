@@ -84,4 +84,19 @@ describe("where a redirect may lead", () => {
     expect(heard).toEqual([`${to.origin}/x`]);
     expect(to.seen).toEqual([]);
   });
+  test("is judged before its name is looked up", async () => {
+    const from = await leading(() => "http://told-by-its-name.test/x");
+    const asked: string[] = [];
+    const lookup = async (name: string): Promise<readonly string[]> => {
+      asked.push(name);
+      return ["127.0.0.1"];
+    };
+    const onRedirect = (): void => {
+      throw new Error("not there");
+    };
+    await expect(make({ lookup }).request(get(`${from.origin}/r`, { onRedirect }))).rejects.toThrow("not there");
+    const none = make({ lookup, maxRedirects: 0 }).request(get(`${from.origin}/r`));
+    await expect(none).rejects.toMatchObject({ code: "source/http.redirect" });
+    expect(asked).toEqual([]);
+  });
 });

@@ -30,6 +30,8 @@ export interface WireRequest {
   readonly label: string;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
+  /** Who sees to the least rate: the connection itself where absent. */
+  readonly rateWatch: "caller" | undefined;
 }
 
 /** What a connection tells its owner once about every request: that it can be used again, or not. */
@@ -92,7 +94,7 @@ export class HttpConnection {
 
   /** Sends a request and waits for the head of the reply. Nothing else may be under way. */
   async send(request: WireRequest, release: Release): Promise<HttpResponse> {
-    const { signal, label, timeoutMs } = request;
+    const { signal, timeoutMs } = request;
     const abort = (): void => this.#giveUp(signal.reason);
     let isReleased = false;
     const end = (state: "idle" | "gone", keepAliveMs?: number): void => {
@@ -120,7 +122,7 @@ export class HttpConnection {
       void this.#write(request);
       const head = await arrived;
       this.#intake.watch?.end();
-      this.#intake.watch = this.#watchFor(timeoutMs, label);
+      this.#intake.watch = this.#watchFor(request, timeoutMs);
       const isReusable = this.#sent === "whole" && keepsConnection(head);
       return this.#response(head, request, (state) =>
         end(state === "read" && isReusable && this.#isAlive ? "idle" : "gone", keepAliveOf(head)),
@@ -143,20 +145,21 @@ export class HttpConnection {
     this.#socket?.destroy();
   }
 
-  #watchFor(silenceMs: number, label: string): TransferWatch {
+  #watchFor({ label, rateWatch }: WireRequest, silenceMs: number): TransferWatch {
     const onFailure = (kind: "silent" | "slow"): void =>
       this.#giveUp(kind === "silent" ? timeoutError(label, silenceMs) : slowError(label));
-    return new TransferWatch({ silenceMs, onFailure });
+    return new TransferWatch({ silenceMs, onFailure, rate: rateWatch === "caller" ? "elsewhere" : "here" });
   }
 
   /** Sends everything, unless the reply comes first: then the server wants no more. Failures are the socket's to tell. */
-  async #write({ head, body, timeoutMs, label }: WireRequest): Promise<void> {
+  async #write(request: WireRequest): Promise<void> {
+    const { head, body, timeoutMs } = request;
     const socket = this.#socket;
     this.#sent = "part";
     socket?.write(head, "latin1");
     socket?.resume();
     if (body !== undefined && body.byteLength > 0) {
-      const watch = this.#watchFor(Math.max(timeoutMs, SENDING_MS), label);
+      const watch = this.#watchFor(request, Math.max(timeoutMs, SENDING_MS));
       this.#intake.watch = watch;
       watch.start();
       for (let at = 0; at < body.byteLength; at += SENT_BYTES) {
@@ -169,7 +172,7 @@ export class HttpConnection {
     }
     this.#sent = "whole";
     if (this.#onHead === undefined) return;
-    this.#intake.watch = this.#watchFor(timeoutMs, label);
+    this.#intake.watch = this.#watchFor(request, timeoutMs);
     this.#intake.watch.start();
   }
 

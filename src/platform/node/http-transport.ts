@@ -64,10 +64,12 @@ export function nodeTransport(options: NodeTransportOptions = {}): NodeTransport
         if (location === null) return response;
         response.cancel();
         visited.add(hop.url.href);
-        hop = await nextHop({ ...hop, address }, location);
-        if (visited.has(hop.url.href)) throw redirectError(hop.url, "the redirects go round in a circle");
-        if (visited.size > maxRedirects) throw redirectError(hop.url, `there are more than ${maxRedirects}`);
-        request.onRedirect?.(hop.url.href);
+        const target = redirectTarget(hop.url, location);
+        if (visited.has(target.href)) throw redirectError(target, "the redirects go round in a circle");
+        if (visited.size > maxRedirects) throw redirectError(target, `there are more than ${maxRedirects}`);
+        // Before its name is looked up: that alone would tell somebody that it was asked for.
+        request.onRedirect?.(target.href);
+        hop = await nextHop({ ...hop, address }, target);
       }
 
       async function send(
@@ -93,8 +95,7 @@ export function nodeTransport(options: NodeTransportOptions = {}): NodeTransport
         }
       }
 
-      async function nextHop(from: Hop & { readonly address: string | undefined }, location: string): Promise<Hop> {
-        const target = redirectTarget(from.url, location);
+      async function nextHop(from: Hop & { readonly address: string | undefined }, target: URL): Promise<Hop> {
         if (target.origin === from.url.origin) return { url: target, headers: from.headers, addresses: from.addresses };
         const kept = Object.entries(from.headers).filter(([name]) => PORTABLE_HEADERS.has(name));
         const proxy = findProxy(target, environment ?? process.env);
@@ -158,7 +159,7 @@ function redirectError(url: URL, reason: string): SourceError {
 
 /** The head of a request (RFC 9112 §3, §5) and what belongs to it. Its headers have been checked. */
 function wireRequest(request: HttpRequest, route: Route, headers: Hop["headers"], timeoutMs: number): WireRequest {
-  const { method, signal, body } = request;
+  const { method, signal, body, rateWatch } = request;
   const { url, proxy } = route;
   const authorization = proxy !== undefined && isForwarded(route) ? proxyAuthorization(proxy) : undefined;
   const all = {
@@ -171,5 +172,5 @@ function wireRequest(request: HttpRequest, route: Route, headers: Hop["headers"]
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   const place = isForwarded(route) ? url.origin : "";
   const head = `${method} ${place}${url.pathname}${url.search} HTTP/1.1\r\n${lines.join("")}\r\n`;
-  return { method, head, body, url: url.href, label: parseHttpUrl(url.href).label, signal, timeoutMs };
+  return { method, head, body, url: url.href, label: parseHttpUrl(url.href).label, signal, timeoutMs, rateWatch };
 }
