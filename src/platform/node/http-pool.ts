@@ -55,8 +55,9 @@ export class ConnectionPool {
   async lease(route: Route, age: "any" | "new", signal: AbortSignal): Promise<Lease> {
     const key = keyOf(route);
     await this.#turn(key, signal);
-    this.#busy.set(key, (this.#busy.get(key) ?? 0) + 1);
     try {
+      // Between being woken and going on, whoever waited may have been told to stop: the turn goes to the next.
+      signal.throwIfAborted();
       const kept = age === "new" ? undefined : this.#takeIdle(key, route.addresses);
       const connection = kept ?? (await this.#dial(route, signal));
       return {
@@ -123,25 +124,34 @@ export class ConnectionPool {
     this.#idle.set(key, [...idle, { connection, timer }]);
   }
 
-  /** Waits while as many connections are at work as there may be. */
+  /** Waits while as many connections are at work as there may be, and counts as one of them from then on. */
   async #turn(key: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if ((this.#busy.get(key) ?? 0) < this.#options.connections) return;
+    const enter = (): void => void this.#busy.set(key, (this.#busy.get(key) ?? 0) + 1);
+    if ((this.#busy.get(key) ?? 0) < this.#options.connections) return enter();
     const queue = this.#queues.get(key) ?? [];
     this.#queues.set(key, queue);
-    await new Promise<void>((resolve) => {
-      const go = (): void => {
+    await new Promise<void>((resolve, reject) => {
+      const settle = (): void => {
         clearTimeout(timer);
-        signal.removeEventListener("abort", go);
+        signal.removeEventListener("abort", abort);
         const at = queue.indexOf(go);
         if (at >= 0) queue.splice(at, 1);
+      };
+      // Counted here and not when the promise is looked at: meanwhile somebody else could take the place.
+      const go = (): void => {
+        settle();
+        enter();
         resolve();
       };
+      const abort = (): void => {
+        settle();
+        reject(signal.reason);
+      };
       const timer = setTimeout(go, TURN_MS);
-      signal.addEventListener("abort", go, { once: true });
+      signal.addEventListener("abort", abort, { once: true });
       queue.push(go);
     });
-    signal.throwIfAborted();
   }
 
   #leave(key: string): void {
