@@ -66,14 +66,18 @@ class DirectoryStore implements PullStore {
 
   async openPartial(path: string): Promise<PartialFile> {
     const target = this.#path(path);
+    const opened: FileHandle[] = [];
     try {
       if (dirname(target) !== this.#root) await this.#makeFolder(path);
       const data = await openOwn(target + PART);
+      opened.push(data);
       const journal = await openOwn(target + JOURNAL);
+      opened.push(journal);
       const { dev, ino, birthtimeNs } = await data.stat({ bigint: true });
       const seal = this.#sealer.seal(["pull part", dev, ino, birthtimeNs]);
       return new DirectoryPartial({ data, journal, target, label: join(this.label, path) }, seal);
     } catch (error) {
+      await Promise.allSettled(opened.map((handle) => handle.close()));
       throw explain(error, join(this.label, path));
     }
   }
@@ -108,17 +112,15 @@ class DirectoryStore implements PullStore {
   /** One at a time: files of a set are finished together. */
   keepReceipt(bytes: Bytes): Promise<void> {
     const path = join(this.#root, RECEIPT);
-    const temporary = `${path}.${process.pid}-${randomBytes(4).toString("hex")}`;
-    this.#saving = this.#saving
-      .then(async () => {
-        const handle = await open(temporary, "wx", 0o644);
-        await handle.writeFile(bytes);
-        await handle.close();
-        await rename(temporary, path);
-      })
-      .catch((error: unknown) => {
+    const save = async (): Promise<void> => {
+      try {
+        await replaceFile(path, bytes);
+      } catch (error) {
         throw explain(error, path);
-      });
+      }
+    };
+    // One that failed, on a full disk say, is told to whoever kept it and stops none of those behind it.
+    this.#saving = this.#saving.then(save, save);
     return this.#saving;
   }
 
@@ -143,6 +145,23 @@ class DirectoryStore implements PullStore {
   async #makeFolder(path: string): Promise<void> {
     const sink = await directoryOutput(this.#root, "", { overwrite: "replace" }).create(`${path}${PART}.probe`);
     await sink.abort();
+  }
+}
+
+/** Written aside, so that the file is always whole: the old one or the new one. */
+async function replaceFile(path: string, bytes: Bytes): Promise<void> {
+  const temporary = `${path}.${process.pid}-${randomBytes(4).toString("hex")}`;
+  const handle = await open(temporary, "wx", 0o644);
+  try {
+    try {
+      await handle.writeFile(bytes);
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await unlink(temporary).catch(() => undefined);
+    throw error;
   }
 }
 

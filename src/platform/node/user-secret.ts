@@ -4,6 +4,7 @@ import { open } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { foreignness, makeOwnFolder } from "./own-folder.ts";
+import { createPartial, publishExclusive, publishReplacing, removePartial } from "./partial-files.ts";
 import type { Environment } from "./proxy-environment.ts";
 
 const SECRET_BYTES = 32;
@@ -31,7 +32,12 @@ export class Sealer {
     const folder = await makeOwnFolder(stateFolder(environment));
     if (folder === undefined) return new Sealer(undefined);
     const path = join(folder, SECRET_FILE);
-    return new Sealer((await readSecret(path)) ?? (await makeSecret(path)) ?? (await readSecret(path)));
+    const found = await readSecret(path);
+    if (found instanceof Buffer) return new Sealer(found);
+    // Another process may have been faster: what is there in the end is what all of them use.
+    await makeSecret(path, found === "damaged" ? "replace" : "refuse").catch(() => undefined);
+    const made = await readSecret(path);
+    return new Sealer(made instanceof Buffer ? made : undefined);
   }
 
   /** Undefined where there is no secret: then nothing that was written earlier is believed. */
@@ -43,15 +49,16 @@ export class Sealer {
   }
 }
 
-async function readSecret(path: string): Promise<Buffer | undefined> {
+/** "damaged" for a file of ours that is no secret, as a full disk or a crash may have left it. */
+async function readSecret(path: string): Promise<Buffer | "damaged" | undefined> {
   const handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)).catch(() => undefined);
   if (handle === undefined) return undefined;
   try {
     const facts = await handle.stat();
     // Whoever can read it can seal.
     const isOurs = facts.isFile() && foreignness(facts) === undefined && isPrivate(facts.mode);
-    const secret = isOurs ? await handle.readFile() : undefined;
-    return secret?.byteLength === SECRET_BYTES ? secret : undefined;
+    if (!isOurs) return undefined;
+    return facts.size === SECRET_BYTES ? await handle.readFile() : "damaged";
   } catch {
     return undefined;
   } finally {
@@ -64,17 +71,19 @@ function isPrivate(mode: number): boolean {
   return process.geteuid === undefined || (mode & 0o077) === 0;
 }
 
-/** Undefined where another process was faster, or nothing can be written. */
-async function makeSecret(path: string): Promise<Buffer | undefined> {
-  const secret = randomBytes(SECRET_BYTES);
-  const handle = await open(path, "wx", 0o600).catch(() => undefined);
-  if (handle === undefined) return undefined;
+/** Written aside and named when it is on the disk, so that nobody ever finds half of it. */
+async function makeSecret(path: string, overwrite: "refuse" | "replace"): Promise<void> {
+  const partial = await createPartial({ path, newMode: 0o600 });
   try {
-    await handle.writeFile(secret);
-    return secret;
-  } catch {
-    return undefined;
-  } finally {
-    await handle.close();
+    try {
+      await partial.handle.writeFile(randomBytes(SECRET_BYTES));
+      await partial.handle.sync();
+    } finally {
+      await partial.handle.close();
+    }
+    await (overwrite === "replace" ? publishReplacing : publishExclusive)(partial.path, path);
+  } catch (error) {
+    await removePartial(partial.path);
+    throw error;
   }
 }

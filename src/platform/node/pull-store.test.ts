@@ -1,0 +1,45 @@
+import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { encodeUtf8 } from "../../base/text.ts";
+import type { PullStore } from "../../operations/pull/store.ts";
+import { openPullStore } from "./pull-store.ts";
+
+async function openStore(): Promise<{ readonly store: PullStore; readonly folder: string }> {
+  const root = mkdtempSync(join(tmpdir(), "tare-pull-store-"));
+  const folder = join(root, "to");
+  const store = await openPullStore(folder, { environment: { XDG_STATE_HOME: join(root, "state") } });
+  onTestFinished(async () => {
+    await store.close();
+    rmSync(root, { recursive: true });
+  });
+  return { store, folder };
+}
+
+test("a receipt that cannot be kept leaves nothing behind and stops no later one", async () => {
+  const { store, folder } = await openStore();
+  const before = readdirSync(folder);
+  const inTheWay = join(folder, ".tare-pull.json");
+  mkdirSync(inTheWay);
+  const failed = [store.keepReceipt(encodeUtf8("one")), store.keepReceipt(encodeUtf8("two"))];
+  for (const receipt of failed) await expect(receipt).rejects.toMatchObject({ name: "SourceError" });
+  rmdirSync(inTheWay);
+  expect(readdirSync(folder)).toEqual(before);
+  await store.keepReceipt(encodeUtf8("three"));
+  expect(await store.readReceipt()).toEqual(encodeUtf8("three"));
+});
+
+test.skipIf(process.platform !== "linux")("a file whose journal cannot be opened is closed again", async () => {
+  const { store, folder } = await openStore();
+  mkdirSync(join(folder, "m.bin.tare-pull"));
+  await expect(store.openPartial("m.bin")).rejects.toMatchObject({ code: "source/pull.entry" });
+  const open = readdirSync("/proc/self/fd").map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ""; // the one that the listing itself used
+    }
+  });
+  expect(open.filter((path) => path.startsWith(folder) && path.endsWith(".tare-part"))).toEqual([]);
+});
