@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
+import { TokenBucket } from "../../src/operations/pull/token-bucket.ts";
 import { openPullStore } from "../../src/platform/node/pull-store.ts";
 import { startFileServer } from "../support/file-server.ts";
 import { aeroFile, contentOf, folder, holds, noise, pullInto, serve, setOf, stateOf } from "./pull-into.ts";
@@ -292,12 +293,16 @@ describe("pull() from servers that fail", () => {
     await expect(restless).rejects.toMatchObject({ code: "source/http.changed" });
   });
 
-  it("keeps to a bandwidth", async () => {
+  it("takes all but the opening bytes out of one bucket that has the rate asked for", async () => {
     const server = await serve({ "m.bin": noise(3 * MIB) });
-    const start = performance.now();
+    const take = vi.spyOn(TokenBucket.prototype, "take").mockResolvedValue();
+    onTestFinished(() => take.mockRestore());
     await pullInto(folder(), { url: `${server.url}m.bin`, limitRate: 6 * MIB });
-    // 3 MiB less the opening 256 KiB and a quarter second of burst.
-    expect(performance.now() - start).toBeGreaterThan(150);
+    expect(new Set(take.mock.contexts).size).toBe(1);
+    expect((take.mock.contexts[0] as TokenBucket).bytesPerSecond).toBe(6 * MIB);
+    const taken = take.mock.calls.reduce((sum, [byteLength]) => sum + byteLength, 0);
+    expect(taken).toBeGreaterThanOrEqual(3 * MIB - (256 << 10));
+    expect(taken).toBeLessThanOrEqual(3 * MIB);
   });
 });
 
