@@ -223,8 +223,8 @@ const HTTP_ERRORS = {
   },
   "usage/http.proxy": {
     what: "A proxy variable of the environment cannot be used.",
-    why: "It is not a URL, or its scheme is not http, https or socks5.",
-    fix: "Correct or unset HTTPS_PROXY, HTTP_PROXY or ALL_PROXY.",
+    why: "It is not a URL, its scheme is not http, https or socks5, or its user or password has a % that begins no code.",
+    fix: "Correct or unset HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; % itself is written %25.",
   },
   "limit/http.memory": {
     what: "The server does not tell the length of the file, and it is too long to keep in memory.",
