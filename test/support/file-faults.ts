@@ -58,6 +58,12 @@ export async function withFaults<T>(
     const path = resolve(first);
     return path.startsWith(folder) || path.startsWith("/proc/self/fd/") ? path : undefined;
   };
+  /** Numbers of descriptors are used again: one that now belongs to another file is forgotten. */
+  const note = (descriptor: number, path: unknown): void => {
+    const about = subject(path);
+    if (about === undefined) handles.delete(descriptor);
+    else handles.set(descriptor, about);
+  };
   const check = (name: string, about: string | undefined): void => {
     if (about === undefined || ++count !== fault?.at) return;
     failed = `${name} ${about}`;
@@ -81,7 +87,7 @@ export async function withFaults<T>(
       Object.assign(function (this: unknown, ...args: unknown[]): unknown {
         if (name !== "closeSync" && name !== "existsSync") check(name, subject(args[0]));
         const result = original.apply(this, args);
-        if (name === "openSync") handles.set(result as number, String(args[0]));
+        if (name === "openSync") note(result as number, args[0]);
         if (name === "closeSync") handles.delete(args[0] as number);
         return result;
       }, original),
@@ -90,7 +96,9 @@ export async function withFaults<T>(
   for (const name of ASYNC) {
     replace(tables.promises, name, (original) => async (...args) => {
       check(name, subject(args[0]));
-      return original.apply(fs.promises, args);
+      const result = await original.apply(fs.promises, args);
+      if (name === "open") note((result as { readonly fd: number }).fd, args[0]);
+      return result;
     });
   }
   for (const name of HANDLE) {
@@ -99,7 +107,7 @@ export async function withFaults<T>(
       name,
       (original) =>
         async function (this: { readonly fd: number }, ...args: unknown[]): Promise<unknown> {
-          check(name, `descriptor ${this.fd}`);
+          check(name, handles.get(this.fd));
           return original.apply(this, args);
         },
     );

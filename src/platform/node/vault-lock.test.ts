@@ -3,37 +3,47 @@ import { createHash } from "node:crypto";
 import {
   existsSync,
   mkdtempSync,
+  promises,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   unlinkSync,
   writeFileSync,
 } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { createPartial } from "./partial-files.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockInode, lockVault, releaseAllVaultLocks, removeStaleTakeovers, vaultLockPath } from "./vault-lock.ts";
 
-/** What is to happen before a call that removes or replaces a file; "on" where it was let through. */
-const gate = vi.hoisted(() => ({ before: async (_call: string, _path: string): Promise<void> => undefined }));
+/** What is to happen before a call that removes or replaces a file. */
+const gate = { before: async (_call: string, _path: string): Promise<void> => undefined };
 
-vi.mock("node:fs/promises", async (original) => {
-  const real = await original<typeof import("node:fs/promises")>();
-  return {
-    ...real,
+// In Node's own module, not by vi.mock: tests share loaded modules, and whatever loaded the lock first would have the real calls.
+const { rename, unlink } = promises;
+
+beforeAll(() => {
+  Object.assign(promises, {
     rename: async (from: string, to: string) => {
       await gate.before("rename", from.endsWith(".lock") ? from : to);
-      return real.rename(from, to);
+      return rename(from, to);
     },
     unlink: async (path: string) => {
       await gate.before("unlink", path);
-      return real.unlink(path);
+      return unlink(path);
     },
-  };
+  });
+  syncBuiltinESMExports();
+});
+
+afterAll(() => {
+  Object.assign(promises, { rename, unlink });
+  syncBuiltinESMExports();
 });
 
 /** No process has a number this high on Linux, where 2^22 is the limit. */
@@ -284,4 +294,13 @@ test.runIf(process.platform === "linux")("lockInode() is the file's, whatever it
   const again = await lockInode(name);
   expect(again).not.toBe("taken");
   if (typeof again !== "string") await again.release();
+});
+
+test("lockVault() tells links in a circle on the way to a vault from a lock", async () => {
+  symlinkSync("loop", join(folder, "loop"));
+  const locking = lockVault(join(folder, "loop", "v.aerovault"), { waitMs: 0 });
+  await expect(locking).rejects.toMatchObject({
+    code: "source/io",
+    message: expect.stringContaining("symbolic links"),
+  });
 });

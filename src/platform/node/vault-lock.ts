@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { constants, readFileSync, readlinkSync, unlinkSync } from "node:fs";
-import { link, open, readdir, rename, statfs, unlink } from "node:fs/promises";
+import { link, lstat, open, readdir, rename, statfs, unlink } from "node:fs/promises";
 import { createServer } from "node:net";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -258,9 +258,17 @@ async function readLock(path: string): Promise<string | undefined> {
     }
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return undefined;
-    if (errnoOf(error) === "ELOOP" || errnoOf(error) === "ENXIO") return "";
+    // A link or a socket in the lock's place, and not links in a circle on the way to it.
+    if ((errnoOf(error) === "ELOOP" || errnoOf(error) === "ENXIO") && (await isThere(path))) return "";
     throw fileError(error, `Cannot read the lock "${path}"`, { source: path });
   }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** True where the process that wrote the line has provably ended: on this machine, in this boot or in an earlier one. */
