@@ -3,6 +3,7 @@ import { realpath } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isTareError } from "../src/base/errors.ts";
 import type { Container } from "../src/model/container.ts";
+import type { Finding } from "../src/model/finding.ts";
 import type { EncryptionRule } from "../src/model/format.ts";
 import type {
   HttpSettings,
@@ -139,7 +140,12 @@ export async function judgeVault(context: Context, container: Container, place: 
     import("../src/formats/aerovault/vault-archive.ts"),
     import("../src/platform/node/vault-memory.ts"),
   ]);
-  const recall = { engine: await context.engine(), env: context.env, encryption: encryptionRule(context) };
+  const recall = {
+    engine: await context.engine(),
+    env: context.env,
+    encryption: encryptionRule(context),
+    onWarning: (finding: Finding) => context.doubt(finding),
+  };
   if (!(container instanceof VaultArchive)) return recallLane("encrypted", place, recall);
   const older = await recallOpened(container.vault, place, recall);
   if (older !== undefined) context.doubt(older);

@@ -98,6 +98,10 @@ describe("a vault without encryption", () => {
     const name = await exchanged("seen");
     expect((await ok("vault", "cat", name, "a.txt", "--password-file", "pw", "--no-encryption")).out).toBe("forged\n");
     expect((await ok("vault", "cat", name, "a.txt")).out).toBe("forged\n");
+    // A password means an encrypted vault, whatever was said before.
+    const refused = await run(["vault", "cat", name, "a.txt", "--password-file", "pw"]);
+    expect(refused).toMatchObject({ code: 11, out: "" });
+    expect(refused.err).toContain("usage/vault.unencrypted");
     await ok("vault", "add", name, "key.txt");
   });
 

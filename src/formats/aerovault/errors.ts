@@ -221,7 +221,7 @@ export const AEROVAULT_ERRORS = {
   "usage/vault.unencrypted": {
     what: "A password was given, and the vault has no encryption.",
     why: "Whoever gives a password means an encrypted vault. Anybody can make one without encryption and put it in that place; what is added to it would be stored in clear.",
-    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption.",
+    fix: "Look where the vault came from. Where it is meant to have no encryption, pass no password, or --no-encryption whenever one is given.",
   },
   "usage/aerovault.container": {
     what: "Something was given to the vault's code that is not a vault.",

@@ -127,7 +127,7 @@ export function damagedHeader(problem: string, at: Location, offset: number): In
 
 function unencrypted(at: Location): UsageError {
   const message = `Cannot open "${at.source}" with a password: it is a vault without encryption, which anybody could have put there`;
-  const hint = "Where it is meant to have none, pass --no-encryption";
+  const hint = "Where it is meant to have none, pass no password, or --no-encryption with it";
   return new UsageError("usage/vault.unencrypted", message, { ...at, offset: FLAGS_OFFSET }, { hint });
 }
 

@@ -45,7 +45,12 @@ export const VAULT_ERRORS = {
   "usage/vault.was-encrypted": {
     what: "The vault at this place was encrypted when it was last seen, and the one there now is not.",
     why: "Anybody can make a vault without encryption and put it in the place of an encrypted one.",
-    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption once, which is remembered.",
+    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption once: from then on the place is open to such vaults, where no password is given.",
+  },
+  "source/vault.memory": {
+    what: "What was seen of vaults before can neither be read nor kept, or others may write to it.",
+    why: "Without it nobody notices a vault that was put back to an earlier state, or one without encryption in the place of an encrypted one. The vault opens all the same.",
+    fix: "Let $XDG_STATE_HOME/tare (~/.local/state/tare) be a folder that you own and nobody else may write to.",
   },
   "integrity/vault.older": {
     what: "The vault is in an earlier state than the one last seen on this machine. A warning.",

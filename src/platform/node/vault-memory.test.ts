@@ -1,10 +1,12 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { withFaults } from "../../../test/support/file-faults.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import { levelSettings } from "../../formats/aerovault/write/profiles.ts";
 import { emptyManifest } from "../../formats/aerovault/write/vault-state.ts";
+import type { Finding } from "../../model/finding.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import {
   type RememberedVault,
@@ -145,4 +147,63 @@ test("a state that a writer replaced while it was being opened is no older vault
   bytes.fill(2, 1100, 1800);
   writeFileSync(path, bytes);
   expect(await recallOpened(opened, { outer: path, inner: [] }, { engine, env })).toBeUndefined();
+});
+
+test("--no-encryption is remembered for a place, until an encrypted vault is opened there again", async () => {
+  const place = { outer: join(folder, "v"), inner: [] };
+  const plain = () => recallLane("plain", place, { env });
+  await recallLane("encrypted", place, { env });
+  await recallLane("plain", place, { env, encryption: "waived" });
+  await plain();
+  await plain();
+  await recallLane("encrypted", place, { env });
+  await expect(plain()).rejects.toMatchObject({ code: "usage/vault.was-encrypted" });
+});
+
+test.skipIf(process.geteuid === undefined)("what others could have put there says nothing, and is told", async () => {
+  const place = { outer: join(folder, "v"), inner: [] };
+  const warnings: Finding[] = [];
+  const context = { engine, env, onWarning: (finding: Finding) => void warnings.push(finding) };
+  const [older, newer] = [state(1, 1, "2026-01-01"), state(2, 2, "2026-01-02")];
+  await recallOpened(newer, place, context);
+  expect(await recallOpened(older, place, context)).toMatchObject({ code: "integrity/vault.older" });
+  expect(warnings).toEqual([]);
+  const root = join(folder, "tare");
+  for (const open of [root, join(root, "encrypted-places"), join(root, "vaults")]) {
+    const before = readdirSync(root, { recursive: true });
+    chmodSync(open, 0o777);
+    warnings.length = 0;
+    const found = await recallOpened(older, place, context);
+    expect(found === undefined).toBe(!open.endsWith("encrypted-places"));
+    expect(warnings).toEqual([expect.objectContaining({ code: "source/vault.memory", severity: "warning" })]);
+    expect(warnings[0]?.message).toContain("may be written to by every user");
+    if (!open.endsWith("vaults")) await recallLane("plain", place, context);
+    if (!open.endsWith("encrypted-places")) await rememberVault(state(3, 3, "2026-01-03"), engine, env);
+    expect(readdirSync(root, { recursive: true })).toEqual(before);
+    chmodSync(open, 0o700);
+  }
+});
+
+test("a memory that cannot be read is no memory of nothing: it is told", async () => {
+  const place = { outer: join(folder, "v"), inner: [] };
+  const warnings: Finding[] = [];
+  const context = { engine, env, onWarning: (finding: Finding) => void warnings.push(finding) };
+  await recallLane("encrypted", place, context);
+  const path = join(folder, "tare", "encrypted-places");
+  // The first call that fails is the one that looks for the place.
+  let at = 0;
+  for (let failed = ""; !failed.startsWith("access"); ) {
+    const { calls } = await withFaults(path, { at: ++at, errno: "EACCES" }, () =>
+      recallLane("plain", place, context).catch(() => undefined),
+    );
+    failed = calls.failed ?? "";
+    if (at > 20) throw new Error("the place was never looked for");
+  }
+  expect(warnings.at(-1)).toMatchObject({ code: "source/vault.memory", at: { source: place.outer } });
+  const nowhere = { ...context, env: { XDG_STATE_HOME: "/dev/null" } };
+  warnings.length = 0;
+  await recallLane("plain", place, nowhere);
+  expect(warnings).toEqual([]);
+  expect(await recallOpened(state(1, 1, "2026-01-01"), place, nowhere)).toBeUndefined();
+  expect(warnings).toHaveLength(1);
 });

@@ -12,7 +12,9 @@ import type { Vault } from "../../formats/aerovault/vault.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
+import { errnoOf, fileError } from "./errors.ts";
 import { fileSink } from "./file-sink.ts";
+import { foreignFolder } from "./own-folder.ts";
 import { readVaultMark } from "./vault-mark.ts";
 
 /** Label of the id by which a vault is remembered: it tells nothing about the keys. */
@@ -50,7 +52,12 @@ export interface RecallContext {
   readonly env: StateEnvironment;
   /** "waived" where the user says that a vault without encryption is meant: what was remembered of its place is forgotten. */
   readonly encryption?: EncryptionRule | undefined;
+  /** Told once a vault, where what was seen of vaults can neither be read nor kept. */
+  readonly onWarning?: ((finding: Finding) => void) | undefined;
 }
+
+/** Takes why nothing can be remembered. */
+type Tell = (why: string) => void;
 
 /** Where memories are kept. */
 export function vaultMemoryFolder(env: StateEnvironment): string {
@@ -71,10 +78,11 @@ export async function recallOpened(
   place: VaultPlace,
   context: RecallContext,
 ): Promise<Finding | undefined> {
-  await recallLane(vault.keys.lane, place, context);
-  const older = await recallVault(vault, context.engine, context.env);
+  const tell = tellOnce(place, context);
+  await compareLane(vault.keys.lane, place, context, tell);
+  const older = await recallVault(vault, context.engine, context.env, tell);
   if (older === undefined || (await hasMovedOn(vault, place))) return undefined;
-  const source = [place.outer, ...place.inner].join(INNER_MARK);
+  const source = placeText(place);
   const message = `"${source}" is older than the one last seen: ${older}`;
   return { severity: "warning", code: "integrity/vault.older", message, at: { source } };
 }
@@ -93,25 +101,65 @@ async function hasMovedOn({ manifestSeal }: RememberedVault, { outer, inner }: V
  * Compares the lane of a vault with the one that was last seen at its place, under any of its names. A vault that was
  * encrypted and is not any more is refused: whoever put it there needed no key.
  */
-export async function recallLane(
+export function recallLane(
+  lane: Lane,
+  place: VaultPlace,
+  context: Pick<RecallContext, "env" | "encryption" | "onWarning">,
+): Promise<void> {
+  return compareLane(lane, place, context, tellOnce(place, context));
+}
+
+async function compareLane(
   lane: Lane,
   place: VaultPlace,
   { env, encryption }: Pick<RecallContext, "env" | "encryption">,
+  tell: Tell,
 ): Promise<void> {
-  for (const path of await laneFiles(place, env)) {
-    const wasEncrypted = await isThere(path);
+  const paths = await laneFiles(place, env);
+  const [first] = paths;
+  if (first === undefined || !(await isOurs(dirname(first), tell))) return;
+  for (const path of paths) {
+    const wasEncrypted = await isThere(path, tell);
     if (lane === "encrypted") {
-      if (!wasEncrypted) await writeState(path, "encrypted\n");
+      if (!wasEncrypted) await writeState(path, "encrypted\n", tell);
     } else if (wasEncrypted) {
-      if (encryption !== "waived") throw wasEncryptedError([place.outer, ...place.inner].join(INNER_MARK));
+      if (encryption !== "waived") throw wasEncryptedError(placeText(place));
       await unlink(path).catch(() => undefined); // asked again the next time
     }
   }
 }
 
+function placeText({ outer, inner }: VaultPlace): string {
+  return [outer, ...inner].join(INNER_MARK);
+}
+
+/** A vault opens all the same: only the first reason is told, as the others most often are the same. */
+function tellOnce(place: VaultPlace, { onWarning }: Pick<RecallContext, "onWarning">): Tell {
+  let isTold = false;
+  return (why) => {
+    if (isTold) return;
+    isTold = true;
+    const source = placeText(place);
+    const message = `"${source}" cannot be compared with what was seen of it before: ${why}`;
+    onWarning?.({ severity: "warning", code: "source/vault.memory", message, at: { source } });
+  };
+}
+
+/** False where others could have put there what a folder of ours says, or could take it away: then it says nothing. */
+async function isOurs(folder: string, tell: Tell): Promise<boolean> {
+  for (const path of [dirname(folder), folder]) {
+    const why = await foreignFolder(path);
+    if (why === undefined) continue;
+    tell(`"${path}" ${why}`);
+    return false;
+  }
+  return true;
+}
+
 function wasEncryptedError(source: string): UsageError {
   const message = `Cannot open "${source}": the vault there was encrypted when it was last seen, and this one is not`;
-  const hint = "Somebody may have exchanged it. Where it is meant to have no encryption, pass --no-encryption once";
+  const hint =
+    "Somebody may have exchanged it. Where it is meant to have no encryption, pass --no-encryption once: the place is open to such vaults from then on, where no password is given";
   return new UsageError("usage/vault.was-encrypted", message, { source }, { hint });
 }
 
@@ -130,11 +178,24 @@ async function laneFiles({ outer, inner }: VaultPlace, env: StateEnvironment): P
   });
 }
 
-function isThere(path: string): Promise<boolean> {
+function isThere(path: string, tell: Tell): Promise<boolean> {
   return access(path).then(
     () => true,
-    () => false,
+    (error: unknown) => {
+      if (!isAbsence(error)) tell(reasonOf(error, `Cannot read "${path}"`));
+      return false;
+    },
   );
+}
+
+/** Anything else says only that we cannot know. */
+function isAbsence(error: unknown): boolean {
+  return ["ENOENT", "ENOTDIR"].includes(errnoOf(error) ?? "");
+}
+
+function reasonOf(error: unknown, action: string): string {
+  const named = fileError(error, action, { source: "state" });
+  return named instanceof Error ? named.message : String(named);
 }
 
 /**
@@ -146,22 +207,24 @@ export async function recallVault(
   vault: RememberedVault,
   engine: Engine,
   env: StateEnvironment,
+  tell: Tell = () => undefined,
 ): Promise<string | undefined> {
-  if (vault.keys.lane === "plain") return undefined;
+  if (vault.keys.lane === "plain" || !(await isOurs(vaultMemoryFolder(env), tell))) return undefined;
   const path = await memoryPath(vault, engine, env);
-  const before = await readMemory(path);
+  const before = await readMemory(path, tell);
   const seal = encodeHex(vault.manifestSeal);
   const { generation, modified } = vault.manifest;
   const problem = before === undefined ? undefined : findRollback(before, { seal, generation, modified });
-  if (problem === undefined && before?.seals.at(-1) !== seal) await writeMemory(path, advance(before, vault));
+  if (problem === undefined && before?.seals.at(-1) !== seal) await writeMemory(path, advance(before, vault), tell);
   return problem;
 }
 
 /** Remembers a vault that was just written, whatever was seen before. */
 export async function rememberVault(vault: RememberedVault, engine: Engine, env: StateEnvironment): Promise<void> {
-  if (vault.keys.lane === "plain") return;
+  const tell = (): void => undefined; // whoever opened it was told
+  if (vault.keys.lane === "plain" || !(await isOurs(vaultMemoryFolder(env), tell))) return;
   const path = await memoryPath(vault, engine, env);
-  await writeMemory(path, advance(await readMemory(path), vault));
+  await writeMemory(path, advance(await readMemory(path, tell), vault), tell);
 }
 
 async function memoryPath(vault: RememberedVault, engine: Engine, env: StateEnvironment): Promise<string> {
@@ -196,7 +259,7 @@ function advance(before: Memory | undefined, vault: RememberedVault): Memory {
 }
 
 /** Undefined where there is none, or one that cannot be read: memory is a help, never a hindrance. */
-async function readMemory(path: string): Promise<Memory | undefined> {
+async function readMemory(path: string, tell: Tell): Promise<Memory | undefined> {
   try {
     const bytes = await readFile(path);
     if (bytes.byteLength > MAX_FILE_BYTES) return undefined;
@@ -208,22 +271,25 @@ async function readMemory(path: string): Promise<Memory | undefined> {
       modified,
       seals: seals.filter((one) => typeof one === "string"),
     };
-  } catch {
+  } catch (error) {
+    const isOfSystem = errnoOf(error) !== undefined;
+    if (isOfSystem && !isAbsence(error)) tell(reasonOf(error, `Cannot read "${path}"`));
     return undefined;
   }
 }
 
-function writeMemory(path: string, memory: Memory): Promise<void> {
-  return writeState(path, `${JSON.stringify(memory)}\n`);
+function writeMemory(path: string, memory: Memory, tell: Tell): Promise<void> {
+  return writeState(path, `${JSON.stringify(memory)}\n`, tell);
 }
 
-async function writeState(path: string, text: string): Promise<void> {
+async function writeState(path: string, text: string, tell: Tell): Promise<void> {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     const sink = await fileSink(path, { overwrite: "replace" });
     await sink.append(encodeUtf8(text));
     await sink.commit();
-  } catch {
+  } catch (error) {
     // A home without room or rights: the next run knows as little as this one.
+    tell(reasonOf(error, `Cannot write "${path}"`));
   }
 }

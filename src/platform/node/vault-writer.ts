@@ -139,10 +139,9 @@ async function withVault<T>(
 
 /** Compares a vault with what was seen of it, and of the place that it was named by. */
 export async function recallForWriting(vault: Vault, label: string, context: VaultWriteContext): Promise<void> {
-  const older = await recallOpened(vault, { outer: label, inner: [] }, context);
-  if (older === undefined) return;
-  if (context.onWarning === undefined) context.onNote(`warning: ${older.message}`);
-  else context.onWarning(older);
+  const onWarning = context.onWarning ?? (({ message }: Finding) => context.onNote(`warning: ${message}`));
+  const older = await recallOpened(vault, { outer: label, inner: [] }, { ...context, onWarning });
+  if (older !== undefined) onWarning(older);
 }
 
 async function applyChange<T>(
