@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { realpath } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
 import { isTareError } from "../src/base/errors.ts";
 import type { Container } from "../src/model/container.ts";
 import type { Finding } from "../src/model/finding.ts";
@@ -103,19 +102,20 @@ export async function openForCommand(context: Context, target: string): Promise<
  * that may not be written, opening takes it from the journal.
  */
 async function finishWrites(context: Context, target: string): Promise<void> {
-  const { localFileOf } = await import("../src/platform/node/open-target.ts");
+  const [{ localFileOf }, journals, stamps] = await Promise.all([
+    import("../src/platform/node/open-target.ts"),
+    import("../src/platform/node/vault-journal.ts"),
+    import("../src/platform/node/patch-file.ts"),
+  ]);
   const path = await localFileOf(target);
   const real = path === undefined ? undefined : await realpath(path).catch(() => undefined); // opening will tell
   if (path === undefined || real === undefined) return;
-  const journal = (kind: string): boolean => existsSync(join(dirname(real), `.${basename(real)}.${kind}`));
-  if (journal("tare-header")) {
-    const { completeTornHeader } = await import("../src/platform/node/vault-writer.ts");
-    const isDone = await completeTornHeader(real, context.signal);
+  if (existsSync(journals.journalPath(real))) {
+    const isDone = await journals.completeTornHeader(real, context.signal);
     if (isDone) context.note(`note: "${path}": completed a change that had been interrupted`);
   }
-  if (journal("tare-stamp")) {
-    const { finishPatch } = await import("../src/platform/node/patch-file.ts");
-    const isDone = await finishPatch(real).catch((error: unknown) => {
+  if (existsSync(stamps.stampJournalPath(real))) {
+    const isDone = await stamps.finishPatch(real).catch((error: unknown) => {
       if (isTareError(error) && error.code === "source/forbidden") return false;
       throw error;
     });

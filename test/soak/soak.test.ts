@@ -15,6 +15,6 @@ for (const [size, lane, seed] of [
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const report = await soak({ folder, seed, changes: 24, writers: 3, size, lane });
     expect(report.problems).toEqual([]);
-    expect(report.reported).toBeGreaterThan(0);
+    expect(Math.min(report.reported, report.killed, report.reads)).toBeGreaterThan(0);
   });
 }

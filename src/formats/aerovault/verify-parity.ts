@@ -5,10 +5,11 @@ import { findPlans } from "../../model/parity/avec.ts";
 import { avecPayload } from "../../model/parity/encode-avec.ts";
 import { ParityReader } from "../../model/parity/parity-reader.ts";
 import { BlockStream, type ReadFile } from "./block-stream.ts";
+import { findDirectoryFault } from "./extension-directory.ts";
 import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { inMemory } from "./manifest-parity.ts";
 import { gridOf } from "./parity-grid.ts";
-import { findDirectoryFault, isParityRow } from "./parity-rows.ts";
+import { isParityRow } from "./parity-rows.ts";
 import type { Vault } from "./vault.ts";
 
 /**

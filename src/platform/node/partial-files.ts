@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { constants, unlinkSync } from "node:fs";
 import { type FileHandle, link, lstat, open, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -6,6 +6,19 @@ import { errnoOf } from "./errors.ts";
 
 /** Room for the name in ".NAME.tare-partial-PID-RANDOM", which file systems limit to 255 bytes. */
 const MAX_NAME_BYTES = 200;
+
+/** What file systems allow a name to have. */
+const LONGEST_NAME_BYTES = 255;
+
+/**
+ * The name of a file that stands beside another one and belongs to it. A name that would be too long has the hash of the
+ * other one in it instead.
+ */
+export function nameBeside(name: string, suffix: string, prefix: "" | "." = ""): string {
+  const whole = `${prefix}${name}${suffix}`;
+  if (Buffer.byteLength(whole) <= LONGEST_NAME_BYTES) return whole;
+  return `.${createHash("sha256").update(name).digest("hex").slice(0, 32)}${suffix}`;
+}
 
 /** Every file that is being written and has not reached its final name. */
 const partials = new Set<string>();

@@ -41,7 +41,7 @@ export async function patchFile(path: string, patches: readonly FilePatch[]): Pr
 
 /** What a crash kept from being written, for readers that leave the file as it is; empty where there is nothing of that. */
 export async function findInterruptedPatches(real: string): Promise<readonly FilePatch[]> {
-  const bytes = await readJournal(journalOf(real), real);
+  const bytes = await readJournal(stampJournalPath(real), real);
   const journal = bytes === undefined ? undefined : decodeJournal(bytes);
   return journal !== undefined && isInterrupted(real, real, journal) ? journal.patches : [];
 }
@@ -71,11 +71,11 @@ async function locate(path: string): Promise<Place> {
   const file = await realpath(path).catch((error: unknown) => {
     throw fileError(error, `Cannot open "${path}"`, { source: path });
   });
-  return { file, journal: journalOf(file) };
+  return { file, journal: stampJournalPath(file) };
 }
 
 /** Beside the file, whose real path this takes. */
-function journalOf(file: string): string {
+export function stampJournalPath(file: string): string {
   const name = basename(file);
   const isLong = Buffer.byteLength(name) > MAX_NAME_BYTES;
   const shown = isLong ? createHash("sha256").update(name).digest("hex") : name;

@@ -1,7 +1,7 @@
 import { readdir, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { isAlive } from "./file-lock.ts";
 import { partialPrefix } from "./partial-files.ts";
-import { isAlive } from "./vault-litter.ts";
 
 /** What killed processes left in a folder, by the beginning of the names; a folder of many outputs is listed once. */
 const known = new Map<string, Promise<ReadonlyMap<string, readonly string[]>>>();

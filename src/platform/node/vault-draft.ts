@@ -1,20 +1,23 @@
 import { constants } from "node:fs";
-import { copyFile, type FileHandle, open, readFile, statfs } from "node:fs/promises";
+import { chmod, copyFile, type FileHandle, open, readFile, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { type ErrorCatalog, isTareError, SourceError, UnsupportedError } from "../../base/errors.ts";
 import type { ExpectedRun, VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
+import { type InodeLock, lockInode } from "./inode-lock.ts";
 import { createPartial, publishExclusive, publishReplacing, removePartial, syncFolder } from "./partial-files.ts";
 import { removeHeaderJournal, writeHeaderJournal } from "./vault-journal.ts";
-import { type InodeLock, lockInode } from "./vault-lock.ts";
 import { checkFresh, checkRuns, type VaultMark } from "./vault-mark.ts";
 
 /** Up to this length a vault is copied for every change: that is as fast as anything else, and one rename ends it. */
 const COPY_BYTES = 16 << 20;
 /** Room that must be left on the disk beyond what a change is known to take. */
 const SPARE_BYTES = 1 << 20;
+
+/** What a system says that cannot clone a file, or has no room for a copy. */
+const NO_COPY = new Set(["ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL", "ENOTTY", "EXDEV", "ENOSPC", "EDQUOT", "EFBIG"]);
 
 /** The vault as it was opened: a draft is refused at its end where it is another one by then. */
 export interface VaultBase {
@@ -64,7 +67,10 @@ export async function updateVaultDraft(base: VaultBase): Promise<VaultDraft> {
   return guarded(label, async () => {
     const isShort = mark.byteLength <= COPY_BYTES;
     // Where the file system does not clone files, or has no room for a copy of a short one, the next best thing follows.
-    const cheap = await copyVault(base, isShort ? 0 : constants.COPYFILE_FICLONE_FORCE).catch(() => undefined);
+    const cheap = await copyVault(base, isShort ? 0 : constants.COPYFILE_FICLONE_FORCE).catch((error: unknown) => {
+      if (NO_COPY.has(errnoOf(error) ?? "")) return undefined;
+      throw error;
+    });
     if (cheap !== undefined) return replacingDraft(base, cheap);
     const lock = mark.links > 1n ? "taken" : await lockInode(mark);
     if (lock === "taken") {
@@ -91,9 +97,8 @@ async function copyVault({ path, mark }: VaultBase, mode: number): Promise<Parti
   await partial.handle.close();
   try {
     await copyFile(path, partial.path, mode);
-    const handle = await open(partial.path, "r+");
-    await handle.chmod(mark.mode);
-    return { path: partial.path, handle };
+    await chmod(partial.path, mark.mode);
+    return { path: partial.path, handle: await open(partial.path, "r+") };
   } catch (error) {
     await removePartial(partial.path);
     throw error;
@@ -323,7 +328,8 @@ export async function hasRoomFor(path: string, byteLength: number): Promise<bool
 /** Infinity on a system that does not tell: writing will. */
 async function freeBytes(path: string): Promise<number> {
   const facts = await statfs(dirname(path)).catch(() => undefined);
-  return facts === undefined ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
+  // File systems that do not count say 0 of 0 blocks.
+  return facts === undefined || facts.blocks === 0 ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
 }
 
 async function guarded<T>(label: string, action: () => Promise<T>): Promise<T> {

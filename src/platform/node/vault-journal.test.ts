@@ -17,13 +17,13 @@ import { openFile } from "./file-source.ts";
 import { completedSource } from "./interrupted-writes.ts";
 import { patchFile } from "./patch-file.ts";
 import {
+  completeTornHeader,
   journalPath,
   mendedHeader,
   readHeaderJournal,
   removeHeaderJournal,
   writeHeaderJournal,
 } from "./vault-journal.ts";
-import { completeTornHeader } from "./vault-writer.ts";
 
 let folder: string;
 let vault: string;

@@ -1,12 +1,14 @@
 import { createHash } from "node:crypto";
-import { open, readFile, unlink } from "node:fs/promises";
+import { open, readFile, realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
+import { isTareError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
-import { syncFolder } from "./partial-files.ts";
+import { nameBeside, syncFolder } from "./partial-files.ts";
+import { lockVault } from "./vault-lock.ts";
 
 /** First bytes of a journal; what follows is a digest, the old header and the new one. */
 const MAGIC = encodeUtf8("tare vault header journal 1\n");
@@ -22,7 +24,7 @@ export interface HeaderJournal {
 
 /** Beside the vault, whose real path this takes. */
 export function journalPath(vault: string): string {
-  return join(dirname(vault), `.${basename(vault)}.tare-header`);
+  return join(dirname(vault), nameBeside(basename(vault), ".tare-header", "."));
 }
 
 /**
@@ -99,6 +101,55 @@ async function readHeaderBytes(real: string): Promise<Bytes | undefined> {
     const header = allocateBytes(HEADER_BYTES);
     await readFully(handle, header, { offset: 0, label: real });
     return header;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** How long a reader waits for a writer that is about to complete its header. */
+const READER_WAIT_MS = 1000;
+
+/**
+ * For readers: completes a header that a crash tore while it was written, and touches nothing else. True where there was
+ * something to complete. Where that cannot be done, on a disk that may not be written to or while another process has the
+ * lock, nothing is: opening then takes the header from the journal.
+ */
+export async function completeTornHeader(path: string, signal?: AbortSignal): Promise<boolean> {
+  try {
+    const real = await realpath(path);
+    if ((await findMendedHeader(real)) === undefined) return false;
+    const lock = await lockVault(real, { signal, waitMs: READER_WAIT_MS });
+    try {
+      // Whoever was writing has ended by now; what it left is whole, or torn for good.
+      const mended = await findMendedHeader(real);
+      if (mended !== undefined) await writeHeaderBytes(real, mended);
+      return mended !== undefined;
+    } finally {
+      await lock.release();
+    }
+  } catch (error) {
+    if (isTareError(error) || errnoOf(error) !== undefined) return false;
+    throw error;
+  }
+}
+
+/** Completes a header that a crash tore while it was written. The caller holds the lock. */
+export async function completeHeader(real: string, onNote: (text: string) => void): Promise<void> {
+  const mended = await findMendedHeader(real);
+  if (mended !== undefined) {
+    await writeHeaderBytes(real, mended);
+    onNote("note: completed a change of the vault that had been interrupted");
+  }
+  await removeHeaderJournal(real);
+}
+
+async function writeHeaderBytes(real: string, header: Bytes): Promise<void> {
+  const handle = await open(real, "r+");
+  try {
+    for (let done = 0; done < header.byteLength; ) {
+      done += (await handle.write(header, done, header.byteLength - done, done)).bytesWritten;
+    }
+    await handle.sync();
   } finally {
     await handle.close();
   }

@@ -1,19 +1,8 @@
 import { readdir, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
-import { errnoOf } from "./errors.ts";
+import { isAlive } from "./file-lock.ts";
 import { partialPrefix } from "./partial-files.ts";
-
-/** True where a process of this number runs here; one that may not be asked counts as running. */
-export function isAlive(pid: number): boolean {
-  if (pid === process.pid) return true;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return errnoOf(error) !== "ESRCH";
-  }
-}
 
 /**
  * Removes what killed writers left beside a vault: unfinished copies of it and of its sidecar, which hold its key slots, and

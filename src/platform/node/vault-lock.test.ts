@@ -17,9 +17,11 @@ import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { removeStaleTakeovers } from "./file-lock.ts";
+import { lockInode } from "./inode-lock.ts";
 import { createPartial } from "./partial-files.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
-import { lockInode, lockVault, releaseAllVaultLocks, removeStaleTakeovers, vaultLockPath } from "./vault-lock.ts";
+import { lockVault, releaseAllVaultLocks, vaultLockPath } from "./vault-lock.ts";
 
 /** What is to happen before a call that removes or replaces a file. */
 const gate = { before: async (_call: string, _path: string): Promise<void> => undefined };
@@ -259,7 +261,7 @@ test("removeStaleTakeovers() removes what killed processes left, and nothing of 
   const running = line.replace(/^pid=\d+/, `pid=${process.pid}`);
   writeFileSync(`${path}.takeover-0000000000000000`, line);
   writeFileSync(`${path}.takeover-1111111111111111`, running);
-  await removeStaleTakeovers(vault);
+  await removeStaleTakeovers(path);
   expect(readdirSync(folder).sort()).toEqual([".v.aerovault.lock.takeover-1111111111111111", "v.aerovault"]);
 });
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { access, mkdir, readFile, realpath, unlink } from "node:fs/promises";
+import { access, mkdir, readFile, realpath, stat, unlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { equalBytes } from "../../base/bytes.ts";
@@ -92,9 +92,16 @@ export async function recallOpened(
  * which was the newest then.
  */
 async function hasMovedOn({ manifestSeal }: RememberedVault, { outer, inner }: VaultPlace): Promise<boolean> {
-  if (inner.length > 0) return false;
+  if (inner.length > 0 || !(await isRegularFile(outer))) return false;
   const mark = await readVaultMark(outer, outer).catch(() => undefined); // no file, or none that can be read any more
   return mark?.manifestSeal !== undefined && !equalBytes(mark.manifestSeal, manifestSeal);
+}
+
+function isRegularFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (facts) => facts.isFile(),
+    () => false,
+  );
 }
 
 /**

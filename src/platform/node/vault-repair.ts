@@ -7,9 +7,10 @@ import type { OpenContext } from "../../model/format.ts";
 import type { HealContext } from "../../operations/vault/heal-blocks.ts";
 import { recoverVault } from "../../operations/vault/recover.ts";
 import { planVaultRepair, type VaultRepair } from "../../operations/vault/repair.ts";
-import { openFile } from "./file-source.ts";
+import { type OpenFileOptions, openFile } from "./file-source.ts";
+import { lockInode } from "./inode-lock.ts";
 import { repairCopy, repairInPlace } from "./repair-file.ts";
-import { lockedElsewhere, lockInode } from "./vault-lock.ts";
+import { lockedElsewhere } from "./vault-lock.ts";
 import { type FoundSidecar, findVaultSidecar, realVault } from "./vault-sidecar.ts";
 import { recallForWriting, type VaultWriteContext, withVaultLock } from "./vault-writer.ts";
 
@@ -35,7 +36,7 @@ export async function examineVault<T>(
   const { engine, limits, password, encryption, signal } = context;
   const real = await realVault(path);
   const beside = await findVaultSidecar(real, engine, options.sidecar);
-  const file = await openFile(real, { label: path });
+  const file = await openBeside(real, { label: path }, beside);
   let vault: Vault | undefined;
   try {
     const recovered = await recoverVault(file, { engine, limits, password, encryption, signal }, beside.sidecar);
@@ -51,13 +52,21 @@ export async function examineVault<T>(
   }
 }
 
+/** Opens the file of a vault whose sidecar is open already. */
+function openBeside(path: string, options: OpenFileOptions, beside: FoundSidecar): ReturnType<typeof openFile> {
+  return openFile(path, options).catch(async (error: unknown) => {
+    await beside.close();
+    throw error;
+  });
+}
+
 /**
  * A vault that cannot be opened as it is, opened by what heals its header, its list of extensions or its end; blocks are as
  * they are. Undefined where nothing helps. Everything that was healed is among its warnings.
  */
 export async function openHealedVault(path: string, context: OpenContext): Promise<VaultArchive | undefined> {
   const beside = await findVaultSidecar(path, context.engine);
-  const file = await openFile(path);
+  const file = await openBeside(path, {}, beside);
   let vault: Vault | undefined;
   try {
     const recovered = await recoverVault(file, context, beside.sidecar);

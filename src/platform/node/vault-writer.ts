@@ -1,11 +1,9 @@
-import { open, realpath } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
-import { isTareError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
+import { checkDirectory } from "../../formats/aerovault/extension-directory.ts";
 import { VaultCipher } from "../../formats/aerovault/framing.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
-import { checkDirectory } from "../../formats/aerovault/parity-rows.ts";
 import { checkUndamaged, closeVault, type Vault } from "../../formats/aerovault/vault.ts";
 import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
@@ -16,12 +14,12 @@ import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule, PasswordSource } from "../../model/format.ts";
 import { secureRandom } from "../../primitives/crypto/random.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { errnoOf } from "./errors.ts";
+import { removeStaleTakeovers } from "./file-lock.ts";
 import { openFile } from "./file-source.ts";
 import { checkReplaceable, hasRoomFor, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
-import { findMendedHeader, removeHeaderJournal } from "./vault-journal.ts";
+import { completeHeader } from "./vault-journal.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
-import { lockVault, removeStaleTakeovers } from "./vault-lock.ts";
+import { lockVault } from "./vault-lock.ts";
 import { readVaultMark } from "./vault-mark.ts";
 import { recallOpened, rememberVault, type StateEnvironment } from "./vault-memory.ts";
 import { findVaultSidecar, realVault } from "./vault-sidecar.ts";
@@ -111,7 +109,7 @@ export async function withVaultLock<T>(
   try {
     await completeHeader(real, onNote);
     await removeVaultLitter(real);
-    await removeStaleTakeovers(real);
+    await removeStaleTakeovers(lock.path);
     return await use();
   } finally {
     await lock.release();
@@ -234,53 +232,4 @@ async function applyDry<T>(vault: Vault, context: VaultWriteContext, change: Vau
   const { edit } = await beginEdit(vault, nowhere, context, { ...change, restate: undefined });
   const { result } = await change.apply(edit, vault);
   return { result };
-}
-
-/** How long a reader waits for a writer that is about to complete its header. */
-const READER_WAIT_MS = 1000;
-
-/**
- * For readers: completes a header that a crash tore while it was written, and touches nothing else. True where there was
- * something to complete. Where that cannot be done, on a disk that may not be written to or while another process has the
- * lock, nothing is: opening then takes the header from the journal.
- */
-export async function completeTornHeader(path: string, signal?: AbortSignal): Promise<boolean> {
-  try {
-    const real = await realpath(path);
-    if ((await findMendedHeader(real)) === undefined) return false;
-    const lock = await lockVault(real, { signal, waitMs: READER_WAIT_MS });
-    try {
-      // Whoever was writing has ended by now; what it left is whole, or torn for good.
-      const mended = await findMendedHeader(real);
-      if (mended !== undefined) await writeHeaderBytes(real, mended);
-      return mended !== undefined;
-    } finally {
-      await lock.release();
-    }
-  } catch (error) {
-    if (isTareError(error) || errnoOf(error) !== undefined) return false;
-    throw error;
-  }
-}
-
-/** Completes a header that a crash tore while it was written. The caller holds the lock. */
-export async function completeHeader(real: string, onNote: (text: string) => void): Promise<void> {
-  const mended = await findMendedHeader(real);
-  if (mended !== undefined) {
-    await writeHeaderBytes(real, mended);
-    onNote("note: completed a change of the vault that had been interrupted");
-  }
-  await removeHeaderJournal(real);
-}
-
-async function writeHeaderBytes(real: string, header: Bytes): Promise<void> {
-  const handle = await open(real, "r+");
-  try {
-    for (let done = 0; done < header.byteLength; ) {
-      done += (await handle.write(header, done, header.byteLength - done, done)).bytesWritten;
-    }
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
