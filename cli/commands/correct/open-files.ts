@@ -29,7 +29,7 @@ export async function openProtected(context: Context, path: string, beside: stri
   const { signal } = context;
   const file = await openFile(path, { signal });
   try {
-    const source = await openFile(beside, { signal });
+    const source = await openFile(beside, { signal, pipes: "refuse" });
     const close = async (): Promise<void> => {
       await file.close();
       await source.close();

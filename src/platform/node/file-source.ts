@@ -1,5 +1,5 @@
 import type { BigIntStats } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
@@ -15,6 +15,8 @@ export interface OpenFileOptions {
   /** Most bytes that a pipe or device may deliver before it is refused with `limit/spool`. */
   readonly maxSpoolBytes?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** "refuse" for files that nobody named: nothing waits for a pipe that somebody put in their place. */
+  readonly pipes?: "refuse" | undefined;
 }
 
 type FileDescriptor = Extract<SourceDescriptor, { readonly kind: "file" }>;
@@ -28,6 +30,7 @@ export async function openFile(path: string, options: OpenFileOptions = {}): Pro
   const at = { source: label };
   if (path === "/dev/stdin") return openStdin({ ...options, label });
   options.signal?.throwIfAborted();
+  if (options.pipes === "refuse") await checkRegular(path, label);
   const handle = await open(path, "r").catch((error: unknown) => {
     throw fileError(error, `Cannot open "${path}"`, at);
   });
@@ -44,6 +47,12 @@ export async function openFile(path: string, options: OpenFileOptions = {}): Pro
     await handle.close();
     throw errnoOf(error) === undefined ? error : fileError(error, `Cannot open "${path}"`, at);
   }
+}
+
+async function checkRegular(path: string, label: string): Promise<void> {
+  const facts = await stat(path).catch(() => undefined); // opening tells what is missing
+  if (facts === undefined || facts.isFile() || facts.isDirectory()) return;
+  throw new SourceError("source/io", `Cannot open "${path}": it is a pipe or a device, not a file`, { source: label });
 }
 
 /** Standard input as a Source: the file itself where it is redirected from one, a spooled copy otherwise. */

@@ -12,7 +12,7 @@ import type { EncryptionRule, Opened, PasswordSource } from "../../model/format.
 import { openThrough } from "../../open-inside.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { directoryResolver } from "./directory-resolver.ts";
-import { openFile, openStdin } from "./file-source.ts";
+import { identityOf, openFile, openStdin } from "./file-source.ts";
 import { completedSource } from "./interrupted-writes.ts";
 import { findModelIn } from "./model-directory.ts";
 import type { HttpSettings, RemoteFiles, SpooledCopies } from "./remote-files.ts";
@@ -63,13 +63,27 @@ export interface OpenedTarget extends Opened {
 /** Opens whatever a TARGET names: a path, `-`, a URL, a directory, a file inside an archive. */
 export async function openTarget(text: string, options: OpenTargetOptions): Promise<OpenedTarget> {
   const target = await findTarget(text);
-  try {
-    return await openOnce(target, options);
-  } catch (error) {
-    // The file was replaced between two requests: one fresh start sees the new version whole.
-    if (isTareError(error) && error.code === "source/http.changed") return openOnce(target, options);
-    throw error;
+  for (let again = 0; ; again++) {
+    const before = await stampOf(target);
+    try {
+      return await openOnce(target, options);
+    } catch (error) {
+      if (!isTareError(error) || again === MAX_REOPENS) throw error;
+      // Replaced between two requests, or written to between two reads: a fresh start sees the new version whole.
+      const isReplaced = error.code === "source/http.changed" && again === 0;
+      const isWritten = /^(format|integrity|source)\//.test(error.code) && before !== (await stampOf(target));
+      if (!isReplaced && !isWritten) throw error;
+    }
   }
+}
+
+/** How often a file that changes while it is opened is opened once more. */
+const MAX_REOPENS = 3;
+
+/** Which file a path leads to, and when it was last written to; undefined for what is no local file. */
+async function stampOf(target: Target): Promise<string | undefined> {
+  if (target.kind !== "path") return undefined;
+  return stat(target.outer, { bigint: true }).then(identityOf, () => undefined);
 }
 
 /** What the text names: a file whose own name has `::` in it wins over a place inside a file of a shorter name. */

@@ -45,10 +45,12 @@ export interface Destination {
   readonly mode?: number;
   /** Permission bits that a file which replaces nothing has at most; the umask takes its share too. */
   readonly newMode?: number | undefined;
+  /** Owner of the file to be replaced, which stays the owner where we may say so. */
+  readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
 }
 
 /** Creates the file that is written in place of `destination`, in the same folder so that a rename moves it. */
-export async function createPartial({ path: destination, mode, newMode }: Destination): Promise<PartialFile> {
+export async function createPartial({ path: destination, mode, newMode, owner }: Destination): Promise<PartialFile> {
   const prefix = partialPrefix(basename(destination));
   const path = join(dirname(destination), `${prefix}${process.pid}-${randomBytes(6).toString("hex")}`);
   // O_EXCL and O_NOFOLLOW: a link that somebody placed here in advance is never written through.
@@ -57,6 +59,10 @@ export async function createPartial({ path: destination, mode, newMode }: Destin
   partials.add(path);
   if (mode === undefined) return { path, handle };
   try {
+    // Before the mode: a change of owner takes bits away.
+    if (owner !== undefined && (owner.uid !== process.geteuid?.() || owner.gid !== process.getegid?.())) {
+      await handle.chown(owner.uid, owner.gid).catch(() => undefined); // only root may
+    }
     await handle.chmod(mode);
     return { path, handle };
   } catch (error) {

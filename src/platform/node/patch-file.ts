@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
-import { readFile, realpath, unlink } from "node:fs/promises";
+import { realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
 import type { Sink } from "../../bytes/sink.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { readFileBeside } from "./file-reads.ts";
 import { fileSink } from "./file-sink.ts";
 import { syncFolder } from "./partial-files.ts";
 
@@ -20,6 +21,9 @@ export interface FilePatch {
 const SECTOR_BYTES = 512;
 /** Room for the name in ".NAME.tare-stamp", which file systems limit to 255 bytes. */
 const MAX_NAME_BYTES = 200;
+
+/** A longer one is not ours: what is stamped is the head of a file, twice and as text. */
+const MAX_JOURNAL_BYTES = 1 << 30;
 
 interface Journal {
   readonly byteLength: number;
@@ -41,7 +45,7 @@ export async function patchFile(path: string, patches: readonly FilePatch[]): Pr
 
 /** What a crash kept from being written, for readers that leave the file as it is; empty where there is nothing of that. */
 export async function findInterruptedPatches(real: string): Promise<readonly FilePatch[]> {
-  const bytes = await readJournal(stampJournalPath(real), real);
+  const bytes = await readJournal(stampJournalPath(real));
   const journal = bytes === undefined ? undefined : decodeJournal(bytes);
   return journal !== undefined && isInterrupted(real, real, journal) ? journal.patches : [];
 }
@@ -52,7 +56,7 @@ export async function finishPatch(path: string): Promise<boolean> {
     if (isTareError(error) && error.code === "source/not-found") return undefined;
     throw error;
   });
-  const bytes = place === undefined ? undefined : await readJournal(place.journal, path);
+  const bytes = place === undefined ? undefined : await readJournal(place.journal);
   if (place === undefined || bytes === undefined) return false;
   const journal = decodeJournal(bytes);
   if (journal === undefined || !isInterrupted(place.file, path, journal)) throw foreignJournal(path, place.journal);
@@ -95,13 +99,8 @@ async function writeJournal(path: string, journal: Journal, label: string): Prom
   }
 }
 
-async function readJournal(path: string, label: string): Promise<Bytes | undefined> {
-  try {
-    return new Uint8Array(await readFile(path));
-  } catch (error) {
-    if (errnoOf(error) === "ENOENT") return undefined;
-    throw fileError(error, `Cannot read "${path}"`, { source: label });
-  }
+function readJournal(path: string): Promise<Bytes | undefined> {
+  return readFileBeside(path, MAX_JOURNAL_BYTES);
 }
 
 async function removeJournal(path: string): Promise<void> {

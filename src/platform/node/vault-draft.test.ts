@@ -1,5 +1,6 @@
 import {
   appendFileSync,
+  chownSync,
   existsSync,
   linkSync,
   mkdtempSync,
@@ -232,4 +233,13 @@ test("abort() cuts off what was appended, by whatever thread, and never what som
 test.runIf(process.platform === "linux")("checkReplaceable() refuses what is mounted by itself", async () => {
   await expect(checkReplaceable("/proc", "v")).rejects.toMatchObject({ code: "unsupported/vault.mount" });
   await expect(checkReplaceable(path, "v")).resolves.toBeUndefined();
+});
+
+test.runIf(process.geteuid?.() === 0)("the owner of a vault stays its owner, whoever changes it", async () => {
+  await makeVault(5000);
+  chownSync(path, 1234, 1235);
+  const base = { path, label: "v", mark: await readVaultMark(path, "v") };
+  await (await updateVaultDraft(base)).commit(header(2), 5000);
+  const { uid, gid, mode } = statSync(path);
+  expect([uid, gid, mode & 0o777]).toEqual([1234, 1235, 0o640]);
 });

@@ -53,7 +53,7 @@ export async function rewriteVaultDraft(base: VaultBase, byteLength: number): Pr
   const { label } = base;
   await checkRoom(base.path, label, byteLength);
   return guarded(label, async () =>
-    replacingDraft(base, await createPartial({ path: base.path, mode: base.mark.mode })),
+    replacingDraft(base, await createPartial({ path: base.path, mode: base.mark.mode, owner: base.mark.owner })),
   );
 }
 
@@ -93,7 +93,7 @@ interface PartialFile {
 }
 
 async function copyVault({ path, mark }: VaultBase, mode: number): Promise<PartialFile> {
-  const partial = await createPartial({ path, mode: mark.mode });
+  const partial = await createPartial({ path, mode: mark.mode, owner: mark.owner });
   await partial.handle.close();
   try {
     await copyFile(path, partial.path, mode);

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   mkdirSync,
@@ -13,6 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { portableEngine } from "../../primitives/portable.ts";
 import { openFile } from "./file-source.ts";
 import { completedSource } from "./interrupted-writes.ts";
 import { patchFile } from "./patch-file.ts";
@@ -24,6 +26,7 @@ import {
   removeHeaderJournal,
   writeHeaderJournal,
 } from "./vault-journal.ts";
+import { findVaultSidecar } from "./vault-sidecar.ts";
 
 let folder: string;
 let vault: string;
@@ -126,3 +129,19 @@ test("completeTornHeader() leaves the header to the journal while somebody else 
   expect(await completeTornHeader(vault)).toBe(false);
   expect(readFileSync(vault).equals(found)).toBe(true);
 });
+
+test.runIf(process.platform !== "win32")(
+  "nothing waits for a pipe in the place of a journal or a sidecar",
+  async () => {
+    writeFileSync(vault, new Uint8Array(2000));
+    for (const name of [".v.aerovault.tare-header", ".v.aerovault.tare-stamp", "v.aerovault.aerocorrect"]) {
+      execFileSync("mkfifo", [join(folder, name)]);
+    }
+    expect(await readHeaderJournal(vault)).toBeUndefined();
+    const source = await completedSource(vault, await openFile(vault));
+    expect(source.byteLength).toBe(2000);
+    await source.close();
+    const found = await findVaultSidecar(vault, portableEngine());
+    expect(found.problem).toContain("it is a pipe or a device");
+  },
+);

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import { open, readFile, realpath, unlink } from "node:fs/promises";
+import { open, realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { errnoOf, fileError } from "./errors.ts";
-import { allocateBytes, readFully } from "./file-reads.ts";
+import { allocateBytes, readFileBeside, readFully } from "./file-reads.ts";
 import { nameBeside, syncFolder } from "./partial-files.ts";
 import { lockVault } from "./vault-lock.ts";
 
@@ -59,13 +59,9 @@ export async function removeHeaderJournal(vault: string): Promise<void> {
 
 /** Undefined where there is none, or one that was not written to its end: the header was not touched then. */
 export async function readHeaderJournal(vault: string): Promise<HeaderJournal | undefined> {
-  const path = journalPath(vault);
-  const bytes = await readFile(path).catch((error: unknown) => {
-    if (errnoOf(error) === "ENOENT") return undefined;
-    throw fileError(error, `Cannot read "${path}"`, { source: path });
-  });
-  if (bytes === undefined || bytes.byteLength !== MAGIC.byteLength + DIGEST_BYTES + 2 * HEADER_BYTES) return undefined;
-  const whole = new Uint8Array(bytes);
+  const byteLength = MAGIC.byteLength + DIGEST_BYTES + 2 * HEADER_BYTES;
+  const whole = await readFileBeside(journalPath(vault), byteLength);
+  if (whole?.byteLength !== byteLength) return undefined;
   const headers = whole.subarray(MAGIC.byteLength + DIGEST_BYTES);
   const digest = whole.subarray(MAGIC.byteLength, MAGIC.byteLength + DIGEST_BYTES);
   if (!equalBytes(whole.subarray(0, MAGIC.byteLength), MAGIC) || !equalBytes(digest, digestOf(headers)))

@@ -27,6 +27,7 @@ export interface VaultMark {
   /** Names of the file. */
   readonly links: bigint;
   readonly mode: number;
+  readonly owner: { readonly uid: number; readonly gid: number };
   readonly byteLength: number;
   readonly header: Bytes;
   /** SHA-256 of the manifest as it is stored; absent where the header speaks of none. */
@@ -43,7 +44,7 @@ export async function readVaultMark(path: string, label: string): Promise<VaultM
     throw fileError(error, `Cannot open "${label}"`, { source: label });
   });
   try {
-    const { dev, ino, nlink, mode, size } = await handle.stat({ bigint: true });
+    const { dev, ino, nlink, mode, size, uid, gid } = await handle.stat({ bigint: true });
     const byteLength = Number(size);
     const header = allocateBytes(Math.min(HEADER_BYTES, byteLength));
     await readFully(handle, header, { offset: 0, label });
@@ -57,7 +58,14 @@ export async function readVaultMark(path: string, label: string): Promise<VaultM
     const manifest = extent === undefined ? undefined : await digestOf(handle, extent, label);
     const ends = concatBytes(runs.slice(1).map(({ bytes }) => bytes));
     const seal = extent === undefined ? undefined : manifestSeal(ends);
-    const facts = { dev, ino, links: nlink, mode: Number(mode) & 0o777, byteLength };
+    const facts = {
+      dev,
+      ino,
+      links: nlink,
+      mode: Number(mode) & 0o777,
+      owner: { uid: Number(uid), gid: Number(gid) },
+      byteLength,
+    };
     return { ...facts, header, manifest, manifestSeal: seal, runs };
   } catch (error) {
     throw errnoOf(error) === undefined ? error : fileError(error, `Cannot read "${label}"`, { source: label });

@@ -101,7 +101,7 @@ async function peekSidecar(
   path: string,
   { engine }: VaultWriteContext,
 ): Promise<PeekedSidecar | "nothing" | "damaged"> {
-  const source = await openFile(path).catch((error: unknown) => {
+  const source = await openFile(path, { pipes: "refuse" }).catch((error: unknown) => {
     if (isTareError(error)) return undefined;
     throw error;
   });

@@ -38,7 +38,7 @@ export async function findVaultSidecar(
   const path = named ?? `${await realpath(vault).catch(() => vault)}${SIDECAR_SUFFIX}`;
   const nothing = { path, sidecar: undefined, close: async () => undefined };
   try {
-    const source = await openFile(path);
+    const source = await openFile(path, named === undefined ? { pipes: "refuse" } : {});
     try {
       const sidecar = await readSidecar(source, engine);
       if (sidecar.kind === "vault") return { path, sidecar, problem: undefined, close: () => source.close() };
