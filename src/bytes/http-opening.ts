@@ -19,7 +19,7 @@ import {
 import { composeHttp } from "./http-layers.ts";
 import type { HttpOptions } from "./http-options.ts";
 import { SequentialHttpSource } from "./http-sequential.ts";
-import { checkEncoding, type HttpFacts, RangedHttpSource } from "./http-source.ts";
+import { checkEncoding, checkSinglePart, type HttpFacts, RangedHttpSource } from "./http-source.ts";
 import { memorySource } from "./memory.ts";
 import {
   isSameVersion,
@@ -130,7 +130,10 @@ export class HttpOpening {
     const { headers } = exchange.response;
     checkEncoding(headers, label);
     const text = headers.get("content-range");
-    if (text === null) return this.#openHidden(exchange);
+    if (text === null) {
+      checkSinglePart(headers, label);
+      return this.#openHidden(exchange);
+    }
     const range = parseContentRange(text);
     if (range?.total === undefined || range.first !== 0 || range.last >= this.#headBytes) {
       const wanted = `"bytes 0-${this.#headBytes - 1}/LENGTH"`;
@@ -146,10 +149,14 @@ export class HttpOpening {
   /** A browser shows Content-Range only where the server lets it: ask for the length in another way. */
   async #openHidden(exchange: Exchange): Promise<Source> {
     const head = await readUpTo(exchange, this.#headBytes, this.#target.label);
-    // A reply shorter than what was asked for is the whole file.
-    const isWhole = head.byteLength < this.#headBytes;
     const validators = readValidators(exchange.response.headers);
-    const byteLength = isWhole ? head.byteLength : await this.#askLength(validators);
+    // A reply may have fewer bytes than were asked for (RFC 9110 §15.3.7): only the length tells a whole file from a part.
+    const byteLength = await this.#askLength(validators);
+    const wanted = Math.min(byteLength, this.#headBytes);
+    if (head.byteLength !== wanted) {
+      const found = `without Content-Range it must have ${wanted} bytes, found ${head.byteLength}`;
+      throw rangeError(this.#target.label, found);
+    }
     this.#checkExpected(byteLength, validators);
     const facts = { byteLength, validators, contentRange: "hidden" } as const;
     return this.#finish(new RangedHttpSource(this.#target, facts), head, validators);

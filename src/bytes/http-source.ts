@@ -173,7 +173,10 @@ export class RangedHttpSource implements Source {
   #checkRange(headers: HeaderReader, offset: number, byteLength: number): number {
     checkEncoding(headers, this.label);
     const text = headers.get("content-range");
-    if (text === null && this.#facts.contentRange === "hidden") return byteLength;
+    if (text === null && this.#facts.contentRange === "hidden") {
+      checkSinglePart(headers, this.label, offset);
+      return byteLength;
+    }
     const range = parseContentRange(text ?? "");
     if (range?.total !== undefined && range.total !== this.byteLength) {
       throw this.#lengthChanged(range.total);
@@ -211,6 +214,13 @@ function bodyOf(exchange: Exchange, promised: number, { into, onBytes }: StreamO
 export function checkEncoding(headers: HeaderReader, label: string): void {
   const encoding = headers.get("content-encoding")?.trim() ?? "";
   if (encoding !== "" && encoding.toLowerCase() !== "identity") throw encodingError(label, encoding);
+}
+
+/** Parts of a multipart body say where they belong, the reply does not (RFC 9110 §15.3.7.2): it answers no single range. */
+export function checkSinglePart(headers: HeaderReader, label: string, offset?: number): void {
+  const type = headers.get("content-type")?.trim() ?? "";
+  if (!/^multipart\/byteranges\b/i.test(type)) return;
+  throw rangeError(label, "it has several parts, though one range was asked for", offset);
 }
 
 function ignoredError(label: string): SourceError {

@@ -85,7 +85,7 @@ function checkOpening({ start, open }: HttpTools): void {
     expect(server.requests.map(({ method }) => method)).toEqual(["GET", "HEAD", "GET"]);
     const small = await start(patternBytes(9), () => ({ headers: { "content-range": undefined } }));
     expect((await open(small)).byteLength).toBe(9);
-    expect(small.requests).toHaveLength(1);
+    expect(small.requests.map(({ method }) => method)).toEqual(["GET", "HEAD"]);
   });
   test("keeps a file of unknown length, within a limit", async () => {
     const noLength: Fault = () => ({

@@ -18,6 +18,22 @@ export function checkLies({ start, open, waits }: HttpTools): void {
       ({ bytes }) => ({ body: bytes.subarray(0, 300_000), headers: { "content-length": undefined } }),
       "source/http.length",
     ],
+    [
+      "ten bytes and no Content-Range",
+      ({ bytes, request }) =>
+        request.method === "HEAD"
+          ? undefined
+          : { headers: { "content-range": undefined }, body: bytes.subarray(0, 10) },
+      "source/http.range",
+    ],
+    [
+      "several parts",
+      ({ bytes }) => ({
+        headers: { "content-range": undefined, "content-type": "multipart/byteranges; boundary=x" },
+        body: bytes.subarray(0, 262_144),
+      }),
+      "source/http.range",
+    ],
     ["compression", () => ({ headers: { "content-encoding": "gzip" } }), "source/http.encoding"],
   ])("never believes an opening reply with %s", async (_, fault, code) => {
     const server = await start(MIB, fault);
