@@ -153,8 +153,8 @@ export const PULL_ERRORS = {
     fix: "Make room or choose another folder; if the length makes no sense, do not trust the server.",
   },
   "source/pull.entry": {
-    what: "A link or a folder is in the way of an unfinished file.",
-    why: "Unfinished files are only ever plain files in the folder itself.",
+    what: "A link, a hard link too, or a folder is in the way of an unfinished file.",
+    why: "Unfinished files are only ever plain files in the folder itself, with no other name elsewhere.",
     fix: "Remove what the error names.",
   },
 } as const satisfies ErrorCatalog;

@@ -1,4 +1,14 @@
-import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmdirSync, rmSync } from "node:fs";
+import {
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -42,4 +52,15 @@ test.skipIf(process.platform !== "linux")("a file whose journal cannot be opened
     }
   });
   expect(open.filter((path) => path.startsWith(folder) && path.endsWith(".tare-part"))).toEqual([]);
+});
+
+test.each(["tare-part", "tare-pull"])("a hard link called NAME.%s is not written through", async (suffix) => {
+  const { store, folder } = await openStore();
+  const victim = join(folder, "victim");
+  writeFileSync(victim, "precious");
+  linkSync(victim, join(folder, `m.bin.${suffix}`));
+  await expect(store.openPartial("m.bin")).rejects.toMatchObject({ code: "source/pull.entry" });
+  expect(readFileSync(victim, "utf8")).toBe("precious");
+  rmSync(join(folder, `m.bin.${suffix}`));
+  await (await store.openPartial("m.bin")).close();
 });

@@ -165,14 +165,25 @@ async function replaceFile(path: string, bytes: Bytes): Promise<void> {
   }
 }
 
-/** A plain file of this folder: a link that somebody placed here in advance is never written through. */
+/** A plain file of this folder and of no other name: a link that somebody placed here in advance is never written through. */
 async function openOwn(path: string): Promise<FileHandle> {
   const existing = await lstat(path).catch(ifMissing);
-  if (existing !== undefined && !existing.isFile()) {
-    const message = `Cannot write "${path}": it is in the way, and no plain file`;
-    throw new SourceError("source/pull.entry", message, { source: path }, { hint: "Remove it" });
+  if (existing !== undefined && !existing.isFile()) throw entryError(path, "no plain file");
+  const handle = await open(path, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), 0o666);
+  try {
+    // Asked of what was opened, which nobody can exchange any more.
+    if ((await handle.stat()).nlink > 1) throw entryError(path, "a hard link to a file that has another name too");
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
   }
-  return open(path, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), 0o666);
+}
+
+/** `what` completes the sentence: "it is in the way, and …". */
+function entryError(path: string, what: string): SourceError {
+  const message = `Cannot write "${path}": it is in the way, and ${what}`;
+  return new SourceError("source/pull.entry", message, { source: path }, { hint: "Remove it" });
 }
 
 interface PartialParts {
