@@ -46,6 +46,23 @@ describe("pull() of shards", () => {
     expect(names(other)).not.toContain(url);
   });
 
+  it("refuses an index that names itself, or another index, as its shard", async () => {
+    const url = "m.safetensors.index.json";
+    for (const name of [url, "n.safetensors.index.json"]) {
+      const index = new TextEncoder().encode(JSON.stringify({ weight_map: { a: name } }));
+      const server = await serve({ [url]: index, [name]: index });
+      const to = folder();
+      const pulled = pullInto(to, { url: `${server.url}${url}` });
+      await expect(pulled).rejects.toMatchObject({ code: "format/safetensors.index" });
+      expect(names(to)).toEqual([]);
+    }
+    const listed = [{ file: "m.apr", size: 9, crc32: "00000000" }];
+    const manifest = { apr_version: "2.0.0", sharded: true, shard_count: 1, shards: listed, tensor_shard_map: {} };
+    const server = await serve({ "m.apr": new TextEncoder().encode(JSON.stringify(manifest)) });
+    const pulled = pullInto(folder(), { url: `${server.url}m.apr` });
+    await expect(pulled).rejects.toMatchObject({ code: "source/pull.name" });
+  });
+
   it("writes nothing where an index names what is no part of a model", async () => {
     for (const name of [".bash_profile", "sitecustomize.py", "A.safetensors", "a.safetensors.tare-part"]) {
       const weights = { "a.safetensors": noise(100, 1), [name]: noise(100, 2) };

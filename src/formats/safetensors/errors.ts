@@ -76,7 +76,7 @@ export const SAFETENSORS_ERRORS = {
   },
   "format/safetensors.index": {
     what: "The shard index is JSON, but not of the form { metadata, weight_map }.",
-    why: "weight_map must give a file name for each tensor name.",
+    why: "weight_map must give a file name for each tensor name, and never that of an index.",
     fix: "Write the index again, or open the shards one by one.",
   },
   "format/safetensors.missing-tensor": {

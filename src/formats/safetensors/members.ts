@@ -3,7 +3,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Members, MembersContext } from "../../model/members.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
-import { parseShardIndex } from "./shard-index.ts";
+import { checkShardNames, parseShardIndex } from "./shard-index.ts";
 import { isIndexText } from "./sniff.ts";
 
 /** Bytes that tell an index from a file of tensors: its length comes first. */
@@ -17,6 +17,7 @@ export async function safetensorsMembers(source: Source, context: MembersContext
   const at = { source: source.label, offset: 0 };
   checkLimit(source.byteLength, limits.indexBytes, "SafeTensors index bytes", "limit/safetensors.index-bytes", at);
   const bytes = (await source.read(0, source.byteLength, { signal })).slice();
-  const { shards } = parseShardIndex(decodeJsonText(bytes, { ...at, what: "SafeTensors index" }), source.label, limits);
-  return { files: shards.map((path) => ({ path })), index: { bytes } };
+  const index = parseShardIndex(decodeJsonText(bytes, { ...at, what: "SafeTensors index" }), source.label, limits);
+  checkShardNames(index, context.name);
+  return { files: index.shards.map((path) => ({ path })), index: { bytes } };
 }

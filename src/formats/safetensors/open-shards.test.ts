@@ -235,3 +235,14 @@ test("every truncation and one-byte corruption of an index gives a model or a lo
     expect(outcome).toMatchObject({ code: expect.stringContaining("/"), at: { offset: expect.any(Number) } });
   }
 });
+
+test("refuses an index among the shards, itself or another", async () => {
+  for (const name of [INDEX, "other.safetensors.index.json"]) {
+    const text = JSON.stringify({ weight_map: { a: name } });
+    await expect(open(text)).rejects.toMatchObject({
+      code: "format/safetensors.index",
+      at: { path: "weight_map" },
+      message: expect.stringContaining(name),
+    });
+  }
+});

@@ -13,7 +13,7 @@ import { decodeJsonText } from "../../struct/strict-json.ts";
 import type { Header } from "./header.ts";
 import { readHeader, readOpening, safetensorsLimits } from "./read-header.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
-import { locateName, parseShardIndex, type ShardIndex } from "./shard-index.ts";
+import { checkShardNames, locateName, parseShardIndex, type ShardIndex } from "./shard-index.ts";
 
 /** Shards whose headers are read at the same time. */
 const PARALLEL_SHARDS = 8;
@@ -35,6 +35,7 @@ export async function openShards(source: Source, opening: Bytes, context: OpenCo
       },
     );
   }
+  checkShardNames(index, resolver.name);
   const shards = await openAll(index, resolver, context);
   try {
     return buildModel(source, index, shards);

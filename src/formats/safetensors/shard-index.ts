@@ -27,6 +27,14 @@ export function parseShardIndex(text: string, source: string, limits: Safetensor
   return new IndexParser(text, source, limits).parse();
 }
 
+/** Refuses an index, itself or another, among the shards: such a set would count as fetched without a weight in it. */
+export function checkShardNames(index: ShardIndex, ownName: string): void {
+  const found = index.shards.find((name) => name === ownName || /\.index\.json$/i.test(name));
+  if (found === undefined) return;
+  const message = `Cannot read SafeTensors index: weight_map must name files of tensors, found the index ${JSON.stringify(found)}`;
+  throw new FormatError("format/safetensors.index", message, locateName(index, found, "weight_map"));
+}
+
 /** Where the index first spells a name: the nearest thing to the line at fault, found only when something is. */
 export function locateName(index: ShardIndex, name: string, path: string): Location {
   const found = index.scanner.text.indexOf(JSON.stringify(name));

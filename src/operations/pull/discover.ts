@@ -8,7 +8,7 @@ import type { Source } from "../../bytes/source.ts";
 import { sniffFormat } from "../../formats/registry.ts";
 import type { Member } from "../../model/members.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { collisionError, nameError } from "./errors.ts";
+import { collisionError, nameError, refusedNameError } from "./errors.ts";
 import { checkSetNames, checkWorkName } from "./names.ts";
 
 /** A file that belongs to what is pulled. */
@@ -83,6 +83,9 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
   const files = members.files.map((member) => placeMember(member, source.label, options));
   checkCollisions(files, source.label);
   const { index } = members;
+  if (index !== undefined && files.some(({ path }) => path === name)) {
+    throw refusedNameError(name, source.label, "that is the index itself");
+  }
   checkSetNames(
     files.map(({ path }) => path).filter((path) => path !== name),
     { label: source.label, index: name },
