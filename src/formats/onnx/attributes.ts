@@ -1,5 +1,5 @@
 import type { Extent } from "../../bytes/extents.ts";
-import { FLOAT_TYPE, INT64_TYPE } from "./data-types.ts";
+import { FLOAT_TYPE, INT64_TYPE, STRING_TYPE } from "./data-types.ts";
 import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
 import { readTensorProto, type TensorProto, type TypedField } from "./tensor-proto.ts";
 
@@ -8,10 +8,12 @@ const ATTRIBUTE = {
   name: 1,
   float: 2,
   integer: 3,
+  string: 4,
   tensor: 5,
   graph: 6,
   floats: 7,
   integers: 8,
+  strings: 9,
   tensors: 10,
   graphs: 11,
   sparseTensor: 22,
@@ -26,11 +28,11 @@ export interface Attribute {
   readonly tensors: readonly Field[];
   readonly graphs: readonly Field[];
   readonly sparseCount: number;
-  /** Runs of values: one float, one integer, lists of them. */
+  /** Runs of values: one float, one integer, one string, lists of them. */
   readonly values: Readonly<Record<ValueKind, readonly Field[]>>;
 }
 
-type ValueKind = "float" | "integer" | "floats" | "integers";
+type ValueKind = "float" | "integer" | "floats" | "integers" | "strings";
 
 /** Reads an attribute's description; tensors and graphs in it are passed over by their length. */
 export async function readAttribute(reader: ProtoReader, field: Field, path: string): Promise<Attribute> {
@@ -39,7 +41,7 @@ export async function readAttribute(reader: ProtoReader, field: Field, path: str
   let sparseCount = 0;
   const tensors: Field[] = [];
   const graphs: Field[] = [];
-  const values: Record<ValueKind, Field[]> = { float: [], integer: [], floats: [], integers: [] };
+  const values: Record<ValueKind, Field[]> = { float: [], integer: [], floats: [], integers: [], strings: [] };
   await reader.walkIn(field, path, (inner) => {
     switch (inner.number) {
       case ATTRIBUTE.name:
@@ -60,6 +62,10 @@ export async function readAttribute(reader: ProtoReader, field: Field, path: str
       case ATTRIBUTE.integers:
         values.integers.push(inner);
         break;
+      case ATTRIBUTE.string:
+      case ATTRIBUTE.strings:
+        values.strings.push(inner);
+        break;
       case ATTRIBUTE.tensor:
       case ATTRIBUTE.tensors:
         tensors.push(inner);
@@ -79,9 +85,9 @@ export async function readAttribute(reader: ProtoReader, field: Field, path: str
 }
 
 /**
- * The tensors that an attribute holds. Of `Constant` any number is one (value_float, value_ints, …); of other operators
- * lists of floats are, such as the coefficients of ai.onnx.ml, while single numbers and lists of integers are how the
- * operator works: they belong to the graph.
+ * The tensors that an attribute holds. Of `Constant` any value is one (value_float, value_ints, …), strings one that is
+ * not read; of other operators lists of floats are, such as the coefficients of ai.onnx.ml, while single numbers, strings
+ * and lists of integers are how the operator works: they belong to the graph.
  */
 export async function embeddedTensors(
   reader: ProtoReader,
@@ -96,6 +102,7 @@ export async function embeddedTensors(
   if (values.float.length > 0) found.push({ ...floatList(values.float.slice(-1)), dims: [] });
   if (values.integer.length > 0) found.push(listed("int64_data", values.integer.slice(-1), []));
   if (values.integers.length > 0) found.push(await integerList(reader, values.integers, path));
+  if (values.strings.length > 0) found.push({ ...listed("int64_data", values.strings, []), dataType: STRING_TYPE });
   return found;
 }
 

@@ -1,6 +1,8 @@
 import { FormatError } from "../../base/errors.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { Loss } from "../../model/format.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { fingerprint } from "../../model/metadata-json.ts";
 import { type Graph, GraphWalk } from "./graph.ts";
 import { MODEL } from "./model-fields.ts";
 import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
@@ -17,6 +19,8 @@ export interface ModelProto {
   /** `onnx.*` for the model's own fields, then metadata_props under their keys. */
   readonly entries: readonly MetadataEntry[];
   readonly warnings: readonly Finding[];
+  /** Values whose keys have another one already. */
+  readonly repeated: readonly Loss[];
 }
 
 const TEXTS: ReadonlyMap<number, string> = new Map([
@@ -34,6 +38,7 @@ interface Draft {
   readonly own: Map<string, MetadataEntry>;
   readonly props: Map<string, MetadataEntry>;
   readonly warnings: Finding[];
+  readonly repeated: Loss[];
   opsets: number;
   functions: number;
   trainings: number;
@@ -43,7 +48,7 @@ interface Draft {
 export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
   const walk = new GraphWalk(reader);
   const draft: Draft = {
-    ...{ irVersion: 0, graph: undefined, walk, own: new Map(), props: new Map(), warnings: [] },
+    ...{ irVersion: 0, graph: undefined, walk, own: new Map(), props: new Map(), warnings: [], repeated: [] },
     ...{ opsets: 0, functions: 0, trainings: 0 },
   };
   await reader.walk(0, reader.byteLength, "model", (field) => takeField(reader, draft, field));
@@ -65,7 +70,7 @@ export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
   }
   if (graph.name !== "") put(own, "onnx.graph_name", graph.name);
   const entries = [...own.values(), ...[...props.values()].map((entry) => rename(entry, own))];
-  return { irVersion, graph, walk, entries, warnings };
+  return { irVersion, graph, walk, entries, warnings, repeated: draft.repeated };
 }
 
 /** A model's own key that is one of ours keeps its value under another name. */
@@ -132,12 +137,20 @@ async function takeOpset(reader: ProtoReader, draft: Draft, field: Field): Promi
   });
   // The default operators have no name of their own in the file; ai.onnx is what they are called.
   const key = `onnx.opset.${domain === "" ? "ai.onnx" : domain}`;
+  const known = draft.own.get(key);
+  if (known !== undefined && fingerprint(known.value) !== fingerprint(version)) {
+    draft.repeated.push({ name: key, reason: "the model imports two versions of it; the last one is used" });
+  }
   draft.own.set(key, { key, value: version });
 }
 
 async function takeProperty(reader: ProtoReader, draft: Draft, field: Field): Promise<void> {
   const [key, value] = await readStringEntry(reader, field, "model.metadata_props");
-  if (!draft.props.has(key)) return put(draft.props, key, value);
+  const known = draft.props.get(key);
+  if (known === undefined) return put(draft.props, key, value);
+  if (fingerprint(known.value) !== fingerprint(stringValue(value))) {
+    draft.repeated.push({ name: key, reason: "metadata_props has it twice; the first value is used" });
+  }
   const message = `The metadata key ${JSON.stringify(key)} should be there once; its first value is used`;
   const at = reader.at(field.offset, "model.metadata_props");
   draft.warnings.push({ severity: "warning", code: "format/onnx.duplicate-key", message, at });

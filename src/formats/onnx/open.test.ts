@@ -113,6 +113,11 @@ describe("openOnnx()", () => {
       ),
     );
     expect(twice.metadata.text("a")).toBe("1");
+    expect(twice.unread).toEqual([{ name: "a", reason: expect.stringContaining("twice") }]);
+    const [repeated, again] = [["a", "1"] as const, ["a", "1"] as const];
+    expect((await open(one({}, { props: [repeated, again] }))).unread).toEqual([]);
+    const imports = [11, 13].map((version) => field(8, concatBytes([field(1, "x"), numberField(2, version)])));
+    expect((await open(one({}, { model: imports }))).unread).toMatchObject([{ name: "onnx.opset.x" }]);
     expect(twice.warnings).toMatchObject([{ severity: "warning", code: "format/onnx.duplicate-key" }]);
     const bare = await open(concatBytes([numberField(1, 8), field(7, field(2, "g"))]));
     expect(bare.warnings).toMatchObject([{ code: "format/onnx.no-opset" }]);
@@ -151,6 +156,9 @@ describe("openOnnx()", () => {
         attribute("axis", numberField(3, 1)),
       ),
       node("If", "y", attribute("then_branch", field(6, branch))),
+      node("Constant", "word", attribute("value_string", field(4, "x"))),
+      node("Constant", "words", attribute("value_strings", field(9, "x"), field(9, "y"))),
+      node("Pad", "padded", attribute("mode", field(4, "edge"))),
       node("Constant", "sparse", attribute("sparse_value", field(22, new Uint8Array(0)))),
       node(
         "Constant",
@@ -186,8 +194,9 @@ describe("openOnnx()", () => {
       ["inner", "F32", [1], 8],
       ["f/w.value/w", "F32", [1], 10],
     ]);
-    expect(model.unread.map(({ name }) => name)).toEqual(["text", "sparse_initializer"]);
-    expect(model.warnings.map(({ name }) => name)).toEqual(["text", "sparse_initializer"]);
+    const unread = ["word", "words", "text", "sparse_initializer"];
+    expect(model.unread.map(({ name }) => name)).toEqual(unread);
+    expect(model.warnings.map(({ name }) => name)).toEqual(unread);
   });
   test("gives a hundred thousand constants of one name names of their own", async () => {
     const constant = concatBytes([

@@ -127,7 +127,7 @@ function buildModel(
     metadata: new Metadata(own),
     tensors: made.tensors,
     warnings: [...proto.warnings, ...unreadWarnings(made.unread, source.label)],
-    unread: made.unread,
+    unread: [...made.unread, ...proto.repeated],
     facts: [
       ["graph", `${graph.nodeCount} nodes`],
       ...(walk.embedded.length === 0 ? [] : [["weights in nodes", String(walk.embedded.length)] as const]),
