@@ -58,6 +58,8 @@ export function fingerprint(value: MetadataValue): string {
       return `bytes ${encodeHex(value.value)}`;
     case "string":
       return value.raw === undefined ? JSON.stringify(value.value) : `raw ${encodeHex(value.raw)}`;
+    case "bool":
+      return `bool ${value.raw ?? value.value}`;
     case "array":
       return `${value.elementType} [${value.slice().map(fingerprint).join()}]`;
     case "map":

@@ -23,6 +23,8 @@ export interface FloatValue {
 export interface BoolValue {
   readonly type: "bool";
   readonly value: boolean;
+  /** The stored byte, where it is neither 0 nor 1 and `value` is only how programs take it. */
+  readonly raw?: number;
 }
 export interface NullValue {
   readonly type: "null";

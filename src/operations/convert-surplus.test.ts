@@ -312,3 +312,38 @@ test("values that tare.origin carries come back whatever `formats` lists, or are
   const { plan } = await prepareConversion(there, target, { ...options, allowLossy: "allow-lossy" });
   expect(plan.losses[0]?.reason).toContain("not known here");
 });
+
+test.each(["aero", "safetensors", "apr"])(
+  "booleans stored as other bytes than 0 and 1 come back from %s",
+  async (to) => {
+    const list = concatBytes([Uint8Array.of(7, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0), Uint8Array.of(0, 1, 255)]);
+    const gguf = buildGguf({
+      kvs: [
+        { key: "plain", type: 7, value: Uint8Array.of(1) },
+        { key: "odd", type: 7, value: Uint8Array.of(2) },
+        { key: "list", type: 9, value: list },
+      ],
+      tensors: [byteTensor("t", 32, 0)],
+      data: new Uint8Array(32),
+    });
+    const there = await open(await convert(await open(gguf, "m.gguf"), to), `m.${EXTENSIONS[to]}`);
+    expect(await convert(there, "gguf")).toEqual(gguf);
+  },
+);
+
+test("values on which the shards of a SafeTensors set disagree are a loss", async () => {
+  const shard = (name: string, only: string): Bytes => {
+    const entry = { dtype: "F32", shape: [3], data_offsets: [0, 12] };
+    const header = encodeUtf8(JSON.stringify({ __metadata__: { only }, [name]: entry }));
+    const length = new Uint8Array(new BigUint64Array([BigInt(header.byteLength)]).buffer);
+    return concatBytes([length, header, ONE_TWO_THREE]);
+  };
+  const index = { metadata: {}, weight_map: { a: "a.safetensors", b: "b.safetensors" } };
+  const files = new Map([
+    ["a.safetensors", shard("a", "first")],
+    ["b.safetensors", shard("b", "second")],
+  ]);
+  const source = memorySource(encodeUtf8(JSON.stringify(index)), "m.safetensors.index.json");
+  const opened = await openSource(source, { resolver: countedFolder(files) });
+  expect(await losses(opened, "safetensors")).toEqual([{ name: "__metadata__", reason: expect.any(String) }]);
+});

@@ -89,8 +89,9 @@ function sameJson(a: MetadataValue, b: MetadataValue): boolean {
 function holdingOf(value: MetadataValue): Holding {
   switch (value.type) {
     case "null":
-    case "bool":
       return "native";
+    case "bool":
+      return value.raw === undefined ? "native" : "none";
     case "string":
       return value.raw === undefined && isWellFormed(value.value) ? "native" : "none";
     case "bytes":

@@ -86,6 +86,8 @@ function textHolding({ key, value }: MetadataEntry): Holding {
   switch (value.type) {
     case "string":
       return isHoldable(value) ? "native" : "none";
+    case "bool":
+      return value.raw === undefined ? "text" : "none";
     case "array":
     case "map":
     case "bytes":

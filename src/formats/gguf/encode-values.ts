@@ -37,7 +37,7 @@ function writeValue(writer: ByteWriter, value: MetadataValue): void {
       writeText(writer, value.raw ?? encodeUtf8(value.value));
       break;
     case "bool":
-      writer.u8(value.value ? 1 : 0);
+      writer.u8(value.raw ?? (value.value ? 1 : 0));
       break;
     case "u64":
     case "i64":

@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, isTareError, type Location } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
 import { decodeUtf8 } from "../../base/text.ts";
-import type { EncodedValue, MetadataValue, StringValue } from "../../model/metadata.ts";
+import type { BoolValue, EncodedValue, MetadataValue, StringValue } from "../../model/metadata.ts";
 import { Cursor } from "../../struct/cursor.ts";
 import { ARRAY_ID, STRING_ID, VALUE_BYTES, VALUE_TYPES } from "./layout.ts";
 import { GGUF_LIMITS } from "./limits.ts";
@@ -86,12 +86,17 @@ function decodeScalar(cursor: Cursor, type: number): MetadataValue {
     case "i64":
       return { type: "i64", value: narrow(cursor.bigI64()) };
     case "bool":
-      return { type: "bool", value: cursor.u8() !== 0 }; // ggml and gguf-py take 2 and 255 for true
+      return decodeBool(cursor.u8());
     case "string":
       return decodeText(cursor.bytes(cursor.u64()));
     default:
       throw new FormatError("format/gguf.value", `Cannot read GGUF value: type ${type}`, cursor.at());
   }
+}
+
+/** ggml and gguf-py take 2 and 255 for true. */
+function decodeBool(byte: number): BoolValue {
+  return byte > 1 ? { type: "bool", value: true, raw: byte } : { type: "bool", value: byte === 1 };
 }
 
 function narrow(value: bigint): number | bigint {

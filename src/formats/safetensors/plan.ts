@@ -79,6 +79,8 @@ function packStrings(metadata: Metadata, originKey: "taken" | "free"): PackedMet
       switch (value.type) {
         case "string":
           return value.raw === undefined && isWellFormed(value.value) ? "native" : "none";
+        case "bool":
+          return value.raw === undefined ? "text" : "none";
         case "array":
         case "map":
         case "bytes":
