@@ -44,7 +44,7 @@ export abstract class TareError<Kind extends string = string> extends Error {
     super(hideSecrets(message), extra.cause === undefined ? undefined : { cause: extra.cause });
     this.code = code;
     this.at = { ...at, source: hideSecrets(at.source) };
-    this.hint = extra.hint;
+    this.hint = extra.hint === undefined ? undefined : hideSecrets(extra.hint);
     this.neededBytes = extra.neededBytes;
   }
 

@@ -10,15 +10,29 @@ describe("hideSecrets()", () => {
     ["m?sv=2020&sig=abc%3D", "m?sv=2020&sig=…"],
     ["m?AWSAccessKeyId=A&Expires=1&Signature=b", "m?AWSAccessKeyId=…&Expires=1&Signature=…"],
     ['Cannot open "m?token=abc": no', 'Cannot open "m?token=…": no'],
+    ['Cannot use "https://AKIA:abc@bucket/x": no', 'Cannot use "https://…@bucket/x": no'],
+    ["http:/u:a@b@h/v.key", "http:/…@h/v.key"],
+    ["https://u:a/b@h/x and ftp://token@h", "https://…@h/x and ftp://…@h"],
   ])("takes out of %s what lets somebody in", (text, shown) => expect(hideSecrets(text)).toBe(shown));
 
-  it.each(["model.gguf", "what? key=1", "https://h/x?revision=main"])("leaves %s alone", (text) => {
+  it.each([
+    "model.gguf",
+    "what? key=1",
+    "https://h/x?revision=main",
+    "https://h:8080/x@1.gguf",
+    "http://[::1]:80/a@b",
+    "out//v:1@2.gguf",
+    "s3://b/a:b@c",
+  ])("leaves %s alone", (text) => {
     expect(hideSecrets(text)).toBe(text);
   });
 
   it("is done for every error, wherever it is thrown", () => {
     const error = new UsageError("usage/x", 'Cannot open "m?sig=abc"', { source: "m?sig=abc" });
     expect(JSON.stringify(error)).not.toContain("abc");
+    const address = "https://u:abc@h/x";
+    const other = new UsageError("usage/x", `Cannot use "${address}"`, { source: address }, { hint: `Not ${address}` });
+    expect(JSON.stringify(other)).not.toContain("abc");
   });
 });
 

@@ -50,9 +50,15 @@ export function printable(text: string): string {
 const SECRET_PARAMETER =
   /([?&][^=&\s"'#]*(?:signature|credential|token|secret|accesskeyid|accessid|password|sig|key)[^=&\s"'#]*=)[^&\s"'#]+/gi;
 
-/** For messages: an address, or what somebody took for one, without what a signed one carries in its query. */
+/**
+ * The user part of an address (RFC 3986, 3.2.1), also where a path was made of it, which has one slash. A password may have
+ * slashes in it that nobody encoded; what follows a host's colon is a port, and an @ behind that belongs to the path.
+ */
+const USER_PART = /\b([a-z][a-z0-9+.-]{1,20}:\/{1,2})(?:[^\s"/?#]*|[^\s"/?#:@[]*:(?!\d*[/?#])[^\s"]*)@/gi;
+
+/** For messages: an address, or what somebody took for one, without its user part and what a signed one has in its query. */
 export function hideSecrets(text: string): string {
-  return text.replace(SECRET_PARAMETER, "$1…");
+  return text.replace(USER_PART, "$1…@").replace(SECRET_PARAMETER, "$1…");
 }
 
 /** Whether bytes are well-formed UTF-8 (RFC 3629), found without making text of them: text cannot be wiped. */
