@@ -53,6 +53,8 @@ export interface Command<F extends FlagTable = FlagTable> {
   readonly writes?: readonly number[];
   /** "single file" where what is written can be one file inside a vault; anything else named VAULT::path is refused. */
   readonly vaultOutput?: "single file";
+  /** Where else than on disk outputs can go; other addresses are refused. */
+  readonly remoteOutput?: "s3";
   run(context: Context, input: Input<F>): Promise<ExitCode>;
 }
 

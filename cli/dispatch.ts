@@ -1,4 +1,5 @@
 import { UsageError } from "../src/base/errors.ts";
+import { isS3Url } from "../src/bytes/s3-address.ts";
 import type { Alias, Command } from "./command.ts";
 import { commandNames, findCommand, isGroup } from "./commands/registry.ts";
 import { type Context, type ContextOptions, createContext } from "./context.ts";
@@ -80,14 +81,20 @@ async function runCommand(command: Command, context: Context, positionals: reado
   }
 }
 
-/** Whoever names an output VAULT::path means it to be encrypted: it goes there, or nowhere. */
+/**
+ * Whoever names an output VAULT::path means it to be encrypted: it goes there, or nowhere. An address is no path on disk
+ * either.
+ */
 async function checkOutputs(command: Command, context: Context, positionals: readonly string[]): Promise<void> {
   const named = (command.writes ?? []).map((position) => positionals[position]);
-  const output = context.reportPath === undefined ? context.flags.output : undefined; // a report is a single file
-  const outputs = [...named, output].filter((text) => text?.includes("::") === true);
+  const output = context.reportPath === undefined ? context.flags.output : undefined;
+  const outputs = [...named, output, context.reportPath].filter((text) => text !== undefined && /::|:\/\//.test(text));
   if (outputs.length === 0) return;
-  const { findVaultPath, refuseVaultPath } = await import("../src/platform/node/output-place.ts");
+  const { findVaultPath, refuseAddress, refuseVaultPath } = await import("../src/platform/node/output-place.ts");
   for (const text of outputs as string[]) {
+    // A path in a vault of a store has an error of its own.
+    if (!text.includes("::") || !isS3Url(text)) refuseAddress(text, command.remoteOutput ?? "none");
+    if (text === context.reportPath) continue; // a report is a single file
     if (command.vaultOutput === "single file") await findVaultPath(text);
     else await refuseVaultPath(text, `what tare ${context.command} writes`);
   }

@@ -109,6 +109,7 @@ export const convertCommand = defineCommand({
   output: "data",
   writes: [1],
   vaultOutput: "single file",
+  remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [input = "", out = context.flags.output] = positionals;
     if (out === undefined) {

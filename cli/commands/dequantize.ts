@@ -21,6 +21,7 @@ export const dequantizeCommand = defineCommand({
   output: "data",
   writes: [1],
   vaultOutput: "single file",
+  remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
     const name = await outputFileName(path);

@@ -44,7 +44,8 @@ export const extractCommand = defineCommand({
     const directory = requireOutput(context, "a directory");
     const [target = "", ...globs] = positionals;
     const { container, label } = await context.open(target);
-    if (container.kind === "archive") return extractFiles(container, { directory, globs, label, flags }, context);
+    if (container.kind === "archive")
+      return extractFiles(container, { target, directory, globs, label, flags }, context);
     const as = flags.as ?? "raw";
     const chosen = selectTensors(requireModel(container).tensors, globs, label);
     const tensors = chosen.map((tensor) => viewTensor(tensor, { dtype: flags.dtype }));
@@ -66,6 +67,7 @@ export const extractCommand = defineCommand({
 });
 
 interface FileExtraction {
+  readonly target: string;
   readonly directory: string;
   readonly globs: readonly string[];
   readonly label: string;
@@ -74,14 +76,14 @@ interface FileExtraction {
 
 /** The files of a vault, as `vault extract` writes them. */
 async function extractFiles(archive: Archive, work: FileExtraction, context: Context): Promise<ExitCode> {
-  const { directory, globs, label, flags } = work;
+  const { target, directory, globs, label, flags } = work;
   if (flags.as !== undefined || flags.dtype !== undefined) {
     const message = `Cannot use --${flags.as === undefined ? "dtype" : "as"} with a vault: its files are written as they are`;
     const hint = "Name a model inside it: VAULT::path/to/model";
     throw new UsageError("usage/arguments", message, { source: "command line" }, { hint });
   }
   const { extractArchive } = await import("./vault/extract.ts");
-  return extractArchive(context, archive, { root: directory, globs, label });
+  return extractArchive(context, archive, { target, root: directory, globs, label });
 }
 
 interface Job {

@@ -16,6 +16,7 @@ export const mergeCommand = defineCommand({
   ],
   output: "data",
   vaultOutput: "single file",
+  remoteOutput: "s3",
   async run(context, { positionals }) {
     const path = requireOutput(context, "the file to write");
     if (path !== "-") await checkAbsent(context, path);

@@ -29,6 +29,7 @@ export const quantizeCommand = defineCommand({
   output: "data",
   writes: [1],
   vaultOutput: "single file",
+  remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
     if (flags.type === undefined)

@@ -15,6 +15,7 @@ export const shardCommand = defineCommand({
   ],
   examples: [{ command: "tare shard model.safetensors -o shards --max-size 5GB", says: "files of at most 5 GB" }],
   output: "data",
+  remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const directory = requireOutput(context, "a directory");
     const maxShardBytes = flags["max-size"];

@@ -46,6 +46,7 @@ export const stampCommand = defineCommand({
   ],
   output: "data",
   vaultOutput: "single file",
+  remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [target = ""] = positionals;
     const edits = await collectEdits(flags);

@@ -33,6 +33,7 @@ export const upgradeCommand = defineCommand({
   output: "data",
   writes: [1],
   vaultOutput: "single file",
+  remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
     await checkAbsent(context, path);

@@ -1,5 +1,15 @@
 import { spawn } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -124,6 +134,70 @@ describe("what is not one file", () => {
     expect({ code: done.code, err: done.err }).toMatchObject({ code });
     expect(isUnchanged()).toBe(true);
     expect(beside()).toEqual([]);
+  });
+});
+
+describe("an address", () => {
+  const refused: readonly (readonly string[])[] = [
+    ["convert", "m.gguf", "https://u:SEKRET@h/x.gguf"],
+    ["convert", "m.gguf", "-o", "ftp://u:SEKRET@h/x.gguf?sig=SEKRET"],
+    ["cat", "m.gguf", "token_embd.weight", "-o", "http://u:SEKRET@h/x"],
+    ["ls", "m.gguf", "-o", "https://u:SEKRET@h/report"],
+    ["ls", "m.gguf", "-o", "s3://bucket/report"],
+    ["extract", "m.gguf", "-o", "s3://bucket/d"],
+    ["vault", "extract", "v", "-o", "https://u:SEKRET@h/d"],
+    ["vault", "create", "http://u:SEKRET@h/v"],
+    ["keygen", "-o", "https://u:SEKRET@h/k"],
+  ];
+
+  it.each(refused)("is no path on disk: %s %s %s %s", async (...args) => {
+    for (const more of [[], ["--json"]]) {
+      const done = await run([...args, ...more]);
+      expect({ code: done.code, err: done.err }).toMatchObject({ code: 6 });
+      expect(done.out + done.err).toContain("unsupported/scheme");
+      expect(done.out + done.err).not.toContain("SEKRET");
+    }
+    expect(beside()).toEqual([]);
+  });
+
+  it("is told without its user part where a push cannot go there", async () => {
+    const done = await run(["push", "m.gguf", "https://AKIA:SEKRET@bucket/x", "--json"]);
+    expect(done.code).toBe(2);
+    expect(done.out + done.err).not.toMatch(/AKIA|SEKRET/);
+  });
+});
+
+describe("the vault itself", () => {
+  it.each(["own", "own.aerocorrect", ".own.lock", ".own.tare-header", ".own.lock/x"])(
+    "is not extracted over: %s",
+    async (entry) => {
+      const place = mkdtempSync(join(folder, "m.own-"));
+      const own = join(place, "own");
+      copyFileSync(join(folder, "v"), own);
+      await ok("vault", "mv", own, "m.gguf", entry);
+      const before = readFileSync(own);
+      symlinkSync(own, join(place, "link"));
+      for (const vault of [own, join(place, "link")]) {
+        for (const verb of [["vault", "extract"], ["extract"]]) {
+          const done = await run([...verb, vault, "-o", place, "--force"]);
+          expect({ code: done.code, err: done.err }).toMatchObject({ code: 2 });
+          expect(done.err).toContain("usage/vault.own-file");
+        }
+      }
+      expect(readFileSync(own).equals(before)).toBe(true);
+      expect(readdirSync(place).sort()).toEqual(["link", "own"]);
+      await ok("vault", "extract", own, "-o", join(place, "out"));
+    },
+  );
+
+  it("is not extracted over by another name of it", async () => {
+    const place = mkdtempSync(join(folder, "m.own-"));
+    linkSync(join(folder, "v"), join(place, "m.gguf"));
+    const done = await run(["vault", "extract", "v", "-o", place, "--force"]);
+    expect({ code: done.code, err: done.err }).toMatchObject({ code: 2 });
+    rmSync(join(place, "m.gguf"));
+    writeFileSync(join(place, "m.gguf"), "old");
+    await ok("vault", "extract", "v", "-o", place, "--force");
   });
 });
 

@@ -1,6 +1,7 @@
 import { printable } from "../../../src/base/text.ts";
 import { VaultArchive, type VaultEntry } from "../../../src/formats/aerovault/vault-archive.ts";
 import type { Archive, Entry } from "../../../src/model/archive.ts";
+import { parseTarget } from "../../../src/platform/node/target.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
@@ -14,7 +15,7 @@ export const vaultExtractCommand = defineCommand({
   flags: {},
   details: [
     "Writes entries below -o DIR, which is made where it is missing: all of them, or those that match a GLOB, in which * crosses slashes; a directory that matches comes with all in it. Times are those that were stored; so are permissions, but for what the umask takes away and set-user-id and the like.",
-    "No file is visible before it is complete, and nothing that exists is replaced without --force. Links inside DIR are never followed: one that stands where a folder is needed stops the command, and one in the place of a file is replaced with --force, not written through.",
+    "No file is visible before it is complete, and nothing that exists is replaced without --force. Links inside DIR are never followed: one that stands where a folder is needed stops the command, and one in the place of a file is replaced with --force, not written through. Entries that would take the place of the vault itself, or of its sidecar, lock or journal, are refused.",
   ],
   examples: [
     { command: "tare vault extract models.aerovault -o out", says: "everything" },
@@ -27,11 +28,13 @@ export const vaultExtractCommand = defineCommand({
     // Threads start while the password is being turned into a key.
     await context.expectHashing(target);
     const { container, label } = await openArchive(context, target);
-    return extractArchive(context, container, { root, globs, label });
+    return extractArchive(context, container, { target, root, globs, label });
   },
 });
 
 export interface Extraction {
+  /** The vault as the user named it. */
+  readonly target: string;
   readonly root: string;
   readonly globs: readonly string[];
   readonly label: string;
@@ -41,9 +44,17 @@ export interface Extraction {
 export async function extractArchive(
   context: Context,
   archive: Archive,
-  { root, globs, label }: Extraction,
+  { target, root, globs, label }: Extraction,
 ): Promise<ExitCode> {
   const entries = select(archive.entries, globs, label);
+  const { checkBesideVault } = await import("../../../src/platform/node/extract-places.ts");
+  for (const vault of filesOf(target)) {
+    checkBesideVault(
+      vault,
+      root,
+      entries.map(({ path }) => path),
+    );
+  }
   const files = entries.filter(({ type }) => type === "file");
   const byteLength = files.reduce((sum, { size }) => sum + size, 0);
   const dryRun = context.flags["dry-run"] === true;
@@ -61,6 +72,12 @@ export async function extractArchive(
     },
   });
   return EXIT.success;
+}
+
+/** The file on disk that a target is read from: the text as it stands, or the outermost vault of one inside another. */
+function filesOf(target: string): readonly string[] {
+  const { outer, kind } = parseTarget(target);
+  return kind === "path" ? [...new Set([target, outer])] : [];
 }
 
 interface Writing {

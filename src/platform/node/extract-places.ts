@@ -1,13 +1,17 @@
-import { lstatSync } from "node:fs";
-import { join, sep } from "node:path";
+import { lstatSync, realpathSync } from "node:fs";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import { FormatError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
+import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
 import type { ExtractTarget } from "../../operations/vault/extract-job.ts";
 import { findClashes, findFoldedGroups, type SplitNames } from "../../operations/vault/extract-plan.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { syncFile } from "./partial-files.ts";
 import { FolderTree, type OpenFolder } from "./vault-folders.ts";
+import { journalPath } from "./vault-journal.ts";
+import { vaultLockPath } from "./vault-lock.ts";
 import { existsError } from "./vault-target.ts";
+import { fileIdentity } from "./vault-tree.ts";
 
 /** Permission bits that extraction gives: never set-user-id and the like. */
 const MODE_BITS = 0o777;
@@ -153,6 +157,59 @@ export class ExtractPlaces {
   #labelOf(path: string): string {
     return join(this.#options.label ?? this.#options.root, path);
   }
+}
+
+/**
+ * Refuses to extract over the vault that is being read, or over what belongs to it beside it: sidecar, lock and journal.
+ * Whoever made the vault chose the names in it, and --force is meant for earlier copies of the files.
+ */
+export function checkBesideVault(vault: string, root: string, paths: readonly string[]): void {
+  const own = ownFiles(vault);
+  const names = new Set(own.map((path) => basename(path).toLowerCase()));
+  const identities = new Set(own.map(identityOf).filter((identity) => identity !== undefined));
+  const isThere = identityOf(root) !== undefined;
+  for (const path of paths) {
+    const full = join(root, path);
+    // A folder in the place of a lock keeps writers out as a file does.
+    const isNamed = path.split("/").some((name, i, parts) => {
+      if (!names.has(name.toLowerCase())) return false;
+      const folder = identityOf(join(root, ...parts.slice(0, i)));
+      return own.some((one) => identityOf(dirname(one)) === folder && isSameName(basename(one), name));
+    });
+    const identity = isNamed || !isThere ? undefined : identityOf(full);
+    if (!isNamed && (identity === undefined || !identities.has(identity))) continue;
+    const message = `Cannot extract "${printable(path)}": it would take the place of the vault that is read, or of a file that belongs to it`;
+    const hint = "Extract to another folder";
+    throw new UsageError("usage/vault.own-file", message, { source: full }, { hint });
+  }
+}
+
+/** The vault as it was named and as links lead to it, and for each what stands beside it. */
+function ownFiles(vault: string): readonly string[] {
+  const named = resolve(vault);
+  let real = named;
+  try {
+    real = realpathSync(named);
+  } catch {
+    // Not there any more: its name is still not to be taken.
+  }
+  return [...new Set([named, real])].flatMap((path) => [
+    path,
+    `${path}${SIDECAR_SUFFIX}`,
+    vaultLockPath(path),
+    journalPath(path),
+  ]);
+}
+
+/** Case apart where the file system may not tell: refusing a name too many costs less than a vault. */
+function isSameName(one: string, other: string): boolean {
+  return one === other || (process.platform !== "linux" && one.toLowerCase() === other.toLowerCase());
+}
+
+/** What tells files apart, whatever names lead to them; undefined where there is none. */
+function identityOf(path: string): string | undefined {
+  const found = fileIdentity(path);
+  return found === undefined ? undefined : `${found.device}:${found.inode}`;
 }
 
 /** Names that older vaults may have, and that would lead elsewhere where a backslash separates folders. */

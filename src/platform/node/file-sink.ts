@@ -8,7 +8,7 @@ import type { Source } from "../../bytes/source.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { openFile } from "./file-source.ts";
 import { FileWrites } from "./file-writes.ts";
-import { checkOutsideVaults } from "./output-place.ts";
+import { checkOutsideVaults, refuseAddress } from "./output-place.ts";
 import {
   createPartial,
   type Destination,
@@ -35,6 +35,7 @@ export interface FileSinkOptions {
 /** Opens a Sink that becomes the file `path` at commit. Its folder must exist. */
 export async function fileSink(path: string, options: FileSinkOptions): Promise<Sink> {
   // Whoever calls may not have thought of it; a caller that can store in vaults has looked before.
+  refuseAddress(path, "none");
   await checkOutsideVaults(path);
   try {
     const target = await findTarget(path, options);

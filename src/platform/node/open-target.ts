@@ -277,8 +277,8 @@ export const TARGET_ERRORS = {
     fix: "Name the file; the error lists them.",
   },
   "unsupported/scheme": {
-    what: "The target's scheme is not one that tare opens.",
-    why: "This version reads paths, standard input, http://, https:// and s3://.",
-    fix: "Download the file, or use an http(s) address of it.",
+    what: "The scheme of a target or of an output is not one that tare reads from or writes to.",
+    why: "This version reads paths, standard input, http://, https:// and s3://. It writes to paths, and some commands to s3://; taken for a path, an address would become folders on disk.",
+    fix: "Download the file, or use an http(s) address of it; write to disk, and upload with `tare push`.",
   },
 } as const satisfies ErrorCatalog;

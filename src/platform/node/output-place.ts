@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { type ErrorCatalog, isTareError, SourceError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { INNER_MARK, splitInnerPaths } from "../../bytes/inner-path.ts";
+import { isS3Url } from "../../bytes/s3-address.ts";
 import { findPathFault, normalizePath } from "../../formats/aerovault/paths.ts";
 import { errnoOf, fileError } from "./errors.ts";
 
@@ -41,6 +42,21 @@ export async function findVaultPath(text: string): Promise<VaultPath | undefined
   const message = `Cannot write "${text}": there is no vault "${outer}"`;
   const hint = "Make it first with tare vault create; a name of your own must not have :: in it";
   throw new SourceError("source/not-found", message, { source: outer }, { hint });
+}
+
+/**
+ * Refuses an address as the place of an output: as a path on disk it would make folders that are named after what it says,
+ * the password too. `stores` is what the command can write to besides the disk.
+ */
+export function refuseAddress(text: string, stores: "s3" | "none"): void {
+  const [outer = ""] = splitInnerPaths(text);
+  const scheme = /^[a-z][a-z0-9+.-]+:\/\//i.exec(outer)?.[0]; // two letters at least: "c:" is a drive
+  if (scheme === undefined || (stores === "s3" && isS3Url(outer))) return;
+  // What was meant is not known, so nothing of it is repeated that could be secret.
+  const source = outer.replace(/\/\/.*@/s, "//…@").replace(/[?#].*/s, "?…");
+  const message = `Cannot write "${scheme}…": outputs are not written to such addresses`;
+  const hint = stores === "s3" ? "Use a path or s3://" : "Use a path; tare push uploads what was written to s3://";
+  throw new UnsupportedError("unsupported/scheme", message, { source }, { hint });
 }
 
 /** Refuses a path inside a vault, or where one would have to be: for what cannot be stored there. */

@@ -272,6 +272,11 @@ export const VAULT_EXTRACT_ERRORS = {
     why: "macOS, Windows, exFAT and SMB tell names apart neither by case nor by the Unicode form of accents: one of the files would be lost.",
     fix: "Extract them by their names into different folders, or to a file system that keeps them apart.",
   },
+  "usage/vault.own-file": {
+    what: "An entry would be extracted over the vault that is read, or over its sidecar, lock or journal.",
+    why: "The vault would be destroyed while its files are taken out of it. Whoever made it chose the names in it.",
+    fix: "Extract to another folder.",
+  },
   "source/vault.link": {
     what: "A link or a file stands where extraction needs a folder.",
     why: "Following a link inside the output folder could write anywhere on the disk.",
