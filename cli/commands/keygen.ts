@@ -1,9 +1,12 @@
-import { rm, writeFile } from "node:fs/promises";
-import { SourceError } from "../../src/base/errors.ts";
+import { chmod, lstat, rm, unlink } from "node:fs/promises";
+import { encodeUtf8 } from "../../src/base/text.ts";
+import type { Sink } from "../../src/bytes/sink.ts";
 import { generateKeys } from "../../src/operations/keys.ts";
+import { errnoOf, fileError } from "../../src/platform/node/errors.ts";
 import { defineCommand } from "../command.ts";
+import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
-import { checkAbsent, requireOutput } from "../output-target.ts";
+import { checkAbsent, openOutputFile, requireOutput } from "../output-target.ts";
 
 /** Read and write for the owner, nothing for others. */
 const PRIVATE_MODE = 0o600;
@@ -26,8 +29,10 @@ export const keygenCommand = defineCommand({
     const dryRun = context.flags["dry-run"] === true;
     const pair = await generateKeys(await context.engine());
     if (!dryRun) {
-      await writeNew(privatePath, pair.privatePem, PRIVATE_MODE);
-      await writeNew(publicPath, pair.publicPem, PUBLIC_MODE);
+      await writePair(context, [
+        { path: privatePath, text: pair.privatePem, mode: PRIVATE_MODE },
+        { path: publicPath, text: pair.publicPem, mode: PUBLIC_MODE },
+      ]);
     }
     await context.show({
       json: () => ({ dryRun, privateKey: privatePath, publicKey: publicPath, ...(dryRun ? {} : { id: pair.id }) }),
@@ -40,12 +45,42 @@ export const keygenCommand = defineCommand({
   },
 });
 
-/** Removed first where --force allows it: a file that is only rewritten keeps the mode it had. */
-async function writeNew(path: string, text: string, mode: number): Promise<void> {
+interface KeyFile {
+  readonly path: string;
+  readonly text: string;
+  readonly mode: number;
+}
+
+/** Both files or neither: every byte is on the disk before the first of them gets its name. */
+async function writePair(context: Context, files: readonly KeyFile[]): Promise<void> {
+  const sinks: Sink[] = [];
+  const committed: string[] = [];
   try {
-    await rm(path, { force: true });
-    await writeFile(path, text, { mode, flag: "wx" });
-  } catch (cause) {
-    throw new SourceError("source/io", `Cannot write "${path}"`, { source: path }, { cause });
+    for (const { path, text, mode } of files) {
+      if (context.flags.force === true) await prepareReplaced(path, mode);
+      const sink = await openOutputFile(context, path, mode);
+      sinks.push(sink);
+      await sink.append(encodeUtf8(text));
+    }
+    for (const sink of sinks) {
+      await sink.commit();
+      committed.push(sink.label);
+    }
+  } catch (error) {
+    for (const sink of sinks.slice(committed.length)) await sink.abort();
+    // Half a pair would only be in the way of the next attempt; what replaced another key is left as it is.
+    if (context.flags.force !== true) for (const path of committed) await rm(path, { force: true });
+    throw error;
+  }
+}
+
+/** A file that takes the place of another one has its mode, and goes where a link leads: neither is right for a key. */
+async function prepareReplaced(path: string, mode: number): Promise<void> {
+  try {
+    const existing = await lstat(path);
+    if (existing.isSymbolicLink()) await unlink(path);
+    else if (existing.isFile()) await chmod(path, mode);
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw fileError(error, `Cannot write "${path}"`, { source: path });
   }
 }

@@ -336,3 +336,22 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
     }
   },
 );
+
+it("leaves no half of a key pair where the disk is full, and makes one when there is room again", async () => {
+  const folder = join(root, "pair");
+  const args = ["keygen", "-o", join(folder, "k")];
+  let failures = 0;
+  for (let at = 1, isOver = false; !isOver; at++) {
+    mkdirSync(folder);
+    const { result, calls } = await withFaults(folder, { at, errno: "ENOSPC" }, () => run(args));
+    isOver = calls.failed === undefined;
+    if (result.error !== undefined && /write/.test(calls.failed ?? "")) {
+      failures++;
+      expect(result.error).toMatchObject({ code: "source/no-space" });
+      expect(readdirSync(folder)).toEqual([]);
+      expect((await run(args)).error).toBeUndefined();
+    }
+    rmSync(folder, { recursive: true });
+  }
+  expect(failures).toBeGreaterThanOrEqual(2); // one for each file
+});
