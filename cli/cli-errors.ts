@@ -72,6 +72,11 @@ export const CLI_ERRORS = {
     why: "Options are never ignored silently: a file without the digests that were asked for would look checked.",
     fix: "Leave the option out, or choose a format that honours it; docs/cli.md lists which do.",
   },
+  "limit/flag-file": {
+    what: "A file that a flag names is longer than any such file.",
+    why: "It is held in memory as a whole, and a device or a pipe may never end.",
+    fix: "Check the name that was given to the flag.",
+  },
   "format/texts.utf8": {
     what: "A file of texts, or standard input, is not UTF-8.",
     why: "In another encoding its letters would be taken for others, and the vectors would mean something else.",

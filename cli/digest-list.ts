@@ -1,18 +1,11 @@
-import { readFile } from "node:fs/promises";
 import { UsageError } from "../src/base/errors.ts";
 import type { TensorDigest } from "../src/operations/verify.ts";
-import { fileError } from "../src/platform/node/errors.ts";
 import { DIGEST_ALGORITHMS } from "../src/primitives/engine.ts";
+import { readFlagText } from "./flag-file.ts";
 
 /** Reads what `verify --digest … --json` wrote, or its bare `digests` array. */
 export async function readDigestList(path: string): Promise<TensorDigest[]> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    throw fileError(error, `Cannot read "${path}" for --digests`, { source: path });
-  }
-  return parseDigestList(text, path);
+  return parseDigestList(await readFlagText(path, "data", `Cannot read "${path}" for --digests`), path);
 }
 
 export function parseDigestList(text: string, path: string): TensorDigest[] {

@@ -1,8 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { UsageError } from "../src/base/errors.ts";
 import { parseHttpUrl } from "../src/bytes/http-url.ts";
-import { fileError } from "../src/platform/node/errors.ts";
 import type { Context, Environment } from "./context.ts";
+import { readFlagText } from "./flag-file.ts";
 
 /** Hosts that HF_TOKEN may be sent to. */
 const HUB_HOSTS = ["huggingface.co", "hf.co"];
@@ -33,12 +32,7 @@ function secretWarning(name: string): string {
 }
 
 async function readHeaderFile(path: string): Promise<[name: string, value: string][]> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    throw fileError(error, `Cannot read "${path}" for --header-file`, { source: path });
-  }
+  const text = await readFlagText(path, "settings", `Cannot read "${path}" for --header-file`);
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.startsWith("#"));
   return lines.map((line) => parseHeader(line, `--header-file "${path}"`));
 }

@@ -1,16 +1,13 @@
-import { readFile } from "node:fs/promises";
 import { UsageError } from "../src/base/errors.ts";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import type { Format } from "../src/model/format.ts";
-import { fileError } from "../src/platform/node/errors.ts";
+import { readFlagText } from "./flag-file.ts";
 
 /** `{ "gguf": { "headerBytes": 1e9 } }`: only limits that exist, only whole numbers. */
 export async function readLimits(path: string | undefined): Promise<LimitOverrides> {
   if (path === undefined) return {};
   const { loadFormats } = await import("../src/formats/registry.ts");
-  const text = await readFile(path, "utf8").catch((error: unknown) => {
-    throw fileError(error, `Cannot read --limits "${path}"`, { source: path });
-  });
+  const text = await readFlagText(path, "settings", `Cannot read --limits "${path}"`);
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);

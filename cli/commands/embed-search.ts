@@ -82,7 +82,7 @@ async function embedLines(
 async function readIndex(context: Context, path: string): Promise<CorpusIndex | undefined> {
   if (!existsSync(path)) return undefined;
   const { openFile } = await import("../../src/platform/node/file-source.ts");
-  const source = await openFile(path, { signal: context.signal });
+  const source = await openFile(path, { signal: context.signal, pipes: "refuse" });
   try {
     return await readCorpusIndex(source, await context.engine());
   } finally {

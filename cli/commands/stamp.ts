@@ -1,4 +1,4 @@
-import { access, readFile, stat } from "node:fs/promises";
+import { access, stat } from "node:fs/promises";
 import { UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
@@ -15,13 +15,13 @@ import {
   typeOf,
   writeStamp,
 } from "../../src/operations/stamp.ts";
-import { fileError } from "../../src/platform/node/errors.ts";
 import { findModelIn } from "../../src/platform/node/model-directory.ts";
 import type { OpenedTarget } from "../../src/platform/node/open-target.ts";
 import { finishPatch, patchFile } from "../../src/platform/node/patch-file.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
+import { readFlagFile } from "../flag-file.ts";
 import { checkAbsent, openOutputPath } from "../output-target.ts";
 import { checkStandardOutput, stdoutSink } from "../stdout-sink.ts";
 
@@ -87,10 +87,8 @@ interface EditFlags {
 async function collectEdits({ set = [], unset = [], from }: EditFlags): Promise<readonly MetadataEdit[]> {
   const edits: MetadataEdit[] = [];
   if (from !== undefined) {
-    const bytes = await readFile(from).catch((error: unknown) => {
-      throw fileError(error, `Cannot read "${from}"`, { source: from });
-    });
-    for (const [key, entered] of decodeEntered(new Uint8Array(bytes), from)) edits.push({ kind: "set", key, entered });
+    const bytes = await readFlagFile(from, "data", `Cannot read "${from}" for --from`);
+    for (const [key, entered] of decodeEntered(bytes, from)) edits.push({ kind: "set", key, entered });
   }
   for (const text of set) {
     const at = text.indexOf("=");

@@ -21,15 +21,17 @@ export function sidecarPath(file: string, given: string | undefined): string {
 
 /** Opens a file with its sidecar; either that is not there is an error (exit 9). */
 export async function openProtected(context: Context, path: string, beside: string): Promise<ProtectedFile> {
-  const [{ openFile }, { readSidecar }, engine] = await Promise.all([
+  const [{ openFile }, { openSidecarFile }, { readSidecar }, engine] = await Promise.all([
     import("../../../src/platform/node/file-source.ts"),
+    import("../../../src/platform/node/sidecar-file.ts"),
     import("../../../src/formats/aerocorrect/read.ts"),
     context.engine(),
   ]);
   const { signal } = context;
   const file = await openFile(path, { signal });
   try {
-    const source = await openFile(beside, { signal, pipes: "refuse" });
+    const origin = beside === sidecarPath(path, undefined) ? "beside" : "named";
+    const source = await openSidecarFile(beside, origin, signal);
     const close = async (): Promise<void> => {
       await file.close();
       await source.close();

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Vault } from "../../../src/formats/aerovault/vault.ts";
@@ -58,7 +59,9 @@ async function exportSidecar(context: Context, vault: string, percent?: number):
   const writing = await writeContext(context);
   const output = context.flags.output ?? (await vaultSidecarPath(vault));
   // One of its own kind is what is to be renewed; whatever else has that name is not replaced unasked.
-  const existing = await findVaultSidecar(vault, writing.engine, output).catch(() => undefined);
+  // A device or a pipe is none, and reading it might never end.
+  const isFile = (await stat(output).catch(() => undefined))?.isFile() === true;
+  const existing = isFile ? await findVaultSidecar(vault, writing.engine, output).catch(() => undefined) : undefined;
   await existing?.close();
   if (existing === undefined) await checkAbsent(context, output);
   const dryRun = context.flags["dry-run"] === true;

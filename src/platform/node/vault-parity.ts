@@ -15,6 +15,7 @@ import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";
 import { changedError, hasFileChanged, openFile } from "./file-source.ts";
+import { openSidecarFile } from "./sidecar-file.ts";
 import { sidecarMode } from "./sidecar-mode.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { realVault } from "./vault-sidecar.ts";
@@ -101,7 +102,7 @@ async function peekSidecar(
   path: string,
   { engine }: VaultWriteContext,
 ): Promise<PeekedSidecar | "nothing" | "damaged"> {
-  const source = await openFile(path, { pipes: "refuse" }).catch((error: unknown) => {
+  const source = await openSidecarFile(path, "beside").catch((error: unknown) => {
     if (isTareError(error)) return undefined;
     throw error;
   });

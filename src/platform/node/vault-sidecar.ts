@@ -8,7 +8,7 @@ import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { fileError } from "./errors.ts";
-import { openFile } from "./file-source.ts";
+import { openSidecarFile } from "./sidecar-file.ts";
 
 /** What stands beside a vault under the name of its sidecar. */
 export interface FoundSidecar {
@@ -38,7 +38,7 @@ export async function findVaultSidecar(
   const path = named ?? `${await realpath(vault).catch(() => vault)}${SIDECAR_SUFFIX}`;
   const nothing = { path, sidecar: undefined, close: async () => undefined };
   try {
-    const source = await openFile(path, named === undefined ? { pipes: "refuse" } : {});
+    const source = await openSidecarFile(path, named === undefined ? "beside" : "named");
     try {
       const sidecar = await readSidecar(source, engine);
       if (sidecar.kind === "vault") return { path, sidecar, problem: undefined, close: () => source.close() };
