@@ -54,8 +54,8 @@ export const VAULT_ERRORS = {
   },
   "integrity/vault.older": {
     what: "The vault is in an earlier state than the one last seen on this machine. A warning.",
-    why: "Somebody put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
-    fix: "If that was not you, find out who did. A change that is made to it is remembered, and ends the warning.",
+    why: "A copy or another name of this vault was changed since, as with hard links; or somebody put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
+    fix: "Where you keep copies, look at the one that was changed last. If it was not you, find out who did it. A change that is made to this one is remembered, and ends the warning until another copy is changed.",
   },
   "usage/vault.password": {
     what: "The new password is too short, or no text that could be typed.",

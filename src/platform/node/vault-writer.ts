@@ -166,6 +166,7 @@ async function applyChange<T>(
       }
       const sealed = await edit.seal(slots);
       await rememberVault({ ...sealed, keys: state.keys }, context.engine, context.env);
+      if (mark.links > 1n) context.onNote(`note: "${label}" had other names (hard links); they keep what they had`);
       if (beside === "vault" && change.sidecar !== "renewed") {
         context.onNote(
           `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,
