@@ -17,13 +17,14 @@ export interface SourceCheck {
  * files on disk; elsewhere a second reading costs too much.
  */
 export async function checkSource(context: Context, opened: Opened, { damage, hint }: SourceCheck): Promise<void> {
-  const { container, format } = opened;
-  if (format.checksums !== "whole file") return;
+  const { container, format, reader } = opened;
+  if (reader.checksums !== "whole file") return;
   if (!container.parts.every(({ source }) => source.descriptor !== undefined)) return;
   const engine = await context.engine();
   const { signal } = context;
   const limits = await context.limits();
-  const findings = format.verify(container, { engine, limits, signal, level: "full", count: () => undefined });
+  const { verify } = await format.verify();
+  const findings = verify(container, { engine, limits, signal, level: "full", count: () => undefined });
   for await (const { severity, code, message, at } of findings) {
     if (severity !== "error" || !code.startsWith("integrity/")) continue;
     const isTold = container.warnings.some((warning) => warning.code === code);

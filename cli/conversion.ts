@@ -5,14 +5,15 @@ import { printable } from "../src/base/text.ts";
 import type { Resolver } from "../src/bytes/resolver.ts";
 import { isS3Url } from "../src/bytes/s3-address.ts";
 import type { Output } from "../src/bytes/sink.ts";
-import { loadFormats } from "../src/formats/registry.ts";
-import type { KnownFormat, Opened, WriteOptions } from "../src/model/format.ts";
+import { readersOf } from "../src/formats/registry.ts";
+import type { Format, Opened, WriteOptions } from "../src/model/format.ts";
 import { checkWritten } from "../src/operations/check-written.ts";
 import {
   type Conversion,
   type ConversionOptions,
   originFormats,
   prepareConversion,
+  requireWriter,
   writeConversion,
 } from "../src/operations/convert.ts";
 import { fileError } from "../src/platform/node/errors.ts";
@@ -28,7 +29,7 @@ import { takenTensors, unverifiedNotes } from "./unverified.ts";
 export interface ConversionJob {
   /** The model, and what reaches the files beside it. */
   readonly opened: Opened & { readonly siblings?: Resolver | undefined };
-  readonly target: KnownFormat;
+  readonly target: Format;
   /** The path the user named, or for sets the one their names derive from; "-" for standard output. */
   readonly path: string;
   readonly options: Omit<ConversionOptions, "formats">;
@@ -44,7 +45,7 @@ export interface ConversionJob {
 export async function runConversion(context: Context, job: ConversionJob): Promise<void> {
   const toPipe = job.path === "-";
   if (toPipe) checkStandardOutput(context);
-  const [target, formats] = await Promise.all([job.target.load(), loadFormats(originFormats(job.opened))]);
+  const [target, formats] = await Promise.all([requireWriter(job.target), readersOf(originFormats(job.opened))]);
   const conversion = await prepareConversion(job.opened, target, {
     ...job.options,
     formats,
@@ -140,7 +141,8 @@ interface Written extends Pick<ConversionJob, "details" | "finish"> {
 
 async function report(context: Context, conversion: Conversion, written: Written): Promise<void> {
   const { paths, unverified, details, finish } = written;
-  const { format, plan, tensorCount } = conversion;
+  const { plan, tensorCount } = conversion;
+  const { format } = conversion.writer;
   const dryRun = context.flags["dry-run"] === true;
   const planned = plan.files.map(({ byteLength }, i) => ({ path: paths[i] ?? "", byteLength }));
   // A signature inside makes a file longer than it was planned.

@@ -16,7 +16,7 @@ export async function openHealed(context: Context, target: string, error: unknow
   if (!hasSidecar && (!isVault || error.code.startsWith("usage/"))) return undefined;
   const [{ openHealedVault }, { aerovault }] = await Promise.all([
     import("../src/platform/node/vault-repair.ts"),
-    import("../src/formats/aerovault/format.ts"),
+    import("../src/formats/aerovault/index.ts"),
   ]);
   const container = await openHealedVault(target, {
     engine: await context.engine(),
@@ -35,6 +35,7 @@ export async function openHealed(context: Context, target: string, error: unknow
   return {
     container,
     format: aerovault,
+    reader: await aerovault.read(),
     notes: [],
     label: target,
     cost: { reads: 0, bytes: 0, requests: 0 },

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { formatById } from "../src/formats/registry.ts";
 import type { Format } from "../src/model/format.ts";
-import { formatById } from "../test/builders/loaded-formats.ts";
 import { outputBaseName } from "./output-name.ts";
 
 it.each([

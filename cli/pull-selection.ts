@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import type { Output } from "../src/bytes/sink.ts";
-import { loadFormats } from "../src/formats/registry.ts";
-import { originFormats, prepareConversion, writeConversion } from "../src/operations/convert.ts";
+import { readersOf } from "../src/formats/registry.ts";
+import { originFormats, prepareConversion, requireWriter, writeConversion } from "../src/operations/convert.ts";
 import type { PulledFile } from "../src/operations/pull/file-job.ts";
 import { TokenBucket } from "../src/operations/pull/token-bucket.ts";
 import type { PullReport } from "./commands/pull.ts";
@@ -26,8 +26,9 @@ export async function pullSelection(context: Context, selection: Selection): Pro
   const { url, directory, include, rate } = selection;
   const opened = await context.open(url);
   const name = outputBaseName(opened.label, opened.format);
-  const formats = await loadFormats(originFormats(opened));
-  const conversion = await prepareConversion(opened, opened.format, { name, include, formats, signal: context.signal });
+  const formats = await readersOf(originFormats(opened));
+  const writer = await requireWriter(opened.format);
+  const conversion = await prepareConversion(opened, writer, { name, include, formats, signal: context.signal });
   if (conversion.tensorCount === 0) {
     const message = `Cannot pull: no tensor matches ${include.map((glob) => `"${glob}"`).join(", ")}`;
     throw new UsageError("usage/tensor-not-found", message, { source: opened.label }, { hint: "See: tare ls URL" });

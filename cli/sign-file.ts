@@ -27,7 +27,8 @@ export interface SignJob {
 
 /** Signs in the file where the format has room for it, else beside it. Writes nothing with --dry-run. */
 export async function signOpened(context: Context, opened: OpenedTarget, { seed, output }: SignJob): Promise<Signed> {
-  const place = opened.format.signing?.place(opened.container) ?? "beside";
+  const signing = (await opened.format.write?.())?.signing;
+  const place = signing?.place(opened.container) ?? "beside";
   const path = output ?? pathBeside(opened, place);
   const engine = await context.engine();
   const sign = await signerOf(engine, seed);
@@ -64,7 +65,7 @@ async function write(context: Context, opened: OpenedTarget, { place, sink, sign
     onProgress: (byteLength) => progress.add(byteLength),
   };
   try {
-    if (place === "inside") await format.signing?.write(container, sink, { ...signing, sign });
+    if (place === "inside") await (await format.write?.())?.signing?.write(container, sink, { ...signing, sign });
     else if (resolver === undefined) throw alone(opened.label);
     else await sink.append(await signBeside(container, resolver, { ...signing, sign }));
     await sink.commit();

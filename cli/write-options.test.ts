@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { formatById } from "../src/formats/registry.ts";
 import type { Format } from "../src/model/format.ts";
-import { formatById } from "../test/builders/loaded-formats.ts";
 import { parseFlags } from "./flags.ts";
 import { checkOptions, writeExtras } from "./write-options.ts";
 
@@ -30,12 +30,12 @@ test("writeExtras() reads a uuid with and without dashes and refuses others", ()
   expect(() => writeExtras({ "page-hashes": 0 })).toThrow(refusal);
 });
 
-test("checkOptions() refuses what the format would ignore", () => {
+test("checkOptions() refuses what the format would ignore", async () => {
   const gguf = formatById("gguf") as Format;
-  expect(() => checkOptions(gguf, { name: "x", align: 64 })).not.toThrow();
+  await expect(checkOptions(gguf, { name: "x", align: 64 })).resolves.toBeUndefined();
   const refusal = expect.objectContaining({
     code: "usage/write-option",
     message: expect.stringContaining("--tensor-hashes"),
   });
-  expect(() => checkOptions(gguf, { name: "x", hashes: { tensors: "tensors" } })).toThrow(refusal);
+  await expect(checkOptions(gguf, { name: "x", hashes: { tensors: "tensors" } })).rejects.toEqual(refusal);
 });

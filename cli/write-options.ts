@@ -48,7 +48,8 @@ const FLAG_OF: Readonly<Record<FormatOption, string>> = {
 };
 
 /** An option that the output format has no use for is refused, so that nobody relies on what is not there. */
-export function checkOptions(target: Format, options: WriteOptions): void {
+export async function checkOptions(target: Format, options: WriteOptions): Promise<void> {
+  const { options: honoured } = (await target.write?.()) ?? {};
   const asked: Readonly<Record<FormatOption, unknown>> = {
     align: options.align,
     maxShardBytes: options.maxShardBytes,
@@ -65,7 +66,7 @@ export function checkOptions(target: Format, options: WriteOptions): void {
     vocabulary: options.vocabulary,
   };
   for (const [option, value] of Object.entries(asked) as [FormatOption, unknown][]) {
-    if (value === undefined || target.writeOptions?.includes(option) === true) continue;
+    if (value === undefined || honoured?.includes(option) === true) continue;
     throw usage(`Cannot use ${FLAG_OF[option]} with ${target.name}: the format has no place for it`);
   }
 }

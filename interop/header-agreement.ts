@@ -3,11 +3,10 @@ import { join } from "node:path";
 import { concatBytes } from "../src/base/bytes.ts";
 import { isTareError } from "../src/base/errors.ts";
 import { memorySource } from "../src/bytes/memory.ts";
-import type { Format } from "../src/model/format.ts";
+import { reader } from "../src/formats/safetensors/read.ts";
 import { portableEngine } from "../src/primitives/portable.ts";
 import { JsonScanner } from "../src/struct/json-scanner.ts";
 import { readNode } from "../src/struct/strict-json.ts";
-import { formatById } from "../test/builders/loaded-formats.ts";
 import { patternBytes, rawSafetensors } from "../test/builders/safetensors.ts";
 import { mutateJson } from "../test/fuzz/json-mutations.ts";
 import { Random } from "../test/fuzz/random.ts";
@@ -92,7 +91,7 @@ function damagedHeader(random: Random): string {
 async function refusalOf(header: string): Promise<string | undefined> {
   const source = memorySource(concatBytes([rawSafetensors(header), patternBytes(DATA_BYTES)]), "damaged");
   try {
-    await (formatById("safetensors") as Format).open(source, { engine: portableEngine(), limits: {} });
+    await reader.open(source, { engine: portableEngine(), limits: {} });
     return undefined;
   } catch (error) {
     if (isTareError(error)) return error.code;

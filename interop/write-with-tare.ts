@@ -1,12 +1,11 @@
 import { mkdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { isTareError } from "../src/base/errors.ts";
-import type { Format } from "../src/model/format.ts";
 import { planConversion, writeConversion } from "../src/operations/convert.ts";
 import { directoryOutput } from "../src/platform/node/directory-output.ts";
 import { nodeEngine } from "../src/platform/node/engine.ts";
 import { openTarget } from "../src/platform/node/open-target.ts";
-import { FORMATS, formatById } from "../test/builders/loaded-formats.ts";
+import { READERS, writerById } from "../test/builders/loaded-formats.ts";
 
 export interface Written {
   /** The file by which the result is opened. */
@@ -25,8 +24,8 @@ export async function writeWithTare(
   const opened = await openTarget(from, { engine });
   try {
     const { maxShardBytes } = options;
-    const target = formatById(options.format) as Format;
-    const conversion = planConversion(opened, target, { name: basename(path), maxShardBytes, formats: FORMATS });
+    const target = writerById(options.format);
+    const conversion = planConversion(opened, target, { name: basename(path), maxShardBytes, formats: READERS });
     mkdirSync(dirname(path), { recursive: true });
     await writeConversion(conversion, directoryOutput(dirname(path), basename(path), { overwrite: "replace" }), {
       engine,

@@ -1,4 +1,4 @@
-import { type ErrorCatalog, UsageError } from "./base/errors.ts";
+import { UsageError } from "./base/errors.ts";
 import { INNER_MARK } from "./bytes/inner-path.ts";
 import { withOwner } from "./bytes/owning.ts";
 import type { Resolver } from "./bytes/resolver.ts";
@@ -99,11 +99,3 @@ function notAnArchive(path: string, current: Opened): UsageError {
     source: current.container.parts[0]?.label ?? current.format.id,
   });
 }
-
-export const INSIDE_ERRORS = {
-  "usage/not-an-archive": {
-    what: "A path behind `::` was given, or a vault is needed, but the file is a model, not an archive.",
-    why: "`::` names a file inside a vault, and only vaults have entries.",
-    fix: "Leave out everything from `::` on, or name the vault.",
-  },
-} as const satisfies ErrorCatalog;

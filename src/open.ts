@@ -1,4 +1,4 @@
-import { type ErrorCatalog, FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
+import { FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
 import type { LimitOverrides } from "./base/limits.ts";
 import { withHead } from "./bytes/headed.ts";
 import { isMemory } from "./bytes/memory.ts";
@@ -8,7 +8,7 @@ import type { Spool } from "./bytes/spool.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Finding } from "./model/finding.ts";
-import type { EncryptionRule, Format, Head, KnownFormat, OpenContext, Opened, PasswordSource } from "./model/format.ts";
+import type { EncryptionRule, Format, Head, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
 
@@ -27,7 +27,7 @@ export interface OpenOptions {
   /** File name without folder; taken from the resolver or the label where absent. */
   readonly name?: string | undefined;
   /** Formats to consider; all of them where absent. */
-  readonly formats?: readonly KnownFormat[] | undefined;
+  readonly formats?: readonly Format[] | undefined;
 }
 
 /** Sniffs the content, picks the format and opens it. Weights are not touched. */
@@ -47,8 +47,8 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
   const byteLength = Math.min(openingBytesFor(name), source.byteLength);
   const bytes = await source.read(0, byteLength, { signal: options.signal });
   const head: Head = { bytes, byteLength: source.byteLength, name };
-  const known = await chooseFormat(head, options.formats ?? FORMATS, source.label);
-  const format = await known.load();
+  const format = await chooseFormat(head, options.formats ?? FORMATS, source.label);
+  const reader = await format.read();
   const context: OpenContext = {
     // Loaded only for those who bring none: pages and commands have engines of their own.
     engine: options.engine ?? (await import("./primitives/portable.ts")).portableEngine(),
@@ -60,8 +60,8 @@ export async function openSource(source: Source, options: OpenOptions = {}): Pro
     signal: options.signal,
   };
   // Bytes in memory cost no second read, and a tensor across the end of the head stays a view.
-  const container = await format.open(isMemory(source) ? source : withHead(source, bytes), context);
-  return { container, format, notes: extensionNotes(head, format, source.label) };
+  const container = await reader.open(isMemory(source) ? source : withHead(source, bytes), context);
+  return { container, format, reader, notes: extensionNotes(head, format, source.label) };
 }
 
 /** The container as a model; an archive is refused. */
@@ -79,7 +79,7 @@ export function requireModel(container: Container): Model {
 }
 
 /** Content decides; the extension only lets a damaged file be refused by the reader it was meant for. */
-async function chooseFormat(head: Head, formats: readonly KnownFormat[], label: string): Promise<KnownFormat> {
+async function chooseFormat(head: Head, formats: readonly Format[], label: string): Promise<Format> {
   const results = await Promise.all(formats.map(async (format) => ({ format, result: await format.sniff(head) })));
   const sure = results.find(({ result }) => result === "yes");
   if (sure !== undefined) return sure.format;
@@ -102,7 +102,7 @@ async function chooseFormat(head: Head, formats: readonly KnownFormat[], label: 
   );
 }
 
-function hasExtension(name: string, format: KnownFormat): boolean {
+function hasExtension(name: string, format: Format): boolean {
   const lower = name.toLowerCase();
   return format.extensions.some((extension) => lower.endsWith(extension));
 }
@@ -122,31 +122,3 @@ function baseName(label: string): string {
       .at(-1) ?? label
   );
 }
-
-export const OPEN_ERRORS = {
-  "format/empty": {
-    what: "The file has no bytes at all.",
-    why: "A download or copy that was cut off at once leaves such a file.",
-    fix: "Get the file again.",
-  },
-  "format/extension": {
-    what: "The file's name suggests another format than its content.",
-    why: "Content decides which reader is used, so this is only a note.",
-    fix: "Rename the file if other tools go by the extension.",
-  },
-  "unsupported/unknown": {
-    what: "The content matches no format that tare reads, and none that it knows to name.",
-    why: "Every format is recognised by its first bytes, never by the file's extension.",
-    fix: "Check that the file is a model's weights and not cut off at the beginning.",
-  },
-  "usage/not-a-url": {
-    what: "A text was given to open() that is no http(s) address.",
-    why: "The portable library has no file system, so a path means nothing to it.",
-    fix: 'In Node, import open from "tare/node".',
-  },
-  "usage/not-a-model": {
-    what: "The command needs tensors, but the target is an archive of files.",
-    why: "A vault holds files; a model may be one of them.",
-    fix: "Name the file inside the archive: ARCHIVE::path/to/model.",
-  },
-} as const satisfies ErrorCatalog;

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Output } from "../src/bytes/sink.ts";
 import { planAeroset } from "../src/formats/aeroset/plan.ts";
 import { writeAeroset } from "../src/formats/aeroset/write.ts";
-import { safetensors } from "../src/formats/safetensors/index.ts";
+import { reader } from "../src/formats/safetensors/read.ts";
 import { Metadata } from "../src/model/metadata.ts";
 import { directoryOutput } from "../src/platform/node/directory-output.ts";
 import { openFile } from "../src/platform/node/file-source.ts";
@@ -39,7 +39,7 @@ function makePlace(): Place {
 
 /** Writes one tensor to a part; the run ends where it would create `stopAt`. */
 async function run({ input, output: folder }: Place, stopAt?: string): Promise<void> {
-  const model = await safetensors.open(await openFile(input), { engine, limits: {} });
+  const model = await reader.open(await openFile(input), { engine, limits: {} });
   if (model.kind !== "model") throw new Error("no model");
   const content = { metadata: new Metadata(), tensors: model.tensors, chain: [] };
   const plan = planAeroset(content, { name: NAME, maxShardBytes: TENSOR_BYTES, maxPartShards: 1 });

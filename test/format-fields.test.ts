@@ -56,9 +56,9 @@ const FILES: readonly (readonly [name: string, bytes: Bytes, shown: Readonly<Rec
 ];
 
 it.each(FILES)("%s names its fields, and each lies inside the file", async (name, bytes, shown) => {
-  const { container, format } = await openSource(memorySource(bytes, name), { name });
+  const { container, reader } = await openSource(memorySource(bytes, name), { name });
   const range = { part: 0, offset: 0, byteLength: bytes.byteLength };
-  const fields = (await format.fields?.(container, range)) ?? [];
+  const fields = (await reader.fields?.(container, range)) ?? [];
   expect(fields.length).toBeGreaterThan(1);
   for (const { offset, byteLength } of fields) expect(offset + byteLength).toBeLessThanOrEqual(bytes.byteLength);
   const values = new Map(
@@ -74,9 +74,9 @@ it("files of a set are named as AERO files are", async () => {
   const files = loadSiblings("aeroset", "global-ids");
   const resolve = async (name: string) => memorySource(files.get(name) ?? new Uint8Array(0), name);
   const set = memorySource(loadFixture("aeroset", "global-ids"), "m.aeroset.json");
-  const { container, format } = await openSource(set, { resolver: { name: "m.aeroset.json", resolve } });
+  const { container, reader } = await openSource(set, { resolver: { name: "m.aeroset.json", resolve } });
   const names = async (part: number): Promise<string[]> =>
-    ((await format.fields?.(container, { part, offset: 0, byteLength: 96 })) ?? []).map(({ name }) => name);
+    ((await reader.fields?.(container, { part, offset: 0, byteLength: 96 })) ?? []).map(({ name }) => name);
   expect(await names(0)).toEqual(["set"]);
   expect(await names(1)).toContain("header.toc_offset");
   expect(await names(2)).toEqual([]);

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { FORMATS } from "./builders/loaded-formats.ts";
+import { FORMATS } from "../src/formats/registry.ts";
 import { fixtureNames } from "./support/fixtures.ts";
 
 const root = new URL("..", import.meta.url).pathname;

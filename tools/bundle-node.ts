@@ -14,7 +14,7 @@ export async function bundleNode(directory: string): Promise<void> {
       node: "src/platform/node/index.ts",
       worker: "src/workers/index.ts",
       "worker-entry": "src/platform/node/worker-entry.ts",
-      ...Object.fromEntries(FORMAT_FOLDERS.map((name) => [`formats/${name}`, `src/formats/${name}/index.ts`])),
+      ...Object.fromEntries(FORMAT_FOLDERS.map((name) => [`formats/${name}`, `src/formats/${name}/library.ts`])),
     },
     platform: "node",
     external: [...ADDONS],

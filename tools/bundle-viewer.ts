@@ -5,35 +5,6 @@ import { VIEWER_GROUPS } from "./viewer-groups.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 
-/**
- * What a page that only reads never runs, by who imports it: a format's object refers to its planner and writer, the engine
- * to all primitives, a worker to every job, so that nothing but this keeps them out.
- */
-const UNUSED: readonly (readonly [importer: RegExp, imported: RegExp])[] = [
-  [
-    /\/src\/formats\/.*\/format\.ts$/,
-    /\/(?:plan|plan-facts|plan-sealed|restamp|upgrade|members|page-digests|signature|write|write-sealed|origin-facts|prepare|\w*-?errors)\.ts$/,
-  ],
-  [/\/src\/workers\/jobs\.ts$/, /\/(?:file-jobs|quantize-job)\.ts$/],
-  [/\/src\/primitives\/table-engine\.ts$/, /\/zstd-compress\.ts$/],
-  // What WebAssembly and the browser do is not done in TypeScript as well: the page's policy permits the one, and browsers
-  // of today have both. Without them what needs a digest says so; everything else works.
-  [
-    /\/src\/(?:primitives\/(?:portable|crypto\/candidates)|embedding\/encoder\/kernels)\.ts$/,
-    /\/(?:blake3|sha256|crc32|lz4|zstd|argon2|gcm-siv|inflate)-javascript\.ts$|\/(?:cipher-blocks|kernels-scalar)\.ts$/,
-  ],
-  [
-    /\/src\/primitives\/(?:portable|crypto\/candidates)\.ts$/,
-    /\/(?:gear|gear-\w+|combine-javascript|quantizer|quantizer-\w+|ed25519|ed25519-\w+)\.ts$/,
-  ],
-  // A page keeps no remote bytes from one visit to the next, so that none is ever answered without the network.
-  [/\/src\/bytes\/http(?:-\w+)?\.ts$/, /\/(?:stored|http-offline)\.ts$/],
-  // The page goes through one stream at a time.
-  [/\/src\/formats\/aero\/page-source\.ts$/, /\/landing-pages\.ts$/],
-];
-/** One empty module for all of them. */
-const LEFT_OUT = "?left-out";
-
 /** Bundles the viewer into a folder that any web server can hand out. */
 export async function bundleViewer(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true });
@@ -46,9 +17,7 @@ export async function bundleViewer(directory: string): Promise<void> {
     },
     platform: "browser",
     transform: { jsx: { runtime: "automatic", importSource: "preact" } },
-    // What is left out exports nothing; that everything else exists is what the type checker proves.
-    shimMissingExports: true,
-    plugins: [withoutUnused(), withoutReasons()],
+    plugins: [withoutReasons()],
     checks: { ineffectiveDynamicImport: false },
   });
   const { output } = await bundle.write({
@@ -59,7 +28,7 @@ export async function bundleViewer(directory: string): Promise<void> {
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash:7].js",
     codeSplitting: {
-      groups: VIEWER_GROUPS.map(([name, test], i) => ({ name, test, priority: VIEWER_GROUPS.length - i })),
+      groups: VIEWER_GROUPS.map((group, i) => ({ ...group, priority: VIEWER_GROUPS.length - i })),
     },
   });
   await bundle.close();
@@ -99,20 +68,6 @@ async function writeStyle(directory: string): Promise<void> {
   const text = sheets.map((name) => readFileSync(`${root}viewer/style/${name}`, "utf8")).join("\n");
   const { code } = await transform(text, { loader: "css", minify: true });
   writeFileSync(`${directory}/style.css`, code);
-}
-
-/** Puts nothing in the place of what is never run. Whoever calls it by mistake finds it undefined. */
-function withoutUnused(): Plugin {
-  return {
-    name: "without-unused",
-    resolveId(source, importer) {
-      const isUnused = UNUSED.some(
-        ([from, what]) => importer !== undefined && from.test(importer) && what.test(source),
-      );
-      return isUnused ? LEFT_OUT : null;
-    },
-    load: (id) => (id === LEFT_OUT ? { code: "export {};", moduleType: "js" } : null),
-  };
 }
 
 /** Tables of limits say why each is what it is, for the documentation alone. */

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { allErrors } from "../cli/catalog.ts";
 import { exitCodeOfCode } from "../cli/exit-codes.ts";
-import { loadFormats } from "../src/formats/registry.ts";
+import { allErrors } from "../src/catalog/index.ts";
+import { FORMATS } from "../src/formats/registry.ts";
 
 /**
  * `docs/errors.md` and `docs/limits.md` are printed from the code. Without arguments this fails when they are out of
@@ -12,8 +12,8 @@ import { loadFormats } from "../src/formats/registry.ts";
 const root = join(new URL(".", import.meta.url).pathname, "..");
 const problems: string[] = [];
 
-await checkCodes();
-checkPage("docs/errors.md", await renderErrors());
+checkCodes();
+checkPage("docs/errors.md", renderErrors());
 checkPage("docs/limits.md", await renderLimits());
 
 if (problems.length > 0) {
@@ -22,8 +22,8 @@ if (problems.length > 0) {
 }
 console.log("generated docs are up to date");
 
-async function checkCodes(): Promise<void> {
-  const documented = await allErrors();
+function checkCodes(): void {
+  const documented = allErrors();
   const used = new Set<string>();
   for (const file of sourceFiles()) {
     const text = readFileSync(join(root, file), "utf8");
@@ -49,8 +49,8 @@ function sourceFiles(): string[] {
   );
 }
 
-async function renderErrors(): Promise<string> {
-  const rows = [...(await allErrors())].map(([code, { what, why, fix }]) => {
+function renderErrors(): string {
+  const rows = [...allErrors()].map(([code, { what, why, fix }]) => {
     return `### \`${code}\`\n\nExit code ${exitCodeOfCode(code)}. ${what} ${why}\n\n**What to do:** ${fix}\n`;
   });
   const intro =
@@ -59,15 +59,15 @@ async function renderErrors(): Promise<string> {
 }
 
 async function renderLimits(): Promise<string> {
-  const tables = (await loadFormats()).map((format) => {
-    const rows = Object.entries(format.limits).map(([name, entry]) => {
+  const tables = FORMATS.map(async (format) => {
+    const rows = Object.entries((await format.read()).limits).map(([name, entry]) => {
       return `| \`${format.id}.${name}\` | ${entry.default} ${entry.unit} | ${entry.provenance} | ${entry.reason} |`;
     });
     return `## ${format.name}\n\n| limit | default | from | why |\n|---|---|---|---|\n${rows.join("\n")}\n`;
   });
   const intro =
     'What a file may declare before it is refused with a `limit/…` error (exit 7). Raise or lower any of them with `--limits FILE`, a JSON file such as `{ "gguf": { "headerBytes": 1000000000 } }`, or with `open(source, { limits })`.';
-  return `# Limits\n\n${generated()}\n\n${intro}\n\n${tables.join("\n")}`;
+  return `# Limits\n\n${generated()}\n\n${intro}\n\n${(await Promise.all(tables)).join("\n")}`;
 }
 
 function generated(): string {

@@ -11,22 +11,17 @@ export const FORMAT_FOLDERS: readonly string[] = readdirSync(`${root}src/formats
 export const ADDONS: readonly RegExp[] = [/^@napi-rs\/blake-hash/, /^@cloudpss\/zstd/, /^@node-rs\/argon2/];
 
 /**
- * What the bundles for Node hold together: Node takes about a millisecond for each file, whatever its length. What every
- * job needs is one file, each format is one, and the rest is split by what is loaded together. Lower layers come first: a
- * group takes what it imports along, unless an earlier one has it.
+ * What the bundles for Node hold together: Node takes about a millisecond for each file, whatever its length. Folders
+ * that every job needs are one file, and each format is one. Lower layers come first: a group takes what it imports
+ * along, unless an earlier one has it. Tiers of primitives and commands are loaded one by one, so they are in no group.
  */
 const NODE_GROUPS: readonly (readonly [name: string, test: RegExp])[] = [
   [
     "core",
-    /\/src\/((base|struct|bytes)\/|model\/(?!bert\/)|primitives\/(compress\/(zstd|zstd-frame|lz4)|quant\/quantizer)\.ts|formats\/(registry|foreign|\w+\/(known|sniff))\.ts)/,
+    /\/src\/(?:base|struct|bytes|model)\/(?:[^/]+|(?:http|layers)\/[^/]+)$|\/src\/formats\/(?:\w+\/index|[^/]+)\.ts$/,
   ],
-  ["addons", /\/src\/platform\/node\/\w+-addon/], // the only ones that import modules: their code is not kept
-  ["crypto", /\/src\/primitives\/crypto\/(?!.*(javascript|webcrypto))/],
-  [
-    "engine",
-    /\/src\/(primitives\/(engine|table-engine|portable|range|extents|choice|digest\/(?!.*(wasm|javascript))|encoding\/)|workers\/(?!index)|platform\/node\/[a-z-]*(engine|worker(?!-entry)|file-source|file-reads))/,
-  ],
-  ...FORMAT_FOLDERS.map((name) => [`format-${name}`, new RegExp(`/src/formats/${name}/(?!.*errors|index)`)] as const),
+  ["engine", /\/src\/(?:primitives|workers)\/[^/]+$|\/src\/platform\/node\/engine\/(?:index|engine)\.ts$/],
+  ...FORMAT_FOLDERS.map((name) => [`format-${name}`, new RegExp(`/src/formats/${name}/`)] as const),
 ];
 
 /** For rolldown's `codeSplitting`; `more` come last. */

@@ -4,7 +4,7 @@ import { printable } from "../../src/base/text.ts";
 import { SetModel } from "../../src/formats/aeroset/set-model.ts";
 import { type UpdateResult, writeUpdate } from "../../src/formats/aeroset/update.ts";
 import { planUpdate, type UpdatePlan } from "../../src/formats/aeroset/update-plan.ts";
-import { loadFormats } from "../../src/formats/registry.ts";
+import { readersOf } from "../../src/formats/registry.ts";
 import type { ModelContent, Opened } from "../../src/model/format.ts";
 import { contentOf, originFormats, refuseLosses } from "../../src/operations/convert.ts";
 import { defineCommand } from "../command.ts";
@@ -67,7 +67,7 @@ function localSet({ container, format }: Opened, label: string): SetModel {
 }
 
 async function wholeContent(opened: Opened, name: string): Promise<ModelContent> {
-  return contentOf(opened, { name, formats: await loadFormats(originFormats(opened)) });
+  return contentOf(opened, { name, formats: await readersOf(originFormats(opened)) });
 }
 
 async function write(

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { isS3Url } from "../../src/bytes/s3-address.ts";
-import { formatById, formatForName, loadFormats } from "../../src/formats/registry.ts";
+import { FORMATS, formatById, formatForName } from "../../src/formats/registry.ts";
 import type { Format, Opened, WriteOptions } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { unreadableError } from "../../src/operations/check-written.ts";
@@ -124,7 +124,7 @@ export const convertCommand = defineCommand({
     }
     if (out === "-" && flags.verify === true) throw unreadableError("standard output");
     const isFolder = out.endsWith("/") || (await isDirectory(out));
-    const target = await chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
+    const target = chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
     if (!isFolder && out !== "-" && flags["max-shard-size"] === undefined) await checkAbsent(context, out);
     const opened = await context.open(input);
     const named = outputBaseName(opened.label, target);
@@ -155,7 +155,7 @@ export const convertCommand = defineCommand({
       ...encryption(context, flags.encrypt),
       ...allowLossy(flags["allow-lossy"]),
     };
-    checkOptions(target, options);
+    await checkOptions(target, options);
     const seed = await signingKey(flags.sign, path);
     await runConversion(context, {
       opened,
@@ -229,17 +229,19 @@ function encryption(context: Context, flag: true | undefined): Pick<WriteOptions
   };
 }
 
-async function chooseFormat(to: string | undefined, path: string | undefined): Promise<Format> {
+function chooseFormat(to: string | undefined, path: string | undefined): Format {
   if (to !== undefined) {
     const named = formatById(to.toLowerCase().replace(/^\./, "")) ?? formatForName(`x.${to}`);
-    if (named !== undefined) return named.load();
-    const ids = (await writableFormats()).map((format) => format.id);
+    if (named !== undefined) return named;
+    const ids = writableFormats().map((format) => format.id);
     const message = `Cannot write "${to}": must be one of ${ids.join(", ")}`;
     throw new UsageError("usage/output-format", message, { source: "command line" });
   }
   const format = path === undefined ? undefined : formatForName(path);
-  if (format !== undefined) return format.load();
-  const extensions = (await writableFormats()).map((candidate) => candidate.extensions[0]).join(", ");
+  if (format !== undefined) return format;
+  const extensions = writableFormats()
+    .map((candidate) => candidate.extensions[0])
+    .join(", ");
   throw new UsageError(
     "usage/output-format",
     path === undefined
@@ -250,8 +252,8 @@ async function chooseFormat(to: string | undefined, path: string | undefined): P
   );
 }
 
-async function writableFormats(): Promise<readonly Format[]> {
-  return (await loadFormats()).filter((format) => format.plan !== undefined);
+function writableFormats(): readonly Format[] {
+  return FORMATS.filter((format) => format.write !== undefined);
 }
 
 async function isDirectory(path: string): Promise<boolean> {

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { formatForName, loadFormats } from "../../src/formats/registry.ts";
+import { FORMATS, formatForName, readersOf } from "../../src/formats/registry.ts";
 import type { Format } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
 import { requireModel } from "../../src/open.ts";
-import { originFormats, planConversion, writeConversion } from "../../src/operations/convert.ts";
+import { originFormats, planConversion, requireWriter, writeConversion } from "../../src/operations/convert.ts";
 import { diff } from "../../src/operations/diff.ts";
 import { inspect } from "../../src/operations/inspect.ts";
 import { type Report, verify } from "../../src/operations/verify.ts";
@@ -35,7 +35,7 @@ export const demoCommand = defineCommand({
   writes: [0],
   async run(context, { positionals }) {
     const [directory = context.flags.output ?? "tare-demo"] = positionals;
-    const files = await demoFiles();
+    const files = demoFiles();
     const names = [...files.map((file) => file.name), DIGESTS, DAMAGED];
     const commands = commandsToTry(directory, files[1]?.name ?? FIRST);
     for (const name of names) await checkAbsent(context, join(directory, name));
@@ -63,9 +63,9 @@ interface Step {
 }
 
 /** Every format that can be written, the one that the model is made in first. */
-async function demoFiles(): Promise<readonly { readonly name: string; readonly format: Format }[]> {
-  const writable = (await loadFormats()).filter((format) => format.plan !== undefined && format.write !== undefined);
-  const first = await formatForName(FIRST)?.load();
+function demoFiles(): readonly { readonly name: string; readonly format: Format }[] {
+  const writable = FORMATS.filter((format) => format.write !== undefined);
+  const first = formatForName(FIRST);
   const others = writable.filter((format) => format !== first);
   return [first, ...others].flatMap((format) =>
     format === undefined ? [] : [{ format, name: `demo${format.extensions[0]}` }],
@@ -85,7 +85,7 @@ class Demo {
   }
 
   async run(): Promise<readonly Step[]> {
-    const [first, ...others] = await demoFiles();
+    const [first, ...others] = demoFiles();
     if (first === undefined) return [];
     await this.#make(first.format);
     await this.#inspect(FIRST);
@@ -103,11 +103,12 @@ class Demo {
 
   async #make(format: Format): Promise<void> {
     const content = makeDemoModel();
-    const plan = format.plan?.(content, { name: FIRST });
+    const writer = await requireWriter(format);
+    const plan = writer.plan(content, { name: FIRST });
     const output = await openOutputFolder(this.#context, this.#directory, FIRST);
-    if (plan !== undefined) await format.write?.(plan, output, { engine: await this.#context.engine() });
+    await writer.write(plan, output, { engine: await this.#context.engine() });
     const parameters = content.tensors.reduce((sum, tensor) => sum + tensor.elementCount, 0);
-    const byteLength = plan?.files.reduce((sum, file) => sum + file.byteLength, 0) ?? 0;
+    const byteLength = plan.files.reduce((sum, file) => sum + file.byteLength, 0);
     const count = plural(content.tensors.length, "tensor");
     this.#add("make", FIRST, `${formatCount(parameters)} parameters, ${count}, ${formatSize(byteLength)}`);
   }
@@ -133,8 +134,8 @@ class Demo {
 
   async #convert(name: string, format: Format): Promise<void> {
     const opened = await this.#context.open(join(this.#directory, FIRST));
-    const formats = await loadFormats(originFormats(opened));
-    const conversion = planConversion(opened, format, { name, formats });
+    const formats = await readersOf(originFormats(opened));
+    const conversion = planConversion(opened, await requireWriter(format), { name, formats });
     const output = await openOutputFolder(this.#context, this.#directory, name);
     await writeConversion(conversion, output, { engine: await this.#context.engine(), signal: this.#context.signal });
     this.#add("convert", name, `${opened.format.name} to ${format.name}`);

@@ -1,5 +1,5 @@
 import { availableParallelism, cpus, totalmem } from "node:os";
-import { loadFormats } from "../../src/formats/registry.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
 import { cacheFolder } from "../../src/platform/node/cache-place.ts";
 import { measureEngine } from "../../src/primitives/measure.ts";
 import { defineCommand } from "../command.ts";
@@ -71,7 +71,7 @@ async function examine(context: Context): Promise<DoctorReport> {
       name: engine.name,
       primitives: primitives.map((row) => ({ ...row, bytesPerSecond: Math.round(row.bytesPerSecond) })),
     },
-    formats: (await loadFormats()).map(({ id, name, extensions, write }) => ({
+    formats: FORMATS.map(({ id, name, extensions, write }) => ({
       id,
       name,
       extensions,

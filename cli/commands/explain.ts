@@ -1,6 +1,6 @@
 import { UsageError } from "../../src/base/errors.ts";
+import { allErrors } from "../../src/catalog/index.ts";
 import { nearNames } from "../../src/model/model.ts";
-import { allErrors } from "../catalog.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, exitCodeOfCode } from "../exit-codes.ts";
 import { nearest } from "../nearest.ts";
@@ -14,7 +14,7 @@ export const explainCommand = defineCommand({
   examples: [{ command: "tare explain unsupported/lossy", says: "what, why, and what to do" }],
   output: "report",
   async run(context, { positionals }) {
-    const errors = await allErrors();
+    const errors = allErrors();
     const [code] = positionals;
     const { colors, width } = context;
     if (code === undefined) {

@@ -121,18 +121,18 @@ async function writeTensor(
 }
 
 async function writeSafetensors(tensor: Tensor, output: Output, writing: WriteContext): Promise<void> {
-  const format = await formatById("safetensors")?.load();
-  if (format?.plan === undefined || format.write === undefined) {
+  const writer = await formatById("safetensors")?.write?.();
+  if (writer === undefined) {
     throw new UnsupportedError("unsupported/write", "Cannot write SafeTensors files", { source: output.label });
   }
-  const plan = format.plan({ metadata: new Metadata(), tensors: [tensor], chain: [] }, { name: output.name });
+  const plan = writer.plan({ metadata: new Metadata(), tensors: [tensor], chain: [] }, { name: output.name });
   const [loss] = plan.losses;
   if (loss !== undefined) {
     throw new UsageError("usage/arguments", `Cannot extract "${loss.name}" as SafeTensors: ${loss.reason}`, {
       source: output.label,
     });
   }
-  await format.write(plan, output, writing);
+  await writer.write(plan, output, writing);
 }
 
 async function report(context: Context, directory: string, jobs: readonly Job[]): Promise<void> {

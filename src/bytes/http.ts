@@ -6,7 +6,7 @@ import { composeHttp } from "./http-layers.ts";
 import { offlineError, offlineSource } from "./http-offline.ts";
 import { HttpOpening, reopenWith } from "./http-opening.ts";
 import type { HttpOptions } from "./http-options.ts";
-import { type HttpFacts, RangedHttpSource } from "./http-source.ts";
+import type { HttpFacts } from "./http-source.ts";
 import { fetchTransport } from "./http-transport.ts";
 import { checkHeaders, parseHttpUrl } from "./http-url.ts";
 import { memorySource } from "./memory.ts";
@@ -34,15 +34,6 @@ export async function openHttp(url: string, options: HttpOptions = {}): Promise<
   if (options.pinned !== undefined) return openPinned(target, options.pinned, options);
   if (options.network === "offline") return openStored(target, options);
   return new HttpOpening(target, options).run();
-}
-
-/** Goes on with a file of which somebody has read a range: replies from another version than theirs are refused. */
-export function continueHttp(url: string, facts: HttpFacts, options: HttpOptions = {}): Source {
-  const { requestBytes } = options;
-  return composeHttp(new RangedHttpSource(targetOf(url, options), facts), {
-    policy: retryPolicy(options.retry),
-    requestBytes,
-  });
 }
 
 function targetOf(url: string, options: HttpOptions): HttpTarget {

@@ -1,6 +1,6 @@
 import { UnsupportedError } from "../base/errors.ts";
 import type { Resolver } from "../bytes/resolver.ts";
-import { loadFormats } from "../formats/registry.ts";
+import { readersOf } from "../formats/registry.ts";
 import { type BertModel, readBertModel } from "../model/bert/bert-model.ts";
 import type { Vocabulary } from "../model/bert/vocabulary.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
@@ -73,7 +73,7 @@ export async function loadEmbedder(model: Model, options: EmbedderOptions = {}):
 /** What another format's writer carried in `tare.origin` is in that format's encoding. */
 async function carriedValues(model: Model): Promise<(encoded: EncodedValue) => MetadataValue | undefined> {
   const chain = takeOrigin(model.metadata).origin?.chain ?? [];
-  const formats = await loadFormats(chain.map(({ format }) => format));
+  const formats = await readersOf(chain.map(({ format }) => format));
   return (encoded) => {
     for (const format of formats) {
       const value = format.decodeValue?.(encoded);

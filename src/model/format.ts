@@ -1,5 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import type { ErrorCatalog, Location } from "../base/errors.ts";
+import type { Location } from "../base/errors.ts";
 import type { LimitOverrides, LimitTable } from "../base/limits.ts";
 import type { Extent } from "../bytes/extents.ts";
 import type { Resolver } from "../bytes/resolver.ts";
@@ -205,8 +205,11 @@ export interface WriteContext {
   readonly check?: ((written: Resolver) => Promise<void>) | undefined;
 }
 
-/** What is known of a format before its code is loaded: how its files are named and recognised. */
-export interface KnownFormat {
+/**
+ * What is known of a format before its code is loaded: how its files are named and recognised, and what loads the rest.
+ * The object that a format's `index.ts` exports; operations know formats only through it.
+ */
+export interface Format {
   readonly id: string;
   /** As people write it: "SafeTensors". */
   readonly name: string;
@@ -221,22 +224,28 @@ export interface KnownFormat {
   readonly openingBytes?: number;
   /** Never throws, never trusts the name. A promise where the first bytes are worth loading code for. */
   sniff(head: Head): SniffResult | Promise<SniffResult>;
-  /** Readers and writers are loaded when a file asks for them, so that others do not wait for their code. */
-  load(): Promise<Format>;
+  /** The format's `read.ts`, loaded when a file asks for it, so that others do not wait for its code. */
+  read(): Promise<FormatReader>;
+  /** Its `verify.ts`. */
+  verify(): Promise<FormatVerifier>;
+  /** Its `write.ts`; absent where files of the format are only read, or written by operations of their own. */
+  write?(): Promise<FormatWriter>;
 }
 
-/** The object a format folder exports. Operations know formats only through it. */
-export interface Format extends KnownFormat {
+/** What understands values that `tare.origin` carried in a format's own encoding. */
+export interface ValueDecoder {
+  /** Undefined where the value is not ours, or damaged. */
+  decodeValue?(encoded: EncodedValue): MetadataValue | undefined;
+}
+
+/** How files of a format are opened and looked into. */
+export interface FormatReader extends ValueDecoder {
   readonly limits: LimitTable;
-  /** Every code that reading or writing the format can throw, for documentation and `explain`. */
-  errors(): Promise<ErrorCatalog>;
   open(source: Source, context: OpenContext): Promise<Container>;
   /** The files of the model whose index or first part this is; undefined, or absent, where it is the only one. */
   members?(source: Source, context: MembersContext): Promise<Members | undefined>;
   /** Present where files hold digests by which weights can be checked page by page. */
   pageDigests?(container: Container, signal?: AbortSignal): Promise<PageDigests>;
-  /** What opening did not check. A generator, so that findings are shown as they arise. */
-  verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;
   sections(container: Container): readonly Section[];
   /** The answer to "is one of the sections kind integrity?", where that is known without listing a million of them. */
   carriesDigests?(container: Container): boolean;
@@ -244,15 +253,24 @@ export interface Format extends KnownFormat {
   fields?(container: Container, range: PartRange): Promise<readonly FieldPlace[]>;
   /** Facts for `tare.origin`, by which `plan` writes this very file again; undefined where nothing is worth keeping. */
   describe?(container: Container): OriginFacts | undefined;
-  /** Decodes a value of this format's encoding that `tare.origin` carried; undefined where it is not ours or damaged. */
-  decodeValue?(encoded: EncodedValue): MetadataValue | undefined;
   /** Present where checksums cover whole files: reading a tensor checks none, so who reads all should verify too. */
   readonly checksums?: "whole file";
+}
+
+export interface FormatVerifier {
+  /** What opening did not check. A generator, so that findings are shown as they arise. */
+  verify(container: Container, context: VerifyContext): AsyncIterable<Finding>;
+}
+
+/** How files of a format are made and changed. */
+export interface FormatWriter extends ValueDecoder {
+  /** What it writes. */
+  readonly format: Format;
   /** Which options `plan` honours; none where absent. */
-  readonly writeOptions?: readonly FormatOption[];
+  readonly options?: readonly FormatOption[];
   /** Present where files have room for a signature. */
   readonly signing?: FormatSigning;
-  /** Present where metadata can be edited without writing the tensors anew. */
+  /** Present where metadata can be edited without writing the tensors again. */
   readonly restamp?: FormatRestamp;
   /** Present where older layouts of the format have a successor. */
   readonly upgrade?: FormatUpgrade;
@@ -261,14 +279,15 @@ export interface Format extends KnownFormat {
    * what stands beside the source. May read; content that needs nothing is given back as it is.
    */
   prepare?(content: ModelContent, context: PrepareContext): Promise<ModelContent>;
-  plan?(content: ModelContent, options: WriteOptions): WritePlan;
-  write?(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
+  plan(content: ModelContent, options: WriteOptions): WritePlan;
+  write(plan: WritePlan, output: Output, context: WriteContext): Promise<void>;
 }
 
 /** What opening gives, and what operations work on. */
 export interface Opened {
   readonly container: Container;
   readonly format: Format;
+  readonly reader: FormatReader;
   /** What a person should know about how it was recognised, such as a misleading extension. */
   readonly notes: readonly Finding[];
 }

@@ -1,5 +1,4 @@
 import type { Bytes } from "../base/bytes.ts";
-import type { ErrorCatalog } from "../base/errors.ts";
 import type { LimitOverrides } from "../base/limits.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Engine } from "../primitives/engine.ts";
@@ -40,37 +39,3 @@ export interface FormatRestamp {
    */
   plan(container: Container, metadata: Metadata, context: RestampContext): Promise<readonly RestampPiece[]>;
 }
-
-/** Errors of editing metadata that formats throw. */
-export const RESTAMP_ERRORS = {
-  "unsupported/stamp.set": {
-    what: "The metadata of a set of files cannot be edited through the set.",
-    why: "Its index holds lengths and digests of the files, or several of them hold the metadata.",
-    fix: "Make one file of it with `tare merge`, stamp that, and cut it again; or stamp one file by its own name.",
-  },
-  "unsupported/stamp.layout": {
-    what: "The file is laid out in a way in which its metadata cannot be edited alone.",
-    why: "Another program wrote it, or an older version of the format.",
-    fix: "Write the file anew with `tare convert` or `tare upgrade`, then stamp that.",
-  },
-  "unsupported/stamp.signed": {
-    what: "The file carries a signature, which any edit breaks.",
-    why: "A signature covers the metadata, too.",
-    fix: "Pass --unsign to leave the signature out, then sign again with `tare sign`.",
-  },
-  "unsupported/stamp.encrypted": {
-    what: "The metadata of an encrypted file cannot be edited.",
-    why: "It is authenticated together with the tensors, by a key that only the password opens.",
-    fix: "Convert the file to one that is not encrypted, stamp that, and encrypt it again.",
-  },
-  "usage/stamp.container": {
-    what: "A container was handed to the code of another format.",
-    why: "Programs that use the library mixed up two of them.",
-    fix: "Use planStamp with what openSource gave.",
-  },
-  "usage/stamp.key": {
-    what: "The key cannot be edited, or not to such a value.",
-    why: "Readers find or check the tensors by it.",
-    fix: "Leave it as it is; `tare convert` changes the layout of a file.",
-  },
-} as const satisfies ErrorCatalog;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
+import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
 import { buildSafetensors } from "../../test/builders/safetensors.ts";
 import type { Bytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { type MemoryOutput, type MemorySink, memoryOutput } from "../bytes/memory-sink.ts";
 import type { Output } from "../bytes/sink.ts";
-import type { Format, WriteHashes } from "../model/format.ts";
+import type { WriteHashes } from "../model/format.ts";
 import { openSource } from "../open.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import { type ConversionContext, planConversion, writeConversion } from "./convert.ts";
@@ -25,8 +25,8 @@ interface Target {
 
 async function convert(target: Target, output: Output, context: Partial<ConversionContext>): Promise<void> {
   const opened = await openSource(memorySource(MODEL, "model.safetensors"), { engine });
-  const options = { name: output.name, formats: FORMATS, uuid: new Uint8Array(16), hashes: target.hashes };
-  const conversion = planConversion(opened, formatById(target.format) as Format, options);
+  const options = { name: output.name, formats: READERS, uuid: new Uint8Array(16), hashes: target.hashes };
+  const conversion = planConversion(opened, writerById(target.format), options);
   await writeConversion(conversion, output, { engine, ...context });
 }
 

@@ -5,7 +5,7 @@ import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { Source } from "../bytes/source.ts";
-import type { Format, ModelContent, PasswordSource, WritePlan } from "../model/format.ts";
+import type { FormatWriter, ModelContent, PasswordSource, WritePlan } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
@@ -19,7 +19,7 @@ const WHOLE_BYTES = 64 << 10;
 
 /** What was to be written. */
 export interface Written {
-  readonly format: Format;
+  readonly writer: FormatWriter;
   readonly plan: WritePlan;
   readonly content: ModelContent;
 }
@@ -72,12 +72,18 @@ export function unreadableError(label: string): UsageError {
   );
 }
 
-async function openWritten({ format, plan }: Written, files: Resolver, context: CheckContext): Promise<Model> {
+async function openWritten({ writer, plan }: Written, files: Resolver, context: CheckContext): Promise<Model> {
   const { engine, signal, password } = context;
   const source = await files.resolve(plan.primary);
   try {
     const resolver = { ...files, name: plan.primary };
-    const container = await format.open(source, { engine, limits: {}, resolver, signal, password });
+    const container = await (await writer.format.read()).open(source, {
+      engine,
+      limits: {},
+      resolver,
+      signal,
+      password,
+    });
     if (container.kind === "model") return container;
   } catch (error) {
     if (!isTareError(error) || !/^(format|integrity)\//.test(error.code)) throw error;
@@ -99,7 +105,8 @@ function checkLengths({ plan, content }: Written, model: Model): void {
 
 async function checkPayloads(written: Written, model: Model, context: CheckContext): Promise<void> {
   const { engine, signal, payloads } = context;
-  const opened = { container: model, format: written.format, notes: [] };
+  const { format } = written.writer;
+  const opened = { container: model, format, reader: await format.read(), notes: [] };
   const report = await verify(opened, { level: "full", engine, signal, onProgress: payloads?.onProgress });
   const fault = report.findings.find(({ severity }) => severity === "error");
   if (fault === undefined && report.weights === "compared") return;

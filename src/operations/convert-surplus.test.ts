@@ -18,14 +18,14 @@ import { buildSet, countedFolder, SET_NAME } from "../../test/builders/aeroset.t
 import { buildApr } from "../../test/builders/apr.ts";
 import { buildGguf, byteTensor } from "../../test/builders/gguf.ts";
 import { ggufFixture } from "../../test/builders/gguf-fixtures.ts";
-import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
+import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { encodeUtf8 } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { memoryOutput } from "../bytes/memory-sink.ts";
 import { AeroModel } from "../formats/aero/aero-model.ts";
 import { readChunk } from "../formats/aero/chunk.ts";
-import type { Format, Loss, Opened } from "../model/format.ts";
+import type { Loss, Opened } from "../model/format.ts";
 import { openSource } from "../open.ts";
 import { decodeMsgpack, type MsgpackValue } from "../primitives/encoding/msgpack-value.ts";
 import { portableEngine } from "../primitives/portable.ts";
@@ -42,7 +42,7 @@ const EXTENSIONS: Readonly<Record<string, string>> = {
 
 async function convert(opened: Opened, to: string, options: Partial<ConversionOptions> = {}): Promise<Bytes> {
   const name = `m.${EXTENSIONS[to]}`;
-  const conversion = await prepareConversion(opened, formatById(to) as Format, { name, formats: FORMATS, ...options });
+  const conversion = await prepareConversion(opened, writerById(to), { name, formats: READERS, ...options });
   const output = memoryOutput(name);
   await writeConversion(conversion, output, { engine });
   return output.files.get(name) as Bytes;
@@ -57,8 +57,8 @@ async function roundTrip(bytes: Bytes, through: string, options: Partial<Convers
 }
 
 async function losses(opened: Opened, to = "safetensors"): Promise<readonly Loss[]> {
-  const options = { name: "m", formats: FORMATS } as const;
-  const target = formatById(to) as Format;
+  const options = { name: "m", formats: READERS } as const;
+  const target = writerById(to);
   await expect(prepareConversion(opened, target, options)).rejects.toMatchObject({ code: "unsupported/lossy" });
   return (await prepareConversion(opened, target, { ...options, allowLossy: "allow-lossy" })).plan.losses;
 }
@@ -234,9 +234,9 @@ test("further keys of an AEROSET's JSON, and what its parts hold beside their te
     partIndex: (number, tensors) => tensors.map((tensor) => (number === 1 ? { ...tensor, more: { x: 1 } } : tensor)),
   });
   expect(await losses(await openSet(part))).toHaveLength(1);
-  const { plan } = await prepareConversion(await openSet(part), formatById("safetensors") as Format, {
+  const { plan } = await prepareConversion(await openSet(part), writerById("safetensors"), {
     name: "m.safetensors",
-    formats: FORMATS,
+    formats: READERS,
     include: ["t0"],
   });
   expect(plan.losses).toEqual([]); // the other part is not read
@@ -254,8 +254,8 @@ test("further fields of SafeTensors entries are carried with the header, or a lo
   const source = await open(safetensorsFile("w", { extra: { k: 1 } }), "m.safetensors");
   const there = await open(await convert(source, "aero"));
   expect(await convert(there, "safetensors")).toEqual(safetensorsFile("w", { extra: { k: 1 } }));
-  const target = formatById("safetensors") as Format;
-  const options = { name: "m.safetensors", formats: FORMATS, dtype: "F16" } as const;
+  const target = writerById("safetensors");
+  const options = { name: "m.safetensors", formats: READERS, dtype: "F16" } as const;
   await expect(prepareConversion(source, target, options)).rejects.toMatchObject({ code: "unsupported/lossy" });
 });
 
@@ -306,7 +306,7 @@ test("values that tare.origin carries come back whatever `formats` lists, or are
   const gguf = ggufFixture("nested");
   const there = await open(await convert(await open(gguf, "m.gguf"), "safetensors"), "m.safetensors");
   expect(await convert(there, "gguf", { formats: [] })).toEqual(gguf);
-  const target = formatById("aero") as Format;
+  const target = writerById("aero");
   const options = { name: "m.aero", formats: [] } as const;
   await expect(prepareConversion(there, target, options)).rejects.toMatchObject({ code: "unsupported/lossy" });
   const { plan } = await prepareConversion(there, target, { ...options, allowLossy: "allow-lossy" });

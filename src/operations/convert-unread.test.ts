@@ -1,17 +1,16 @@
 import { expect, test } from "vitest";
 import { buildAero, smallAero } from "../../test/builders/aero.ts";
-import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
+import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
 import { encodeUtf8 } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
-import type { Format } from "../model/format.ts";
 import { openSource } from "../open.ts";
 import { planConversion } from "./convert.ts";
 
 test("planConversion() refuses to drop metadata that could not be read", async () => {
   const broken = { fourcc: "MJSN", name: "metadata.json", content: encodeUtf8('{"a":1,"a":2}') };
   const opened = await openSource(memorySource(buildAero({ chunks: [broken, ...smallAero().slice(1)] }), "m.aero"));
-  const target = formatById("safetensors") as Format;
-  const options = { name: "m.safetensors", formats: FORMATS };
+  const target = writerById("safetensors");
+  const options = { name: "m.safetensors", formats: READERS };
   const refusal = expect.objectContaining({
     code: "unsupported/lossy",
     message: expect.stringContaining("metadata.json"),

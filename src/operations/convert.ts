@@ -6,10 +6,12 @@ import { byteLengthOf, type DType, isDType } from "../model/dtype.ts";
 import { restoreEarlier } from "../model/earlier-form.ts";
 import type {
   Format,
+  FormatWriter,
   Loss,
   ModelContent,
   Opened,
   PasswordSource,
+  ValueDecoder,
   WriteContext,
   WriteOptions,
   WritePlan,
@@ -42,11 +44,11 @@ export interface ConversionOptions extends WriteOptions {
    * The formats that the content has been in (originFormats), so that values carried from them can be decoded again; those
    * of the source and of the target need not be among them. A value that none of them decodes is a loss.
    */
-  readonly formats: readonly Format[];
+  readonly formats: readonly ValueDecoder[];
 }
 
 export interface Conversion {
-  readonly format: Format;
+  readonly writer: FormatWriter;
   readonly plan: WritePlan;
   readonly content: ModelContent;
   readonly tensorCount: number;
@@ -69,16 +71,23 @@ export function wasGguf(opened: Opened): boolean {
   return format.id === "gguf" || originFormats(opened).includes("gguf");
 }
 
+/** What writes files of a format; one that is only read is refused. */
+export async function requireWriter(format: Format): Promise<FormatWriter> {
+  if (format.write !== undefined) return format.write();
+  const message = `Cannot write ${format.name}: this version only reads it`;
+  throw new UnsupportedError("unsupported/write", message, { source: format.id });
+}
+
 /**
  * Every decision of a conversion, made before a byte is written; what would be lost is refused here. The content goes to
  * the target as it is: `prepareConversion` lets the target adapt it first.
  */
-export function planConversion(opened: Opened, target: Format, options: ConversionOptions): Conversion {
+export function planConversion(opened: Opened, target: FormatWriter, options: ConversionOptions): Conversion {
   const known = withFormats(options, target);
   return planContent(opened, target, { content: contentOf(opened, known, target), options: known });
 }
 
-function withFormats(options: ConversionOptions, target: Format): ConversionOptions {
+function withFormats(options: ConversionOptions, target: FormatWriter): ConversionOptions {
   return options.formats.includes(target) ? options : { ...options, formats: [...options.formats, target] };
 }
 
@@ -92,7 +101,7 @@ export interface PreparationContext {
 /** Like `planConversion`, after the target has made of the content what its files hold by custom. May read. */
 export async function prepareConversion(
   opened: Opened,
-  target: Format,
+  target: FormatWriter,
   { siblings, signal, ...given }: ConversionOptions & PreparationContext,
 ): Promise<Conversion> {
   const options = withFormats(given, target);
@@ -135,22 +144,21 @@ interface PlannedContent {
   readonly unclaimed?: readonly Loss[] | undefined;
 }
 
-function planContent(opened: Opened, target: Format, { content, options, unclaimed = [] }: PlannedContent): Conversion {
-  if (target.plan === undefined) {
-    throw new UnsupportedError("unsupported/write", `Cannot write ${target.name}: this version only reads it`, {
-      source: target.id,
-    });
-  }
+function planContent(
+  opened: Opened,
+  target: FormatWriter,
+  { content, options, unclaimed = [] }: PlannedContent,
+): Conversion {
   const bare = target.plan(content, options);
   const { unread = [], staysBehind = [] } = opened.container.kind === "model" ? opened.container : {};
   const planned = { ...bare, notes: [...staysBehind, ...(content.notes ?? []), ...bare.notes] };
   const told = new Set(unread.map(({ name }) => name));
   const found = [...unread, ...unclaimed.filter(({ name }) => !told.has(name)), ...(content.losses ?? [])];
   const plan = { ...planned, losses: [...found, ...planned.losses] };
-  if (options.allowLossy === undefined) refuseLosses(plan.losses, `convert to ${target.name}`, labelOf(opened));
+  if (options.allowLossy === undefined) refuseLosses(plan.losses, `convert to ${target.format.name}`, labelOf(opened));
   const dataBytes = content.tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
   return {
-    format: target,
+    writer: target,
     plan,
     content,
     tensorCount: content.tensors.length,
@@ -180,11 +188,11 @@ export async function writeConversion(
     await writing.check?.(written);
   };
   const destination = payloads === undefined ? output : readableOutput(output);
-  await conversion.format.write?.(conversion.plan, destination, { ...writing, check });
+  await conversion.writer.write(conversion.plan, destination, { ...writing, check });
 }
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */
-export function contentOf(opened: Opened, options: ConversionOptions, target?: Format): ModelContent {
+export function contentOf(opened: Opened, options: ConversionOptions, target?: FormatWriter): ModelContent {
   const { selected, whole } = selectedContent(opened, options, target);
   return castContent(selected, whole, options);
 }
@@ -207,16 +215,20 @@ interface Selection {
   readonly whole: readonly Tensor[];
 }
 
-function selectedContent({ container, format }: Opened, options: ConversionOptions, target?: Format): Selection {
+function selectedContent(
+  { container, format, reader }: Opened,
+  options: ConversionOptions,
+  target?: FormatWriter,
+): Selection {
   if (container.kind !== "model") {
     throw new UsageError("usage/not-a-model", "Cannot convert: this is an archive of files, not a model", {
       source: container.parts[0]?.label ?? format.id,
     });
   }
   const { metadata, origin } = takeOrigin(container.metadata);
-  const facts = format.describe?.(container) ?? {};
+  const facts = reader.describe?.(container) ?? {};
   const chain = [{ format: format.id, facts }, ...(origin?.chain ?? [])];
-  const formats = [...options.formats, format];
+  const formats = [...options.formats, reader];
   const decode = (encoded: EncodedValue): MetadataValue | undefined => decodeCarried(encoded, formats);
   const restored = restoreTensors(restoreOrder(container.tensors, origin?.order), origin?.tensors ?? []);
   const tensors = restored.filter(({ name }) => {
@@ -225,7 +237,7 @@ function selectedContent({ container, format }: Opened, options: ConversionOptio
   });
   const none = { metadata, unreadable: [] };
   const carried = origin === undefined ? none : restoreMetadata(metadata, origin, decode);
-  const earlier = restoreEarlier({ metadata: carried.metadata, tensors, chain }, target?.id, decode);
+  const earlier = restoreEarlier({ metadata: carried.metadata, tensors, chain }, target?.format.id, decode);
   const { metadata: own } = earlier;
   const unreadable = [...carried.unreadable, ...earlier.unreadable];
   const renamed = options.rename?.({
@@ -258,7 +270,7 @@ function newNames(before: readonly Tensor[], { tensors, losses }: Checkpoint): R
   return names;
 }
 
-function decodeCarried(encoded: EncodedValue, formats: readonly Format[]): MetadataValue | undefined {
+function decodeCarried(encoded: EncodedValue, formats: readonly ValueDecoder[]): MetadataValue | undefined {
   for (const format of formats) {
     const value = format.decodeValue?.(encoded);
     if (value !== undefined) return value;

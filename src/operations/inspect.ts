@@ -45,7 +45,7 @@ export interface Inspection {
   readonly integrity: "digests" | "none";
 }
 
-export function inspect({ container, format, notes }: Opened): Inspection {
+export function inspect({ container, format, reader, notes }: Opened): Inspection {
   const files = container.parts.map(({ label, byteLength }) => ({ label, byteLength }));
   const shared = {
     format: format.id,
@@ -55,7 +55,7 @@ export function inspect({ container, format, notes }: Opened): Inspection {
     files,
     facts: container.facts,
     warnings: [...notes, ...container.warnings],
-    integrity: carriesDigests(format, container) ? "digests" : "none",
+    integrity: carriesDigests(reader, container) ? "digests" : "none",
   } as const;
   if (container.kind === "archive") {
     const entryCount = container.entries.length;

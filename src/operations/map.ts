@@ -14,8 +14,8 @@ export interface LayoutRow {
 }
 
 /** Accounts for every byte of every file, in order. */
-export function mapLayout({ container, format }: Opened): LayoutRow[] {
-  const rows: LayoutRow[] = format.sections(container).map(({ part, offset, byteLength, kind, name }) => {
+export function mapLayout({ container, reader }: Opened): LayoutRow[] {
+  const rows: LayoutRow[] = reader.sections(container).map(({ part, offset, byteLength, kind, name }) => {
     return { part, offset, byteLength, kind, name };
   });
   if (container.kind === "model") {

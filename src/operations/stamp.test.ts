@@ -3,13 +3,13 @@ import { mjsn, ONE_TWO_THREE, smallAero, withControlHash } from "../../test/buil
 import { buildApr } from "../../test/builders/apr.ts";
 import { buildApr1, buildAprender } from "../../test/builders/apr-wild.ts";
 import { buildGguf, byteTensor, u32 } from "../../test/builders/gguf.ts";
-import { FORMATS, formatById } from "../../test/builders/loaded-formats.ts";
+import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes, rawSafetensors } from "../../test/builders/safetensors.ts";
 import type { Bytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { memoryOutput, memorySink } from "../bytes/memory-sink.ts";
-import type { AeroModel } from "../formats/aero/index.ts";
-import type { Format, Opened } from "../model/format.ts";
+import type { AeroModel } from "../formats/aero/aero-model.ts";
+import type { Opened } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import { openSource } from "../open.ts";
 import { portableEngine } from "../primitives/portable.ts";
@@ -82,9 +82,9 @@ async function written(format: string): Promise<Bytes> {
     ],
     { metadata: CARD },
   );
-  const target = formatById(format) as Format;
-  const name = `m${target.extensions[0]}`;
-  const conversion = planConversion(await open(source), target, { name, formats: FORMATS });
+  const target = writerById(format);
+  const name = `m${target.format.extensions[0]}`;
+  const conversion = planConversion(await open(source), target, { name, formats: READERS });
   const output = memoryOutput(name);
   await writeConversion(conversion, output, { engine });
   return output.files.get(name) as Bytes;
@@ -150,7 +150,7 @@ test("an edit counts in the next conversion, whatever tare.origin carried of the
   const convert = async (bytes: Bytes, id: string): Promise<Bytes> => {
     const name = `m.${id}`;
     const output = memoryOutput(name);
-    const plan = planConversion(await open(bytes), formatById(id) as Format, { name, formats: FORMATS });
+    const plan = planConversion(await open(bytes), writerById(id), { name, formats: READERS });
     await writeConversion(plan, output, { engine });
     return output.files.get(name) as Bytes;
   };

@@ -1,13 +1,13 @@
-import { type ErrorCatalog, IntegrityError, UnsupportedError, UsageError } from "../base/errors.ts";
+import { IntegrityError, UnsupportedError, UsageError } from "../base/errors.ts";
 import type { LimitOverrides } from "../base/limits.ts";
 import { printable } from "../base/text.ts";
 import type { Sink } from "../bytes/sink.ts";
-import type { Format, Opened } from "../model/format.ts";
+import type { FormatReader, Opened } from "../model/format.ts";
 import type { Metadata, MetadataValue } from "../model/metadata.ts";
 import { fingerprint } from "../model/metadata-json.ts";
 import { type Model, nearNames } from "../model/model.ts";
 import { ORIGIN_KEY } from "../model/origin-key.ts";
-import { type FormatRestamp, RESTAMP_ERRORS } from "../model/restamp.ts";
+import type { FormatRestamp } from "../model/restamp.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { reviseOrigin } from "./stamp-origin.ts";
@@ -60,12 +60,12 @@ export async function planStamp(
   edits: readonly MetadataEdit[],
   context: StampContext,
 ): Promise<StampPlan> {
-  const { container, format } = opened;
+  const { container, format, reader } = opened;
   const source = container.parts[0]?.label ?? container.format;
   if (edits.length === 0) {
     throw new UsageError("usage/stamp.empty", "Cannot stamp without an edit: must set or unset a key", { source });
   }
-  const { restamp } = format;
+  const { restamp } = (await format.write?.()) ?? {};
   if (restamp === undefined || container.kind !== "model") throw noRestamp(opened, source);
   const target = restamp.target(container);
   const { metadata, notes } = applyEdits(target.metadata, edits, { restamp, source });
@@ -76,7 +76,7 @@ export async function planStamp(
   const pieces =
     changes.length === 0 ? unchanged : await restamp.plan(container, metadata, { engine, limits, signal, signature });
   const result = new SplicedSource(target.source, pieces);
-  if (changes.length > 0) await checkResult(result, { before: container, metadata, format, context });
+  if (changes.length > 0) await checkResult(result, { before: container, metadata, reader, restamp, context });
   return { label: target.source.label, changes, notes, result, patches: await result.patches(signal) };
 }
 
@@ -142,16 +142,19 @@ function changesBetween(before: Metadata, after: Metadata): readonly MetadataCha
 interface Expected {
   readonly before: Model;
   readonly metadata: Metadata;
-  readonly format: Format;
+  readonly reader: FormatReader;
+  readonly restamp: FormatRestamp;
   readonly context: StampContext;
 }
 
 /** Opens what would be written, before a byte of it is. */
-async function checkResult(result: SplicedSource, { before, metadata, format, context }: Expected): Promise<void> {
+async function checkResult(
+  result: SplicedSource,
+  { before, metadata, reader, restamp, context }: Expected,
+): Promise<void> {
   const { engine, limits = {}, signal } = context;
-  const after = await format.open(result, { engine, limits, signal });
-  const found = format.restamp?.target(after).metadata;
-  const [change] = found === undefined ? [undefined] : changesBetween(found, metadata);
+  const after = await reader.open(result, { engine, limits, signal });
+  const [change] = changesBetween(restamp.target(after).metadata, metadata);
   if (change !== undefined) throw unwritten(result.label, `the metadata key "${printable(change.key)}"`);
   const own = before.tensors.filter(({ file }) => file === undefined || file === result.label);
   const now = after.kind === "model" ? after.tensors : [];
@@ -194,23 +197,3 @@ function unwritten(source: string, what: string): IntegrityError {
   const message = `Cannot stamp: ${what} would not be read back as it should be; nothing was written`;
   return new IntegrityError("integrity/stamp", message, { source });
 }
-
-/** Errors of editing metadata. */
-export const STAMP_ERRORS = {
-  ...RESTAMP_ERRORS,
-  "integrity/stamp": {
-    what: "The file with the edited metadata would not read back as it should.",
-    why: "What would be written is opened and compared first; this file has something that the edit would not keep.",
-    fix: "Nothing was written. Write the file anew with `tare convert`, then stamp that.",
-  },
-  "unsupported/stamp.value": {
-    what: "The format has no type for the value.",
-    why: "GGUF has no null, no objects and no arrays of several types.",
-    fix: "Give a number, a text, true, false, or an array of one of them.",
-  },
-  "usage/stamp.empty": {
-    what: "There is nothing to edit.",
-    why: "Neither --set, --unset nor --from names a key.",
-    fix: "Name one: tare stamp TARGET --set KEY=VALUE",
-  },
-} as const satisfies ErrorCatalog;

@@ -4,7 +4,8 @@ import { buildApr1, buildAprender, buildAprn, buildWhisper, f32 } from "../../te
 import type { Bytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { memoryOutput } from "../bytes/memory-sink.ts";
-import { apr } from "../formats/apr/index.ts";
+import { reader } from "../formats/apr/read.ts";
+import { writer } from "../formats/apr/write.ts";
 import type { MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
 import { openSource } from "../open.ts";
@@ -18,7 +19,7 @@ const W = { name: "w", shape: [2], bytes: f32(1, 2) };
 async function upgraded(bytes: Bytes, options: Partial<UpgradeOptions> = {}): Promise<Model> {
   const opened = await openSource(memorySource(bytes, "old.apr"), { name: "old.apr" });
   const newer = await upgrade(opened, { engine, limits: {}, ...options });
-  const conversion = planConversion(newer, apr, { name: "new.apr", formats: [apr] });
+  const conversion = planConversion(newer, writer, { name: "new.apr", formats: [reader] });
   const output = memoryOutput("new.apr");
   await writeConversion(conversion, output, { engine, verify: {} });
   const written = memorySource(output.files.get("new.apr") ?? new Uint8Array(0), "new.apr");

@@ -1,4 +1,4 @@
-import { type ErrorCatalog, FormatError, IntegrityError, UsageError } from "../base/errors.ts";
+import { FormatError, IntegrityError, UsageError } from "../base/errors.ts";
 import type { Opened } from "../model/format.ts";
 import type { UpgradeContext } from "../model/upgrade.ts";
 import { verify } from "./verify.ts";
@@ -13,14 +13,15 @@ export interface UpgradeOptions extends UpgradeContext {
  */
 export async function upgrade(opened: Opened, options: UpgradeOptions): Promise<Opened> {
   const { container, format } = opened;
-  if (format.upgrade === undefined) {
+  const { upgrade: newest } = (await format.write?.()) ?? {};
+  if (newest === undefined) {
     const message = `Cannot upgrade ${format.name}: only old APR files and vaults have a successor`;
     const hint = "To write APR from it, use: tare convert IN OUT.apr";
     throw new UsageError("usage/upgrade.format", message, { source: container.parts[0]?.label ?? format.id }, { hint });
   }
-  await format.upgrade.check(container, options);
+  await newest.check(container, options);
   await checkSound(opened, options);
-  return { ...opened, container: await format.upgrade.apply(container, options) };
+  return { ...opened, container: await newest.apply(container, options) };
 }
 
 /** Throws the first error that verify finds. */
@@ -35,22 +36,3 @@ async function checkSound(opened: Opened, options: UpgradeOptions): Promise<void
     throw new IntegrityError(fault.code as `integrity/${string}`, message, fault.at, extra);
   throw new FormatError(fault.code as `format/${string}`, message, fault.at, extra);
 }
-
-/** Errors of upgrading alone. */
-export const UPGRADE_ERRORS = {
-  "usage/upgrade.format": {
-    what: "Something else than an APR file was to be upgraded.",
-    why: "Only APR has older layouts that a newer one replaces.",
-    fix: "Use `tare convert IN OUT.apr` to write APR from another format.",
-  },
-  "usage/upgrade.current": {
-    what: "The file to be upgraded is in the layout of the APR v2 specification already.",
-    why: "There is nothing newer to make of it.",
-    fix: "Use the file as it is, or write it again with `tare convert`.",
-  },
-  "unsupported/upgrade.aprn": {
-    what: "An APRN container was to be upgraded.",
-    why: "Its payload is a structure of the program that wrote it (Rust's bincode), whose fields are not described in the file.",
-    fix: "Pass --wrap to keep the payload as one tensor of bytes, or load and save the model with aprender.",
-  },
-} as const satisfies ErrorCatalog;

@@ -27,7 +27,7 @@ export interface SignatureOptions extends SigningContext, SignatureDemands {
  */
 export async function verifySignature(opened: Opened, options: SignatureOptions): Promise<Finding[]> {
   const { container, format } = opened;
-  const inside = await format.signing?.read(container, options);
+  const inside = await (await format.write?.())?.signing?.read(container, options);
   if (inside !== undefined) return judge(inside, inside.message, inside.at, options);
   const beside = await readBeside(options);
   if (beside === undefined) return missing(opened, options);

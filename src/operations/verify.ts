@@ -50,7 +50,7 @@ export interface Report {
 }
 
 /** Collects findings instead of throwing: one damaged tensor does not hide the next. */
-export async function verify({ container, format, notes }: Opened, options: VerifyOptions): Promise<Report> {
+export async function verify({ container, format, reader, notes }: Opened, options: VerifyOptions): Promise<Report> {
   const checked: Record<string, number> = {};
   const count = (what: string, by = 1): void => {
     checked[what] = (checked[what] ?? 0) + by;
@@ -58,7 +58,8 @@ export async function verify({ container, format, notes }: Opened, options: Veri
   let findings: Finding[] = [];
   const level = options.reach === "remote" ? "control" : options.level;
   const context = { ...options, level, limits: options.limits ?? {}, count };
-  for await (const finding of format.verify(container, context)) {
+  const { verify: check } = await format.verify();
+  for await (const finding of check(container, context)) {
     findings.push(finding);
     options.onFinding?.(finding);
   }
@@ -70,7 +71,7 @@ export async function verify({ container, format, notes }: Opened, options: Veri
     digests = await digestTensors(container, options, findings, count);
   }
   const ok = findings.every((finding) => finding.severity !== "error");
-  const compared = options.expected !== undefined || (level === "full" && carriesDigests(format, container));
+  const compared = options.expected !== undefined || (level === "full" && carriesDigests(reader, container));
   const weights = compared ? "compared" : "not-compared";
   return { ok, level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
 }

@@ -1,5 +1,5 @@
+export { WORKER_ERRORS } from "../catalog/node.ts";
 export { encoderRunner } from "./encoder-runner.ts";
-export { WORKER_ERRORS } from "./errors.ts";
 export type { JobContext, JobHost, LeafDescriptor } from "./jobs.ts";
 export { localPort } from "./local-port.ts";
 export { type PoolOptions, type RunOptions, WorkerPool } from "./pool.ts";

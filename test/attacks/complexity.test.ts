@@ -1,12 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { fileNamesFor } from "../../cli/file-names.ts";
 import type { Bytes } from "../../src/base/bytes.ts";
-import type { Format } from "../../src/model/format.ts";
 import { planConversion } from "../../src/operations/convert.ts";
 import { inspect } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { manyGgufTensors, manyTensors, shard, shardIndex, withOrigin } from "../builders/crafted-files.ts";
-import { formatById } from "../builders/loaded-formats.ts";
+import { writerById } from "../builders/loaded-formats.ts";
 import { measureProcessorTime } from "../support/processor-time.ts";
 import { conversionOptions, openBytes, refusalOf } from "./open-bytes.ts";
 
@@ -61,7 +60,7 @@ describe("time grows with the file, not with its square", () => {
   test("tare.origin that lists 50 000 keys of a split", async () => {
     const split = Array.from({ length: 50_000 }, (_, i) => [0, `k${i}`, "AAAAAAc="]);
     const opened = await openBytes(withOrigin(JSON.stringify({ chain: [{ format: "gguf", facts: { split } }] })));
-    const plan = () => planConversion(opened, formatById("gguf") as Format, conversionOptions("out.gguf"));
+    const plan = () => planConversion(opened, writerById("gguf"), conversionOptions("out.gguf"));
     expect((await timed(plan)).plan.files).toHaveLength(1);
   });
 });

@@ -6,13 +6,12 @@ import { planConversion, writeConversion } from "../../src/operations/convert.ts
 import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { nestedArrays, nestedHeader, withOrigin } from "../builders/crafted-files.ts";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { WRITERS } from "../builders/loaded-formats.ts";
 import { rawSafetensors } from "../builders/safetensors.ts";
 import { conversionOptions, openBytes, refusalOf } from "./open-bytes.ts";
 
 /** Far more than a stack holds. */
 const LEVELS = 100_000;
-const WRITABLE = FORMATS.filter(({ plan }) => plan !== undefined);
 
 describe("nesting is bounded before it is followed", () => {
   test("JSON in a field that is skipped", async () => {
@@ -57,12 +56,12 @@ describe("nesting is bounded before it is followed", () => {
   ])("tare.origin with %s", async (_, origin) => {
     const opened = await openBytes(withOrigin(origin));
     metadataToJson(inspect(opened).metadata);
-    for (const target of WRITABLE) {
+    for (const target of WRITERS) {
       const outcome: unknown = await (async () => {
         const conversion = planConversion(opened, target, conversionOptions("out"));
         await writeConversion(conversion, memoryOutput("out"), { engine: portableEngine() });
       })().catch((error: unknown) => error);
-      expect(outcome === undefined || isTareError(outcome), `${target.id}: ${String(outcome)}`).toBe(true);
+      expect(outcome === undefined || isTareError(outcome), `${target.format.id}: ${String(outcome)}`).toBe(true);
     }
   });
 });

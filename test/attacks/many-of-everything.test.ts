@@ -23,8 +23,9 @@ it("an ONNX graph whose values are their own users is walked once", async () => 
 it("verify takes more warnings than a call has room for", async () => {
   const warning: Finding = { severity: "warning", code: "format/x", message: "odd", at: { source: "m" } };
   const container = { ...memoryModel([]), warnings: Array.from({ length: 300_000 }, () => warning) };
-  const format = { id: "test", name: "Test", sections: () => [], async *verify() {} };
-  const opened = { container, format, notes: [] } as unknown as Opened;
+  const reader = { sections: () => [] };
+  const format = { id: "test", name: "Test", verify: async () => ({ async *verify() {} }) };
+  const opened = { container, format, reader, notes: [] } as unknown as Opened;
   const { findings } = await verify(opened, { level: "full", engine: portableEngine() });
   expect(findings).toHaveLength(300_000);
 });

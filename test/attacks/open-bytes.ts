@@ -3,7 +3,7 @@ import { isTareError, SourceError, type TareError } from "../../src/base/errors.
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { READERS } from "../builders/loaded-formats.ts";
 import { type CountingSource, countingSource } from "../support/counting-source.ts";
 
 /** Opens bytes as a file of that name, with others beside it where given. */
@@ -39,4 +39,4 @@ export async function refusalOf(bytes: Bytes, name?: string): Promise<TareError>
   throw new Error(`It was opened as ${opened.format.name} instead of being refused`);
 }
 
-export const conversionOptions = (name: string) => ({ name, formats: FORMATS, allowLossy: "allow-lossy" }) as const;
+export const conversionOptions = (name: string) => ({ name, formats: READERS, allowLossy: "allow-lossy" }) as const;

@@ -9,7 +9,7 @@ import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { withOrigin } from "../builders/crafted-files.ts";
 import { buildGguf, byteTensor, text } from "../builders/gguf.ts";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { WRITERS } from "../builders/loaded-formats.ts";
 import { patternBytes, rawSafetensors } from "../builders/safetensors.ts";
 import { conversionOptions, openBytes } from "./open-bytes.ts";
 
@@ -68,7 +68,7 @@ describe("names of Object.prototype are names like any other", () => {
     ["GGUF", ggufFile],
   ])("%s: every conversion carries them", async (_, make) => {
     const opened = await openBytes(make());
-    for (const target of FORMATS.filter(({ plan }) => plan !== undefined)) {
+    for (const target of WRITERS) {
       const output = memoryOutput("out");
       const conversion = planConversion(opened, target, conversionOptions("out"));
       await writeConversion(conversion, output, { engine: portableEngine() });
@@ -93,7 +93,7 @@ describe("names of Object.prototype are names like any other", () => {
     const origin =
       '{"chain":[{"format":"gguf","facts":{"__proto__":{"version":2,"polluted":true}}}],"__proto__":{"order":[0]}}';
     const opened = await openBytes(withOrigin(origin));
-    for (const target of FORMATS.filter(({ plan }) => plan !== undefined)) {
+    for (const target of WRITERS) {
       const { plan } = planConversion(opened, target, conversionOptions("out"));
       // Facts of another format's link are no facts of the target: it writes as many files as without them.
       const plain = planConversion(await openBytes(withOrigin("{}")), target, conversionOptions("out")).plan;

@@ -2,14 +2,13 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Format } from "../../src/model/format.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { directoryOutput } from "../../src/platform/node/directory-output.ts";
 import { nodeEngine } from "../../src/platform/node/engine.ts";
 import { fileSink } from "../../src/platform/node/file-sink.ts";
 import { openTarget } from "../../src/platform/node/open-target.ts";
 import { ggufPart, shard, shardIndex } from "../builders/crafted-files.ts";
-import { FORMATS, formatById } from "../builders/loaded-formats.ts";
+import { READERS, writerById } from "../builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes } from "../builders/safetensors.ts";
 import { openBytes } from "./open-bytes.ts";
 
@@ -64,8 +63,8 @@ describe("links do not lead writes out of the output's folder", () => {
   async function writeSet(overwrite: "refuse" | "replace"): Promise<void> {
     const tensors = ["a", "b"].map((name, i) => ({ name, dtype: "I8", shape: [64], bytes: patternBytes(64, i) }));
     const opened = await openBytes(buildSafetensors(tensors));
-    const options = { name: "m.gguf", maxShardBytes: 64, formats: FORMATS };
-    const conversion = planConversion(opened, formatById("gguf") as Format, options);
+    const options = { name: "m.gguf", maxShardBytes: 64, formats: READERS };
+    const conversion = planConversion(opened, writerById("gguf"), options);
     expect(conversion.plan.files.map(({ name }) => name)).toContain("m-00002-of-00002.gguf");
     const output = directoryOutput(folder, "m.gguf", { overwrite });
     await writeConversion(conversion, output, { engine: await nodeEngine() });

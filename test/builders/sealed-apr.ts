@@ -1,7 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { type MemoryOutput, memoryOutput } from "../../src/bytes/memory-sink.ts";
-import { apr } from "../../src/formats/apr/index.ts";
+import { writer } from "../../src/formats/apr/write.ts";
 import type { PasswordSource, WriteOptions } from "../../src/model/format.ts";
 import { Metadata, stringValue } from "../../src/model/metadata.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
@@ -72,8 +72,7 @@ export async function writeSealedApr(
   const output = memoryOutput("m.apr");
   const metadata = new Metadata([{ key: "note", value: stringValue("kept") }]);
   const encrypt = { password: passwordOf(password), cost: CHEAP, random: countingRandom() };
-  const plan = apr.plan?.({ metadata, tensors, chain: [] }, { name: "m.apr", encrypt, ...others });
-  if (plan === undefined) throw new Error("APR cannot be written");
-  await apr.write?.(plan, output, { engine });
+  const plan = writer.plan({ metadata, tensors, chain: [] }, { name: "m.apr", encrypt, ...others });
+  await writer.write(plan, output, { engine });
   return output;
 }

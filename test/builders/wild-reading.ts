@@ -3,7 +3,7 @@ import { isTareError } from "../../src/base/errors.ts";
 import type { LimitOverrides } from "../../src/base/limits.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { AprModel } from "../../src/formats/apr/apr-model.ts";
-import { apr } from "../../src/formats/apr/index.ts";
+import { reader } from "../../src/formats/apr/read.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import { openSource } from "../../src/open.ts";
 import { verify } from "../../src/operations/verify.ts";
@@ -43,7 +43,7 @@ export async function survives(bytes: Bytes): Promise<number> {
   const attempt = async (damaged: Bytes): Promise<void> => {
     const source = memorySource(damaged, "model.apr");
     try {
-      const model = await apr.open(source, { engine, limits: {} });
+      const model = await reader.open(source, { engine, limits: {} });
       if (model.kind === "model") for (const tensor of model.tensors) await tensor.bytes();
       opened++;
     } catch (error) {

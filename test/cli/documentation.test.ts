@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import picocolors from "picocolors";
 import { describe, expect, it } from "vitest";
-import { allErrors } from "../../cli/catalog.ts";
 import { COMMANDS, loadCommands } from "../../cli/commands/registry.ts";
 import { EXIT } from "../../cli/exit-codes.ts";
 import { GLOBAL_FLAGS } from "../../cli/global-flags.ts";
 import { renderCommandHelp, renderHelp } from "../../cli/help.ts";
+import { allErrors } from "../../src/catalog/index.ts";
 
 const plain = picocolors.createColors(false);
 const documentation = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8");
@@ -47,7 +47,7 @@ describe("help", () => {
 });
 
 it("every code that the command line throws is explained", async () => {
-  const known = await allErrors();
+  const known = allErrors();
   const folder = new URL("../../cli/", import.meta.url);
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
     /(?<!\.test)\.ts$/.test(name),

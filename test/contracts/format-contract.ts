@@ -4,15 +4,16 @@ import { TareError } from "../../src/base/errors.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
 import { carriesDigests } from "../../src/operations/carries-digests.ts";
-import { planConversion, writeConversion } from "../../src/operations/convert.ts";
+import { planConversion, requireWriter, writeConversion } from "../../src/operations/convert.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { READERS } from "../builders/loaded-formats.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "../fuzz/fuzz-input.ts";
 import { countingSource } from "../support/counting-source.ts";
 
@@ -76,9 +77,9 @@ function goldenTests(format: Format, golden: Golden): void {
   });
 
   test(`${name}: carries digests where a section says so`, async () => {
-    const { container } = await open(bytes);
-    const bySections = format.sections(container).some((section) => section.kind === "integrity");
-    expect(carriesDigests(format, container)).toBe(bySections);
+    const { container, reader } = await open(bytes);
+    const bySections = reader.sections(container).some((section) => section.kind === "integrity");
+    expect(carriesDigests(reader, container)).toBe(bySections);
   });
 
   test(`${name}: every one-byte corruption gives a model or a located error`, async () => {
@@ -97,11 +98,11 @@ function goldenTests(format: Format, golden: Golden): void {
     }
   });
 
-  if (golden.layout === "standard" && format.plan !== undefined) {
+  if (golden.layout === "standard" && format.write !== undefined) {
     test(`${name}: read and written again is the same file`, async () => {
       expect(await convertBytes(await open(bytes), format)).toEqual(bytes);
     });
-    for (const other of FORMATS.filter((candidate) => candidate.id !== format.id && candidate.plan !== undefined)) {
+    for (const other of FORMATS.filter((candidate) => candidate.id !== format.id && candidate.write !== undefined)) {
       test(`${name}: comes back unchanged from ${other.name}, or is refused by name`, async () => {
         await expectRoundTrip(await open(bytes), format, other, bytes);
       });
@@ -132,7 +133,7 @@ export async function convertBytes(opened: Opened, target: Format): Promise<Byte
 
 async function convertFiles(opened: Opened, target: Format): Promise<FuzzInput> {
   const output = memoryOutput("out");
-  const conversion = planConversion(opened, target, { name: "out", formats: FORMATS });
+  const conversion = planConversion(opened, await requireWriter(target), { name: "out", formats: READERS });
   await writeConversion(conversion, output, { engine: portable });
   return { primary: conversion.plan.primary, files: output.files };
 }

@@ -4,11 +4,12 @@ import { isTareError } from "../../src/base/errors.ts";
 import { decodeHex } from "../../src/base/hex.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput } from "../../src/bytes/memory-sink.ts";
-import type { Format, Opened } from "../../src/model/format.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
+import type { FormatWriter, Opened } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { VAULT_PASSWORD } from "../builders/crafted-vault.ts";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { LOADED, READERS } from "../builders/loaded-formats.ts";
 import { passwordOf, quickEngine } from "../builders/sealed-apr.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
 import { olderVaults } from "./older-vaults.ts";
@@ -32,7 +33,7 @@ export async function loadCorpus(): Promise<Corpus> {
   const corpus = new Map<string, FuzzInput[]>([...goldens].map(([id, inputs]) => [id, [...inputs]]));
   for (const inputs of goldens.values()) {
     for (const input of inputs) {
-      for (const target of FORMATS) corpus.get(target.id)?.push(...(await writeVariants(input, target)));
+      for (const { format, writer } of LOADED) corpus.get(format.id)?.push(...(await writeVariants(input, writer)));
     }
   }
   return corpus;
@@ -65,8 +66,8 @@ function readHex(file: URL): Bytes {
   return bytes;
 }
 
-async function writeVariants(input: FuzzInput, target: Format): Promise<FuzzInput[]> {
-  if (target.plan === undefined) return [];
+async function writeVariants(input: FuzzInput, target: FormatWriter | undefined): Promise<FuzzInput[]> {
+  if (target === undefined) return [];
   const source = memorySource(primaryBytes(input), input.primary);
   const opened = await openSource(source, { engine, resolver: inputResolver(input), password });
   const variants: FuzzInput[] = [];
@@ -80,13 +81,13 @@ async function writeVariants(input: FuzzInput, target: Format): Promise<FuzzInpu
 /** Undefined where the target cannot hold the model at all. */
 async function write(
   opened: Opened,
-  target: Format,
+  target: FormatWriter,
   maxShardBytes: number | undefined,
 ): Promise<FuzzInput | undefined> {
-  const name = `variant${target.extensions[0]}`;
+  const name = `variant${target.format.extensions[0]}`;
   const output = memoryOutput(name);
   try {
-    const options = { name, maxShardBytes, formats: FORMATS, allowLossy: "allow-lossy" } as const;
+    const options = { name, maxShardBytes, formats: READERS, allowLossy: "allow-lossy" } as const;
     const conversion = planConversion(opened, target, options);
     await writeConversion(conversion, output, { engine });
     return { primary: conversion.plan.primary, files: output.files };

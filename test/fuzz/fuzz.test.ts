@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
 import { type Corpus, loadCorpus } from "./corpus.ts";
 import { fuzz, inputOf } from "./fuzzer.ts";
 import { Random } from "./random.ts";

@@ -1,4 +1,4 @@
-import { allErrors } from "../../cli/catalog.ts";
+import { allErrors } from "../../src/catalog/index.ts";
 import { measureProcessorTime } from "../support/processor-time.ts";
 import type { Corpus } from "./corpus.ts";
 import type { FuzzInput } from "./fuzz-input.ts";
@@ -65,7 +65,7 @@ export function inputOf(
 
 /** Tries inputs one by one and collects what breaks the promise; stops after ten failures. */
 export async function fuzz(corpus: Corpus, options: FuzzOptions): Promise<FuzzReport> {
-  const codes: ReadonlySet<string> = new Set((await allErrors()).keys());
+  const codes: ReadonlySet<string> = new Set(allErrors().keys());
   const outcomes = new Map<string, number>();
   const failures: Failure[] = [];
   const { first = 0, step = 1 } = options;

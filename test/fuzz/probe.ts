@@ -11,7 +11,7 @@ import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
 import { verify } from "../../src/operations/verify.ts";
 import { VAULT_PASSWORD } from "../builders/crafted-vault.ts";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { READERS, WRITERS } from "../builders/loaded-formats.ts";
 import { passwordOf, quickEngine } from "../builders/sealed-apr.ts";
 import { type FuzzInput, inputResolver, primaryBytes } from "./fuzz-input.ts";
 
@@ -129,10 +129,9 @@ async function touchTensors(model: Model, codes: ReadonlySet<string>): Promise<v
 }
 
 async function convertAll(opened: Opened, codes: ReadonlySet<string>): Promise<void> {
-  for (const target of FORMATS) {
-    if (target.plan === undefined) continue;
-    const name = `out${target.extensions[0]}`;
-    const options = { name, formats: FORMATS, allowLossy: "allow-lossy" } as const;
+  for (const target of WRITERS) {
+    const name = `out${target.format.extensions[0]}`;
+    const options = { name, formats: READERS, allowLossy: "allow-lossy" } as const;
     try {
       const conversion = planConversion(opened, target, options);
       await writeConversion(conversion, memoryOutput(name), { engine });

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
-import { FORMATS } from "../builders/loaded-formats.ts";
+import { FORMATS } from "../../src/formats/registry.ts";
 import { loadCorpus } from "./corpus.ts";
 import { keepFailure } from "./failures.ts";
 import { type Failure, type FuzzReport, inputOf } from "./fuzzer.ts";

@@ -1,11 +1,11 @@
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
-import type { Overview } from "../reader/protocol.ts";
-import { OverviewPage } from "../views/overview.tsx";
+import type { Overview } from "../shared/protocol.ts";
 import { droppedFiles } from "./dropped-files.ts";
 import { ErrorPanel } from "./error-panel.tsx";
 import { lastName } from "./last-name.ts";
 import { Lazy } from "./lazy.tsx";
 import { LazyView } from "./lazy-view.tsx";
+import { OverviewPage } from "./overview.tsx";
 import { at, formatRoute, parseRoute, type Route, type View } from "./route.ts";
 import { Session } from "./session.ts";
 import { StartPage } from "./start-page.tsx";

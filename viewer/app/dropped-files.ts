@@ -1,4 +1,4 @@
-import type { ChosenFile } from "../reader/protocol.ts";
+import type { ChosenFile } from "../shared/protocol.ts";
 
 /** More files than this in a dropped folder are a mistake, such as a home directory. */
 const MAX_FILES = 20_000;

@@ -1,5 +1,5 @@
 import type { ComponentType } from "preact";
-import type { Overview } from "../reader/protocol.ts";
+import type { Overview } from "../shared/protocol.ts";
 import { Lazy } from "./lazy.tsx";
 import type { Route, View } from "./route.ts";
 import type { Session } from "./session.ts";

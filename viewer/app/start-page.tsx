@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { ChosenFile } from "../reader/protocol.ts";
+import type { ChosenFile } from "../shared/protocol.ts";
 import { AddressForm } from "../widgets/address-form.tsx";
 import { formatSize } from "../widgets/numbers.ts";
 import { chosenFiles } from "./dropped-files.ts";

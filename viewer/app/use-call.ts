@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { CallName, CallProgress, CallRequest, CallResult } from "../reader/protocol.ts";
+import type { CallName, CallProgress, CallRequest, CallResult } from "../shared/protocol.ts";
 import type { ReaderClient } from "./reader-client.ts";
 
 export interface CallState<N extends CallName> {

@@ -4,8 +4,8 @@ import { checkRelativeName } from "../../src/bytes/relative-name.ts";
 import { isFolderOfKind, type Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { chooseCandidates } from "../../src/formats/model-files.ts";
+import type { ChosenFile, OpenRequest } from "../shared/protocol.ts";
 import type { Place } from "./open-targets.ts";
-import type { ChosenFile, OpenRequest } from "./protocol.ts";
 
 /** The whole models among files that were dropped together, by path. A single file is one, whatever its name. */
 export function candidatesAmong(files: readonly ChosenFile[]): readonly string[] {

@@ -1,6 +1,6 @@
 import type { Engine } from "../../src/primitives/engine.ts";
+import { inheritingScript } from "../shared/inheriting-script.ts";
 import { DelegatingEngine } from "./delegating-engine.ts";
-import { inheritingScript } from "./inheriting-script.ts";
 
 /** From here on workers are worth their start; opening a file hashes less. */
 const MIN_POOLED_BYTES = 1 << 20;

@@ -4,13 +4,16 @@ import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { sniffFormat } from "../../src/formats/registry.ts";
 import type { Archive } from "../../src/model/archive.ts";
-import type { KnownFormat, Opened } from "../../src/model/format.ts";
+import { archiveResolver } from "../../src/model/archive-resolver.ts";
+import type { Format, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
 import { type OpenOptions, openSource, requireModel } from "../../src/open.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
+import type { OpenReply, OpenRequest } from "../shared/protocol.ts";
+import { candidatesAmong, openChosen } from "./chosen-files.ts";
 import { lazyEngine } from "./lazy-engine.ts";
+import { openUrl } from "./open-url.ts";
 import { describeOpened, describeUnreadable } from "./overview.ts";
-import type { OpenReply, OpenRequest } from "./protocol.ts";
 import type { CallContext } from "./serve-calls.ts";
 
 /** Something that is open, or at least there. */
@@ -52,7 +55,7 @@ export interface Place {
 /** Bytes by which a format that cannot be opened is still recognised. */
 const SNIFFED_BYTES = 4096;
 
-async function recognise(source: Source, name: string): Promise<KnownFormat | undefined> {
+async function recognise(source: Source, name: string): Promise<Format | undefined> {
   const { byteLength } = source;
   const bytes = await source.read(0, Math.min(SNIFFED_BYTES, byteLength)).catch(() => new Uint8Array(0));
   return sniffFormat({ bytes, byteLength, name });
@@ -60,7 +63,7 @@ async function recognise(source: Source, name: string): Promise<KnownFormat | un
 
 /** What can be read of a file whose end is missing. */
 async function openRest(source: Source, fault: TareError, options: OpenOptions): Promise<Opened | undefined> {
-  const { openCutShort } = await import("./cut-short.ts");
+  const { openCutShort } = await import("../pages/cut-short.ts");
   return openCutShort(source, fault, options).catch(() => undefined);
 }
 
@@ -75,7 +78,6 @@ class Targets implements OpenTargets {
 
   async open(request: OpenRequest, context: CallContext<"open">): Promise<OpenReply> {
     if (request.kind === "files") {
-      const { candidatesAmong } = await import("./chosen-files.ts");
       const candidates = request.primary === undefined ? candidatesAmong(request.files) : [request.primary];
       if (candidates.length > 1) return { kind: "choose", candidates };
       if (candidates.length === 0) return { kind: "choose", candidates: request.files.map(({ path }) => path) };
@@ -86,16 +88,14 @@ class Targets implements OpenTargets {
   }
 
   async #find(request: OpenRequest, watch: Meter, signal: AbortSignal): Promise<Place> {
-    if (request.kind === "url") return (await import("./open-url.ts")).openUrl(request, watch, signal);
+    if (request.kind === "url") return openUrl(request, watch, signal);
     if (request.kind === "entry") {
       const { place, requests } = this.get(request.target);
       const archive = this.archive(request.target);
       const entry = archive.entry(request.path);
-      const { archiveResolver } = await import("../../src/model/archive-resolver.ts");
       const resolver = archiveResolver(archive, entry.path);
       return { source: withMeter(entry.source(), watch), resolver, name: resolver.name, place, requests };
     }
-    const { openChosen } = await import("./chosen-files.ts");
     return openChosen(request, (source) => withMeter(source, watch));
   }
 

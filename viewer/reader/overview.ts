@@ -1,10 +1,10 @@
 import type { ErrorJson } from "../../src/base/errors.ts";
-import type { KnownFormat, Opened } from "../../src/model/format.ts";
+import type { Format, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
 import { inspect } from "../../src/operations/inspect.ts";
-import { describeValue } from "./metadata-line.ts";
+import { describeValue } from "../pages/metadata-tree.ts";
+import type { MetadataLine, Overview } from "../shared/protocol.ts";
 import type { Target } from "./open-targets.ts";
-import type { MetadataLine, Overview } from "./protocol.ts";
 
 /** Lines of metadata on the first page. */
 const METADATA_LINES = 12;
@@ -28,7 +28,7 @@ export function describeOpened(target: Target, opened: Opened): Overview {
 }
 
 /** What can be said of bytes that no reader understood. */
-export function describeUnreadable(target: Target, format: KnownFormat | undefined, error: ErrorJson): Overview {
+export function describeUnreadable(target: Target, format: Format | undefined, error: ErrorJson): Overview {
   return {
     ...shared(target),
     kind: "unreadable",

@@ -1,5 +1,5 @@
+import type { FromReader, ToReader } from "../shared/protocol.ts";
 import { type OpenTargets, openTargets } from "./open-targets.ts";
-import type { FromReader, ToReader } from "./protocol.ts";
 import { type CallTable, serveCalls } from "./serve-calls.ts";
 
 /** What a worker talks through. */
@@ -23,42 +23,46 @@ function callsOn(targets: OpenTargets): CallTable {
   return {
     open: (request, context) => targets.open(request, context),
     close: ({ target }) => targets.close(target),
-    layout: async (request) => (await import("./layout-table.ts")).layoutTable(targets.get(request.target)),
+    layout: async (request) => (await import("../pages/layout-table.ts")).layoutTable(targets.get(request.target)),
     verify: async (request, context) =>
-      (await import("./verifying.ts")).verifyTarget(targets.get(request.target), targets.engine, context),
-    tensors: async (request) => (await import("./tensor-table.ts")).tensorTable(targets.model(request.target)),
+      (await import("../pages/verifying.ts")).verifyTarget(targets.get(request.target), targets.engine, context),
+    tensors: async (request) => (await import("../pages/tensor-table.ts")).tensorTable(targets.model(request.target)),
     sortTensors: async (request) =>
-      (await import("./tensor-table.ts")).sortTensors(targets.model(request.target), request.key),
+      (await import("../pages/tensor-table.ts")).sortTensors(targets.model(request.target), request.key),
     statistics: async (request, context) =>
-      (await import("./tensor-reads.ts")).tensorStatistics(targets.model(request.target), request, context),
+      (await import("../pages/tensor-reads.ts")).tensorStatistics(targets.model(request.target), request, context),
     heatMap: async (request, context) =>
-      (await import("./tensor-reads.ts")).heatMap(targets.get(request.target), request, context.signal),
+      (await import("../pages/tensor-reads.ts")).heatMap(targets.get(request.target), request, context.signal),
     slice: async (request, context) =>
-      (await import("./tensor-reads.ts")).valueSlice(targets.model(request.target), request, context.signal),
+      (await import("../pages/tensor-reads.ts")).valueSlice(targets.model(request.target), request, context.signal),
     blocks: async (request, context) =>
-      (await import("./tensor-reads.ts")).blockTable(targets.model(request.target), request, context.signal),
+      (await import("../pages/tensor-reads.ts")).blockTable(targets.model(request.target), request, context.signal),
     downloadTensor: async (request, context) =>
-      (await import("./downloads.ts")).downloadTensor(targets.model(request.target), request, context),
+      (await import("../pages/downloads.ts")).downloadTensor(targets.model(request.target), request, context),
     metadata: async (request) =>
-      (await import("./metadata-tree.ts")).metadataNodes(targets.model(request.target).metadata, request),
+      (await import("../pages/metadata-tree.ts")).metadataNodes(targets.model(request.target).metadata, request),
     searchMetadata: async (request, context) =>
-      (await import("./metadata-tree.ts")).searchMetadata(
+      (await import("../pages/metadata-tree.ts")).searchMetadata(
         targets.model(request.target).metadata,
         request.text,
         context.signal,
       ),
     hex: async (request, context) =>
-      (await import("./hex-page.ts")).hexPage(targets.get(request.target), request, context.signal),
+      (await import("../pages/hex-page.ts")).hexPage(targets.get(request.target), request, context.signal),
     fields: async (request, context) =>
-      (await import("./hex-page.ts")).fieldsOf(targets.get(request.target), request, context.signal),
+      (await import("../pages/hex-page.ts")).fieldsOf(targets.get(request.target), request, context.signal),
     compare: async (request, context) =>
-      (await import("./comparing.ts")).compare(targets.get(request.a), targets.get(request.b), context),
-    entries: async (request) => (await import("./vault-entries.ts")).entryRows(targets.archive(request.target)),
+      (await import("../pages/comparing.ts")).compare(targets.get(request.a), targets.get(request.b), context),
+    entries: async (request) => (await import("../pages/vault-entries.ts")).entryRows(targets.archive(request.target)),
     preview: async (request, context) =>
-      (await import("./vault-entries.ts")).preview(targets.archive(request.target), request.path, context.signal),
+      (await import("../pages/vault-entries.ts")).preview(
+        targets.archive(request.target),
+        request.path,
+        context.signal,
+      ),
     downloadEntry: async (request, context) =>
-      (await import("./downloads.ts")).downloadEntry(targets.archive(request.target), request.path, context),
+      (await import("../pages/downloads.ts")).downloadEntry(targets.archive(request.target), request.path, context),
     embed: async (request, context) =>
-      (await import("./sentences.ts")).similarities(targets.get(request.target), request.texts, context.signal),
+      (await import("../pages/sentences.ts")).similarities(targets.get(request.target), request.texts, context.signal),
   };
 }

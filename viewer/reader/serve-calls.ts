@@ -1,6 +1,6 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { type ErrorJson, isTareError } from "../../src/base/errors.ts";
-import type { CallName, CallProgress, CallRequest, CallResult, FromReader, ToReader } from "./protocol.ts";
+import type { CallName, CallProgress, CallRequest, CallResult, FromReader, ToReader } from "../shared/protocol.ts";
 
 /** What a call has besides its request. */
 export interface CallContext<N extends CallName = CallName> {

@@ -1,5 +1,5 @@
 import type { TensorChange } from "../../src/operations/diff.ts";
-import type { Comparison } from "../reader/calls.ts";
+import type { Comparison } from "../shared/calls.ts";
 
 export interface ChangeRow {
   readonly name: string;

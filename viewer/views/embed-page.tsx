@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { ErrorPanel } from "../app/error-panel.tsx";
 import type { ViewProps } from "../app/lazy-view.tsx";
-import type { SimilarityMatrix } from "../reader/sentences.ts";
+import type { SimilarityMatrix } from "../pages/sentences.ts";
 
 const MAX_SENTENCES = 24;
 

@@ -1,4 +1,4 @@
-import type { EntryRow } from "../reader/vault-entries.ts";
+import type { EntryRow } from "../pages/vault-entries.ts";
 
 /** An entry in its place in the tree. */
 export interface TreeRow {

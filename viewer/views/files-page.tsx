@@ -3,7 +3,7 @@ import { ErrorPanel } from "../app/error-panel.tsx";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
-import type { EntryRow, Preview } from "../reader/vault-entries.ts";
+import type { EntryRow, Preview } from "../pages/vault-entries.ts";
 import { sumBytes } from "../widgets/bytes-done.ts";
 import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
 import { formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";

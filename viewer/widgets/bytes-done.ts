@@ -1,4 +1,4 @@
-import type { BytesDone } from "../reader/calls.ts";
+import type { BytesDone } from "../shared/calls.ts";
 
 /** Adds up what progress tells piece by piece. */
 export function sumBytes(tell: (total: number) => void): (progress: BytesDone) => void {

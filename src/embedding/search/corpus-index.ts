@@ -53,8 +53,9 @@ export async function writeCorpusIndex(index: CorpusIndex, output: Output, engin
     tensorOf({ name: "digests", dtype: "U8", shape: [vectors.count, DIGEST_BYTES] }, data[1]),
     tensorOf({ name: "probe", dtype: "F32", shape: [identity.probe.length] }, data[2]),
   ];
-  const plan = safetensors.plan?.({ metadata, tensors, chain: [] }, { name: output.name });
-  if (plan !== undefined) await safetensors.write?.(plan, output, { engine });
+  const writer = await safetensors.write?.();
+  const plan = writer?.plan({ metadata, tensors, chain: [] }, { name: output.name });
+  if (plan !== undefined) await writer?.write(plan, output, { engine });
 }
 
 /**
@@ -90,7 +91,7 @@ export async function readCorpusIndex(source: Source, engine: Engine): Promise<C
 async function openIndex(source: Source, engine: Engine): Promise<Model> {
   const at = { source: source.label };
   try {
-    const container = await safetensors.open(source, { engine, limits: {} });
+    const container = await (await safetensors.read()).open(source, { engine, limits: {} });
     if (container.kind === "model") return container;
   } catch (error) {
     // What is no SafeTensors file is no index; failing reads are another matter.

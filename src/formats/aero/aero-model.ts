@@ -2,6 +2,7 @@ import { UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
+import type { Container } from "../../model/container.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss, OpenContext, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
@@ -147,4 +148,11 @@ function verifiedReads({ tensors, shards, hashes }: ResolvedIndex): string {
   const how = [paged > 0 ? "page hashes" : "", hashed > 0 ? "tensor hashes" : ""].filter((text) => text !== "");
   const share = paged + hashed === tensors.length ? "" : `, ${tensors.length - paged - hashed} tensors unverified`;
   return `yes, by ${how.join(" and ")}${share}`;
+}
+
+/** The container as a model of this format; another one is refused. */
+export function aeroModel(container: Container): AeroModel {
+  if (container instanceof AeroModel) return container;
+  const message = `Cannot treat a ${container.format} container as AERO`;
+  throw new UsageError("usage/aero.container", message, { source: container.parts[0]?.label ?? container.format });
 }

@@ -8,6 +8,7 @@ import type { MetadataValue } from "../../model/metadata.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aero } from "./index.ts";
 import { openAero } from "./open.ts";
+import { reader } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 const NAMES = fixtureNames("aero");
@@ -49,7 +50,7 @@ for (const name of NAMES) {
 
 test("describe() tells what writing the file again takes", async () => {
   const facts = async (name: string) =>
-    aero.describe?.(await openAero(memorySource(loadFixture("aero", name), name), context));
+    reader.describe?.(await openAero(memorySource(loadFixture("aero", name), name), context));
   expect(await facts("dtypes")).toEqual({ uuid: "11".repeat(16), align: 1 });
   expect(await facts("hashed")).toMatchObject({
     uuid: "000102030405060708090a0b0c0d0e0f",

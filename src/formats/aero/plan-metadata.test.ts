@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type BuiltChunk, buildAero, mjsn, mmsg, smallAero } from "../../../test/builders/aero.ts";
-import { FORMATS, formatById } from "../../../test/builders/loaded-formats.ts";
+import { openedBy, READERS } from "../../../test/builders/loaded-formats.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
@@ -8,18 +8,20 @@ import { memorySource } from "../../bytes/memory.ts";
 import { memoryOutput } from "../../bytes/memory-sink.ts";
 import type { Format, ModelContent } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
-import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
+import { contentOf, planConversion, requireWriter, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { formatById } from "../registry.ts";
 import type { AeroModel } from "./aero-model.ts";
 import { aero } from "./index.ts";
 import { openAero } from "./open.ts";
 import { planAero } from "./plan.ts";
+import { reader } from "./read.ts";
 import { writeAero } from "./write.ts";
 
 const engine = portableEngine();
 const open = (bytes: Bytes): Promise<AeroModel> => openAero(memorySource(bytes), { engine, limits: {} });
 const contentIn = (container: AeroModel): ModelContent =>
-  contentOf({ container, format: aero, notes: [] }, { name: "m", formats: FORMATS });
+  contentOf({ container, format: aero, reader, notes: [] }, { name: "m", formats: READERS });
 
 describe("the name and architecture of the manifest", () => {
   test.each([
@@ -58,11 +60,11 @@ async function through(text: string, ...formats: readonly string[]): Promise<Aer
   let bytes = buildAero({ chunks: [json, mmsg("", ""), ...smallAero().slice(2)] });
   let format: Format = aero;
   for (const id of [...formats, "aero"]) {
-    const container = await format.open(memorySource(bytes), { engine, limits: {} });
+    const opened = await openedBy(format, memorySource(bytes), { engine, limits: {} });
     const output = memoryOutput("m");
     const target = formatById(id) as Format;
-    const options = { name: "m", formats: FORMATS };
-    await writeConversion(planConversion({ container, format, notes: [] }, target, options), output, { engine });
+    const options = { name: "m", formats: READERS };
+    await writeConversion(planConversion(opened, await requireWriter(target), options), output, { engine });
     bytes = output.files.get("m") as Bytes;
     format = target;
   }

@@ -15,6 +15,7 @@ import type { AeroModel } from "./aero-model.ts";
 import { aero } from "./index.ts";
 import { openAero } from "./open.ts";
 import { planAero } from "./plan.ts";
+import { reader } from "./read.ts";
 import { writeAero } from "./write.ts";
 
 const engine = portableEngine();
@@ -39,7 +40,7 @@ const openBytes = (bytes: Bytes): Promise<AeroModel> => openAero(memorySource(by
 
 async function problemsOf(bytes: Bytes): Promise<string[]> {
   const container = await openBytes(bytes);
-  const report = await verify({ container, format: aero, notes: [] }, { level: "full", engine });
+  const report = await verify({ container, format: aero, reader, notes: [] }, { level: "full", engine });
   return report.findings.filter(({ severity }) => severity !== "note").map(({ message }) => message);
 }
 

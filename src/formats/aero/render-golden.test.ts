@@ -12,10 +12,12 @@ import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aero } from "./index.ts";
 import { openAero } from "./open.ts";
+import { reader } from "./read.ts";
 import { type ChunkRecord, encodeControl, layOutControl } from "./render-control.ts";
 import { renderJsonObject } from "./render-mjsn.ts";
 import { encodeManifest } from "./render-mmsg.ts";
 import { encodeTensorIndex } from "./render-tidx.ts";
+import { writer } from "./write.ts";
 
 /** The reference's `make-test-vector`, as docs/formats/aero.md tells it: lengths and BLAKE3-256 of the contents. */
 const CONTENTS = [
@@ -129,15 +131,15 @@ test("the golden vector reads as what it holds, verified, with digests as the re
   expect([...(await container.tensor("linear.weight").toFloat32())]).toEqual([1, 2, 3, 4, 5, 6]);
   expect([...(await container.tensor("linear.bias").toFloat32())]).toEqual([0.5, -0.5]);
   expect(container.content.manifest).toEqual({ name: "test-linear", architecture: "linear" });
-  const report = await verify({ container, format: aero, notes: [] }, { level: "full", engine });
+  const report = await verify({ container, format: aero, reader, notes: [] }, { level: "full", engine });
   expect(report).toMatchObject({ ok: true, weights: "compared", findings: [] });
 });
 
 test.each([0, 1])("the golden vector written again holds the same, and reads the same (align %d)", async (choice) => {
   const container = await openAero(memorySource(GOLDEN, "golden.aero"), { engine, limits: {} });
-  const opened = { container, format: aero, notes: [] };
+  const opened = { container, format: aero, reader, notes: [] };
   const align = choice === 0 ? {} : { align: 64 };
-  const plan = planConversion(opened, aero, { name: "m", formats: [aero], ...align });
+  const plan = planConversion(opened, writer, { name: "m", formats: [reader], ...align });
   const output = memoryOutput("m");
   await writeConversion(plan, output, { engine });
   const again = await openAero(memorySource(output.files.get("m") as Bytes), { engine, limits: {} });
@@ -147,7 +149,7 @@ test.each([0, 1])("the golden vector written again holds the same, and reads the
   expect(shard && encodeHex(toc.hashOf(shard)) === CONTENTS[3][2]).toBe(choice === 0);
   expect(again.facts[0]).toEqual(["uuid", "11".repeat(16)]);
   expect(again.content.manifest).toEqual(container.content.manifest);
-  expect(contentOf({ ...opened, container: again }, { name: "m", formats: [aero] }).metadata.entries).toEqual(
+  expect(contentOf({ ...opened, container: again }, { name: "m", formats: [reader] }).metadata.entries).toEqual(
     container.metadata.entries,
   );
   expect(await again.tensor("linear.weight").bytes()).toEqual(await container.tensor("linear.weight").bytes());

@@ -23,12 +23,13 @@ import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aero } from "./index.ts";
 import { openAero } from "./open.ts";
+import { reader } from "./read.ts";
 
 const engine = portableEngine();
 
 async function report(bytes: Bytes, level: VerifyLevel = "full") {
   const container = await openAero(memorySource(bytes, "file"), { engine, limits: {} });
-  return verify({ container, format: aero, notes: [] }, { level, engine });
+  return verify({ container, format: aero, reader, notes: [] }, { level, engine });
 }
 
 /** `severity code` of every finding. */

@@ -1,8 +1,9 @@
 import { isTareError, LimitError } from "../../base/errors.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { AeroModel } from "./aero-model.ts";
+import { aeroModel } from "./aero-model.ts";
 import { checkRaw, checkRawSize, compareHash, decodeContent, readChunk } from "./chunk.ts";
 import { decodeIhsh } from "./chunks/ihsh.ts";
 import { decodeMjsn } from "./chunks/mjsn.ts";
@@ -158,3 +159,7 @@ async function* collect(check: () => Promise<void>): AsyncGenerator<Finding> {
     yield findingFromError(error);
   }
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyAero(aeroModel(container), context),
+};

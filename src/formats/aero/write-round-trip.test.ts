@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ggufFixture } from "../../../test/builders/gguf-fixtures.ts";
-import { FORMATS } from "../../../test/builders/loaded-formats.ts";
+import { openedBy, READERS, writerById } from "../../../test/builders/loaded-formats.ts";
 import { hexFixture } from "../../../test/builders/safetensors.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
@@ -12,13 +12,12 @@ import type { Format, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "../../model/metadata.ts";
 import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { formatById } from "../registry.ts";
 import { aero } from "./index.ts";
 import { planAero } from "./plan.ts";
 import { writeAero } from "./write.ts";
 
 const engine = portableEngine();
-const formats = [...FORMATS.filter(({ id }) => id !== "aero"), aero];
-const formatOf = (id: string): Format => formats.find((format) => format.id === id) as Format;
 
 async function convert(
   bytes: Bytes,
@@ -26,13 +25,11 @@ async function convert(
   to: string,
   options: Omit<Partial<WriteOptions>, "name"> = {},
 ): Promise<Bytes> {
-  const format = formatOf(from);
-  const container = await format.open(memorySource(bytes, from), { engine, limits: {} });
-  const opened = { container, format, notes: [] };
+  const opened = await openedBy(formatById(from) as Format, memorySource(bytes, from), { engine, limits: {} });
   const output = memoryOutput("out");
-  const conversion = planConversion(opened, formatOf(to), {
+  const conversion = planConversion(opened, writerById(to), {
     name: "out",
-    formats,
+    formats: READERS,
     allowLossy: "allow-lossy",
     ...options,
   });
@@ -126,8 +123,8 @@ test("metadata of any type, under any key, comes back as it was", async () => {
       const output = memoryOutput("m");
       await writeAero(planAero({ metadata, tensors, chain }, { name: "m" }), output, { engine });
       const source = memorySource(output.files.get("m") as Bytes);
-      const container = await aero.open(source, { engine, limits: {} });
-      const content = contentOf({ container, format: aero, notes: [] }, { name: "m", formats });
+      const opened = await openedBy(aero, source, { engine, limits: {} });
+      const content = contentOf(opened, { name: "m", formats: READERS });
       expect(content.metadata.entries.map((entry) => [entry.key, plain(entry.value)])).toEqual(
         metadata.entries.map((entry) => [entry.key, plain(entry.value)]),
       );

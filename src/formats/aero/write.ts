@@ -1,7 +1,11 @@
+import { UsageError } from "../../base/errors.ts";
 import type { Output } from "../../bytes/sink.ts";
-import type { WriteContext, WritePlan } from "../../model/format.ts";
+import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
+import { decodeJsonNumber } from "../../model/json-number.ts";
 import { checkWritten } from "../../model/pieces.ts";
-import type { AeroImage, AeroPlan } from "./plan.ts";
+import { aero } from "./index.ts";
+import { type AeroImage, type AeroPlan, planAero } from "./plan.ts";
+import { aeroRestamp } from "./restamp.ts";
 import { writeControl } from "./write-control.ts";
 import { type WrittenDigests, writeShards } from "./write-shards.ts";
 import { checkSeekable, type SeekableSink } from "./write-sink.ts";
@@ -32,4 +36,18 @@ export async function writeImage(image: AeroImage, sink: SeekableSink, context: 
   if (sink.position !== fileBytes) throw new Error(`planned ${fileBytes} bytes, wrote ${sink.position}`);
   await writeControl(image, digests, sink, context);
   return digests;
+}
+
+export const writer: FormatWriter = {
+  format: aero,
+  options: ["align", "maxShardBytes", "uuid", "pageHashes", "tensorHashes", "controlHash"],
+  decodeValue: decodeJsonNumber,
+  restamp: aeroRestamp,
+  plan: planAero,
+  write: (plan, output, context) => writeAero(ownPlan(plan), output, context),
+};
+
+function ownPlan(plan: WritePlan): AeroPlan {
+  if ("image" in plan) return plan as AeroPlan;
+  throw new UsageError("usage/aero.container", "Cannot write AERO from another format's plan", { source: "plan" });
 }

@@ -1,8 +1,9 @@
-import { FormatError, isTareError } from "../../base/errors.ts";
+import { FormatError, isTareError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { failingSource } from "../../bytes/failing-source.ts";
 import { LazySource } from "../../bytes/lazy-source.ts";
 import type { Source } from "../../bytes/source.ts";
+import type { Container } from "../../model/container.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
@@ -213,4 +214,11 @@ function verifiedReads(hashed: number, total: number): string {
   return hashed === total
     ? "yes, by tensor hashes of the index"
     : `${hashed} of ${total} by tensor hashes of the index`;
+}
+
+/** The container as a model of this format; another one is refused. */
+export function setModel(container: Container): SetModel {
+  if (container instanceof SetModel) return container;
+  const message = `Cannot treat a ${container.format} container as AEROSET`;
+  throw new UsageError("usage/aeroset.container", message, { source: container.parts[0]?.label ?? container.format });
 }

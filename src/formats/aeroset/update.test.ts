@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Folder, folderOutput, folderResolver } from "../../../test/builders/folder-output.ts";
 import { ggufFixture } from "../../../test/builders/gguf-fixtures.ts";
-import { FORMATS } from "../../../test/builders/loaded-formats.ts";
+import { openedBy, READERS } from "../../../test/builders/loaded-formats.ts";
 import { memoryTensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
@@ -12,17 +12,19 @@ import type { Tensor } from "../../model/tensor.ts";
 import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { type AeroModel, aero } from "../aero/index.ts";
+import type { AeroModel } from "../aero/aero-model.ts";
+import { aero } from "../aero/index.ts";
 import { planAero } from "../aero/plan.ts";
 import { writeAero } from "../aero/write.ts";
 import { gguf } from "../gguf/index.ts";
+import { writer as ggufWriter } from "../gguf/write.ts";
 import { aeroset } from "./index.ts";
 import { encodeSetFile, type SetFile } from "./index-file.ts";
 import { planAeroset } from "./plan.ts";
 import type { SetModel } from "./set-model.ts";
 import { type UpdateContext, writeUpdate } from "./update.ts";
 import { planUpdate, type UpdateOptions } from "./update-plan.ts";
-import { writeAeroset } from "./write.ts";
+import { writeAeroset, writer } from "./write.ts";
 
 const engine = portableEngine();
 const NAME = "model.aeroset.json";
@@ -48,8 +50,8 @@ beforeEach(async () => {
 async function openSet(): Promise<Opened & { readonly container: SetModel }> {
   const source = memorySource(folder.get(NAME) as Bytes, NAME);
   const resolver = folderResolver(folder, NAME);
-  const container = (await aeroset.open(source, { engine, limits: {}, resolver })) as SetModel;
-  return { container, format: aeroset, notes: [] };
+  const opened = await openedBy(aeroset, source, { engine, limits: {}, resolver });
+  return { ...opened, container: opened.container as SetModel };
 }
 
 /** A file as the reference would write it for the part: shards from 0, no hashes. */
@@ -57,10 +59,10 @@ async function aeroFile(tensors: readonly Tensor[]): Promise<Opened> {
   const output = memoryOutput("new.aero");
   await writeAero(planAero(modelOf(tensors), { name: "new.aero", maxShardBytes: 16 }), output, { engine });
   const source = memorySource(output.files.get("new.aero") as Bytes, "new.aero");
-  return { container: await aero.open(source, { engine, limits: {} }), format: aero, notes: [] };
+  return openedBy(aero, source, { engine, limits: {} });
 }
 
-const wholeContent = (opened: Opened): ModelContent => contentOf(opened, { name: NAME, formats: FORMATS });
+const wholeContent = (opened: Opened): ModelContent => contentOf(opened, { name: NAME, formats: READERS });
 
 async function update(replacement: Opened, options: Partial<UpdateOptions & UpdateContext> = {}) {
   const { old, ...planning } = options;
@@ -187,22 +189,20 @@ describe("planUpdate()", () => {
 
 test("a GGUF in a set comes back changed only where a part was", async () => {
   const bytes = ggufFixture("tensors");
-  const source = { container: await gguf.open(memorySource(bytes), { engine, limits: {} }), format: gguf, notes: [] };
+  const source = await openedBy(gguf, memorySource(bytes), { engine, limits: {} });
   folder.clear();
-  const options = { name: NAME, formats: FORMATS, maxShardBytes: 32, maxPartShards: 1 };
-  await writeConversion(planConversion(source, aeroset, options), folderOutput(folder, NAME), { engine });
+  const options = { name: NAME, formats: READERS, maxShardBytes: 32, maxPartShards: 1 };
+  await writeConversion(planConversion(source, writer, options), folderOutput(folder, NAME), { engine });
   const { container } = await openSet();
   const first = container.content.partFiles[0];
   const own = container.tensors.filter(({ file }) => file === first?.label);
   const output = memoryOutput("p.aero");
   await writeAero(planAero(modelOf(own), { name: "p.aero" }), output, { engine });
-  const part = {
-    container: await aero.open(memorySource(output.files.get("p.aero") as Bytes), { engine, limits: {} }),
-    format: aero,
-    notes: [],
-  };
+  const part = await openedBy(aero, memorySource(output.files.get("p.aero") as Bytes), { engine, limits: {} });
   await update(part);
   const back = memoryOutput("back");
-  await writeConversion(planConversion(await openSet(), gguf, { name: "back", formats: FORMATS }), back, { engine });
+  await writeConversion(planConversion(await openSet(), ggufWriter, { name: "back", formats: READERS }), back, {
+    engine,
+  });
   expect(back.files.get("back")).toEqual(bytes);
 });

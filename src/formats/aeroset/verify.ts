@@ -1,10 +1,11 @@
 import { isTareError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { verifyAero } from "../aero/verify.ts";
 import type { PartFile } from "./parts.ts";
 import type { SetModel } from "./set-model.ts";
+import { setModel } from "./set-model.ts";
 import { verifyAgreement } from "./verify-agreement.ts";
 import { startFileCheck } from "./verify-file.ts";
 import { verifyGlobalHashes } from "./verify-hashes.ts";
@@ -114,3 +115,7 @@ function numbersByPart(model: SetModel): Map<PartFile, number[]> {
   }
   return numbers;
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyAeroset(setModel(container), context),
+};

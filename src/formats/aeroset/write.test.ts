@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Folder, folderOutput, folderResolver } from "../../../test/builders/folder-output.ts";
 import { ggufFixture } from "../../../test/builders/gguf-fixtures.ts";
-import { FORMATS } from "../../../test/builders/loaded-formats.ts";
+import { openedBy, READERS, writerById } from "../../../test/builders/loaded-formats.ts";
 import { hexFixture } from "../../../test/builders/safetensors.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
@@ -14,32 +14,31 @@ import { Metadata } from "../../model/metadata.ts";
 import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { type AeroModel, aero } from "../aero/index.ts";
+import type { AeroModel } from "../aero/aero-model.ts";
+import { formatById } from "../registry.ts";
 import { aeroset } from "./index.ts";
 import { planAeroset } from "./plan.ts";
 import type { SetModel } from "./set-model.ts";
-import { writeAeroset } from "./write.ts";
+import { writeAeroset, writer } from "./write.ts";
 
 const engine = portableEngine();
 const NAME = "model.aeroset.json";
 const uuid = new Uint8Array(16).fill(9);
-const formatOf = (id: string): Format => FORMATS.find((format) => format.id === id) as Format;
 
-async function openBytes(bytes: Bytes, id: string): Promise<Opened> {
-  const format = formatOf(id);
-  return { container: await format.open(memorySource(bytes, id), { engine, limits: {} }), format, notes: [] };
+function openBytes(bytes: Bytes, id: string): Promise<Opened> {
+  return openedBy(formatById(id) as Format, memorySource(bytes, id), { engine, limits: {} });
 }
 
 async function openSet(folder: Folder, name = NAME): Promise<Opened> {
   const source = memorySource(folder.get(name) as Bytes, name);
   const resolver = folderResolver(folder, name);
-  return { container: await aeroset.open(source, { engine, limits: {}, resolver }), format: aeroset, notes: [] };
+  return openedBy(aeroset, source, { engine, limits: {}, resolver });
 }
 
 async function toSet(opened: Opened, options: Partial<WriteOptions> = {}): Promise<Folder> {
   const folder: Folder = new Map();
   const name = options.name ?? NAME;
-  const conversion = planConversion(opened, aeroset, { ...options, name, formats: FORMATS });
+  const conversion = planConversion(opened, writer, { ...options, name, formats: READERS });
   await writeConversion(conversion, folderOutput(folder, name), { engine });
   expect([...folder].map(([file, bytes]) => ({ name: file, byteLength: bytes.byteLength }))).toEqual(
     conversion.plan.files,
@@ -49,8 +48,8 @@ async function toSet(opened: Opened, options: Partial<WriteOptions> = {}): Promi
 
 async function fromSet(folder: Folder, id: string): Promise<Bytes> {
   const output = memoryOutput("out");
-  const options = { name: "out", formats: FORMATS };
-  await writeConversion(planConversion(await openSet(folder), formatOf(id), options), output, { engine });
+  const options = { name: "out", formats: READERS };
+  await writeConversion(planConversion(await openSet(folder), writerById(id), options), output, { engine });
   return output.files.get("out") as Bytes;
 }
 
@@ -90,10 +89,9 @@ describe("writeAeroset()", () => {
   test("an AERO file comes back byte for byte", async () => {
     const output = memoryOutput("m");
     const hashes = { pageBytes: 16, control: "control" } as const;
-    const options = { name: "m", formats: FORMATS, hashes, maxShardBytes: 64 };
-    await writeConversion(planConversion(await openBytes(ggufFixture("tensors"), "gguf"), aero, options), output, {
-      engine,
-    });
+    const options = { name: "m", formats: READERS, hashes, maxShardBytes: 64 };
+    const source = await openBytes(ggufFixture("tensors"), "gguf");
+    await writeConversion(planConversion(source, writerById("aero"), options), output, { engine });
     const bytes = output.files.get("m") as Bytes;
     expect(await fromSet(await toSet(await openBytes(bytes, "aero"), cut), "aero")).toEqual(bytes);
   });

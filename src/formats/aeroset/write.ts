@@ -1,10 +1,11 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { FormatError, IntegrityError } from "../../base/errors.ts";
+import { FormatError, IntegrityError, UsageError } from "../../base/errors.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { WriteContext, WritePlan } from "../../model/format.ts";
+import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
+import { aeroset } from "./index.ts";
 import { encodeSetFile, type SetEntry, type SetPart } from "./index-file.ts";
-import type { AerosetPlan, FileImage, SetImage } from "./plan.ts";
+import { type AerosetPlan, type FileImage, planAeroset, type SetImage } from "./plan.ts";
 import { type LogPlace, openResumeLog, type ResumeLog } from "./resume.ts";
 import { readerOf, type SealedFile, sealFile, type WrittenPart, writeIndex, writePart } from "./write-file.ts";
 
@@ -196,4 +197,18 @@ class SetWriter {
       await Promise.allSettled(opened.map((source) => source.close()));
     }
   }
+}
+
+export const writer: FormatWriter = {
+  format: aeroset,
+  options: ["align", "maxShardBytes", "maxPartShards", "baseUrl", "uuid", "pageHashes", "tensorHashes", "controlHash"],
+  plan: planAeroset,
+  write: (plan, output, context) => writeAeroset(ownPlan(plan), output, context),
+};
+
+function ownPlan(plan: WritePlan): AerosetPlan {
+  if ("set" in plan) return plan as AerosetPlan;
+  throw new UsageError("usage/aeroset.container", "Cannot write AEROSET from another format's plan", {
+    source: "plan",
+  });
 }

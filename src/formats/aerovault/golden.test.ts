@@ -12,6 +12,7 @@ import { verify } from "../../operations/verify.ts";
 import { encodeManifest } from "./encode-manifest.ts";
 import { aerovault } from "./index.ts";
 import { openAerovault } from "./open.ts";
+import { reader } from "./read.ts";
 import type { VaultArchive } from "./vault-archive.ts";
 
 const ENCRYPTED = loadFixture("aerovault-sealed", "encrypted");
@@ -75,7 +76,7 @@ describe("vaults that the reference wrote", () => {
       [PLAIN, ["integrity/aerovault.unproven"]],
     ] as const) {
       const container = await openBytes(bytes, KNOWN_PASSWORD);
-      const report = await verify({ container, format: aerovault, notes: [] }, { level: "full", engine });
+      const report = await verify({ container, format: aerovault, reader, notes: [] }, { level: "full", engine });
       expect(report.findings.map(({ code }) => code)).toEqual(codes);
       expect(report).toMatchObject({ ok: true, weights: "compared", checked: { files: 2, blocks: 2 } });
     }

@@ -1,6 +1,8 @@
 import { equalBytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Archive, ArchiveStorage, Entry, EntryStorage } from "../../model/archive.ts";
+import type { Container } from "../../model/container.ts";
 import { EntryIndex, notAFile } from "../../model/entry-index.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
@@ -141,4 +143,11 @@ function entriesOf(vault: Vault): readonly VaultEntry[] {
   const entries: VaultEntry[] = [];
   for (let index = 0; index < vault.manifest.entries.length; index++) entries.push(new VaultEntry(index, vault));
   return entries;
+}
+
+/** The container as a model of this format; another one is refused. */
+export function vaultArchive(container: Container): VaultArchive {
+  if (container instanceof VaultArchive) return container;
+  const message = `Cannot treat a ${container.format} container as AeroVault`;
+  throw new UsageError("usage/aerovault.container", message, { source: container.parts[0]?.label ?? container.format });
 }

@@ -11,6 +11,7 @@ import { entryList } from "./entry-list.ts";
 import { aerovault } from "./index.ts";
 import type { ChunkRecord, Manifest } from "./manifest.ts";
 import { openAerovault } from "./open.ts";
+import { reader } from "./read.ts";
 
 const engine = quickEngine();
 const FILES = [
@@ -22,7 +23,7 @@ const FIRST_BLOCK = 8 + 12 + 11 + 16;
 
 async function check(bytes: Bytes, level: VerifyLevel = "full"): Promise<Report> {
   const container = await openAerovault(memorySource(bytes, "vault"), vaultContext(engine, VAULT_PASSWORD));
-  return verify({ container, format: aerovault, notes: [] }, { level, engine });
+  return verify({ container, format: aerovault, reader, notes: [] }, { level, engine });
 }
 
 async function spoilt(offsets: readonly number[], options: CraftOptions = {}): Promise<Bytes> {

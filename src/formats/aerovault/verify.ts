@@ -1,7 +1,7 @@
 import { isTareError, type TareError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { type BlockBatch, planBlockBatches } from "./block-batches.ts";
 import { blockExtent, decodeBlock } from "./block-check.ts";
 import type { EntryList } from "./entry-list.ts";
@@ -9,6 +9,7 @@ import { planEntry } from "./entry-source.ts";
 import type { ChunkRecord } from "./manifest.ts";
 import { manifestPlace, type Vault } from "./vault.ts";
 import type { VaultArchive } from "./vault-archive.ts";
+import { vaultArchive } from "./vault-archive.ts";
 import { verifyParity } from "./verify-parity.ts";
 
 /** Batches under way at a time: one is read while another is decoded. */
@@ -155,3 +156,7 @@ export class ChunkOwners {
     return paths;
   }
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyAerovault(vaultArchive(container), context),
+};

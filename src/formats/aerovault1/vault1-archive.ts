@@ -1,5 +1,7 @@
+import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Archive, ArchiveStorage, Entry } from "../../model/archive.ts";
+import type { Container } from "../../model/container.ts";
 import { EntryIndex, notAFile } from "../../model/entry-index.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
@@ -101,4 +103,11 @@ export class Vault1Entry implements Entry {
   wipe(): void {
     this.#reader?.wipe();
   }
+}
+
+/** The container as a model of this format; another one is refused. */
+export function vault1Archive(container: Container): Vault1Archive {
+  if (container instanceof Vault1Archive) return container;
+  const message = `Cannot treat a ${container.format} container as AeroVault v1`;
+  throw new UsageError("usage/aerovault.container", message, { source: container.parts[0]?.label ?? container.format });
 }

@@ -1,8 +1,9 @@
 import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { readMeta } from "./meta.ts";
 import type { Vault1Archive } from "./vault1-archive.ts";
+import { vault1Archive } from "./vault1-archive.ts";
 
 /**
  * At the level "full" every file: HMAC, deflate stream, length, and the CRC where there is one. One finding for each file that
@@ -46,3 +47,7 @@ async function* verifyMeta(archive: Vault1Archive, files: number, context: Verif
     yield findingFromError(error);
   }
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyAerovault1(vault1Archive(container), context),
+};

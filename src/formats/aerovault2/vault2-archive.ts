@@ -1,6 +1,8 @@
 import { equalBytes } from "../../base/bytes.ts";
+import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Archive, ArchiveStorage, Entry } from "../../model/archive.ts";
+import type { Container } from "../../model/container.ts";
 import { EntryIndex, notAFile } from "../../model/entry-index.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
@@ -126,4 +128,11 @@ function measureStorage(vault: Vault2): ArchiveStorage {
   }
   const logicalBytes = files.reduce((sum, { size }) => sum + size, 0);
   return { chunkCount, logicalBytes, storedBytes, unusedBytes: Math.max(storedBytes - used, 0) };
+}
+
+/** The container as a model of this format; another one is refused. */
+export function vault2Archive(container: Container): Vault2Archive {
+  if (container instanceof Vault2Archive) return container;
+  const message = `Cannot treat a ${container.format} container as AeroVault v2`;
+  throw new UsageError("usage/aerovault.container", message, { source: container.parts[0]?.label ?? container.format });
 }

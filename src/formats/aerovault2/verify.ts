@@ -1,7 +1,8 @@
 import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { Vault2Archive } from "./vault2-archive.ts";
+import { vault2Archive } from "./vault2-archive.ts";
 
 /**
  * What opening did not check: that every entry lies within the vault, and at the level "full" every chunk of it. One finding
@@ -29,3 +30,7 @@ export async function* verifyAerovault2(archive: Vault2Archive, context: VerifyC
   const at = { source: archive.vault.source.label };
   yield { severity: "note", code: "integrity/aerovault2.unreferenced", message, at };
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyAerovault2(vault2Archive(container), context),
+};

@@ -1,3 +1,5 @@
+import { UsageError } from "../../base/errors.ts";
+import type { Container } from "../../model/container.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
@@ -83,4 +85,11 @@ export class AprModel implements Model {
     const closing = this.parts.map((part) => part.source.close());
     for (const result of await Promise.allSettled(closing)) if (result.status === "rejected") throw result.reason;
   }
+}
+
+/** The container as a model of this format; another one is refused. */
+export function aprModel(container: Container): AprModel {
+  if (container instanceof AprModel) return container;
+  const message = `Cannot treat a ${container.format} container as APR`;
+  throw new UsageError("usage/apr.container", message, { source: container.parts[0]?.label ?? container.format });
 }

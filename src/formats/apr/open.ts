@@ -4,7 +4,7 @@ import { encodeHex } from "../../base/hex.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 import type { AprModel } from "./apr-model.ts";
-import { OPENING_BYTES } from "./known.ts";
+import { OPENING_BYTES } from "./index.ts";
 import { openSealable } from "./seal/open-sealed.ts";
 import { type AprKind, aprKind } from "./sniff.ts";
 

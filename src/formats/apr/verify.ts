@@ -1,6 +1,7 @@
 import type { Finding } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { AprModel } from "./apr-model.ts";
+import { aprModel } from "./apr-model.ts";
 import { isSealed } from "./seal/open-sealed.ts";
 import { verifySealed } from "./seal/verify-sealed.ts";
 import type { ManifestDetails } from "./spec/open-manifest.ts";
@@ -31,3 +32,7 @@ async function* verifySet(model: AprModel, context: VerifyContext): AsyncGenerat
   const { shards } = model.details as ManifestDetails;
   for (const shard of shards) if (isSealed(shard)) yield* verifySealed(shard, context);
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyApr(aprModel(container), context),
+};

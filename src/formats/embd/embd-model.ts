@@ -1,4 +1,6 @@
+import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
+import type { Container } from "../../model/container.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
@@ -67,4 +69,11 @@ export class EmbdModel implements Model {
   close(): Promise<void> {
     return this.#source.close();
   }
+}
+
+/** The container as a model of this format; another one is refused. */
+export function embdModel(container: Container): EmbdModel {
+  if (container instanceof EmbdModel) return container;
+  const message = `Cannot treat a ${container.format} container as EMBD`;
+  throw new UsageError("usage/embd.container", message, { source: container.parts[0]?.label ?? container.format });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { buildEmbd, buildStream, f32, SPECIAL_TOKENS } from "../../../test/builders/embd.ts";
 import { array, buildGguf, u32 as gguf32, text, u64 } from "../../../test/builders/gguf.ts";
-import { FORMATS, formatById } from "../../../test/builders/loaded-formats.ts";
+import { READERS, WRITERS, writerById } from "../../../test/builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes } from "../../../test/builders/safetensors.ts";
 import { memoryTensor } from "../../../test/builders/tensors.ts";
 import { convertBytes } from "../../../test/contracts/format-contract.ts";
@@ -17,9 +17,11 @@ import type { Tensor } from "../../model/tensor.ts";
 import { openSource } from "../../open.ts";
 import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { formatById } from "../registry.ts";
 import { embd } from "./index.ts";
 import { openEmbd } from "./open.ts";
 import { planEmbd } from "./plan.ts";
+import { writer } from "./write.ts";
 
 const engine = portableEngine();
 const context = { engine, limits: {} };
@@ -32,14 +34,14 @@ const plan = (tensors: readonly Tensor[], entries: readonly MetadataEntry[] = []
 /** The file of a plan, opened. */
 async function written(planned: ReturnType<typeof planEmbd>) {
   const output = memoryOutput("x.weights");
-  await embd.write?.(planned, output, { engine });
+  await writer.write(planned, output, { engine });
   const bytes = output.files.get("x.weights") as Bytes;
   expect(bytes.byteLength).toBe(planned.files[0]?.byteLength);
   return { bytes, model: await openEmbd(memorySource(bytes), context) };
 }
 
 describe("through every other format and back", () => {
-  const others = FORMATS.filter(({ id, plan: planner }) => id !== "embd" && planner !== undefined).map(({ id }) => id);
+  const others = WRITERS.map(({ format }) => format.id).filter((id) => id !== "embd");
   for (const name of [
     "tiny",
     "no-vocabulary",
@@ -52,10 +54,8 @@ describe("through every other format and back", () => {
     // GGUF and APR lack unsigned types: they refuse that file by name, which the format contract covers.
     const holding = name === "every-type" ? others.filter((id) => id !== "gguf" && id !== "apr") : others;
     test.each(holding)(`${name} → %s → EMBD is the same file, without permission to lose anything`, async (id) => {
-      const other = formatById(id);
-      if (other === undefined) throw new Error(id);
       const output = memoryOutput("there");
-      const conversion = planConversion(await fixture(name), other, { name: "there", formats: FORMATS });
+      const conversion = planConversion(await fixture(name), writerById(id), { name: "there", formats: READERS });
       await writeConversion(conversion, output, { engine });
       const files = { primary: conversion.plan.primary, files: output.files };
       const there = await openSource(memorySource(primaryBytes(files), "there"), {
@@ -309,7 +309,7 @@ describe("planEmbd()", () => {
 
   test("refuses plans of other formats", async () => {
     const other = { files: [], primary: "x", losses: [], notes: [] };
-    await expect(embd.write?.(other, memoryOutput("x"), { engine })).rejects.toMatchObject({
+    await expect(writer.write(other, memoryOutput("x"), { engine })).rejects.toMatchObject({
       code: "usage/embd.container",
     });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { TINY, TINY_TOKENS, tinyBert, tinyValues } from "../../../test/builders/bert.ts";
-import { FORMATS } from "../../../test/builders/loaded-formats.ts";
+import { loadedById, READERS, writerById } from "../../../test/builders/loaded-formats.ts";
 import { buildOnnx, type OnnxTensor } from "../../../test/builders/onnx.ts";
 import { float32Tensor, memoryModel, memoryTensor } from "../../../test/builders/tensors.ts";
 import { inputResolver } from "../../../test/fuzz/fuzz-input.ts";
@@ -26,10 +26,10 @@ import {
   writeConversion,
 } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { aero } from "../aero/index.ts";
-import { gguf } from "../gguf/index.ts";
 import { safetensors } from "../safetensors/index.ts";
 import { embd } from "./index.ts";
+import { reader } from "./read.ts";
+import { writer } from "./write.ts";
 
 const engine = portableEngine();
 const VOCAB = TINY_TOKENS.join("\n");
@@ -48,13 +48,14 @@ function beside(files: Readonly<Record<string, string>>): Resolver {
 const opened = (tensors: readonly Tensor[], metadata?: Metadata): Opened => ({
   container: memoryModel(tensors, metadata),
   format: safetensors,
+  reader: loadedById("safetensors").reader,
   notes: [],
 });
 
 type Options = Partial<ConversionOptions> & { readonly siblings?: Resolver };
 
 const prepare = (source: Opened, options: Options = {}): Promise<Conversion> =>
-  prepareConversion(source, embd, { name: "out.weights", formats: FORMATS, ...options });
+  prepareConversion(source, writer, { name: "out.weights", formats: READERS, ...options });
 
 async function write(conversion: Conversion): Promise<Bytes> {
   const output = memoryOutput(conversion.plan.primary);
@@ -156,7 +157,7 @@ describe("converting a BERT model to .weights", () => {
     expect(integers).toEqual(bertTensorNames(2).filter((name) => isLinearWeight(name) || name.includes("word_emb")));
     for (const name of integers) expect(small.tensor(`${name}.scale`).shape).toEqual([small.tensor(name).shape[0]]);
     expect((await readBertModel(small)).tensor(QUERY).dtype).toBe("I8");
-    const source = { container: small, format: embd, notes: [] };
+    const source = { container: small, format: embd, reader, notes: [] };
     const again = await convert(source, { dtype: "F32" });
     expect(again.tensors.map(({ name, dtype }) => [name, dtype])).toEqual(
       bertTensorNames(2).map((name) => [name, "F32"]),
@@ -196,27 +197,29 @@ describe("converting a BERT model to .weights", () => {
       { key: "tokenizer.ggml.scores", value: arrayValue([{ type: "f32", value: 0.5 }], "f32") },
     ]);
     const first = await write(
-      await prepareConversion(opened(tensors, metadata), gguf, { name: "m.gguf", formats: FORMATS }),
+      await prepareConversion(opened(tensors, metadata), writerById("gguf"), { name: "m.gguf", formats: READERS }),
     );
     const weights = await write(await prepare(await openSource(memorySource(first, "m.gguf"))));
     const open = await openSource(memorySource(weights, "m.weights"));
     expect(requireModel(open.container).tensors.map(({ name }) => name)).toEqual(bertTensorNames(2));
-    const back = await prepareConversion(open, gguf, { name: "m.gguf", formats: [] });
+    const back = await prepareConversion(open, writerById("gguf"), { name: "m.gguf", formats: [] });
     expect(await write(back)).toEqual(first);
-    const between = await write(await prepareConversion(open, aero, { name: "x", formats: FORMATS }));
+    const between = await write(await prepareConversion(open, writerById("aero"), { name: "x", formats: READERS }));
     const other = await openSource(memorySource(between, "x.aero"));
     expect(
       requireModel(other.container)
         .tensors.map(({ name }) => name)
         .sort(),
     ).toEqual([...bertTensorNames(2)].sort());
-    expect(await write(await prepareConversion(other, gguf, { name: "m.gguf", formats: FORMATS }))).toEqual(first);
+    expect(
+      await write(await prepareConversion(other, writerById("gguf"), { name: "m.gguf", formats: READERS })),
+    ).toEqual(first);
   });
   test("comes back the same from SafeTensors and GGUF", async () => {
     const bytes = await write(await prepare(opened(tinyBert()), { siblings: SIBLINGS }));
-    for (const other of [safetensors, gguf]) {
+    for (const other of [writerById("safetensors"), writerById("gguf")]) {
       const first = await openSource(memorySource(bytes, "out.weights"));
-      const there = await write(await prepareConversion(first, other, { name: "x", formats: FORMATS }));
+      const there = await write(await prepareConversion(first, other, { name: "x", formats: READERS }));
       const back = await openSource(memorySource(there, "x"));
       expect(await write(await prepare(back, { siblings: beside({ "vocab.txt": "other" }) }))).toEqual(bytes);
     }
@@ -285,7 +288,9 @@ describe("converting an ONNX export to .weights", () => {
   });
   test("readBertModel() reads the export itself, also after a trip through SafeTensors", async () => {
     const source = await openSource(memorySource(await exported(), "model.onnx"));
-    const there = await write(await prepareConversion(source, safetensors, { name: "x", formats: FORMATS }));
+    const there = await write(
+      await prepareConversion(source, writerById("safetensors"), { name: "x", formats: READERS }),
+    );
     const again = await openSource(memorySource(there, "x"));
     for (const { container } of [source, again]) {
       const bert = await readBertModel(requireModel(container), { heads: 2 });

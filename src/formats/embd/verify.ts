@@ -1,8 +1,9 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type Extent, findGaps } from "../../bytes/extents.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { EmbdModel } from "./embd-model.ts";
+import { embdModel } from "./embd-model.ts";
 import { decodeFooter, footerProblems, joinSums, type RunSums, sumProblems } from "./footer.ts";
 import { FILE_FLAGS, fileFooter } from "./layout.ts";
 import { lintMetadata, lintVocabulary } from "./lint.ts";
@@ -145,3 +146,7 @@ class PaddingCheck {
     }
   }
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyEmbd(embdModel(container), context),
+};

@@ -1,11 +1,16 @@
 import { UsageError } from "../../base/errors.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import { CrcSink } from "../../model/crc-sink.ts";
-import type { WriteContext, WritePlan } from "../../model/format.ts";
+import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
 import { checkWritten, writePieces } from "../../model/pieces.ts";
 import { crc32Combine } from "../../primitives/digest/crc32-combine.ts";
+import { embd } from "./index.ts";
 import { fileFooter, MAGIC_END } from "./layout.ts";
 import type { EmbdImage, EmbdPlan } from "./plan.ts";
+import { planEmbd } from "./plan.ts";
+import { prepareEmbd } from "./prepare.ts";
+import { embdRestamp } from "./restamp.ts";
+import { decodeTokens } from "./token-list.ts";
 
 /** Writes what `planEmbd` decided, from beginning to end; nothing is visible before it is checked. */
 export async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
@@ -41,3 +46,13 @@ function ownPlan(plan: WritePlan): EmbdPlan {
   if ("image" in plan && plan.files.length === 1) return plan as EmbdPlan;
   throw new UsageError("usage/embd.container", "Cannot write EMBD from another format's plan", { source: "plan" });
 }
+
+export const writer: FormatWriter = {
+  format: embd,
+  options: ["align", "int8", "vocabulary"],
+  decodeValue: decodeTokens,
+  restamp: embdRestamp,
+  prepare: prepareEmbd,
+  plan: planEmbd,
+  write: writeEmbd,
+};

@@ -1,5 +1,7 @@
+import { UsageError } from "../../base/errors.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
+import type { Container } from "../../model/container.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss } from "../../model/format.ts";
 import type { Metadata } from "../../model/metadata.ts";
@@ -97,4 +99,11 @@ function factsOf([{ header }, ...others]: readonly [GgufFile, ...GgufFile[]]): (
   if (header.byteOrder === "big") facts.push(["byte order", "big-endian"]);
   if (others.length > 0) facts.push(["parts", String(others.length + 1)]);
   return facts;
+}
+
+/** The container as a model of this format; another one is refused. */
+export function ggufModel(container: Container): GgufModel {
+  if (container instanceof GgufModel) return container;
+  const message = `Cannot treat a ${container.format} container as GGUF`;
+  throw new UsageError("usage/gguf.container", message, { source: container.parts[0]?.label ?? container.format });
 }

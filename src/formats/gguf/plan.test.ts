@@ -14,6 +14,7 @@ import { portableEngine } from "../../primitives/portable.ts";
 import { gguf } from "./index.ts";
 import { openGguf } from "./open.ts";
 import { planGguf, writeGguf } from "./plan.ts";
+import { reader } from "./read.ts";
 
 const engine = portableEngine();
 
@@ -28,8 +29,8 @@ async function contentFrom(files: ReadonlyMap<string, Bytes>): Promise<ModelCont
   const [[name, bytes]] = [...files] as [[string, Bytes]];
   const resolver = memoryResolver(name, files);
   const container = await openGguf(memorySource(bytes, name), { engine, limits: {}, resolver });
-  const opened: Opened = { container, format: gguf, notes: [] };
-  return contentOf(opened, { name: "m.gguf", formats: [gguf] });
+  const opened: Opened = { container, format: gguf, reader, notes: [] };
+  return contentOf(opened, { name: "m.gguf", formats: [reader] });
 }
 
 const single = (bytes: Bytes): ReadonlyMap<string, Bytes> => new Map([["m.gguf", bytes]]);

@@ -3,9 +3,10 @@ import { findInvalidUtf8, printable } from "../../base/text.ts";
 import { Turns } from "../../base/turns.ts";
 import { planBatches } from "../../bytes/extents.ts";
 import type { Finding } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
 import type { GgufFile, GgufModel } from "./gguf-model.ts";
+import { ggufModel } from "./gguf-model.ts";
 import { paddingSections } from "./sections.ts";
 
 /** One read for paddings that lie close together, such as those between small tensors. */
@@ -106,3 +107,7 @@ async function* verifyPadding(file: GgufFile, part: number, context: VerifyConte
     }
   }
 }
+
+export const verifier: FormatVerifier = {
+  verify: (container, context) => verifyGguf(ggufModel(container), context),
+};

@@ -19,6 +19,7 @@ import { portableEngine } from "../../primitives/portable.ts";
 import { onnx } from "./index.ts";
 import type { OnnxModel } from "./onnx-model.ts";
 import { openOnnx } from "./open.ts";
+import { reader } from "./read.ts";
 
 const engine = portableEngine();
 const floats = (...values: readonly number[]): Bytes => new Uint8Array(Float32Array.from(values).buffer);
@@ -125,7 +126,7 @@ describe("openOnnx()", () => {
   test("counts values that are stored one by one only when they are read; verify does", async () => {
     const extra = [field(5, concatBytes([varint(1), varint(300)]))]; // three bytes, two values
     const bytes = buildOnnx({ tensors: [{ name: "w", type: 6, dims: [3], extra }] });
-    const opened = { container: await open(bytes), format: onnx, notes: [] };
+    const opened = { container: await open(bytes), format: onnx, reader, notes: [] };
     const report = await verify(opened, { level: "full", engine });
     expect(report.findings).toMatchObject([{ severity: "error", code: "format/onnx.data-length", name: "w" }]);
   });

@@ -1,7 +1,7 @@
 import { isTareError } from "../../base/errors.ts";
 import type { Container } from "../../model/container.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { OnnxModel } from "./onnx-model.ts";
 
 /** Read at once. */
@@ -31,3 +31,5 @@ export async function* verifyOnnx(container: Container, context: VerifyContext):
     }
   }
 }
+
+export const verifier: FormatVerifier = { verify: verifyOnnx };

@@ -4,9 +4,9 @@ import { countingSource } from "../../../test/support/counting-source.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
+import { SAFETENSORS_ERRORS } from "../../catalog/formats/safetensors.ts";
 import { openSource } from "../../open.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { SAFETENSORS_ERRORS } from "./errors.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
 import { openSafetensors } from "./open.ts";
 

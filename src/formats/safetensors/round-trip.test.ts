@@ -18,6 +18,8 @@ import { portableEngine } from "../../primitives/portable.ts";
 import { SAFETENSORS_DTYPES } from "./dtypes.ts";
 import { safetensors } from "./index.ts";
 import { describeSafetensors } from "./origin-facts.ts";
+import { reader } from "./read.ts";
+import { writer } from "./write.ts";
 
 const engine = portableEngine();
 const NAME = "x.safetensors";
@@ -28,7 +30,7 @@ async function rewrite(files: Files, entry: string, options: Partial<ConversionO
   const source = memorySource(files.get(entry) as Bytes, entry);
   const opened = await openSource(source, { engine, name: entry, resolver: folderResolver(entry, files) });
   const output = memoryOutput(NAME);
-  const conversion = planConversion(opened, safetensors, { name: NAME, formats: [safetensors], ...options });
+  const conversion = planConversion(opened, writer, { name: NAME, formats: [reader], ...options });
   await writeConversion(conversion, output, { engine });
   return output.files;
 }

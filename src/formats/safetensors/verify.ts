@@ -1,7 +1,7 @@
 import { isTareError } from "../../base/errors.ts";
 import type { Container } from "../../model/container.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { VerifyContext } from "../../model/format.ts";
+import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { HEADER_ALIGNMENT } from "./render.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
@@ -68,3 +68,5 @@ async function verifyBooleans(
     name: tensor.name,
   };
 }
+
+export const verifier: FormatVerifier = { verify: verifySafetensors };

@@ -66,10 +66,10 @@ interface Compared {
 }
 
 async function compareBy(source: Source, head: Bytes, options: LayoutOptions): Promise<Compared> {
-  const known = await sniffFormat({ bytes: head, byteLength: source.byteLength, name: "" });
-  const format = await known?.load();
-  if (format?.pageDigests === undefined) return { comparison: { by: "nothing" }, runs: [] };
-  const { runs, coverage } = await format.pageDigests(await format.open(source, options), options.signal);
+  const format = await sniffFormat({ bytes: head, byteLength: source.byteLength, name: "" });
+  const reader = await format?.read();
+  if (format === undefined || reader?.pageDigests === undefined) return { comparison: { by: "nothing" }, runs: [] };
+  const { runs, coverage } = await reader.pageDigests(await reader.open(source, options), options.signal);
   return { comparison: { by: coverage === "all" ? "pages" : "chunks", format }, runs };
 }
 

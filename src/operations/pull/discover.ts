@@ -76,10 +76,10 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
   const { url, engine, limits, signal } = options;
   const name = nameOfUrl(url);
   const bytes = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
-  const known = await sniffFormat({ bytes, byteLength: source.byteLength, name });
-  const format = await known?.load();
-  const members = await format?.members?.(withHead(source, bytes), { name, engine, limits, signal });
-  if (members === undefined) return { format: known?.id, files: [{ path: name, url }] };
+  const format = await sniffFormat({ bytes, byteLength: source.byteLength, name });
+  const reader = await format?.read();
+  const members = await reader?.members?.(withHead(source, bytes), { name, engine, limits, signal });
+  if (members === undefined) return { format: format?.id, files: [{ path: name, url }] };
   const files = members.files.map((member) => placeMember(member, source.label, options));
   checkCollisions(files, source.label);
   const { index } = members;
@@ -90,11 +90,11 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
     files.map(({ path }) => path).filter((path) => path !== name),
     { label: source.label, index: name },
   );
-  if (index === undefined) return { format: known?.id, files };
+  if (index === undefined) return { format: format?.id, files };
   // A file that the set names by its full address gets a local name, and the local set must say so.
   const isRenamed = members.files.some(({ path }) => isAddress(path));
   const local = isRenamed ? index.renamed?.(files.map(({ path }) => path)) : undefined;
-  return { format: known?.id, files, index: { path: name, bytes: local ?? index.bytes } };
+  return { format: format?.id, files, index: { path: name, bytes: local ?? index.bytes } };
 }
 
 function placeMember(member: Member, label: string, { url, allowedOrigins }: DiscoverOptions): PullFile {

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, IntegrityError, LimitError, SourceError, UsageError } from "../../base/errors.ts";
+import { IntegrityError, LimitError, SourceError, UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
 
@@ -94,67 +94,3 @@ export function isChange(error: SourceError): boolean {
 }
 
 const HINT = "Try another mirror with --mirror URL; nothing damaged was put in place";
-
-/** Errors of pull. */
-export const PULL_ERRORS = {
-  "integrity/pull.page": {
-    what: "A page of the file arrives with other bytes than the file's own digest says, from every mirror.",
-    why: "Every page is compared as it arrives and fetched again from another mirror before pull gives up.",
-    fix: "Name another mirror with --mirror, or tell whoever runs the server that its copy is damaged.",
-  },
-  "integrity/pull.sha256": {
-    what: "A file that arrived whole does not have the SHA-256 that the set's index states for it.",
-    why: "The server's copy is damaged or belongs to another version of the set.",
-    fix: "Name another mirror with --mirror, or get the index again.",
-  },
-  "integrity/pull.size": {
-    what: "The server's file has another length than the set's index states.",
-    why: "The copy is cut off or belongs to another version of the set.",
-    fix: "Name another mirror with --mirror, or get the index again.",
-  },
-  "integrity/pull.content": {
-    what: "An AERO file arrived whole, but its own digests do not hold.",
-    why: "The server's copy is damaged outside of the pages that are compared on arrival.",
-    fix: "Name another mirror with --mirror.",
-  },
-  "usage/pull.name": {
-    what: "The address to pull from does not end with a file name.",
-    why: "A web server has no listing that could be trusted to tell what belongs to a model.",
-    fix: "Name the file, or the index of the set: model.aeroset.json, model.safetensors.index.json.",
-  },
-  "usage/pull.collision": {
-    what: "Two files of the set have the same name, or names that differ in case or Unicode form only, or one is a folder of the other.",
-    why: "Both would be written to one file, here or on another system.",
-    fix: "Pull the files one by one into folders of their own.",
-  },
-  "source/pull.name": {
-    what: "The index of a set names itself, or a file that is no part of a model, is hidden, or is called like a work file of pull.",
-    why: "An index comes from a server. It must not decide what a shell, an interpreter or another program reads later.",
-    fix: "Do not trust the set. If it is yours, name its parts as models do, or pull a single file by its own address.",
-  },
-  "limit/pull.name-bytes": {
-    what: "A file of the set has a name that is too long for file systems.",
-    why: "They hold 255 bytes between two slashes; work files of pull need 20 of them.",
-    fix: "Rename the file where it is published.",
-  },
-  "usage/pull.mirror": {
-    what: "A mirror is not the http(s) address of a folder.",
-    why: "The names of the files are put behind it.",
-    fix: "Name the folder that holds the same files: --mirror https://host/folder/.",
-  },
-  "source/pull.locked": {
-    what: "Another pull is writing to the same folder.",
-    why: "Two writers would overwrite each other's unfinished files.",
-    fix: "Wait until the other one has ended, or choose another folder.",
-  },
-  "source/pull.space": {
-    what: "The file is longer than what the disk has room for.",
-    why: "It is compared before anything is fetched. A server may also claim a length that no file has.",
-    fix: "Make room or choose another folder; if the length makes no sense, do not trust the server.",
-  },
-  "source/pull.entry": {
-    what: "A link, a hard link too, or a folder is in the way of an unfinished file.",
-    why: "Unfinished files are only ever plain files in the folder itself, with no other name elsewhere.",
-    fix: "Remove what the error names.",
-  },
-} as const satisfies ErrorCatalog;

@@ -40,8 +40,9 @@ async function checkContent(source: Source, format: Format, options: CheckOption
   const { engine, limits, signal, label, level } = options;
   const context = { engine, limits, signal, level, count: () => undefined };
   try {
-    const container = await format.open(source, context);
-    for await (const finding of format.verify(container, context)) {
+    const [reader, { verify }] = await Promise.all([format.read(), format.verify()]);
+    const container = await reader.open(source, context);
+    for await (const finding of verify(container, context)) {
       if (finding.severity === "error") throw contentError(label, finding.message, finding.at.offset);
     }
   } catch (error) {

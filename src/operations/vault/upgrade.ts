@@ -1,4 +1,4 @@
-import { type ErrorCatalog, IntegrityError, UsageError } from "../../base/errors.ts";
+import { IntegrityError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { findPathFault } from "../../formats/aerovault/paths.ts";
@@ -74,11 +74,3 @@ export async function checkUpgraded(old: Archive, fresh: Archive, options: Upgra
   const hint = "Nothing was written; the old vault is as it was";
   throw new IntegrityError("integrity/upgrade.vault", message, { source: fresh.parts[0]?.label ?? "vault" }, { hint });
 }
-
-export const VAULT_UPGRADE_ERRORS = {
-  "integrity/upgrade.vault": {
-    what: "The new vault does not hold what the old one does.",
-    why: "Every entry is read back and compared before the new vault gets its name.",
-    fix: "Run the command again; if it fails again, check memory and disk.",
-  },
-} as const satisfies ErrorCatalog;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, isTareError } from "../../base/errors.ts";
+import { isTareError } from "../../base/errors.ts";
 import type { RangeStore, StoredFile, StoredVersion } from "../../bytes/range-store.ts";
 import {
   listShelf,
@@ -254,11 +254,3 @@ function longestAt(runs: readonly NamedRun[], position: number): NamedRun | unde
 function tagOf({ validator, byteLength }: StoredVersion): string {
   return createHash("sha256").update(`${byteLength}\n${validator}`).digest("hex").slice(0, 16);
 }
-
-export const CACHE_ERRORS = {
-  "integrity/cache.entry": {
-    what: "A file of the disk cache is not as it was written.",
-    why: "Disks and interrupted systems damage files; every entry carries checksums, so a damaged one is never served.",
-    fix: "Nothing needs to be done: it is fetched again. `tare cache verify --fix` removes all that are damaged.",
-  },
-} as const satisfies ErrorCatalog;

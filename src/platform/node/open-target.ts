@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { type ErrorCatalog, isTareError, UnsupportedError } from "../../base/errors.ts";
+import { isTareError, UnsupportedError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { INNER_MARK } from "../../bytes/inner-path.ts";
 import { type Meter, withMeter } from "../../bytes/metered.ts";
@@ -264,21 +264,3 @@ async function isDirectory(path: string): Promise<boolean> {
     () => false,
   );
 }
-
-export const TARGET_ERRORS = {
-  "source/no-model": {
-    what: "The directory holds no file that looks like a model.",
-    why: "Directories are searched, without their subdirectories, for the extensions that tare knows.",
-    fix: "Name the file itself.",
-  },
-  "usage/ambiguous-target": {
-    what: "The directory holds more than one model.",
-    why: "Choosing one silently would be a guess.",
-    fix: "Name the file; the error lists them.",
-  },
-  "unsupported/scheme": {
-    what: "The scheme of a target or of an output is not one that tare reads from or writes to.",
-    why: "This version reads paths, standard input, http://, https:// and s3://. It writes to paths, and some commands to s3://; taken for a path, an address would become folders on disk.",
-    fix: "Download the file, or use an http(s) address of it; write to disk, and upload with `tare push`.",
-  },
-} as const satisfies ErrorCatalog;

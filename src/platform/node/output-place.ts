@@ -1,6 +1,6 @@
 import { lstat, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type ErrorCatalog, isTareError, SourceError, UnsupportedError, UsageError } from "../../base/errors.ts";
+import { isTareError, SourceError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { INNER_MARK, splitInnerPaths } from "../../bytes/inner-path.ts";
 import { isS3Url } from "../../bytes/s3-address.ts";
@@ -121,11 +121,3 @@ function ambiguous(text: string, vault: string): UsageError {
   const hint = "Rename one of them";
   return new UsageError("usage/vault.output", message, { source: text }, { hint });
 }
-
-export const OUTPUT_PLACE_ERRORS = {
-  "usage/vault.output": {
-    what: "An output was named as a path inside a vault, and cannot be stored there.",
-    why: "Commands that write one file store it in the vault; folders, sets of files, keys and vaults they cannot. Writing it beside the vault would leave in clear what was meant to be encrypted.",
-    fix: "Write to disk, and store it with `tare vault add`.",
-  },
-} as const satisfies ErrorCatalog;

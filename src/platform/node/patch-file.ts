@@ -3,7 +3,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from "
 import { realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
+import { isTareError, SourceError } from "../../base/errors.ts";
 import type { Sink } from "../../bytes/sink.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { readFileBeside } from "./file-reads.ts";
@@ -222,22 +222,3 @@ function foreignJournal(label: string, journal: string): SourceError {
   const hint = `Check the file with tare verify; if it is sound, remove "${journal}"`;
   return new SourceError("source/stamp.journal", message, { source: label }, { hint });
 }
-
-/** Errors of editing files in place. */
-export const PATCH_ERRORS = {
-  "source/stamp.changed": {
-    what: "The file was changed by something else while it was to be edited in place.",
-    why: "Writing over bytes that are not the ones that were read would destroy them.",
-    fix: "Run the command again when nothing else writes to the file.",
-  },
-  "source/stamp.locked": {
-    what: "Another process is editing the file in place.",
-    why: "Its journal stands beside the file; two edits at once would mix their bytes.",
-    fix: "Wait until it has ended, then run the command again.",
-  },
-  "source/stamp.journal": {
-    what: "An edit in place was interrupted, and its journal does not fit the file any more.",
-    why: "Something else has written to the file since, or the journal itself is damaged.",
-    fix: "Check the file with `tare verify`; if it is sound, remove the journal that the hint names.",
-  },
-} as const satisfies ErrorCatalog;

@@ -1,6 +1,6 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import { type ErrorCatalog, SourceError, UsageError } from "../../base/errors.ts";
+import { SourceError, UsageError } from "../../base/errors.ts";
 import { checkRelativeName } from "../../bytes/relative-name.ts";
 import { formatForName } from "../../formats/registry.ts";
 import type { Container } from "../../model/container.ts";
@@ -122,16 +122,3 @@ function remoteError(path: string, label: string): UsageError {
     { hint: "Get the whole set first: tare pull" },
   );
 }
-
-export const PUSH_ERRORS = {
-  "usage/push-link": {
-    what: "A file of the set that is to be uploaded is a link to a file elsewhere.",
-    why: "What lies outside of the folder may not be meant for the store, and without it the set would not be whole.",
-    fix: "Pass --follow-links, or put the file itself beside its index.",
-  },
-  "usage/push-remote": {
-    what: "A file of the set that is to be uploaded is on a server, not beside its index.",
-    why: "Only files of this machine are uploaded.",
-    fix: "Get the whole set with `tare pull`, then push that copy.",
-  },
-} as const satisfies ErrorCatalog;

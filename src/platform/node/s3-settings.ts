@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { type ErrorCatalog, UsageError } from "../../base/errors.ts";
+import { UsageError } from "../../base/errors.ts";
 import type { S3Endpoint } from "../../bytes/s3-address.ts";
 import type { S3Settings } from "../../bytes/s3-session.ts";
 import type { Credentials } from "../../bytes/sigv4.ts";
@@ -107,12 +107,3 @@ function settingsError(reason: string, hint?: string): UsageError {
   const message = `Cannot set up object storage: ${reason}`;
   return new UsageError("usage/s3.settings", message, { source: "environment" }, { hint });
 }
-
-/** Errors of the environment that names a store. */
-export const S3_SETTINGS_ERRORS = {
-  "usage/s3.settings": {
-    what: "A setting for object storage cannot be used.",
-    why: "An AWS_* variable or a profile in ~/.aws is missing, incomplete or of a kind that tare does not handle.",
-    fix: "Correct the variable or file that the error names.",
-  },
-} as const satisfies ErrorCatalog;

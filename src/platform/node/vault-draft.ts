@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { chmod, copyFile, type FileHandle, open, readFile, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, isTareError, SourceError, UnsupportedError } from "../../base/errors.ts";
+import { isTareError, SourceError, UnsupportedError } from "../../base/errors.ts";
 import type { ExpectedRun, VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, readFully } from "./file-reads.ts";
@@ -340,12 +340,3 @@ async function guarded<T>(label: string, action: () => Promise<T>): Promise<T> {
     throw fileError(error, `Cannot write "${label}"`, { source: label });
   }
 }
-
-/** Errors of changing a vault on disk. */
-export const VAULT_DRAFT_ERRORS = {
-  "unsupported/vault.mount": {
-    what: "The vault is a file that is mounted by itself, as `docker run -v FILE:FILE` does.",
-    why: "A change ends by putting a new file in the place of the old one, which a mount prevents; and the lock beside the vault is another one here than where the file comes from, so that two writers could be at work at once.",
-    fix: "Mount the folder that the vault is in, or change the vault where it comes from.",
-  },
-} as const satisfies ErrorCatalog;

@@ -13,7 +13,7 @@ import {
   unlinkSync,
 } from "node:fs";
 import { join } from "node:path";
-import { type ErrorCatalog, SourceError } from "../../base/errors.ts";
+import { SourceError } from "../../base/errors.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { makeFolderSync } from "./make-folder.ts";
 
@@ -259,27 +259,3 @@ function linkError(label: string): SourceError {
     { hint: "Links inside the output folder are not followed; remove it, or choose another folder" },
   );
 }
-
-/** Errors of writing entries to disk. */
-export const VAULT_EXTRACT_ERRORS = {
-  "format/vault.name": {
-    what: "An entry of an older vault has a name with a backslash or a colon, which lead elsewhere on this system.",
-    why: "Such a name is a plain file name on other systems, and older programs stored it.",
-    fix: "Extract it on Linux or macOS.",
-  },
-  "usage/vault.same-name": {
-    what: "Two entries of the vault have names that the file system takes for one.",
-    why: "macOS, Windows, exFAT and SMB tell names apart neither by case nor by the Unicode form of accents: one of the files would be lost.",
-    fix: "Extract them by their names into different folders, or to a file system that keeps them apart.",
-  },
-  "usage/vault.own-file": {
-    what: "An entry would be extracted over the vault that is read, or over its sidecar, lock or journal.",
-    why: "The vault would be destroyed while its files are taken out of it. Whoever made it chose the names in it.",
-    fix: "Extract to another folder.",
-  },
-  "source/vault.link": {
-    what: "A link or a file stands where extraction needs a folder.",
-    why: "Following a link inside the output folder could write anywhere on the disk.",
-    fix: "Remove it, or extract to an empty folder.",
-  },
-} as const satisfies ErrorCatalog;

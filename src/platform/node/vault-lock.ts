@@ -2,7 +2,7 @@ import { readFileSync, unlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type ErrorCatalog, SourceError } from "../../base/errors.ts";
+import { SourceError } from "../../base/errors.ts";
 import { findHolder, lockLine, lockWords, releaseLock, tryLock } from "./file-lock.ts";
 import { nameBeside } from "./partial-files.ts";
 
@@ -105,12 +105,3 @@ export function lockedElsewhere(vault: string): SourceError {
   const hint = "Wait until it has ended, then run the command again";
   return new SourceError("source/vault.locked", message, { source: vault }, { hint });
 }
-
-/** Errors of the lock of a vault. */
-export const VAULT_LOCK_ERRORS = {
-  "source/vault.locked": {
-    what: "Another program is writing to the vault.",
-    why: "Two writers at once would each undo what the other did. The lock file beside the vault names the process.",
-    fix: "Wait until it has ended. A lock of a process on another machine, or of one that cannot be asked for, is not taken over: if that process is gone, remove the lock file. Locks of this machine, also of an earlier boot, are taken over once their process has ended.",
-  },
-} as const satisfies ErrorCatalog;

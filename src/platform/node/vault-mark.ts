@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, isTareError, SourceError } from "../../base/errors.ts";
+import { isTareError, SourceError } from "../../base/errors.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import { manifestSeal } from "../../formats/aerovault/framing.ts";
 import { HEADER_BYTES, vaultHeader } from "../../formats/aerovault/layout.ts";
@@ -153,12 +153,3 @@ function changedMeanwhile(label: string): SourceError {
     { hint: "Nothing of this change was kept; run the command again" },
   );
 }
-
-/** Errors of a vault that is not the one any more that was opened. */
-export const VAULT_MARK_ERRORS = {
-  "source/vault.changed": {
-    what: "Something else changed the vault between opening it and writing to it.",
-    why: "Writing now would undo that change. Programs that do not use the lock beside the vault can do this.",
-    fix: "Run the command again when nothing else writes to the vault; it is as the other program left it.",
-  },
-} as const satisfies ErrorCatalog;

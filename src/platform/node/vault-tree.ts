@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { basename, isAbsolute, join, resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
-import { type ErrorCatalog, LimitError, UsageError } from "../../base/errors.ts";
+import { LimitError, UsageError } from "../../base/errors.ts";
 import { decodeUtf8 } from "../../base/text.ts";
 import { findPathFault } from "../../formats/aerovault/paths.ts";
 import { matchGlob } from "../../operations/select.ts";
@@ -248,17 +248,3 @@ function tooDeep(path: string): LimitError {
   const hint = "Add a deeper part of the tree by itself, with --to";
   return new LimitError("limit/vault.depth", message, { source: path }, { hint });
 }
-
-/** Errors of what is added to a vault. */
-export const VAULT_TREE_ERRORS = {
-  "usage/vault.link": {
-    what: "A link leads to a folder, or folders and links form a circle.",
-    why: "A vault stores files and directories; what is behind a link may be anything, or everything once more.",
-    fix: "Pass --follow to store what links to folders point to, or leave the link out with --exclude.",
-  },
-  "limit/vault.depth": {
-    what: "The tree has more folders inside folders than a vault takes.",
-    why: "Other programs silently drop what is deeper than 100 levels; here that is an error.",
-    fix: "Add the deep part by itself, with --to.",
-  },
-} as const satisfies ErrorCatalog;

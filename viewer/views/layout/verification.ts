@@ -1,8 +1,8 @@
 import { useRef, useState } from "preact/hooks";
 import type { Report } from "../../../src/operations/verify.ts";
 import type { Session } from "../../app/session.ts";
-import type { Overview } from "../../reader/protocol.ts";
-import type { VerifyProgress } from "../../reader/verifying.ts";
+import type { VerifyProgress } from "../../pages/verifying.ts";
+import type { Overview } from "../../shared/protocol.ts";
 import type { AddressSpace } from "./address-space.ts";
 import { type Interval, IntervalSet } from "./interval-set.ts";
 

@@ -1,6 +1,6 @@
 import type { Session } from "../../app/session.ts";
-import type { Plane } from "../../reader/planes.ts";
-import type { Overview } from "../../reader/protocol.ts";
+import type { Plane } from "../../shared/planes.ts";
+import type { Overview } from "../../shared/protocol.ts";
 import type { TensorFacts } from "./tensor-page.tsx";
 
 /** A place in a plane. */

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type DType, dtypeFacts } from "../../../src/model/dtype.ts";
-import { planeOf } from "../../reader/planes.ts";
+import { planeOf } from "../../shared/planes.ts";
 import { NumberField } from "../../widgets/number-field.tsx";
 import { formatInteger } from "../../widgets/numbers.ts";
 import { HeatMapView } from "./heat-map-view.tsx";

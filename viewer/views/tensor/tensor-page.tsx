@@ -5,7 +5,7 @@ import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
-import type { TensorTable } from "../../reader/tensor-table.ts";
+import type { TensorTable } from "../../pages/tensor-table.ts";
 import { sumBytes } from "../../widgets/bytes-done.ts";
 import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { saveBlob } from "../../widgets/save-blob.ts";

@@ -3,7 +3,7 @@ import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
-import type { SortKey, TensorTable } from "../../reader/tensor-table.ts";
+import type { SortKey, TensorTable } from "../../pages/tensor-table.ts";
 import { formatCount, formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { SearchField } from "../../widgets/search-field.tsx";
 import { toggled } from "../../widgets/toggled.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { layerOf } from "../../reader/tensor-table.ts";
+import { layerOf } from "../../pages/tensor-table.ts";
 import { type RowOptions, visibleRows } from "./visible-rows.ts";
 
 const names = ["model.layers.0.attn.weight", "model.layers.0.norm", "model.layers.1.attn.weight", "lm_head.weight"];

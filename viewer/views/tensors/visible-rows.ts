@@ -1,5 +1,5 @@
 import { matchGlob } from "../../../src/operations/select.ts";
-import type { TensorTable } from "../../reader/tensor-table.ts";
+import type { TensorTable } from "../../pages/tensor-table.ts";
 
 /** What stands over the tensors of a group. */
 export interface Heading {

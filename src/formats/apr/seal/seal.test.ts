@@ -25,8 +25,9 @@ import { Metadata, stringValue } from "../../../model/metadata.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import type { AprModel } from "../apr-model.ts";
-import { apr } from "../index.ts";
 import { openApr } from "../open.ts";
+import { verifier } from "../verify.ts";
+import { writer } from "../write.ts";
 import { checkCost, parseRecord } from "./encryption-record.ts";
 import { openedByteLength, SEALED_SEGMENT_BYTES, sealedByteLength } from "./segments.ts";
 
@@ -41,7 +42,7 @@ const open = (bytes: Bytes | Source, password = right): Promise<AprModel> =>
 async function verify(model: AprModel, level: VerifyLevel = "full"): Promise<Finding[]> {
   const findings: Finding[] = [];
   const context = { engine, limits: {}, level, count: () => undefined };
-  for await (const finding of apr.verify(model, context)) findings.push(finding);
+  for await (const finding of verifier.verify(model, context)) findings.push(finding);
   return findings;
 }
 
@@ -134,10 +135,9 @@ describe("writing and reading", () => {
     const metadata = new Metadata([{ key: "note", value: stringValue("kept") }]);
     const encrypt = { password: right, cost: CHEAP, random: countingRandom() };
     const options = { name: "m.apr", encrypt, compress: "lz4" } as const;
-    const plan = apr.plan?.({ metadata, tensors: [longTensor()], chain: [] }, options);
+    const plan = writer.plan({ metadata, tensors: [longTensor()], chain: [] }, options);
     expect(plan).toBeDefined();
-    if (plan !== undefined)
-      await apr.write?.(plan, { label: "p", name: "m.apr", create: async () => pipe }, { engine });
+    await writer.write(plan, { label: "p", name: "m.apr", create: async () => pipe }, { engine });
     expect(sink.published).toEqual(seekable);
   });
 

@@ -13,6 +13,8 @@ import { publicKeyDer } from "../../../primitives/crypto/ed25519-keys.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
 import { apr } from "../index.ts";
 import { openApr } from "../open.ts";
+import { reader } from "../read.ts";
+import { verifier } from "../verify.ts";
 import { aprSigning } from "./signature.ts";
 
 const engine = quickEngine();
@@ -30,7 +32,7 @@ async function sign(bytes: Bytes, seed = SEED): Promise<Bytes> {
 
 async function judge(bytes: Bytes, demands: SignatureDemands = {}): Promise<string[]> {
   const container = await openApr(memorySource(bytes), { engine, limits: {} });
-  const findings = await verifySignature({ container, format: apr, notes: [] }, { engine, ...demands });
+  const findings = await verifySignature({ container, format: apr, reader, notes: [] }, { engine, ...demands });
   return findings.map(({ severity, code }) => `${severity} ${code}`);
 }
 
@@ -38,7 +40,7 @@ async function verify(bytes: Bytes): Promise<Finding[]> {
   const findings: Finding[] = [];
   const context = { engine, limits: {}, level: "full", count: () => undefined } as const;
   const model = await openApr(memorySource(bytes), context);
-  for await (const finding of apr.verify(model, context)) findings.push(finding);
+  for await (const finding of verifier.verify(model, context)) findings.push(finding);
   return findings;
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { APR_METADATA, buildApr } from "../../../../test/builders/apr.ts";
-import { FORMATS } from "../../../../test/builders/loaded-formats.ts";
+import { READERS } from "../../../../test/builders/loaded-formats.ts";
 import { loadFixture } from "../../../../test/support/fixtures.ts";
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { memorySource } from "../../../bytes/memory.ts";
@@ -9,12 +9,13 @@ import type { Output, Sink } from "../../../bytes/sink.ts";
 import type { Format, Opened, WriteOptions } from "../../../model/format.ts";
 import type { Model } from "../../../model/model.ts";
 import { openSource } from "../../../open.ts";
-import { planConversion, writeConversion } from "../../../operations/convert.ts";
+import { planConversion, requireWriter, writeConversion } from "../../../operations/convert.ts";
 import { verify } from "../../../operations/verify.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import { gguf } from "../../gguf/index.ts";
 import { safetensors } from "../../safetensors/index.ts";
 import { apr } from "../index.ts";
+import { writer } from "../write.ts";
 
 const engine = portableEngine();
 type Files = ReadonlyMap<string, Bytes>;
@@ -32,7 +33,7 @@ function openSet(files: Files, name: string): Promise<Opened> {
 
 async function convert(opened: Opened, target: Format, options: Partial<WriteOptions> = {}): Promise<Files> {
   const output = memoryOutput("out");
-  const conversion = planConversion(opened, target, { name: "out", formats: FORMATS, ...options });
+  const conversion = planConversion(opened, await requireWriter(target), { name: "out", formats: READERS, ...options });
   await writeConversion(conversion, output, { engine, verify: {} });
   for (const { name, byteLength } of conversion.plan.files) expect(output.files.get(name)).toHaveLength(byteLength);
   return output.files;
@@ -117,7 +118,7 @@ describe("compression", () => {
     const opened = await openFile(mixed());
     const wanted = one(await convert(opened, apr, { compress: "lz4" }));
     const output = sequentialOutput();
-    const conversion = planConversion(opened, apr, { name: "out", formats: FORMATS, compress: "lz4" });
+    const conversion = planConversion(opened, writer, { name: "out", formats: READERS, compress: "lz4" });
     await writeConversion(conversion, output, { engine });
     expect(equalBytes(one(output.files), wanted)).toBe(true);
   });
@@ -197,13 +198,13 @@ describe("other formats", () => {
   it("refuses types without an id, with the name and the reason, and keeps booleans", async () => {
     const opened = await openFile(loadFixture("safetensors", "dtypes"), "in.safetensors");
     const dtypes = new Set(modelOf(opened).tensors.map(({ dtype }) => dtype));
-    const { plan } = planConversion(opened, apr, { name: "out", formats: FORMATS, allowLossy: "allow-lossy" });
+    const { plan } = planConversion(opened, writer, { name: "out", formats: READERS, allowLossy: "allow-lossy" });
     const reasons = new Set(plan.losses.map(({ reason }) => reason.split(";")[0]));
     const kept = ["F32", "F16", "BF16", "I8", "I16", "I32", "I64", "U8", "BOOL"];
     const refused = [...dtypes].filter((dtype) => !kept.includes(dtype));
     expect(refused.length).toBeGreaterThan(5);
     expect([...reasons].sort()).toEqual(refused.map((dtype) => `APR has no ${dtype}`).sort());
-    expect(() => planConversion(opened, apr, { name: "out", formats: FORMATS })).toThrow(
+    expect(() => planConversion(opened, writer, { name: "out", formats: READERS })).toThrow(
       expect.objectContaining({ code: "unsupported/lossy" }),
     );
   });
@@ -253,7 +254,7 @@ describe("what a file is like", () => {
     const opened = await openFile(buildApr({ tensors: [{ name: "a", data: Uint8Array.of(1) }] }));
     const aligned = modelOf(await openFile(one(await convert(opened, apr, { align: 32 }))));
     expect(aligned.facts).toContainEqual(["flags", "ALIGNED_32"]);
-    expect(() => planConversion(opened, apr, { name: "out", formats: FORMATS, align: 16 })).toThrow(
+    expect(() => planConversion(opened, writer, { name: "out", formats: READERS, align: 16 })).toThrow(
       expect.objectContaining({ code: "usage/apr.align" }),
     );
   });

@@ -1,0 +1,102 @@
+import type { ErrorCatalog } from "../base/errors.ts";
+
+/** Errors of pull. */
+export const PULL_ERRORS = {
+  "integrity/pull.page": {
+    what: "A page of the file arrives with other bytes than the file's own digest says, from every mirror.",
+    why: "Every page is compared as it arrives and fetched again from another mirror before pull gives up.",
+    fix: "Name another mirror with --mirror, or tell whoever runs the server that its copy is damaged.",
+  },
+  "integrity/pull.sha256": {
+    what: "A file that arrived whole does not have the SHA-256 that the set's index states for it.",
+    why: "The server's copy is damaged or belongs to another version of the set.",
+    fix: "Name another mirror with --mirror, or get the index again.",
+  },
+  "integrity/pull.size": {
+    what: "The server's file has another length than the set's index states.",
+    why: "The copy is cut off or belongs to another version of the set.",
+    fix: "Name another mirror with --mirror, or get the index again.",
+  },
+  "integrity/pull.content": {
+    what: "An AERO file arrived whole, but its own digests do not hold.",
+    why: "The server's copy is damaged outside of the pages that are compared on arrival.",
+    fix: "Name another mirror with --mirror.",
+  },
+  "usage/pull.name": {
+    what: "The address to pull from does not end with a file name.",
+    why: "A web server has no listing that could be trusted to tell what belongs to a model.",
+    fix: "Name the file, or the index of the set: model.aeroset.json, model.safetensors.index.json.",
+  },
+  "usage/pull.collision": {
+    what: "Two files of the set have the same name, or names that differ in case or Unicode form only, or one is a folder of the other.",
+    why: "Both would be written to one file, here or on another system.",
+    fix: "Pull the files one by one into folders of their own.",
+  },
+  "source/pull.name": {
+    what: "The index of a set names itself, or a file that is no part of a model, is hidden, or is called like a work file of pull.",
+    why: "An index comes from a server. It must not decide what a shell, an interpreter or another program reads later.",
+    fix: "Do not trust the set. If it is yours, name its parts as models do, or pull a single file by its own address.",
+  },
+  "limit/pull.name-bytes": {
+    what: "A file of the set has a name that is too long for file systems.",
+    why: "They hold 255 bytes between two slashes; work files of pull need 20 of them.",
+    fix: "Rename the file where it is published.",
+  },
+  "usage/pull.mirror": {
+    what: "A mirror is not the http(s) address of a folder.",
+    why: "The names of the files are put behind it.",
+    fix: "Name the folder that holds the same files: --mirror https://host/folder/.",
+  },
+  "source/pull.locked": {
+    what: "Another pull is writing to the same folder.",
+    why: "Two writers would overwrite each other's unfinished files.",
+    fix: "Wait until the other one has ended, or choose another folder.",
+  },
+  "source/pull.space": {
+    what: "The file is longer than what the disk has room for.",
+    why: "It is compared before anything is fetched. A server may also claim a length that no file has.",
+    fix: "Make room or choose another folder; if the length makes no sense, do not trust the server.",
+  },
+  "source/pull.entry": {
+    what: "A link, a hard link too, or a folder is in the way of an unfinished file.",
+    why: "Unfinished files are only ever plain files in the folder itself, with no other name elsewhere.",
+    fix: "Remove what the error names.",
+  },
+} as const satisfies ErrorCatalog;
+
+export const PUSH_ERRORS = {
+  "usage/push-link": {
+    what: "A file of the set that is to be uploaded is a link to a file elsewhere.",
+    why: "What lies outside of the folder may not be meant for the store, and without it the set would not be whole.",
+    fix: "Pass --follow-links, or put the file itself beside its index.",
+  },
+  "usage/push-remote": {
+    what: "A file of the set that is to be uploaded is on a server, not beside its index.",
+    why: "Only files of this machine are uploaded.",
+    fix: "Get the whole set with `tare pull`, then push that copy.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of starting a server; what goes wrong later is said in replies. */
+export const SERVE_ERRORS = {
+  "source/serve.port": {
+    what: "The server cannot listen on that port.",
+    why: "Another program has it, or ports below 1024 are kept for the system.",
+    fix: "Choose another with --port N, or take any free one with --port 0.",
+  },
+  "usage/serve.host": {
+    what: "The address to listen on is not one of this machine.",
+    why: "A server listens on its own addresses only.",
+    fix: "Leave out --host for this machine alone, or pass --host 0.0.0.0 for everybody on the network.",
+  },
+  "usage/serve.cors": {
+    what: "What --cors got is neither an origin nor a star.",
+    why: "An origin is a scheme, a host and a port, without a path: browsers compare it as a whole.",
+    fix: "Pass it as the browser shows it: --cors https://viewer.example, or --cors '*' for every page.",
+  },
+  "usage/serve.directory": {
+    what: "What should be served is not a folder.",
+    why: "A server shows the files of one folder, and nothing outside of it.",
+    fix: "Name the folder that holds the file.",
+  },
+} as const satisfies ErrorCatalog;

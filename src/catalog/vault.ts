@@ -1,0 +1,158 @@
+import type { ErrorCatalog } from "../base/errors.ts";
+
+/** Errors of writing to a vault. */
+export const VAULT_ERRORS = {
+  "usage/vault.path": {
+    what: "A path or file name cannot be stored in a vault.",
+    why: "Paths are relative, with forward slashes, UTF-8, without white space at either end, without backslash, NUL, drive letter, or a component that is empty, `.` or `..`. A vault with another path could not be opened again.",
+    fix: "Rename the file, name another entry, or leave the file out with --exclude.",
+  },
+  "usage/vault.merge": {
+    what: "Two of the files that are to be added would get the same path in the vault.",
+    why: "One of them would silently be lost.",
+    fix: "Add them one after the other with different --to, or leave one out.",
+  },
+  "usage/vault.exists": {
+    what: "The vault has something under that path already.",
+    why: "Moving and copying never replace anything, and a file never replaces a directory.",
+    fix: "Remove it first with `tare vault rm`, or choose another path.",
+  },
+  "usage/vault.not-a-directory": {
+    what: "A file of the vault stands where a directory is needed.",
+    why: "Nothing can lie below a file.",
+    fix: "Choose another path, or move the file away with `tare vault mv`.",
+  },
+  "usage/vault.not-empty": {
+    what: "The directory that is to be removed holds other entries.",
+    why: "Everything in it would be lost with it.",
+    fix: "Pass --recursive if that is meant.",
+  },
+  "usage/vault.into-itself": {
+    what: "An entry cannot be moved or copied to itself or into itself.",
+    why: "A directory would have to contain itself.",
+    fix: "Choose another destination.",
+  },
+  "usage/vault.bounds": {
+    what: "The lengths between which chunks are to be cut make no sense.",
+    why: "They are recorded in the vault's manifest; with these, the reference would refuse to add, or chunks could not be read back.",
+    fix: "Use one of the profiles. A vault that has such bounds can be read, and its files added to a new one.",
+  },
+  "usage/vault.parity": {
+    what: "The parity of the vault cannot be taken out: it is all that could heal it.",
+    why: "There is no sidecar beside the vault.",
+    fix: "Run `tare vault parity VAULT export` first, or pass --force if that is meant.",
+  },
+  "usage/vault.was-encrypted": {
+    what: "The vault at this place was encrypted when it was last seen, and the one there now is not.",
+    why: "Anybody can make a vault without encryption and put it in the place of an encrypted one.",
+    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption once: from then on the place is open to such vaults, where no password is given.",
+  },
+  "source/vault.memory": {
+    what: "What was seen of vaults before can neither be read nor kept, or others may write to it.",
+    why: "Without it nobody notices a vault that was put back to an earlier state, or one without encryption in the place of an encrypted one. The vault opens all the same.",
+    fix: "Let $XDG_STATE_HOME/tare (~/.local/state/tare) be a folder that you own and nobody else may write to.",
+  },
+  "integrity/vault.older": {
+    what: "The vault is in an earlier state than the one last seen on this machine. A warning.",
+    why: "A copy or another name of this vault was changed since, as with hard links; or somebody put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
+    fix: "Where you keep copies, look at the one that was changed last. If it was not you, find out who did it. A change that is made to this one is remembered, and ends the warning until another copy is changed.",
+  },
+  "usage/vault.password": {
+    what: "The new password is too short, or no text that could be typed.",
+    why: "The format asks for eight bytes of UTF-8. Other programs could not be given a password that is no UTF-8, or that begins with a byte order mark.",
+    fix: "Choose a longer one: a few words are easy to remember and hard to guess. Save its file as UTF-8 without a mark.",
+  },
+  "integrity/aerovault.sidecar": {
+    what: "The vault is not the one that its sidecar was made of.",
+    why: "It was changed since, which leaves the sidecar behind, or it is damaged.",
+    fix: "Scrub it with the password. `tare vault parity VAULT export` makes the sidecar anew.",
+  },
+  "source/vault.input-changed": {
+    what: "A file changed while it was being added.",
+    why: "What was read first and what was read later do not belong together. The vault is as it was.",
+    fix: "Run the command again when nothing writes to the file.",
+  },
+  "unsupported/vault.place": {
+    what: "A vault behind a URL, or inside another vault, was to be changed.",
+    why: "Such vaults are read where they are. Changing one needs its lock, its folder and the right to write there.",
+    fix: "Get it with `tare pull` or `tare vault extract`, change the file, and put it back.",
+  },
+  "unsupported/vault.plain": {
+    what: "The vault is not encrypted, so that it has no password to change.",
+    why: "The plaintext lane has no keys of its own.",
+    fix: "Create an encrypted vault and add the contents of this one.",
+  },
+} as const satisfies ErrorCatalog;
+
+export const VAULT_UPGRADE_ERRORS = {
+  "integrity/upgrade.vault": {
+    what: "The new vault does not hold what the old one does.",
+    why: "Every entry is read back and compared before the new vault gets its name.",
+    fix: "Run the command again; if it fails again, check memory and disk.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of the lock of a vault. */
+export const VAULT_LOCK_ERRORS = {
+  "source/vault.locked": {
+    what: "Another program is writing to the vault.",
+    why: "Two writers at once would each undo what the other did. The lock file beside the vault names the process.",
+    fix: "Wait until it has ended. A lock of a process on another machine, or of one that cannot be asked for, is not taken over: if that process is gone, remove the lock file. Locks of this machine, also of an earlier boot, are taken over once their process has ended.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of a vault that is not the one any more that was opened. */
+export const VAULT_MARK_ERRORS = {
+  "source/vault.changed": {
+    what: "Something else changed the vault between opening it and writing to it.",
+    why: "Writing now would undo that change. Programs that do not use the lock beside the vault can do this.",
+    fix: "Run the command again when nothing else writes to the vault; it is as the other program left it.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of changing a vault on disk. */
+export const VAULT_DRAFT_ERRORS = {
+  "unsupported/vault.mount": {
+    what: "The vault is a file that is mounted by itself, as `docker run -v FILE:FILE` does.",
+    why: "A change ends by putting a new file in the place of the old one, which a mount prevents; and the lock beside the vault is another one here than where the file comes from, so that two writers could be at work at once.",
+    fix: "Mount the folder that the vault is in, or change the vault where it comes from.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of what is added to a vault. */
+export const VAULT_TREE_ERRORS = {
+  "usage/vault.link": {
+    what: "A link leads to a folder, or folders and links form a circle.",
+    why: "A vault stores files and directories; what is behind a link may be anything, or everything once more.",
+    fix: "Pass --follow to store what links to folders point to, or leave the link out with --exclude.",
+  },
+  "limit/vault.depth": {
+    what: "The tree has more folders inside folders than a vault takes.",
+    why: "Other programs silently drop what is deeper than 100 levels; here that is an error.",
+    fix: "Add the deep part by itself, with --to.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of writing entries to disk. */
+export const VAULT_EXTRACT_ERRORS = {
+  "format/vault.name": {
+    what: "An entry of an older vault has a name with a backslash or a colon, which lead elsewhere on this system.",
+    why: "Such a name is a plain file name on other systems, and older programs stored it.",
+    fix: "Extract it on Linux or macOS.",
+  },
+  "usage/vault.same-name": {
+    what: "Two entries of the vault have names that the file system takes for one.",
+    why: "macOS, Windows, exFAT and SMB tell names apart neither by case nor by the Unicode form of accents: one of the files would be lost.",
+    fix: "Extract them by their names into different folders, or to a file system that keeps them apart.",
+  },
+  "usage/vault.own-file": {
+    what: "An entry would be extracted over the vault that is read, or over its sidecar, lock or journal.",
+    why: "The vault would be destroyed while its files are taken out of it. Whoever made it chose the names in it.",
+    fix: "Extract to another folder.",
+  },
+  "source/vault.link": {
+    what: "A link or a file stands where extraction needs a folder.",
+    why: "Following a link inside the output folder could write anywhere on the disk.",
+    fix: "Remove it, or extract to an empty folder.",
+  },
+} as const satisfies ErrorCatalog;

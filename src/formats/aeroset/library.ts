@@ -1,0 +1,1 @@
+export { aeroset } from "./index.ts";

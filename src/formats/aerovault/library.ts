@@ -1,0 +1,2 @@
+export { aerovault } from "./index.ts";
+export { vaultArchive } from "./vault-archive.ts";

@@ -1,0 +1,1 @@
+export { aerovault1 } from "./index.ts";

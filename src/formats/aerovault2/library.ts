@@ -1,0 +1,1 @@
+export { aerovault2 } from "./index.ts";

@@ -1,0 +1,1 @@
+export { onnx } from "./index.ts";

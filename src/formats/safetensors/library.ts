@@ -1,0 +1,1 @@
+export { safetensors } from "./index.ts";
