@@ -309,6 +309,7 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
       if (error !== undefined && !["ENOENT", "ENAMETOOLONG"].includes(errno)) {
         const described = describeError(error);
         if (!isTareError(error)) problems.push(`nobody says what it was for: ${described.message}`);
+        else if (error.at.source === "system") problems.push(`names no file: ${described.message}`);
         else if (result.code !== expected)
           problems.push(`exit ${result.code}, not ${expected}: ${described.message} [${described.code}]`);
       }

@@ -15,6 +15,8 @@ export type ExtractTarget =
       /** A file that is open already. */
       readonly kind: "open";
       readonly descriptor: number;
+      /** For errors. */
+      readonly label: string;
     }
   | {
       /** A file to be made under a name of its own, and given its name once it is complete. */

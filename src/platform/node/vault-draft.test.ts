@@ -1,9 +1,11 @@
 import {
   appendFileSync,
   chownSync,
+  closeSync,
   existsSync,
   linkSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -202,6 +204,26 @@ test.runIf(process.platform === "linux")("a long vault that is being written to 
   expect(statSync(path).ino).not.toBe(ino);
   await expect(first.commit(header(3), LARGE_BYTES + 20)).rejects.toMatchObject({ code: "source/vault.changed" });
   expect([readVault()[0], readVault().byteLength, readVault().at(-1)]).toEqual([2, LARGE_BYTES + 10, 2]);
+});
+
+test("threads that write by a descriptor name the vault where the system fails", async () => {
+  await makeMarked(LARGE_BYTES);
+  const bytes = new Uint8Array(1);
+  const tail = new BigInt64Array(new SharedArrayBuffer(8));
+  for (const [flags, expected, verb] of [
+    ["r", [], "write"],
+    ["a", [{ offset: 0, bytes }], "read"],
+  ] as const) {
+    const descriptor = openSync(path, flags);
+    try {
+      // The descriptor does not allow it: the one failure of a write that needs neither a full disk nor rights.
+      expect(() => writeExpecting({ descriptor, expected, label: "v", tail }, bytes, LARGE_BYTES)).toThrow(
+        expect.objectContaining({ code: "source/io", message: expect.stringContaining(`Cannot ${verb} "v"`) }),
+      );
+    } finally {
+      closeSync(descriptor);
+    }
+  }
 });
 
 test("nothing is written into a long vault, by any thread, once its header is another one", async () => {

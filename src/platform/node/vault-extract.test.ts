@@ -205,6 +205,27 @@ test("a long file is written in parts and appears when it is complete", async ()
   expect(readdirSync(out)).toEqual(["long"]);
 });
 
+test("a long file that the disk has no room for is named, whichever part fails", async () => {
+  const vault = new TestVault({ engine });
+  await vault.create(levelSettings(3));
+  await vault.add([fileInput("long", LONG)]);
+  let writes = 0;
+  for (let at = 1, isOver = false; !isOver; at++) {
+    const { result, calls } = await withFaults(out, { at, errno: "ENOSPC" }, () =>
+      extract(vault).catch((error: unknown) => error),
+    );
+    isOver = calls.failed === undefined;
+    if (calls.failed?.startsWith("writeSync") === true) {
+      writes++;
+      const message = `Cannot extract to "${join(out, "long")}": no space left`;
+      expect(result).toMatchObject({ code: "source/no-space", message, at: { source: join(out, "long") } });
+      expect(readdirSync(out)).toEqual([]);
+    }
+    rmSync(out, { recursive: true, force: true });
+  }
+  expect(writes).toBeGreaterThan(1);
+});
+
 describe("links in the output folder", () => {
   test("row 12 and audit 2: are not followed where a folder is needed, and nothing is written behind them", async () => {
     const victim = join(folder, "victim");

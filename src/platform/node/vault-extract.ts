@@ -167,7 +167,7 @@ class PartFiles {
       part = { file: new CreatedFile(target), left: this.#counts.get(path) ?? 1 };
       this.#files.set(path, part);
     }
-    return { kind: "open", descriptor: part.file.descriptor };
+    return { kind: "open", descriptor: part.file.descriptor, label: target.label };
   }
 
   done(path: string): void {

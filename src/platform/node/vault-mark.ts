@@ -134,7 +134,9 @@ function isEqualManifest(a: Bytes | undefined, b: Bytes | undefined): boolean {
 export function checkRuns(descriptor: number, runs: readonly ExpectedRun[], label: string): void {
   for (const { offset, bytes } of runs) {
     const found = allocateBytes(bytes.byteLength);
-    const count = readSync(descriptor, found, 0, found.byteLength, offset);
+    const count = naming(`Cannot read "${label}"`, label, () =>
+      readSync(descriptor, found, 0, found.byteLength, offset),
+    );
     if (count !== bytes.byteLength || !equalBytes(found, bytes)) throw changedMeanwhile(label);
   }
 }
@@ -142,7 +144,16 @@ export function checkRuns(descriptor: number, runs: readonly ExpectedRun[], labe
 /** Writes blocks to a file that still has what is expected; by calls that block, for any thread. */
 export function writeExpecting({ descriptor, expected, label }: SealOutput, bytes: Bytes, offset: number): void {
   checkRuns(descriptor, expected, label);
-  writeFully(descriptor, bytes, offset);
+  naming(`Cannot write "${label}"`, label, () => writeFully(descriptor, bytes, offset));
+}
+
+/** A descriptor has no name that the system could tell: whoever works by one says which file it is. */
+function naming<T>(action: string, label: string, call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw fileError(error, action, { source: label });
+  }
 }
 
 function changedMeanwhile(label: string): SourceError {

@@ -25,13 +25,19 @@ type CreateTarget = Extract<ExtractTarget, { readonly kind: "create" }>;
 
 /** Opens where an extraction writes to, by calls that block: for worker threads. */
 export function openExtractTarget(target: ExtractTarget): TargetFile {
-  return target.kind === "open" ? sharedFile(target.descriptor) : new CreatedFile(target);
+  return target.kind === "open" ? sharedFile(target) : new CreatedFile(target);
 }
 
 /** Others write to it too; whoever opened it finishes it. */
-function sharedFile(descriptor: number): TargetFile {
+function sharedFile({ descriptor, label }: Extract<ExtractTarget, { readonly kind: "open" }>): TargetFile {
   return {
-    write: (bytes, at) => writeFully(descriptor, bytes, at),
+    write: (bytes, at) => {
+      try {
+        writeFully(descriptor, bytes, at);
+      } catch (error) {
+        throw extractError(error, label);
+      }
+    },
     finish: () => undefined,
     abort: () => undefined,
   };
@@ -97,8 +103,12 @@ export class CreatedFile implements TargetFile {
   #fault(error: unknown): unknown {
     const { label } = this.#target;
     if (errnoOf(error) === "EEXIST") return existsError(label);
-    return fileError(error, `Cannot extract to "${label}"`, { source: label });
+    return extractError(error, label);
   }
+}
+
+function extractError(error: unknown, label: string): unknown {
+  return fileError(error, `Cannot extract to "${label}"`, { source: label });
 }
 
 /** What is there stays unless it is to be replaced; then a link is replaced, not followed. */
