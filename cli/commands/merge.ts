@@ -1,14 +1,16 @@
 import { UsageError } from "../../src/base/errors.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { defineCommand } from "../command.ts";
-import { runConversion } from "../conversion.ts";
+import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
 import { checkAbsent, outputFileName, requireOutput } from "../output-target.ts";
 
 export const mergeCommand = defineCommand({
   positionals: { names: ["FIRST"], min: 1, max: 1 },
-  flags: {},
+  flags: {
+    "allow-lossy": { kind: "switch", summary: "go on although something cannot be carried" },
+  },
   details: ["FIRST is the index, the first of the numbered files, or the directory that holds them."],
   examples: [
     { command: "tare merge shards/model.safetensors.index.json -o model.safetensors", says: "SafeTensors shards" },
@@ -17,7 +19,7 @@ export const mergeCommand = defineCommand({
   output: "data",
   vaultOutput: "single file",
   remoteOutput: "s3",
-  async run(context, { positionals }) {
+  async run(context, { flags, positionals }) {
     const path = requireOutput(context, "the file to write");
     if (path !== "-") await checkAbsent(context, path);
     const [input = ""] = positionals;
@@ -36,7 +38,12 @@ export const mergeCommand = defineCommand({
       );
     }
     const name = path === "-" ? outputBaseName(opened.label, format) : fileName;
-    await runConversion(context, { opened, target: format, path, options: { name } });
+    await runConversion(context, {
+      opened,
+      target: format,
+      path,
+      options: { name, ...allowLossy(flags["allow-lossy"]) },
+    });
     return EXIT.success;
   },
 });

@@ -1,6 +1,6 @@
 import { UsageError } from "../../src/base/errors.ts";
 import { defineCommand } from "../command.ts";
-import { runConversion } from "../conversion.ts";
+import { allowLossy, runConversion } from "../conversion.ts";
 import { EXIT } from "../exit-codes.ts";
 import { outputBaseName } from "../output-name.ts";
 import { pathIn, requireOutput } from "../output-target.ts";
@@ -9,6 +9,7 @@ export const shardCommand = defineCommand({
   positionals: { names: ["IN"], min: 1, max: 1 },
   flags: {
     "max-size": { kind: "size", value: "SIZE", summary: "most tensor data a file may hold: 300M, 5GB, 2GiB" },
+    "allow-lossy": { kind: "switch", summary: "go on although something cannot be carried" },
   },
   details: [
     "The format stays the same and no tensor is cut, so a file is larger than SIZE where one tensor is. GGUF gives NAME-00001-of-000NN.gguf, SafeTensors a NAME.safetensors.index.json with its shards. tare merge makes the same file again.",
@@ -31,7 +32,7 @@ export const shardCommand = defineCommand({
       opened,
       target: opened.format,
       path: pathIn(directory, name),
-      options: { name, maxShardBytes },
+      options: { name, maxShardBytes, ...allowLossy(flags["allow-lossy"]) },
     });
     return EXIT.success;
   },

@@ -81,7 +81,7 @@ export const OPERATION_ERRORS = {
   "unsupported/lossy": {
     what: "The target format cannot carry something that the source has, or the source holds something that nothing here understands.",
     why: "A conversion never drops or changes anything silently: not a chunk of an unknown type, not bytes that nothing in the file refers to.",
-    fix: "Exclude what is named, choose another format, or accept the loss with --allow-lossy.",
+    fix: "Leave tensors that are named out with `tare convert --exclude`, choose another format, or accept the loss with --allow-lossy. Bytes that nothing refers to, as behind the end of the last tensor, fit no format: `tare map` shows where they lie, --allow-lossy goes on without them, and the file that has them stays as it is.",
   },
   "unsupported/write": {
     what: "This version reads the format but does not write it.",

@@ -181,6 +181,8 @@ export interface Loss {
   /** Tensor name or metadata key. */
   readonly name: string;
   readonly reason: string;
+  /** Where they lie, for bytes that belong to nothing: they have no name by which they could be left out. */
+  readonly at?: Location;
 }
 
 /** Every decision of a write, made before the first byte. Formats extend it with their own. */

@@ -310,15 +310,16 @@ export function refuseLosses(losses: readonly Loss[], what: string, label: strin
   const shown = losses.slice(0, 3).map(({ name, reason }) => `"${name}" (${reason})`);
   const more = losses.length > 3 ? ` and ${losses.length - 3} more` : "";
   const message = `Cannot ${what} without loss: ${shown.join(", ")}${more}`;
-  throw new UnsupportedError(
-    "unsupported/lossy",
-    message,
-    { source: label },
-    {
-      hint: "Leave them out with --exclude, choose another format, or accept it with --allow-lossy",
-    },
-  );
+  const at = losses[0]?.at ?? { source: label };
+  const hint = losses.every((loss) => loss.at !== undefined) ? STRAY_HINT : NAMED_HINT;
+  throw new UnsupportedError("unsupported/lossy", message, at, { hint });
 }
+
+/** Nothing names them, so nothing can exclude them, and there is no format that would take them. */
+const STRAY_HINT =
+  'Tensors and metadata do not need these bytes, and no format has a place for them: "tare map" shows where they lie; pass --allow-lossy to go on without them, and keep the file if they matter';
+const NAMED_HINT =
+  "Leave tensors out with tare convert --exclude, choose another format, or accept the loss with --allow-lossy";
 
 function labelOf({ container, format }: Opened): string {
   return container.parts[0]?.label ?? format.id;

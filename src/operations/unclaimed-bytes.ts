@@ -24,11 +24,14 @@ export async function unclaimedBytes(opened: Opened, signal?: AbortSignal): Prom
   for (const [part, file] of container.parts.entries()) {
     for (const { name, offset, byteLength } of await filledRuns(file, idle[part] ?? [], signal)) {
       const where = container.parts.length > 1 ? ` of ${file.label}` : "";
-      found.push({ name: `${byteLength} bytes from ${offset}${where}`, reason: REASONS[name] ?? NOTHING });
+      const at = { source: file.label, offset, byteLength };
+      found.push({ name: `${byteLength} bytes from ${offset}${where}`, reason: REASONS[name] ?? NOTHING, at });
     }
   }
   const more = found.length - MAX_LISTED;
-  return more <= 0 ? found : [...found.slice(0, MAX_LISTED), { name: `${more} more runs`, reason: NOTHING }];
+  const [next] = found.slice(MAX_LISTED);
+  if (next?.at === undefined) return found;
+  return [...found.slice(0, MAX_LISTED), { name: `${more} more runs`, reason: NOTHING, at: next.at }];
 }
 
 /** The runs of each part that belong to nothing; looks at every row once, however many parts there are. */

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { scratch, tare } from "./run-tare.ts";
 import { smallGguf, smallSafetensors } from "./small-models.ts";
@@ -63,6 +63,34 @@ it("what cannot be carried stops a conversion with 13", async () => {
   const forced = await tare(["convert", model, file("m.gguf"), "--allow-lossy", "--json"]);
   expect(forced.code).toBe(0);
   expect(JSON.parse(forced.out).losses).toEqual([expect.objectContaining({ name: "mask" })]);
+});
+
+it("bytes behind the end of a file are located, and the hint is something that helps", async () => {
+  const file = scratch();
+  const stray = Buffer.from("stray");
+  const model = file("m.safetensors", smallSafetensors());
+  const clean = file("clean.gguf", smallGguf());
+  expect((await tare(["convert", model, file("clean.aero")])).code).toBe(0);
+  const targets = [file("m.gguf", Buffer.concat([readFileSync(clean), stray]))];
+  targets.push(file("m.aero", Buffer.concat([readFileSync(file("clean.aero")), stray])));
+  for (const path of targets) {
+    const offset = readFileSync(path).byteLength - stray.byteLength;
+    const refused = await tare(["convert", path, file("out.safetensors"), "--json"]);
+    expect(refused.code).toBe(13);
+    const { at, hint } = JSON.parse(refused.out) as { at: unknown; hint: string };
+    expect(at).toEqual({ source: path, offset, byteLength: stray.byteLength });
+    expect(hint).toContain("tare map");
+    expect(hint).not.toContain("--exclude");
+    expect((await tare(["map", path])).out).toContain("5 B");
+  }
+  // Whichever command gives the hint has the flag.
+  const [gguf = ""] = targets;
+  const shard = ["shard", gguf, "-o", file("shards"), "--max-size", "20"];
+  const merge = ["merge", gguf, "-o", file("merged.gguf")];
+  for (const command of [shard, merge]) {
+    expect(await tare(command)).toMatchObject({ code: 13, err: expect.stringContaining("--allow-lossy") });
+    expect(await tare([...command, "--allow-lossy"])).toMatchObject({ code: 0 });
+  }
 });
 
 it("bytes are never mixed with JSON", async () => {

@@ -87,5 +87,6 @@ function trailingLosses({ source, control }: AeroContent): Loss[] {
   const end = toc.chunks.reduce((last, chunk) => Math.max(last, chunk.offset + chunk.byteLength), Math.max(...tables));
   const byteLength = source.byteLength - end;
   if (byteLength <= 0) return [];
-  return [{ name: `${byteLength} bytes from ${end}`, reason: "they lie after the last chunk" }];
+  const at = { source: source.label, offset: end, byteLength };
+  return [{ name: `${byteLength} bytes from ${end}`, reason: "they lie after the last chunk", at }];
 }

@@ -82,6 +82,6 @@ function listed(paths: readonly string[]): Loss[] {
   return more === 0 ? losses : [...losses, { name: `${more} more keys`, reason: "as the ones before" }];
 }
 
-function inFile(label: string, { name, reason }: Loss): Loss {
-  return { name, reason: `${reason} (${label})` };
+function inFile(label: string, loss: Loss): Loss {
+  return { ...loss, reason: `${loss.reason} (${label})` };
 }

@@ -70,7 +70,9 @@ function trailingLosses({ source, header }: GgufFile): Loss[] {
   const { paddedEnd } = header.layout;
   const byteLength = source.byteLength - paddedEnd;
   if (byteLength <= 0) return [];
-  return [{ name: `${byteLength} bytes from ${paddedEnd}`, reason: `they follow the last tensor of ${source.label}` }];
+  const at = { source: source.label, offset: paddedEnd, byteLength };
+  const reason = `they follow the last tensor of ${source.label}`;
+  return [{ name: `${byteLength} bytes from ${paddedEnd}`, reason, at }];
 }
 
 /** Only the first part's metadata counts; others may repeat it. */

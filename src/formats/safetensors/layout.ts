@@ -21,10 +21,9 @@ export function checkLayout(header: Header, byteLength: number): void {
   if (position > byteLength) throw truncated(header, position, byteLength);
   if (position < byteLength) {
     const message = `Cannot accept SafeTensors file: must end with its tensors at ${position}, found ${byteLength - position} bytes more`;
-    throw new FormatError("format/safetensors.trailing-bytes", message, {
-      source: header.scanner.place.source,
-      offset: position,
-    });
+    const at = { source: header.scanner.place.source, offset: position, byteLength: byteLength - position };
+    const hint = `The format allows none; where you know that they do not belong there, cut a copy of the file at ${position} bytes`;
+    throw new FormatError("format/safetensors.trailing-bytes", message, at, { hint });
   }
 }
 
