@@ -118,6 +118,29 @@ describe("a folder that came from somebody else", () => {
   });
 });
 
+it.each([
+  ["the receipt", RECEIPT],
+  ["the lock", LOCK],
+  ["the unfinished file", "m.bin.tare-part"],
+  ["its journal", "m.bin.tare-pull"],
+  ["the file itself", "m.bin"],
+])("a folder in the place of %s is named before anything is fetched", async (_, name) => {
+  const server = await serve({ "m.bin": RIGHT });
+  const to = folder();
+  mkdirSync(join(to, name));
+  writeFileSync(join(to, name, "mine"), "");
+  const blocked = pullInto(to, { url: `${server.url}m.bin`, overwrite: "replace" });
+  await expect(blocked).rejects.toMatchObject({
+    code: "source/pull.entry",
+    message: expect.stringContaining(join(to, name)),
+    at: { source: join(to, name) },
+    hint: "Remove it",
+  });
+  expect(readdirSync(join(to, name))).toEqual(["mine"]);
+  const stored = readdirSync(to).map((file) => statSync(join(to, file)));
+  expect(stored.filter((facts) => facts.isFile() && facts.size > 0)).toEqual([]);
+});
+
 describe("the secret that receipts are sealed with", () => {
   it("is for its owner alone, and nothing is believed where others can read it", async () => {
     const server = await serve({ "m.bin": RIGHT });

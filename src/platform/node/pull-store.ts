@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { constants } from "node:fs";
+import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, lstat, open, readFile, rename, stat, statfs, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
@@ -55,7 +55,7 @@ class DirectoryStore implements PullStore {
   }
 
   async look(path: string): Promise<LocalFile | undefined> {
-    const facts = await stat(this.#path(path), { bigint: true }).catch(ifMissing);
+    const facts = await this.#stat(path);
     if (facts === undefined) return undefined;
     return { byteLength: Number(facts.size), stamp: `${facts.size}:${facts.mtimeNs}` };
   }
@@ -69,6 +69,8 @@ class DirectoryStore implements PullStore {
     const opened: FileHandle[] = [];
     try {
       if (dirname(target) !== this.#root) await this.#makeFolder(path);
+      // No file takes the place of a folder: better told before the file is fetched than after.
+      if ((await lstat(target).catch(ifMissing))?.isDirectory() === true) throw entryError(target, "a folder");
       const data = await openOwn(target + PART);
       opened.push(data);
       const journal = await openOwn(target + JOURNAL);
@@ -102,11 +104,17 @@ class DirectoryStore implements PullStore {
 
   async readReceipt(): Promise<Bytes | undefined> {
     const path = join(this.#root, RECEIPT);
-    // A pipe would never end, and nobody writes so long a receipt.
-    const facts = await lstat(path).catch(ifMissing);
-    if (facts === undefined || !facts.isFile() || facts.size > MAX_RECEIPT_BYTES) return undefined;
-    const content = await readFile(path).catch(ifMissing);
-    return content === undefined ? undefined : new Uint8Array(content);
+    try {
+      // A pipe would never end, and nobody writes so long a receipt.
+      const facts = await lstat(path).catch(ifMissing);
+      // A new receipt takes the place of anything else, after the first file has come.
+      if (facts?.isDirectory() === true) throw entryError(path, "a folder");
+      if (facts === undefined || !facts.isFile() || facts.size > MAX_RECEIPT_BYTES) return undefined;
+      const content = await readFile(path).catch(ifMissing);
+      return content === undefined ? undefined : new Uint8Array(content);
+    } catch (error) {
+      throw explain(error, path, "read");
+    }
   }
 
   /** One at a time: files of a set are finished together. */
@@ -130,10 +138,18 @@ class DirectoryStore implements PullStore {
 
   /** The system sets the time of the last change itself, so a file that was swapped or came from elsewhere has another. */
   async seal(path: string, facts: readonly string[]): Promise<string | undefined> {
-    const found = await stat(this.#path(path), { bigint: true }).catch(ifMissing);
+    const found = await this.#stat(path);
     if (found === undefined) return undefined;
     const { dev, ino, size, mtimeNs, ctimeNs } = found;
     return this.#sealer.seal(["pull receipt", dev, ino, size, mtimeNs, ctimeNs, path, ...facts]);
+  }
+
+  async #stat(path: string): Promise<BigIntStats | undefined> {
+    try {
+      return await stat(this.#path(path), { bigint: true }).catch(ifMissing);
+    } catch (error) {
+      throw explain(error, join(this.label, path), "read");
+    }
   }
 
   #path(path: string): string {
@@ -261,8 +277,10 @@ class DirectoryPartial implements PartialFile {
   async discard(): Promise<void> {
     const { target } = this.#parts;
     await this.close();
-    await unlink(target + PART).catch(ifMissing);
-    await unlink(target + JOURNAL).catch(ifMissing);
+    await this.#try(async () => {
+      await unlink(target + PART).catch(ifMissing);
+      await unlink(target + JOURNAL).catch(ifMissing);
+    });
   }
 
   async close(): Promise<void> {
@@ -294,7 +312,7 @@ function ifMissing(error: unknown): undefined {
   throw error;
 }
 
-function explain(error: unknown, label: string): unknown {
+function explain(error: unknown, label: string, verb: "read" | "write" = "write"): unknown {
   if (isTareError(error) || errnoOf(error) === undefined) return error;
-  return fileError(error, `Cannot write "${label}"`, { source: label });
+  return fileError(error, `Cannot ${verb} "${label}"`, { source: label });
 }
