@@ -6,11 +6,15 @@ import { FORMATS } from "../src/formats/registry.ts";
 
 /**
  * `docs/errors.md` and `docs/limits.md` are printed from the code. Without arguments this fails when they are out of
- * date, or when a code is thrown that no catalog describes, or described and thrown nowhere; `--write` rewrites them.
+ * date, or when a code is thrown that no catalog describes, or described and thrown nowhere, or given an exit code and never an error; `--write` rewrites them.
  */
 
 const root = join(new URL(".", import.meta.url).pathname, "..");
 const problems: string[] = [];
+
+/** What stands before a code that is told and ends nothing, and before one that is thrown or makes a report end with it. */
+const REMARK = /severity: "(warning|note)"( as const)?,\s*code: $|tolerated\.warn\(\s*$/;
+const FAILURE = /new \w+Error\(\s*$|severity: "error"( as const)?,\s*code: $|tolerated\.fault\(\s*$/;
 
 checkCodes();
 checkPage("docs/errors.md", renderErrors());
@@ -25,6 +29,7 @@ console.log("generated docs are up to date");
 function checkCodes(): void {
   const documented = allErrors();
   const used = new Set<string>();
+  const ends = new Set<string>();
   for (const file of sourceFiles()) {
     const text = readFileSync(join(root, file), "utf8");
     for (const match of text.matchAll(
@@ -32,10 +37,16 @@ function checkCodes(): void {
     )) {
       const code = match[1] as string;
       used.add(code);
+      const before = text.slice(Math.max(0, match.index - 80), match.index);
+      if (!REMARK.test(before)) ends.add(code);
+      if (FAILURE.test(before) && documented.get(code)?.severity !== undefined)
+        problems.push(`${file}: "${code}" is an error here, but its entry says that it never is`);
       if (!documented.has(code)) problems.push(`${file}: "${code}" is in no catalog`);
     }
   }
-  for (const code of documented.keys()) {
+  for (const [code, { severity }] of documented) {
+    if (used.has(code) && !ends.has(code) && severity === undefined)
+      problems.push(`catalog: "${code}" is never an error, and its entry must say so: severity: "warning" or "note"`);
     if (!used.has(code) && !code.startsWith("unsupported/foreign."))
       problems.push(`catalog: "${code}" is used nowhere`);
   }
@@ -50,8 +61,10 @@ function sourceFiles(): string[] {
 }
 
 function renderErrors(): string {
-  const rows = [...allErrors()].map(([code, { what, why, fix }]) => {
-    return `### \`${code}\`\n\nExit code ${exitCodeOfCode(code)}. ${what} ${why}\n\n**What to do:** ${fix}\n`;
+  const rows = [...allErrors()].map(([code, { what, why, fix, severity }]) => {
+    const exit =
+      severity === undefined ? `Exit code ${exitCodeOfCode(code)}.` : `Only ever a ${severity}, without an exit code.`;
+    return `### \`${code}\`\n\n${exit} ${what} ${why}\n\n**What to do:** ${fix}\n`;
   });
   const intro =
     "Every error and finding has a stable code. `tare explain CODE` prints its entry; with `--json` errors carry it as `code`.";

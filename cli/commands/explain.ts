@@ -30,7 +30,7 @@ export const explainCommand = defineCommand({
     const key = code.replace(/^\[|\]$/g, "");
     const entry = errors.get(key);
     if (entry === undefined) throw unknownCode(key, [...errors.keys()]);
-    const exitCode = exitCodeOfCode(key) ?? EXIT.internal;
+    const exitCode = entry.severity === undefined ? (exitCodeOfCode(key) ?? EXIT.internal) : null;
     await context.show({
       json: () => ({ code: key, ...entry, exitCode }),
       text: () => {
@@ -38,7 +38,7 @@ export const explainCommand = defineCommand({
           ["what", entry.what],
           ["why", entry.why],
           ["fix", entry.fix],
-          ["exit", String(exitCode)],
+          ["exit", entry.severity === undefined ? String(exitCode) : `none: it is only ever a ${entry.severity}`],
         ] as const;
         const lines = rows.flatMap(([label, text]) =>
           wrap(text, 72).map((line, i) => `  ${colors.dim((i === 0 ? label : "").padEnd(5))} ${line}`),

@@ -136,4 +136,6 @@ export interface ErrorEntry {
   readonly why: string;
   /** What to do. */
   readonly fix: string;
+  /** The gravest that it ever is, where that is no error: no command ends because of it, so that it has no exit code. */
+  readonly severity?: "warning" | "note";
 }

@@ -7,6 +7,7 @@ export const OPEN_ERRORS = {
     fix: "Get the file again.",
   },
   "format/extension": {
+    severity: "note",
     what: "The file's name suggests another format than its content.",
     why: "Content decides which reader is used, so this is only a note.",
     fix: "Rename the file if other tools go by the extension.",
@@ -49,11 +50,13 @@ export const OPERATION_ERRORS = {
     fix: "Compare the names with `tare ls`.",
   },
   "integrity/digest-unlisted": {
+    severity: "warning",
     what: "The list of digests has no entry for this tensor, so it could not be checked.",
     why: "The list belongs to another file, or the tensor was added later.",
     fix: "Make a new list with `tare verify TARGET --digest sha256 --json`.",
   },
   "integrity/not-checked": {
+    severity: "note",
     what: "Something was left unchecked, as --remote asks.",
     why: "Checking it would download the whole file.",
     fix: "Run `tare verify TARGET --full`, or download the file and verify it there.",
@@ -171,6 +174,7 @@ export const STAMP_ERRORS = {
 /** Errors and findings about signatures and passwords, whatever the format. */
 export const SIGNATURE_ERRORS = {
   "integrity/signature.valid": {
+    severity: "note",
     what: "The file is signed, and nothing has changed since.",
     why: "A note, not a fault: it names the key. A key that only the file itself names proves nothing about its origin.",
     fix: "Compare with a key that you trust: `tare verify TARGET --public-key FILE`.",
@@ -201,6 +205,7 @@ export const SIGNATURE_ERRORS = {
     fix: "Get it again, or sign again with `tare sign`.",
   },
   "format/signature.digest": {
+    severity: "warning",
     what: "The digest in a .sig file is not that of its list of files.",
     why: "It is there for people to compare; the signature itself covers the list and is valid.",
     fix: "Sign again with `tare sign`.",
@@ -260,6 +265,7 @@ export const CORRECT_ERRORS = {
     fix: "Make the sidecar again: `tare correct gen --force`. Where the old file is what you want, pass its SHA-256 as --expect-sha256. Nothing was written.",
   },
   "integrity/aerocorrect.parity": {
+    severity: "warning",
     what: "The file is whole, but parity in its sidecar is damaged.",
     why: "Bytes of the sidecar were damaged on disk or on the way: it can heal less than it should.",
     fix: "Make it again: `tare correct gen --force`.",

@@ -48,11 +48,13 @@ export const VAULT_ERRORS = {
     fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption once: from then on the place is open to such vaults, where no password is given.",
   },
   "source/vault.memory": {
+    severity: "warning",
     what: "What was seen of vaults before can neither be read nor kept, or others may write to it.",
     why: "Without it nobody notices a vault that was put back to an earlier state, or one without encryption in the place of an encrypted one. The vault opens all the same.",
     fix: "Let $XDG_STATE_HOME/tare (~/.local/state/tare) be a folder that you own and nobody else may write to.",
   },
   "integrity/vault.older": {
+    severity: "warning",
     what: "The vault is in an earlier state than the one last seen on this machine. A warning.",
     why: "A copy or another name of this vault was changed since, as with hard links; or somebody put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
     fix: "Where you keep copies, look at the one that was changed last. If it was not you, find out who did it. A change that is made to this one is remembered, and ends the warning until another copy is changed.",
@@ -63,6 +65,7 @@ export const VAULT_ERRORS = {
     fix: "Choose a longer one: a few words are easy to remember and hard to guess. Save its file as UTF-8 without a mark.",
   },
   "integrity/aerovault.sidecar": {
+    severity: "warning",
     what: "The vault is not the one that its sidecar was made of.",
     why: "It was changed since, which leaves the sidecar behind, or it is damaged.",
     fix: "Scrub it with the password. `tare vault parity VAULT export` makes the sidecar anew.",

@@ -147,6 +147,11 @@ describe("--json prints one document of the command's schema", () => {
     ]);
     expect(expectDocument(one, "explain")).toMatchObject({ exitCode: 13 });
     expectDocument(all, "explain");
+    // Nothing ends because of it: there is no exit code to claim.
+    const remark = await tare(["explain", "format/gguf.trailing-bytes", "--json"]);
+    expect(expectDocument(remark, "explain")).toMatchObject({ severity: "warning", exitCode: null });
+    const shown = await tare(["explain", "integrity/signature.valid"]);
+    expect(shown.out).toMatch(/exit +none: it is only ever a note/);
     expect(expectDocument(doctor, "doctor")).toMatchObject({ proxies: { HTTPS_PROXY: "http://…@proxy.example:3128" } });
     expectDocument(completion, "completion");
   });

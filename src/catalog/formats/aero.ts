@@ -144,36 +144,43 @@ export const AERO_ERRORS = {
     fix: "Get a copy from another writer: the overwritten weights are lost.",
   },
   "format/aero.tensor-overlap": {
+    severity: "warning",
     what: "Two tensors share a part of their bytes.",
     why: "Tied tensors share all of them, which is fine; sharing a part is most often a wrong offset.",
     fix: "Compare the two tensors with another copy of the model.",
   },
   "format/aero.tensor-padding": {
+    severity: "warning",
     what: "Tensors have more bytes than their shape and type need.",
     why: "Converters from GGUF have counted its padding as data. The bytes behind the last element are left out.",
     fix: "Nothing to do; writing the file again with tare removes them.",
   },
   "format/aero.long-name": {
+    severity: "warning",
     what: "A tensor's name is longer than 4096 bytes.",
     why: "The specification sets no bound, but the C++ reader refuses such files.",
     fix: "Shorten the names if other readers are to open the file.",
   },
   "format/aero.rank": {
+    severity: "warning",
     what: "A tensor has more than 32 dimensions.",
     why: "The specification sets no bound, but the C++ reader refuses such files.",
     fix: "Merge dimensions if other readers are to open the file.",
   },
   "format/aero.reserved": {
+    severity: "warning",
     what: "A reserved field is not zero.",
     why: "The specification says it must be; readers have never looked, so the file is read all the same.",
     fix: "Write the file again if another reader refuses it.",
   },
   "format/aero.hidden-chunk": {
+    severity: "warning",
     what: "Two chunks of one kind claim the same place; the first one counts.",
     why: "The specification expects one of each; the reference takes the first, and so does tare.",
     fix: "Write the file again with one of them.",
   },
   "format/aero.page-shard": {
+    severity: "warning",
     what: "A page hash chunk names another shard than the one it belongs to by its own name.",
     why: "It is found by its name, as the reference does; the name inside is only told.",
     fix: "Write the file again, or compare it with another copy.",
@@ -204,6 +211,7 @@ export const AERO_ERRORS = {
     fix: "Download the file again; do not trust offsets and names of this copy.",
   },
   "integrity/aero.no-control-hash": {
+    severity: "warning",
     what: "The file has no IHSH chunk, so its header and tables cannot be checked.",
     why: "The chunk is optional; without it only the digests of the chunks can be compared.",
     fix: "Write the file again with --control-hash.",

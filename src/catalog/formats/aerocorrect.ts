@@ -25,6 +25,7 @@ export const AEROCORRECT_ERRORS = {
     fix: AGAIN,
   },
   "integrity/aerocorrect.directory": {
+    severity: "warning",
     what: "Copies of the sidecar's directory are damaged; another copy, or all together, still tell what was in them.",
     why: "Bytes were damaged on disk or on the way.",
     fix: "Make the sidecar again with `tare correct gen --force` while the file is whole.",

@@ -12,6 +12,7 @@ export const AEROSET_ERRORS = {
     fix: WRITE_AGAIN,
   },
   "format/aeroset.format": {
+    severity: "warning",
     what: "The JSON does not call itself AEROSET of version 0.1 or 0.2, although it looks like a set.",
     why: "Other readers never look at it, so such sets exist; it is read as v0.2.",
     fix: "Nothing needs to be done; writing the set again states the format.",
@@ -67,16 +68,19 @@ export const AEROSET_ERRORS = {
     fix: ANOTHER_COPY,
   },
   "format/aeroset.shard-number": {
+    severity: "warning",
     what: "A part gives a shard a number that is neither its global one nor its place in the part.",
     why: "Tensors are found by name, so they are read all the same; other readers may fail.",
     fix: WRITE_AGAIN,
   },
   "format/aeroset.unindexed-tensor": {
+    severity: "warning",
     what: "A part's own index lacks a tensor that the set places in it.",
     why: "The bytes are found by the shard's number; readers that need the part's index cannot read it.",
     fix: WRITE_AGAIN,
   },
   "format/aeroset.unlisted-tensor": {
+    severity: "warning",
     what: "A part holds a tensor that the global index does not place there.",
     why: "The global index counts, so nobody sees that tensor.",
     fix: "Nothing, or write the set again.",
@@ -97,6 +101,7 @@ export const AEROSET_ERRORS = {
     fix: FETCH_AGAIN,
   },
   "integrity/aeroset.no-sha256": {
+    severity: "note",
     what: "The JSON states no SHA-256 for a file.",
     why: "The key is optional. What the file carries inside was still checked.",
     fix: "Nothing, or write the set again.",

@@ -23,6 +23,7 @@ export const AEROVAULT2_ERRORS = {
     fix: "Do not trust the vault.",
   },
   "format/aerovault2.odd-name": {
+    severity: "warning",
     what: "A file of the vault has a name that vaults of version 3 do not store.",
     why: "Backslashes, drive letters and white space at the ends were accepted by older programs.",
     fix: "Extract it; rename it before adding it to another vault.",
@@ -58,6 +59,7 @@ export const AEROVAULT2_ERRORS = {
     fix: ANOTHER_COPY,
   },
   "integrity/aerovault2.unreferenced": {
+    severity: "note",
     what: "The vault stores bytes that no entry uses.",
     why: "Version 2 leaves the chunks of removed files where they are.",
     fix: "Upgrade the vault with `tare upgrade OLD NEW`: only what entries use is taken over.",
@@ -152,11 +154,13 @@ export const AEROVAULT1_ERRORS = {
     fix: ANOTHER_COPY,
   },
   "integrity/aerovault1.count": {
+    severity: "warning",
     what: "The vault holds another number of files than it was written with.",
     why: "Somebody without the password added or removed some, or the program that wrote it counted otherwise.",
     fix: "Compare with another copy where it matters.",
   },
   "integrity/aerovault1.unproven": {
+    severity: "note",
     what: "Names, times and the number of files of the vault are protected by nothing.",
     why: "Version 1 encrypts contents only: files can be renamed, exchanged and removed without the password.",
     fix: "Upgrade the vault with `tare upgrade OLD NEW`.",

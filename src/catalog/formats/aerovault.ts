@@ -74,6 +74,7 @@ export const AEROVAULT_ERRORS = {
     fix: ANOTHER_COPY,
   },
   "format/aerovault.trailing": {
+    severity: "warning",
     what: "Bytes follow behind the last section of the vault.",
     why: "Nothing refers to them, and the next change of the vault drops them.",
     fix: "Nothing needs to be done.",
@@ -99,6 +100,7 @@ export const AEROVAULT_ERRORS = {
     fix: "Run `tare vault repair`, which writes it anew.",
   },
   "integrity/aerovault.parity": {
+    severity: "warning",
     what: "The parity that the vault carries is damaged, or is not that of its blocks and its manifest.",
     why: "Bytes of it were damaged on disk or on the way. Every file is there; less of later damage could be healed.",
     fix: "Run `tare vault repair`, which computes it anew.",
@@ -109,6 +111,7 @@ export const AEROVAULT_ERRORS = {
     fix: REPAIR,
   },
   "integrity/aerovault.sealed": {
+    severity: "note",
     what: "The vault was looked at without its password.",
     why: "Names, places and hashes of blocks are in the manifest, which is encrypted.",
     fix: "Run the command again with the password to have everything checked.",
@@ -139,11 +142,13 @@ export const AEROVAULT_ERRORS = {
     fix: REPAIR,
   },
   "integrity/aerovault.unproven": {
+    severity: "note",
     what: "The vault is not encrypted, and nothing proves which bytes of its packs belong to which file.",
     why: "Chunk ids prove contents, but the names, times and places in the manifest are protected by no key.",
     fix: "Compare with another copy where it matters, or keep the files in an encrypted vault.",
   },
   "integrity/aerovault.unreferenced": {
+    severity: "note",
     what: "The vault stores chunks that no entry uses.",
     why: "Replaced and removed files leave them behind until the vault is compacted.",
     fix: "Run `tare vault compact` to give the space back.",

@@ -10,6 +10,7 @@ export const WILD_ERRORS = {
     fix: "Download the file again.",
   },
   "format/apr.no-header-crc": {
+    severity: "warning",
     what: "The header's CRC-32 is zero.",
     why: "realizar wrote such files until January 2026; nothing protects their header. This is a warning.",
     fix: "Nothing needs to be done; tare upgrade writes a file with checksums.",
@@ -25,21 +26,25 @@ export const WILD_ERRORS = {
     fix: AGAIN,
   },
   "format/apr.reserved": {
+    severity: "warning",
     what: "Reserved bytes of the header are not zero.",
     why: "Readers ignore them; this is a warning.",
     fix: "Nothing needs to be done.",
   },
   "format/apr.idle-flag": {
+    severity: "warning",
     what: "A flag announces encryption or a signature, which these programs never implemented.",
     why: "The data is stored as it is, whatever the flag says; this is a warning.",
     fix: "Do not rely on the flag.",
   },
   "format/apr.late-flag": {
+    severity: "note",
     what: "The checksum is right for the file before a compression flag was set in its header.",
     why: "Whoever compressed the file did not compute it anew; this is a note.",
     fix: "Nothing needs to be done.",
   },
   "format/apr.unsorted": {
+    severity: "warning",
     what: "The index is not sorted by name.",
     why: "aprender refuses such files or misses tensors; here every tensor is found. This is a warning.",
     fix: "Write the file again with: tare convert IN OUT --layout aprender",
@@ -65,6 +70,7 @@ export const WILD_ERRORS = {
     fix: AGAIN,
   },
   "format/apr.aprn-payload": {
+    severity: "warning",
     what: "The file is an APRN container, whose model is not stored as tensors.",
     why: "The payload is a structure of the program that wrote it, and its fields are not described in the file. This is a warning.",
     fix: "Keep the payload as bytes with tare upgrade --wrap, or load and save the model with aprender.",

@@ -35,11 +35,13 @@ export const APR_ERRORS = {
     fix: AGAIN,
   },
   "format/apr.metadata-padding": {
+    severity: "warning",
     what: "metadata_size counts white space or zeros behind the JSON.",
     why: "The size is meant to be exact; some writers pad inside it.",
     fix: "Nothing needs to be done; writing the file again removes it.",
   },
   "format/apr.metadata-version": {
+    severity: "warning",
     what: "apr_version in the metadata names another major version than the header.",
     why: "The header decides how the file is read; the metadata was copied from elsewhere.",
     fix: "Write the file again.",
@@ -60,6 +62,7 @@ export const APR_ERRORS = {
     fix: AGAIN,
   },
   "format/apr.index-rest": {
+    severity: "warning",
     what: "index_size counts bytes behind the last entry.",
     why: "They have no meaning; a writer padded the index, or counted wrongly.",
     fix: "Nothing needs to be done; writing the file again removes them.",
@@ -70,6 +73,7 @@ export const APR_ERRORS = {
     fix: AGAIN,
   },
   "format/apr.empty-name": {
+    severity: "warning",
     what: "A tensor has an empty name.",
     why: "The length field allows it, but no writer means it.",
     fix: "Rename the tensor when converting.",
@@ -85,6 +89,7 @@ export const APR_ERRORS = {
     fix: AGAIN,
   },
   "format/apr.tensor-flags": {
+    severity: "warning",
     what: "A tensor's sizes and its flags disagree on whether it is compressed.",
     why: "The sizes decide: raw_size is 0 for tensors that are stored as they are.",
     fix: "Nothing needs to be done; writing the file again makes them agree.",
@@ -110,26 +115,31 @@ export const APR_ERRORS = {
     fix: "Write the file again.",
   },
   "format/apr.no-alignment": {
+    severity: "warning",
     what: "The file has neither the flag ALIGNED_64 nor ALIGNED_32.",
     why: "Nothing is promised of where tensors begin, so they cannot be used in place without a look.",
     fix: "Write the file again.",
   },
   "format/apr.padding": {
+    severity: "warning",
     what: "Bytes between the parts of the file are not zero.",
     why: "They have no meaning, but may hide something, or be damage that the CRC covers up.",
     fix: "Write the file again; padding is then zeros.",
   },
   "format/apr.flags": {
+    severity: "warning",
     what: "A flag of the header does not agree with what the file holds.",
     why: "Tensors are read by what the index says of each; the flags are a summary that a writer got wrong.",
     fix: "Nothing needs to be done; writing the file again makes them agree.",
   },
   "format/apr.unknown-flags": {
+    severity: "warning",
     what: "The header has flags that this version does not know.",
     why: "They may mean something to newer readers; everything else is read as usual.",
     fix: "Look for a newer version of tare.",
   },
   "format/apr.minor-version": {
+    severity: "warning",
     what: "The file is of a later minor version of APR v2.",
     why: "Minor versions stay readable, but may hold something that is not shown here.",
     fix: "Look for a newer version of tare.",
@@ -175,6 +185,7 @@ export const APR_ERRORS = {
     fix: "Get manifest and shards from the same place.",
   },
   "format/apr.shard-crc-kind": {
+    severity: "note",
     what: "The manifest gives the CRC-32 of a shard's whole file, not of the bytes before its footer.",
     why: "The specification leaves open which one is meant; both are accepted. A file that ends with its own CRC has a CRC that depends on its length alone, so such a manifest does not tell a shard of another model from its own. tare wrote it so at first.",
     fix: "Make the set anew from files that you trust: tare merge MANIFEST -o OUT.apr, then tare shard.",
@@ -190,11 +201,13 @@ export const APR_ERRORS = {
     fix: "Download the shard again, or the whole set.",
   },
   "integrity/apr.no-shard-crc": {
+    severity: "warning",
     what: "The manifest gives no CRC-32 for a shard.",
     why: "The shard was compared with its own footer only, which a replaced file carries too.",
     fix: "Make the set anew with: tare shard.",
   },
   "integrity/apr.no-control-digest": {
+    severity: "note",
     what: "Only the whole of an APR file has a checksum.",
     why: "Checking header, metadata and index alone is not possible.",
     fix: "Use: tare verify --full.",
@@ -294,6 +307,7 @@ export const APR_SEAL_ERRORS = {
     fix: "Get another copy of the file.",
   },
   "integrity/apr.sealed": {
+    severity: "note",
     what: "The tensors of an encrypted file were not looked into.",
     why: "There was no password; the CRC of the file was checked, which damage does not survive but an attacker can.",
     fix: "Verify with --password-file FILE.",

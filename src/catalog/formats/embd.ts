@@ -116,6 +116,7 @@ export const EMBD_ERRORS = {
     fix: "Write the file again with unique keys.",
   },
   "format/embd.duplicate-token": {
+    severity: "warning",
     what: "Two ids of the vocabulary have the same token.",
     why: "Only one of them can ever come out of a text: the later one, as in other loaders.",
     fix: "Nothing needs to be done if the vocabulary is meant to be so.",
@@ -156,11 +157,13 @@ export const EMBD_ERRORS = {
     fix: "Give the model its own vocabulary.",
   },
   "format/embd.required-key": {
+    severity: "warning",
     what: "The metadata lacks keys that the specification requires.",
     why: "Programs that embed need them; tare takes most of the numbers from the shapes.",
     fix: "Add them: `tare stamp FILE --set num_attention_heads=12`.",
   },
   "format/embd.padding": {
+    severity: "warning",
     what: "A byte between sections or tensors is not zero.",
     why: "Padding is zeros by specification; something is hidden or damaged there, but no tensor is.",
     fix: WRITE_AGAIN,
@@ -201,6 +204,7 @@ export const EMBD_ERRORS = {
     fix: WRITE_AGAIN,
   },
   "integrity/embd.no-control-digest": {
+    severity: "note",
     what: "Metadata, vocabulary and index have no checksum of their own.",
     why: "The checksum of the footer covers the whole file, so only a full check can tell.",
     fix: "Run `tare verify --full`.",

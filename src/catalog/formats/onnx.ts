@@ -50,6 +50,7 @@ export const ONNX_ERRORS = {
     fix: "Export the model again.",
   },
   "format/onnx.duplicate-key": {
+    severity: "warning",
     what: "A metadata key comes twice.",
     why: "Only the first value is used; the ONNX specification wants keys to be different.",
     fix: "Export the model again if the other value matters.",
@@ -80,6 +81,7 @@ export const ONNX_ERRORS = {
     fix: "Get the model and its data files again, from the same place.",
   },
   "format/onnx.no-opset": {
+    severity: "warning",
     what: "The model does not say which operators it uses.",
     why: "Programs that run it refuse it; the weights are not concerned.",
     fix: "Nothing needs to be done to read its weights.",

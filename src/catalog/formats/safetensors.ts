@@ -65,11 +65,13 @@ export const SAFETENSORS_ERRORS = {
     fix: "Cut the file at the offset given, if you know where the extra bytes come from.",
   },
   "format/safetensors.header-padding": {
+    severity: "note",
     what: "The header length is not a multiple of 8.",
     why: "Writers pad it with spaces so that tensor data is aligned in memory; readers accept it either way.",
     fix: "Convert the file to SafeTensors again if a program complains about alignment.",
   },
   "format/safetensors.bool-value": {
+    severity: "warning",
     what: "A BOOL tensor holds a byte other than 0 or 1.",
     why: "The format does not forbid it, but programs treat such bytes differently.",
     fix: "Write the tensor again as BOOL, or as U8 if the values are meant.",
@@ -85,16 +87,19 @@ export const SAFETENSORS_ERRORS = {
     fix: "Get index and shards again, from the same place.",
   },
   "format/safetensors.unlisted-tensor": {
+    severity: "warning",
     what: "A shard holds a tensor that the index does not list there.",
     why: "Programs that go by the index never see it.",
     fix: "Write the set again with `tare merge` and `tare shard` if the tensor is meant to be there.",
   },
   "format/safetensors.total-size": {
+    severity: "warning",
     what: "The index states another total_size than its tensors have.",
     why: "The number is only informative, and old writers counted shared tensors twice.",
     fix: "Nothing needs to be done; writing the set again corrects it.",
   },
   "format/safetensors.metadata-differs": {
+    severity: "warning",
     what: "Shards of one set have different values under the same metadata key.",
     why: "A set has one metadata; the first shard's value is taken.",
     fix: "Write the set again with `tare merge` and `tare shard`.",
