@@ -43,6 +43,13 @@ export interface Model {
   tensor(name: string): Tensor;
   /** Present where the format can carry digests that reads are checked against. */
   verificationOf?(tensor: Tensor): Verification;
+  /**
+   * Present where another file states what this one is: compares everything that was read so far with that, and throws
+   * where it is something else. Whoever publishes what was read asks first.
+   */
+  prove?(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  /** What `prove` leaves out of the files that are open, as sentences: told as notes. */
+  readonly unproven?: readonly string[] | undefined;
   /** Present where files are opened only when read: opens them all, so that offsets and sections are those of the files. */
   openParts?(): Promise<void>;
   /** Present beside `openParts`: opens the files of one label, after which the sources of their tensors say where they lie. */

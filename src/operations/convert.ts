@@ -56,6 +56,8 @@ export interface Conversion {
   readonly dataBytes: number;
   /** Present where the output is encrypted: what reads it back. */
   readonly password?: PasswordSource | undefined;
+  /** Compares what was read with what states the source's files, where something does; nothing is published before. */
+  readonly prove?: ((signal: AbortSignal | undefined) => Promise<void>) | undefined;
 }
 
 /** Ids of the formats that a model has been in before, newest first. */
@@ -150,8 +152,9 @@ function planContent(
   { content, options, unclaimed = [] }: PlannedContent,
 ): Conversion {
   const bare = target.plan(content, options);
-  const { unread = [], staysBehind = [] } = opened.container.kind === "model" ? opened.container : {};
-  const planned = { ...bare, notes: [...staysBehind, ...(content.notes ?? []), ...bare.notes] };
+  const model = opened.container.kind === "model" ? opened.container : undefined;
+  const { unread = [], staysBehind = [], unproven = [] } = model ?? {};
+  const planned = { ...bare, notes: [...staysBehind, ...unproven, ...(content.notes ?? []), ...bare.notes] };
   const told = new Set(unread.map(({ name }) => name));
   const found = [...unread, ...unclaimed.filter(({ name }) => !told.has(name)), ...(content.losses ?? [])];
   const plan = { ...planned, losses: [...found, ...planned.losses] };
@@ -164,6 +167,7 @@ function planContent(
     tensorCount: content.tensors.length,
     dataBytes,
     password: options.encrypt?.password,
+    prove: async (signal) => model?.prove?.({ signal }),
   };
 }
 
@@ -187,8 +191,32 @@ export async function writeConversion(
     await checkWritten(conversion, written, { engine, signal, payloads, password: conversion.password });
     await writing.check?.(written);
   };
-  const destination = payloads === undefined ? output : readableOutput(output);
+  const destination = provenOutput(payloads === undefined ? output : readableOutput(output), async () => {
+    await conversion.prove?.(signal);
+  });
   await conversion.writer.write(conversion.plan, destination, { ...writing, check });
+}
+
+/** Nothing becomes visible before `prove` has resolved. */
+function provenOutput(output: Output, prove: () => Promise<void>): Output {
+  return {
+    ...output,
+    async create(name) {
+      const sink = await output.create(name);
+      const commit = async (): Promise<void> => {
+        await prove();
+        await sink.commit();
+      };
+      // Sinks have private state, so that what they do must be done by themselves.
+      return new Proxy(sink, {
+        get: (target, key) => {
+          if (key === "commit") return commit;
+          const value: unknown = Reflect.get(target, key, target);
+          return typeof value === "function" ? value.bind(target) : value;
+        },
+      });
+    },
+  };
 }
 
 /** The model as a writer sees it: filtered, cast, and with everything restored that earlier conversions carried. */

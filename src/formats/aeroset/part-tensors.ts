@@ -1,7 +1,9 @@
 import { FormatError, IntegrityError, type Location } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
 import { printable } from "../../base/text.ts";
-import { sliceSource } from "../../bytes/slice.ts";
+import { DelegatingSource } from "../../bytes/delegating.ts";
+import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../bytes/slice.ts";
+import type { Source } from "../../bytes/source.ts";
 import type { DType } from "../../model/dtype.ts";
 import type { Verification } from "../../model/model.ts";
 import { equalShapes, formatShape, type Shape } from "../../model/shape.ts";
@@ -10,9 +12,10 @@ import type { AeroModel } from "../aero/aero-model.ts";
 import { hashedReader } from "../aero/hashed-reader.ts";
 import { FOURCC, shardName } from "../aero/layout.ts";
 import type { Shard } from "../aero/shards.ts";
+import { verificationBy } from "../aero/tensor-index.ts";
 import { Claims } from "./part-claims.ts";
 import type { PartFile } from "./parts.ts";
-import { wholeTensorSource } from "./whole-tensor.ts";
+import { ProvenRuns, type StatedTensor } from "./proven-runs.ts";
 
 /** A tensor as the global index has it. */
 export interface GlobalEntry {
@@ -50,6 +53,9 @@ export class PartTensors {
   /** The k-th WTSH chunk under the k-th number of `parts[].shards`. */
   #inOrder: ReadonlyMap<number, Shard> | undefined;
   #claims: Claims | undefined;
+  /** Shards that are read by their pages and by the digests of the index. */
+  #runs: ReadonlyMap<Shard, Runs> | undefined;
+  #takesUnstated: "some" | undefined;
 
   constructor(part: PartFile, model: AeroModel) {
     this.#part = part;
@@ -58,9 +64,20 @@ export class PartTensors {
 
   /** Throws where the part has no bytes for the tensor, or describes it differently. */
   find(entry: GlobalEntry): PlacedTensor {
+    if (entry.hash === undefined && entry.byteLength > 0) this.#takesUnstated = "some";
     this.#places ??= new Map(this.#model.tensors.map(({ name }, i) => [name, i]));
     const place = this.#places.get(entry.name);
     return place === undefined ? this.#findByShard(entry) : this.#findByName(entry, place);
+  }
+
+  /** "some" where tensors were found here of which the index has no digest: only one of the whole file proves them. */
+  get unstated(): "some" | undefined {
+    return this.#takesUnstated;
+  }
+
+  /** Compares with the index what was read in parts only; throws where it is something else. */
+  async prove(signal: AbortSignal | undefined): Promise<void> {
+    for (const { source } of this.#runs?.values() ?? []) await source.prove(signal);
   }
 
   #findByName(entry: GlobalEntry, place: number): PlacedTensor {
@@ -75,7 +92,11 @@ export class PartTensors {
     this.#checkHashes(entry, ownHash, own);
     if (ownHash === undefined) return { ...found, ...this.#checked(entry, own, shard) };
     if (shard.pages === undefined) return { ...found, verification: "tensor" };
-    return { ...found, tensor: this.#paged(entry, own), verification: "pages" };
+    if (entry.hash === undefined) return { ...found, verification: "pages" };
+    const tensor = this.#inRuns(own, shard);
+    // Where bytes belong to several tensors, or some of them to none, runs do not tell what passed whole.
+    if (tensor === undefined) return { ...found, ...this.#checked(entry, own, shard) };
+    return { ...found, tensor, verification: "pages" };
   }
 
   /** The part's index lacks the tensor: its shard by global name, else by its place among the part's shards. */
@@ -126,11 +147,41 @@ export class PartTensors {
     return { tensor: new Tensor(plain, reader), verification: "tensor" };
   }
 
-  /** Any run of it is compared with the pages of the part; all of it with the index's digest as well. */
-  #paged({ hash }: GlobalEntry, own: Tensor): Tensor {
-    if (hash === undefined || own.storedByteLength !== own.byteLength) return own;
-    const { engine } = this.#model.content.shards.context;
-    return new Tensor(own, { source: () => wholeTensorSource(own, { hash, engine }) });
+  /** Any run of it is compared with the pages of the part; all of it with the index's digest, which the part has too. */
+  #inRuns(own: Tensor, shard: Shard): Tensor | undefined {
+    this.#runs ??= this.#makeRuns();
+    const runs = this.#runs.get(shard);
+    if (runs === undefined || !runs.names.has(own.name)) return undefined;
+    const start = own.offset - (shard.chunk?.offset ?? 0);
+    const run = (): SliceSource => sliceSource(runs.source, start, own.byteLength);
+    const isLonely = verificationBy("stated", own.byteLength, shard) === "tensor";
+    return new Tensor(own, { source: isLonely ? () => new LonelySource(own.source(), run()) : run });
+  }
+
+  #makeRuns(): ReadonlyMap<Shard, Runs> {
+    const { index, shards } = this.#model.content;
+    const byShard = new Map<Shard, (StatedTensor & { readonly whole: Source })[]>();
+    for (const { tensor, shard, hash } of index.hashes) {
+      const { name, byteLength, storedByteLength } = tensor;
+      const { chunk, pages } = shard;
+      if (chunk === undefined || pages === undefined || shard.problem !== undefined) continue;
+      const whole = runOf(shard.source(tensor))?.whole;
+      if (whole === undefined || byteLength === 0 || byteLength !== storedByteLength) continue;
+      const start = tensor.offset - chunk.offset;
+      const list = byShard.get(shard);
+      const stated = { name, start, end: start + byteLength, hash, whole };
+      if (list === undefined) byShard.set(shard, [stated]);
+      else list.push(stated);
+    }
+    const { engine } = shards.context;
+    return new Map(
+      [...byShard].map(([shard, list]) => {
+        const tensors = disjoint(list);
+        const place = { engine, offset: shard.chunk?.offset ?? 0 };
+        const source = new ProvenRuns((list[0] as (typeof list)[number]).whole, tensors, place);
+        return [shard, { source, names: new Set(tensors.map(({ name }) => name)) }];
+      }),
+    );
   }
 
   #checkAgreement(entry: GlobalEntry, own: Tensor): void {
@@ -171,5 +222,33 @@ export class PartTensors {
 
   #at({ name }: GlobalEntry, offset: number): Location {
     return { source: this.#model.content.source.label, offset, path: name };
+  }
+}
+
+/** A shard as its tensors are read from it. */
+interface Runs {
+  readonly source: ProvenRuns;
+  /** The tensors that `source` compares. */
+  readonly names: ReadonlySet<string>;
+}
+
+/** Those that share no byte with another one, in their order in the shard. */
+function disjoint<T extends StatedTensor>(tensors: readonly T[]): T[] {
+  const sorted = [...tensors].sort((a, b) => a.start - b.start);
+  let reach = 0;
+  return sorted.filter(({ start, end }, i) => {
+    const isAlone = start >= reach && (sorted[i + 1]?.start ?? end) >= end;
+    reach = Math.max(reach, end);
+    return isAlone;
+  });
+}
+
+/** A tensor much smaller than a page: alone it is read by its own digest, with its neighbours by pages. */
+class LonelySource extends DelegatingSource implements WithinSource {
+  readonly within: SliceSource;
+
+  constructor(alone: Source, within: SliceSource) {
+    super(alone);
+    this.within = within;
   }
 }

@@ -1,4 +1,5 @@
-import { type Location, SourceError } from "../../base/errors.ts";
+import { IntegrityError, type Location, SourceError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
 import { withHead } from "../../bytes/headed.ts";
 import { LazySource } from "../../bytes/lazy-source.ts";
@@ -100,6 +101,7 @@ export class PartFile implements Part {
   #opened: AeroModel | undefined;
   #tensors: PartTensors | undefined;
   #closed = false;
+  #proving: Promise<void> | undefined;
   #layout: "unplaced" | undefined = "unplaced";
 
   constructor(entry: SetPart, number: number, leastBytes: number, context: SetContext) {
@@ -142,6 +144,22 @@ export class PartFile implements Part {
     return this.#tensors;
   }
 
+  /** True where reading all of it costs no network. */
+  get isLocal(): boolean {
+    return this.#opened?.content.source.descriptor !== undefined;
+  }
+
+  /** Compares the whole file, which must be open, with the SHA-256 that the JSON states, once; throws where it differs. */
+  async prove(locate: ParsedSetFile["locate"], signal: AbortSignal | undefined): Promise<void> {
+    const source = this.#opened?.content.source;
+    if (source === undefined || this.entry.sha256 === undefined) return;
+    this.#proving ??= this.#prove(source, locate, signal).catch((error: unknown) => {
+      this.#proving = undefined;
+      throw error;
+    });
+    await this.#proving;
+  }
+
   /** Opens the file once, whoever asks how often; after a failure the next one tries again. */
   open(): Promise<AeroModel> {
     if (this.#closed) return Promise.reject(closedError(this.label));
@@ -156,6 +174,17 @@ export class PartFile implements Part {
     this.#closed = true;
     const model = await this.#opening?.catch(() => undefined); // its failure is told to whoever reads
     await model?.close();
+  }
+
+  async #prove(source: Source, locate: ParsedSetFile["locate"], signal: AbortSignal | undefined): Promise<void> {
+    const { engine } = this.#context;
+    const { byteLength } = source;
+    const { wrongDigest } = await import("./verify-file.ts");
+    const found = encodeHex(await engine.digestRange("sha256", source, { offset: 0, byteLength, signal }));
+    if (found === this.entry.sha256) return;
+    const entry = { ...this.entry, key: `parts[${this.number}]` };
+    const { message, at, hint } = wrongDigest({ entry, source }, locate, found);
+    throw new IntegrityError("integrity/aeroset.sha256", message, at, { hint });
   }
 
   async #open(): Promise<AeroModel> {

@@ -121,6 +121,35 @@ export class SetModel implements Model {
     await Promise.all(this.content.partFiles.filter((part) => part.label === label).map((part) => part.open()));
   }
 
+  /**
+   * Runs of tensors are compared with what the part itself states. Here everything that was read is compared with what
+   * the set states: the digests of its index, and where that has none, the SHA-256 of parts that lie on this machine.
+   */
+  async prove({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    const { file, partFiles } = this.content;
+    for (const part of partFiles) {
+      await part.tensors?.prove(signal);
+      if (part.isLocal && part.tensors?.unstated !== undefined) await part.prove(file.locate, signal);
+    }
+  }
+
+  /** Parts that only reading all of them would prove, and that are not on this machine. */
+  get unproven(): readonly string[] {
+    const parts = this.content.partFiles.filter(
+      (part) => part.model !== undefined && !part.isLocal && part.entry.sha256 !== undefined && this.#isUnstated(part),
+    );
+    const [first] = parts;
+    if (first === undefined) return [];
+    const others = parts.length === 1 ? "" : ` and ${parts.length - 1} more`;
+    return [
+      `"${printable(first.label)}"${others} cannot be proven to be of this set without reading all of it: the index has no digests of its tensors; check with: tare verify --full`,
+    ];
+  }
+
+  #isUnstated(part: PartFile): boolean {
+    return this.content.entries.some((entry) => entry.hash === undefined && this.partOf(entry) === part);
+  }
+
   /** The part that is to hold the tensor; undefined where its shard is in none. */
   partOf({ shardId }: GlobalEntry): PartFile | undefined {
     return this.content.partOfShard.get(shardId);

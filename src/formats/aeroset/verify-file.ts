@@ -81,7 +81,7 @@ function wrongSize({ entry, source }: StatedFile, locate: Locate): Finding {
   };
 }
 
-function wrongDigest({ entry, source }: StatedFile, locate: Locate, found: string): Finding {
+export function wrongDigest({ entry, source }: StatedFile, locate: Locate, found: string): Finding {
   const name = labelOf(entry.path);
   return {
     severity: "error",
