@@ -25,3 +25,25 @@ export class Turns {
     this.#signal?.throwIfAborted();
   }
 }
+
+/** Work that can be done at once or in turns: yields after every step, and returns what it made. */
+export type Steps<T> = Generator<void, T>;
+
+/** Does the work and lets others run in between. */
+export async function inTurns<T>(steps: Steps<T>, signal: AbortSignal | undefined): Promise<T> {
+  const turns = new Turns(signal);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
+  }
+}
+
+/** Does the work without a break, where nobody can wait. */
+export function atOnce<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}

@@ -88,9 +88,9 @@ export async function readChunk(source: Source, chunk: Chunk, context: ChunkCont
  * Runs a decoder over the content of a chunk. Offsets that it names count from the chunk's first byte in the file;
  * in compressed chunks there is no such byte, so the chunk is located and the place inside it goes into the message.
  */
-export function decodeContent<T>(chunk: Chunk, label: string, decode: () => T): T {
+export async function decodeContent<T>(chunk: Chunk, label: string, decode: () => T | Promise<T>): Promise<T> {
   try {
-    return decode();
+    return await decode();
   } catch (error) {
     if (!isTareError(error) || !isCompressed(chunk)) throw error;
     const { at, message, ...rest } = error.toJSON();

@@ -2,6 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { Turns } from "../../base/turns.ts";
 import { withHead } from "../../bytes/headed.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type FileHeader, fileHeader, tocEntry, tocHeader, VERSION } from "./layout.ts";
@@ -43,7 +44,8 @@ export async function readControl(
   const found = await readTogether(source, opening, { wanted, signal });
   const place = { label, fileBytes: source.byteLength, header };
   const empty = opening.subarray(0, 0);
-  return { header, toc: Toc.decode(found.get(toc) ?? empty, found.get(names) ?? empty, place), opening };
+  const [entries, text] = [found.get(toc) ?? empty, found.get(names) ?? empty];
+  return { header, toc: await Toc.decode(entries, text, place, new Turns(signal)), opening };
 }
 
 /** Another version is refused before anything else of the header is believed. */

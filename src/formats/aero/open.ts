@@ -1,6 +1,7 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import { isTareError, type TareError } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
+import { inTurns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
@@ -125,7 +126,7 @@ class MetadataChunks {
     try {
       const content = await decodeChunk(chunk, this.#stored.get(chunk) ?? EMPTY_BYTES, this.#context);
       damage = await this.#hashError(chunk, content);
-      return decodeContent(chunk, label, () => decode(content, { label, offset: chunk.offset }));
+      return await decodeContent(chunk, label, () => decode(content, { label, offset: chunk.offset }));
     } catch (error) {
       if (!isTareError(error)) throw error;
       damage ??= error;
@@ -169,11 +170,12 @@ async function readIndex(
   await checkChunkHash(chunk, content, reading);
   const place = { label, offset: chunk.offset };
   const resolver = new IndexResolver({ chunk, shards, convention, further });
-  decodeContent(chunk, label, () => {
-    decodeTidx(content, { place, limits, further }, (entry, i) => {
+  await decodeContent(chunk, label, () => {
+    const steps = decodeTidx(content, { place, limits, further }, (entry, i) => {
       resolver.add(entry, i);
       visit?.(entry, i);
     });
+    return inTurns(steps, reading.signal);
   });
   return resolver.finish();
 }

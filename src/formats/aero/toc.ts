@@ -2,6 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
 import { printable } from "../../base/text.ts";
+import type { Turns } from "../../base/turns.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import type { Finding } from "../../model/finding.ts";
 import { CHUNK_FLAGS, type FileHeader, HASH_BYTES, TOC_HASH_OFFSET, tocEntry, tocHeader } from "./layout.ts";
@@ -37,7 +38,7 @@ export class Toc {
   }
 
   /** `bytes` are the TOC header and exactly as many entries as it announces. */
-  static decode(bytes: Bytes, names: Bytes, place: TocPlace): Toc {
+  static async decode(bytes: Bytes, names: Bytes, place: TocPlace, turns: Turns): Promise<Toc> {
     const { label, header } = place;
     const table = new StringTable(names, { label, offset: header.stringTableOffset });
     const chunks: Chunk[] = [];
@@ -50,6 +51,8 @@ export class Toc {
       const path = (): string => `toc[${index}]`;
       chunks.push(decodeEntry(bytes, { index, start, table, place }));
       reserved.look(path, header.tocOffset + start + 40, bytes.subarray(start + 40, start + TOC_HASH_OFFSET));
+      const turn = turns.step();
+      if (turn !== undefined) await turn;
     }
     return new Toc(chunks, bytes, reserved.findings());
   }

@@ -71,7 +71,7 @@ async function* verifyMetadata(model: AeroModel, chunk: Chunk, context: VerifyCo
     context.count("bytes", chunk.byteLength);
     context.onProgress?.(chunk.byteLength);
     const place = { label, offset: chunk.offset };
-    decodeContent(chunk, label, () => {
+    await decodeContent(chunk, label, () => {
       if (chunk.fourcc === FOURCC.json) decodeMjsn(content, place);
       if (chunk.fourcc === FOURCC.manifest) decodeMmsg(content, place);
     });

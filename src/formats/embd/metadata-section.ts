@@ -1,6 +1,7 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { decodeUtf8, encodeUtf8, printable } from "../../base/text.ts";
+import type { Steps } from "../../base/turns.ts";
 import type { MetadataEntry, StringValue } from "../../model/metadata.ts";
 import { ByteWriter } from "../../struct/byte-writer.ts";
 import { Cursor } from "../../struct/cursor.ts";
@@ -21,7 +22,7 @@ export interface SectionPlace {
 }
 
 /** Decodes the metadata section; an empty one has no entries. Keys are unique in what it gives. */
-export function decodeMetadataSection(bytes: Bytes, place: SectionPlace): readonly TextEntry[] {
+export function* decodeMetadataSection(bytes: Bytes, place: SectionPlace): Steps<readonly TextEntry[]> {
   if (bytes.byteLength === 0) return [];
   const cursor = new Cursor(bytes, {
     source: place.source,
@@ -37,7 +38,10 @@ export function decodeMetadataSection(bytes: Bytes, place: SectionPlace): readon
     throw new FormatError("format/embd.metadata", message, cursor.at("entry_count", 0));
   }
   const entries = new Map<string, TextEntry>();
-  for (let i = 0; i < count; i++) readEntry(cursor, i, entries, place.tolerance);
+  for (let i = 0; i < count; i++) {
+    readEntry(cursor, i, entries, place.tolerance);
+    yield;
+  }
   checkTotalSize(totalSize, cursor, place.tolerance);
   return [...entries.values()];
 }

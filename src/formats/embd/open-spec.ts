@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type TareError } from "../../base/errors.ts";
+import { inTurns } from "../../base/turns.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
@@ -41,7 +42,7 @@ export async function openSpec(
   const spec = decodeHeader(opening, { source: label, byteLength: source.byteLength, limits, tolerance });
   const { header } = spec;
   const front = await readFront(source, opening, spec, context.signal);
-  const content = decodeContent(front, spec, { source: label, limits, tolerance });
+  const content = await inTurns(decodeContent(front, spec, { source: label, limits, tolerance }), context.signal);
   checkBase(spec, label, tolerance);
   const footer = await readFooter(source, opening, spec, { ...context, tolerance });
   const namesEnd = front.namesOffset + front.names.byteLength;

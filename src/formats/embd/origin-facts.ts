@@ -2,6 +2,7 @@ import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
+import { atOnce } from "../../base/turns.ts";
 import { Metadata } from "../../model/metadata.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
@@ -112,7 +113,7 @@ export function carriedFront(
     const spec = decodeHeader(front, { ...context, byteLength: totalFileSize });
     const { header, dataEnd, footerOffset } = spec;
     if (header.tensorDataOffset !== front.byteLength) return undefined;
-    const content = decodeContent(sliceFront(front, spec), spec, context);
+    const content = atOnce(decodeContent(sliceFront(front, spec), spec, context));
     if (!saysTheSame(content, wanted)) return undefined;
     const tensorBytes = content.index.reduce((sum, tensor) => sum + tensor.byteLength, 0);
     const paddingBytes = (footerOffset ?? dataEnd) - header.tensorDataOffset - tensorBytes;

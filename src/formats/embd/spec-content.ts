@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
+import type { Steps } from "../../base/turns.ts";
 import { checkApart, uniqueTensors } from "./index-rules.ts";
 import { FILE_FLAGS, tensorDescriptor } from "./layout.ts";
 import type { EmbdLimits } from "./limits.ts";
@@ -26,12 +27,12 @@ export interface ContentContext {
 }
 
 /** Decodes metadata, vocabulary and index. */
-export function decodeContent(front: Front, { header }: SpecHeader, context: ContentContext): SpecContent {
+export function* decodeContent(front: Front, { header }: SpecHeader, context: ContentContext): Steps<SpecContent> {
   const { source, limits, tolerance } = context;
-  const entries = decodeMetadataSection(front.metadata, { source, offset: header.metadataOffset, tolerance });
+  const entries = yield* decodeMetadataSection(front.metadata, { source, offset: header.metadataOffset, tolerance });
   const place = { source, offset: header.vocabOffset, tolerance, maxTokens: limits.tokens };
   const vocabulary = front.vocabulary === undefined ? undefined : decodeVocabularySection(front.vocabulary, place);
-  const index = decodeEntries(front.descriptors, front.names, {
+  const index = yield* decodeEntries(front.descriptors, front.names, {
     source,
     offset: header.tensorIndexOffset,
     dataSize: header.tensorDataSize,
@@ -41,8 +42,8 @@ export function decodeContent(front: Front, { header }: SpecHeader, context: Con
   return { entries, vocabulary, index };
 }
 
-function decodeEntries(descriptors: Bytes, names: Bytes, context: IndexContext): readonly IndexEntry[] {
-  const all = decodeIndex(descriptors, names, context);
+function* decodeEntries(descriptors: Bytes, names: Bytes, context: IndexContext): Steps<readonly IndexEntry[]> {
+  const all = yield* decodeIndex(descriptors, names, context);
   const at = (index: number): Location => ({
     source: context.source,
     offset: context.offset + index * tensorDescriptor.byteLength,

@@ -2,6 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
 import { decodeUtf8, printable } from "../../base/text.ts";
+import type { Steps } from "../../base/turns.ts";
 import { byteLengthOf } from "../../model/dtype.ts";
 import { formatShape, type Shape } from "../../model/shape.ts";
 import { ALIGNMENT, dtypeOf, type EmbdDType, MAX_DIMENSIONS, tensorDescriptor } from "./layout.ts";
@@ -39,7 +40,7 @@ export function namesLength(descriptors: Bytes): number {
 }
 
 /** Decodes descriptors and the names behind them, which are exactly as long as `namesLength` says. */
-export function decodeIndex(descriptors: Bytes, names: Bytes, context: IndexContext): IndexEntry[] {
+export function* decodeIndex(descriptors: Bytes, names: Bytes, context: IndexContext): Steps<IndexEntry[]> {
   const entries: IndexEntry[] = [];
   let nameStart = 0;
   const count = descriptors.byteLength / tensorDescriptor.byteLength;
@@ -64,6 +65,7 @@ export function decodeIndex(descriptors: Bytes, names: Bytes, context: IndexCont
     const { dataOffset } = fields;
     const byteLength = placedBytes({ name, dtype, shape, dataOffset }, at, context);
     entries.push({ name, dtype, shape, byteLength, dataOffset });
+    yield;
   }
   return entries;
 }

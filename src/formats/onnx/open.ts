@@ -2,6 +2,7 @@ import { FormatError } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
 import { NameSet } from "../../base/name-set.ts";
 import { printable } from "../../base/text.ts";
+import { Turns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import { onnxWeightsEntry } from "../../model/bert/onnx-weights.ts";
 import type { Finding } from "../../model/finding.ts";
@@ -25,7 +26,7 @@ export async function openOnnx(source: Source, context: OpenContext): Promise<On
   const proto = await readModelProto(new ProtoReader(source, limits, context.signal));
   const external = new ExternalFiles(context, limits.externalFiles);
   try {
-    const { tensors, unread } = await makeTensors(proto, { source, external, limits });
+    const { tensors, unread } = await makeTensors(proto, { source, external, limits }, new Turns(context.signal));
     return buildModel(source, proto, { tensors, unread, external: external.sources });
   } catch (error) {
     await external.close();
@@ -38,7 +39,7 @@ interface Made {
   readonly unread: readonly { readonly name: string; readonly reason: string }[];
 }
 
-async function makeTensors({ graph, walk }: ModelProto, making: TensorMaking): Promise<Made> {
+async function makeTensors({ graph, walk }: ModelProto, making: TensorMaking, turns: Turns): Promise<Made> {
   const tensors: Tensor[] = [];
   const unread: { readonly name: string; readonly reason: string }[] = [];
   const names = new NameSet();
@@ -55,6 +56,8 @@ async function makeTensors({ graph, walk }: ModelProto, making: TensorMaking): P
     const reason = unreadable(proto);
     if (reason === undefined) tensors.push(await makeTensor(proto, path, making));
     else unread.push({ name: proto.name, reason });
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
   }
   const free = new FreeNames(names);
   for (const embedded of walk.embedded) {
@@ -62,6 +65,8 @@ async function makeTensors({ graph, walk }: ModelProto, making: TensorMaking): P
     const made = await makeEmbedded(proto, embedded.path, making);
     if (typeof made === "string") unread.push({ name: proto.name, reason: made });
     else tensors.push(made);
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
   }
   if (walk.sparseCount > 0) {
     unread.push({ name: "sparse_initializer", reason: `${walk.sparseCount} sparse tensors are not read` });

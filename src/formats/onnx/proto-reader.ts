@@ -3,6 +3,7 @@ import { EMPTY_BYTES } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { checkLimit, type Limits } from "../../base/limits.ts";
 import { decodeUtf8 } from "../../base/text.ts";
+import { Turns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { ONNX_LIMITS } from "./limits.ts";
 
@@ -36,6 +37,7 @@ export class ProtoReader {
   readonly limits: Limits<typeof ONNX_LIMITS>;
   readonly signal: AbortSignal | undefined;
   readonly #source: Source;
+  readonly #turns: Turns;
   #window: Bytes = EMPTY_BYTES;
   #windowStart = 0;
   #windowBytes = FIRST_WINDOW;
@@ -46,6 +48,7 @@ export class ProtoReader {
     this.#source = source;
     this.limits = limits;
     this.signal = signal;
+    this.#turns = new Turns(signal);
   }
 
   get byteLength(): number {
@@ -67,6 +70,9 @@ export class ProtoReader {
       position = field.offset + field.byteLength;
       const pending = visit(field);
       if (pending !== undefined) await pending;
+      // Most fields are in the window, so that the file's own reads are few and far between.
+      const turn = this.#turns.step();
+      if (turn !== undefined) await turn;
     }
   }
 

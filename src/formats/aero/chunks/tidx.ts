@@ -1,6 +1,7 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
+import type { Steps } from "../../../base/turns.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { KnownKeys } from "../../../primitives/encoding/known-keys.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
@@ -51,11 +52,11 @@ export interface TidxOptions {
 }
 
 /**
- * Walks the entries in order, a million of them without an object for each. Throws at the first that breaks the schema,
+ * Walks the entries in order, a step for each, a million of them without an object for each. Throws at the first that breaks the schema,
  * naming it; keys that it does not know go to `further` as they are stored.
  */
-export function decodeTidx(content: Bytes, options: TidxOptions, visit: EntryVisitor): void {
-  new TidxDecoder(content, options).run(visit);
+export function decodeTidx(content: Bytes, options: TidxOptions, visit: EntryVisitor): Steps<void> {
+  return new TidxDecoder(content, options).run(visit);
 }
 
 class TidxDecoder {
@@ -75,7 +76,7 @@ class TidxDecoder {
     this.#further = further;
   }
 
-  run(visit: EntryVisitor): void {
+  *run(visit: EntryVisitor): Steps<void> {
     const reader = this.#reader;
     let seen = 0;
     for (let left = reader.readMapHeader(); left > 0; left--) {
@@ -84,13 +85,13 @@ class TidxDecoder {
       if (key !== "tensors") {
         reader.skip(key);
         this.#further?.root(key, this.#content.subarray(start, reader.offset));
-      } else if (++seen === 1) this.#readEntries(visit);
+      } else if (++seen === 1) yield* this.#readEntries(visit);
       else throw this.#fault('the key "tensors" must come once');
     }
     reader.checkEnd();
   }
 
-  #readEntries(visit: EntryVisitor): void {
+  *#readEntries(visit: EntryVisitor): Steps<void> {
     const reader = this.#reader;
     const count = reader.readArrayHeader("tensors");
     const what = "an AERO index of so many tensors";
@@ -98,6 +99,7 @@ class TidxDecoder {
     for (this.#index = 0; this.#index < count; this.#index++) {
       this.#readEntry();
       visit(this.#draft, this.#index);
+      yield;
     }
     this.#index = -1;
   }

@@ -3,6 +3,7 @@ import { FormatError, LimitError, type Location, UnsupportedError } from "../../
 import { checkedMultiply, MAX_OFFSET } from "../../../base/integers.ts";
 import { NameSet } from "../../../base/name-set.ts";
 import { decodeUtf8, printable } from "../../../base/text.ts";
+import type { Turns } from "../../../base/turns.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { countElements, dtypeFacts } from "../../../model/dtype.ts";
 import type { Finding } from "../../../model/finding.ts";
@@ -44,7 +45,7 @@ export interface SpecIndex {
 }
 
 /** Reads `tensor_count` entries; nothing is allocated for a count that the bytes cannot hold. */
-export function decodeIndex(bytes: Bytes, place: IndexPlace): SpecIndex {
+export async function decodeIndex(bytes: Bytes, place: IndexPlace, turns: Turns): Promise<SpecIndex> {
   const { source, offset } = place;
   const cursor = new Cursor(bytes, {
     source,
@@ -66,6 +67,8 @@ export function decodeIndex(bytes: Bytes, place: IndexPlace): SpecIndex {
     const entry = decodeEntry(i, context);
     if (names.add(entry.name) === "duplicate") throw duplicateName(entry, i, source);
     entries.push(entry);
+    const turn = turns.step();
+    if (turn !== undefined) await turn;
   }
   if (cursor.remaining > 0) {
     const message = `index_size counts ${cursor.remaining} bytes more than the ${tensorCount} entries take`;

@@ -1,6 +1,7 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { isTareError, type TareError, UnsupportedError } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
+import { Turns } from "../../../base/turns.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { failingSource } from "../../../bytes/failing-source.ts";
 import { sliceSource } from "../../../bytes/slice.ts";
@@ -48,7 +49,8 @@ export async function openSpec(
     offset: header.metadataOffset,
     maxValues: limits.metadataValues,
   });
-  const index = decodeIndex(front.index, { source: label, offset: header.indexOffset, limits });
+  const indexPlace = { source: label, offset: header.indexOffset, limits };
+  const index = await decodeIndex(front.index, indexPlace, new Turns(context.signal));
   const places = placeEntries(index.entries, header.dataOffset, dataEnd, label);
   const signing = FILE_FLAGS.has(header.flags, "SIGNED") ? "signed" : "unsigned";
   const { checksums, warnings } = await lookAtFooter(source, opening, context);
