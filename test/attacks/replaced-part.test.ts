@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { memoryOutput, memorySink } from "../../src/bytes/memory-sink.ts";
-import type { Format, Opened } from "../../src/model/format.ts";
+import type { Opened } from "../../src/model/format.ts";
 import { writePieces } from "../../src/model/pieces.ts";
 import { openSource } from "../../src/open.ts";
 import { type ConversionOptions, prepareConversion, writeConversion } from "../../src/operations/convert.ts";
@@ -14,7 +14,7 @@ import { openTarget } from "../../src/platform/node/open-target.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { b3, hex } from "../builders/aero.ts";
 import { type BuiltSet, buildSet, countedFolder, SET_NAME, setTensorBytes } from "../builders/aeroset.ts";
-import { FORMATS, formatById } from "../builders/loaded-formats.ts";
+import { READERS, writerById } from "../builders/loaded-formats.ts";
 
 /**
  * Whoever can replace the parts of a set, but not its JSON, makes parts whose pages and digests agree with each other and
@@ -51,9 +51,9 @@ async function openOnDisk(files: Map<string, Bytes>): Promise<Opened> {
 }
 
 async function convert(opened: Opened, options: Partial<ConversionOptions> = {}): Promise<Map<string, Bytes>> {
-  const target = formatById("safetensors") as Format;
+  const target = writerById("safetensors");
   const name = "m.safetensors";
-  const conversion = await prepareConversion(opened, target, { name, formats: FORMATS, ...options });
+  const conversion = await prepareConversion(opened, target, { name, formats: READERS, ...options });
   const output = memoryOutput(name);
   try {
     await writeConversion(conversion, output, { engine });
@@ -101,11 +101,11 @@ test.each([
 
 test("parts elsewhere are not read twice for that; it is said that they are not proven", async () => {
   const opened = await openFiles(buildSet({ pages: "pages" }));
-  const target = formatById("safetensors") as Format;
-  const { plan } = await prepareConversion(opened, target, { name: "m.safetensors", formats: FORMATS });
+  const target = writerById("safetensors");
+  const { plan } = await prepareConversion(opened, target, { name: "m.safetensors", formats: READERS });
   expect(plan.notes).toEqual([
     expect.stringMatching(/^"part-000\.aero" and 2 more cannot be proven to be of this set/),
   ]);
-  const stated = await prepareConversion(await openFiles(buildSet(STATED)), target, { name: "m", formats: FORMATS });
+  const stated = await prepareConversion(await openFiles(buildSet(STATED)), target, { name: "m", formats: READERS });
   expect(stated.plan.notes).toEqual([]);
 });

@@ -1,19 +1,16 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
 import { describeInBrowser, type Visit } from "./browser.ts";
-import { VIEWER } from "./chromium.ts";
 import { type Models, makeModels } from "./models.ts";
 import { SAMPLES, type Sample } from "./samples.ts";
 import { scriptBytes } from "./script-size.ts";
 
 const FIRST_BYTES = 100_000;
 const VISIT_BYTES = 260_000;
-/** Every script of every format and every page together: more than anybody loads. */
-const ALL_BYTES = 303_000;
 
 /** Figures, or why there are none. */
 const STATISTICS = "[aria-labelledby=statistics-title] :is(dl, p:not([role]), [role=alert])";
@@ -101,9 +98,5 @@ describeInBrowser("what the viewer loads", (viewer) => {
       await server.close(0);
       rmSync(folder, { recursive: true });
     }
-  });
-
-  it("every script together stays within its bound", () => {
-    expect(scriptBytes(readdirSync(VIEWER))).toBeLessThan(ALL_BYTES);
   });
 });
