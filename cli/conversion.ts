@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import { printable } from "../src/base/text.ts";
 import type { Resolver } from "../src/bytes/resolver.ts";
-import { isS3Url } from "../src/bytes/s3-address.ts";
+import { isS3Url } from "../src/bytes/s3/address.ts";
 import type { Output } from "../src/bytes/sink.ts";
 import { readersOf } from "../src/formats/registry.ts";
 import type { Format, Opened, WriteOptions } from "../src/model/format.ts";

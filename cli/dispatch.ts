@@ -1,5 +1,5 @@
 import { UsageError } from "../src/base/errors.ts";
-import { isS3Url } from "../src/bytes/s3-address.ts";
+import { isS3Url } from "../src/bytes/s3/address.ts";
 import type { Alias, Command } from "./command.ts";
 import { commandNames, findCommand, isGroup } from "./commands/registry.ts";
 import { type Context, type ContextOptions, createContext } from "./context.ts";

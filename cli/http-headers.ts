@@ -1,5 +1,5 @@
 import { UsageError } from "../src/base/errors.ts";
-import { parseHttpUrl } from "../src/bytes/http-url.ts";
+import { parseHttpUrl } from "../src/bytes/http/url.ts";
 import type { Context, Environment } from "./context.ts";
 import { readFlagText } from "./flag-file.ts";
 

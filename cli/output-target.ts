@@ -1,7 +1,7 @@
 import { lstat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
-import { isS3Url } from "../src/bytes/s3-address.ts";
+import { isS3Url } from "../src/bytes/s3/address.ts";
 import type { Output, Sink } from "../src/bytes/sink.ts";
 import type { Overwrite } from "../src/platform/node/file-sink.ts";
 import { findVaultPath, type VaultPath, vaultPathText } from "../src/platform/node/output-place.ts";

@@ -2,7 +2,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UsageError } from "../src/base/errors.ts";
 import type { Resolver } from "../src/bytes/resolver.ts";
-import { openS3, parseS3Address, type S3Address, s3Output, s3Resolver } from "../src/bytes/s3.ts";
+import { openS3, parseS3Address, type S3Address, s3Output, s3Resolver } from "../src/bytes/s3/open.ts";
 import type { Output } from "../src/bytes/sink.ts";
 import type { Context } from "./context.ts";
 import { s3ClientFor } from "./s3-settings.ts";

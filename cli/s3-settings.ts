@@ -1,5 +1,5 @@
 import { SourceError } from "../src/base/errors.ts";
-import type { S3Client } from "../src/bytes/s3.ts";
+import type { S3Client } from "../src/bytes/s3/open.ts";
 import type { Context } from "./context.ts";
 
 /** Parts are sent whole, and a slow line needs minutes for one: silence counts only after this. */

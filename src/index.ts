@@ -17,33 +17,20 @@ export {
 } from "./base/errors.ts";
 export type { LimitOverrides } from "./base/limits.ts";
 export { blobSource } from "./bytes/blob.ts";
-export { withCache } from "./bytes/cached.ts";
-export { withCoalescing } from "./bytes/coalesced.ts";
-export { type HedgeOptions, withHedging } from "./bytes/hedged.ts";
-export { Pace } from "./bytes/hedged-pace.ts";
-export { type HttpOptions, type HttpTransport, httpResolver, openHttp } from "./bytes/http.ts";
-export { memorySource } from "./bytes/memory.ts";
-export { memoryOutput, memorySink } from "./bytes/memory-sink.ts";
-export { memoryStore } from "./bytes/memory-store.ts";
-export { type ParallelOptions, withParallelStreams } from "./bytes/parallel-stream.ts";
-export type { RangeStore } from "./bytes/range-store.ts";
+export { type HttpOptions, type HttpTransport, httpResolver, openHttp } from "./bytes/http/index.ts";
+export { withCache } from "./bytes/layers/cache.ts";
+export { withCoalescing } from "./bytes/layers/coalesce.ts";
+export { type HedgeOptions, withHedging } from "./bytes/layers/hedge.ts";
+export { Pace } from "./bytes/layers/hedge-stream.ts";
+export { type ParallelOptions, withParallelStreams } from "./bytes/layers/parallel.ts";
+export { withRetries } from "./bytes/layers/retry.ts";
+export type { RangeStore } from "./bytes/layers/store.ts";
+export { memoryStore } from "./bytes/layers/store.ts";
+export { memoryOutput, memorySink, memorySource } from "./bytes/memory.ts";
 export type { Resolver } from "./bytes/resolver.ts";
-export { withRetries } from "./bytes/retried.ts";
-export {
-  fetchS3Client,
-  openS3,
-  parseS3Address,
-  type S3Address,
-  S3Client,
-  type S3ClientOptions,
-  type S3Endpoint,
-  type S3Settings,
-  type S3SinkOptions,
-  s3Output,
-  s3Resolver,
-  s3Sink,
-} from "./bytes/s3.ts";
-export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./bytes/sigv4.ts";
+export { fetchS3Client, openS3, parseS3Address, type S3Address, S3Client, type S3ClientOptions, type S3Endpoint, type S3SinkOptions, s3Output, s3Resolver, s3Sink } from "./bytes/s3/open.ts";
+export { type S3Settings } from "./bytes/s3/session.ts";
+export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./bytes/s3/sigv4.ts";
 export type { Output, Sink } from "./bytes/sink.ts";
 export { sliceSource } from "./bytes/slice.ts";
 export type { ReadOptions, Source, StreamOptions } from "./bytes/source.ts";

@@ -1,11 +1,10 @@
 import type { Bytes } from "./base/bytes.ts";
 import { UsageError } from "./base/errors.ts";
 import { blobSource } from "./bytes/blob.ts";
-import { type HttpOptions, httpResolver, openHttp } from "./bytes/http.ts";
-import { parseOrigin } from "./bytes/http-origin.ts";
-import { splitInnerPaths } from "./bytes/inner-path.ts";
+import { type HttpOptions, httpResolver, openHttp } from "./bytes/http/index.ts";
+import { parseOrigin } from "./bytes/http/url.ts";
 import { memorySource } from "./bytes/memory.ts";
-import type { ResolveOptions, Resolver } from "./bytes/resolver.ts";
+import { type ResolveOptions, type Resolver, splitInnerPaths } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import { openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";

@@ -1,7 +1,6 @@
 import { UsageError } from "./base/errors.ts";
-import { INNER_MARK } from "./bytes/inner-path.ts";
-import { withOwner } from "./bytes/owning.ts";
-import type { Resolver } from "./bytes/resolver.ts";
+import { withOwner } from "./bytes/layers/base.ts";
+import { INNER_MARK, type Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import type { Archive, Entry } from "./model/archive.ts";
 import { archiveResolver } from "./model/archive-resolver.ts";

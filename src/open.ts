@@ -1,10 +1,10 @@
 import { FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
 import type { LimitOverrides } from "./base/limits.ts";
-import { withHead } from "./bytes/headed.ts";
+import { withHead } from "./bytes/layers/prefix.ts";
 import { isMemory } from "./bytes/memory.ts";
 import type { Resolver } from "./bytes/resolver.ts";
+import type { Spool } from "./bytes/sink.ts";
 import type { Source } from "./bytes/source.ts";
-import type { Spool } from "./bytes/spool.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import type { Container } from "./model/container.ts";
 import type { Finding } from "./model/finding.ts";

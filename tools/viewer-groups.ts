@@ -20,9 +20,10 @@ export const VIEWER_GROUPS: readonly Group[] = [
   // What several formats stand on, apart from what only addresses, values or writers need.
   {
     name: "library",
-    test: /\/src\/(?:struct|bytes|model)\/[^/]+$|\/src\/formats\/registry\.ts$/,
+    test: /\/src\/(?:struct|bytes|model)\/(?!http\/|s3\/)|\/src\/formats\/registry\.ts$/,
     minShareCount: 2,
   },
+  { name: "http", test: /\/src\/bytes\/http\// },
   { name: "work", test: /\/viewer\/reader\/(?!worker)/ },
   { name: "engine", test: /\/src\/primitives\/[^/]+$/ },
   { name: "workers", test: /\/src\/workers\/[^/]+$|\/src\/platform\/web\/(?!worker-entry)/ },

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
-import { isS3Url } from "../../src/bytes/s3-address.ts";
+import { isS3Url } from "../../src/bytes/s3/address.ts";
 import { FORMATS, formatById, formatForName } from "../../src/formats/registry.ts";
 import type { Format, Opened, WriteOptions } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";

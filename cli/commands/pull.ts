@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { SourceError, UsageError } from "../../src/base/errors.ts";
-import { parseOrigin } from "../../src/bytes/http-origin.ts";
-import { parseHttpUrl } from "../../src/bytes/http-url.ts";
+import { parseHttpUrl, parseOrigin } from "../../src/bytes/http/url.ts";
 import type { PulledFile } from "../../src/operations/pull/file-job.ts";
 import { type PullOptions, planPull, pull } from "../../src/operations/pull/pull.ts";
 import { type PullConnector, pullConnector } from "../../src/platform/node/pull-connect.ts";

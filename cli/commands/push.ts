@@ -2,8 +2,8 @@ import { stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { SourceError, UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
-import { isS3Url, parseS3Address, type S3Address, type S3Client } from "../../src/bytes/s3.ts";
-import { s3Address } from "../../src/bytes/s3-address.ts";
+import { s3Address } from "../../src/bytes/s3/address.ts";
+import { isS3Url, parseS3Address, type S3Address, type S3Client } from "../../src/bytes/s3/open.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { type PushItem, type PushResult, pushObject } from "../../src/operations/push.ts";
 import type { PushJournal } from "../../src/operations/push-record.ts";
@@ -135,7 +135,7 @@ async function listFile(context: Context, path: string, links: LinkRule): Promis
 }
 
 async function rehearse(context: Context, { client, targets }: Job): Promise<Row[]> {
-  const { chooseCondition } = await import("../../src/bytes/s3-commit.ts");
+  const { chooseCondition } = await import("../../src/bytes/s3/commit.ts");
   const overwrite = context.flags.force === true ? "replace" : "refuse";
   const rows: Row[] = [];
   for (const { file, address, byteLength } of targets) {

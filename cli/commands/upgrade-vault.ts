@@ -1,7 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
-import { isS3Url } from "../../src/bytes/s3-address.ts";
+import { isS3Url } from "../../src/bytes/s3/address.ts";
 import { type Profile, profileSettings } from "../../src/formats/aerovault/write/profiles.ts";
 import type { Archive } from "../../src/model/archive.ts";
 import type { AddInput } from "../../src/operations/vault/inputs.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Credentials, type Sha256, SigV4 } from "../../src/bytes/sigv4.ts";
+import { type Credentials, type Sha256, SigV4 } from "../../src/bytes/s3/sigv4.ts";
 import { Outcome } from "../outcome.ts";
 import type { Amazon } from "./amazon.ts";
 

@@ -1,5 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import { ReadGuard } from "./read-guard.ts";
+import { ReadGuard } from "./layers/base.ts";
 import { isSlice } from "./slice.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
-import { deliver, ReadGuard } from "./read-guard.ts";
+import { deliver, ReadGuard } from "./layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 
 /** What a stream asks for at a time; browsers give as much of it as they have. */

@@ -1,6 +1,8 @@
-import type { Bytes } from "../base/bytes.ts";
+import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { SourceError, UsageError } from "../base/errors.ts";
 import { checkRange } from "./extents.ts";
+import { checkRelativeName } from "./resolver.ts";
+import { checkFill, checkReserve, doneError, type Output, type Sink } from "./sink.ts";
 import type { ReadOptions, Source, StreamOptions } from "./source.ts";
 
 /** Pieces that a stream of bytes in memory yields; small enough that leaving early saves work. */
@@ -67,4 +69,140 @@ export function checkInto(into: Bytes, byteLength: number, label: string): void 
   if (into.byteLength === byteLength) return;
   const message = `Cannot read ${byteLength} bytes into a buffer of ${into.byteLength}`;
   throw new UsageError("usage/buffer-length", message, { source: label });
+}
+
+/** A Sink whose bytes end up in memory: `published` gives them after commit, and undefined before. */
+export interface MemorySink extends Sink {
+  readonly published: Bytes | undefined;
+  reserve(byteLength: number): number;
+  fill(offset: number, bytes: Bytes): Promise<void>;
+}
+
+/** An Output that keeps committed files by name. */
+export interface MemoryOutput extends Output {
+  readonly files: ReadonlyMap<string, Bytes>;
+}
+
+/** For browsers, small outputs and tests. Appended bytes are copied, so buffers may be reused at once. */
+export function memorySink(label = "memory"): MemorySink {
+  return new PieceSink(label, () => undefined);
+}
+
+/** Refuses a name that was committed already with `usage/exists`. */
+export function memoryOutput(name: string, label = "memory"): MemoryOutput {
+  const files = new Map<string, Bytes>();
+  return {
+    label,
+    name,
+    files,
+    async create(fileName: string): Promise<Sink> {
+      checkRelativeName(fileName, { source: label });
+      if (files.has(fileName)) throw existsError(fileName, label);
+      return new PieceSink(`${label}/${fileName}`, (bytes) => {
+        if (files.has(fileName)) throw existsError(fileName, label);
+        files.set(fileName, bytes);
+      });
+    },
+  };
+}
+
+class PieceSink implements MemorySink {
+  readonly label: string;
+  readonly #publish: (bytes: Bytes) => void;
+  /** Contiguous, in order; `starts` holds where each begins. */
+  #pieces: Bytes[] = [];
+  #starts: number[] = [];
+  #position = 0;
+  #published: Bytes | undefined;
+  #state: "open" | "done" = "open";
+
+  constructor(label: string, publish: (bytes: Bytes) => void) {
+    this.label = label;
+    this.#publish = publish;
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  get published(): Bytes | undefined {
+    return this.#published;
+  }
+
+  async append(bytes: Bytes): Promise<void> {
+    this.#checkOpen();
+    this.#push(bytes.slice());
+  }
+
+  reserve(byteLength: number): number {
+    this.#checkOpen();
+    checkReserve(byteLength, this.label);
+    const at = this.#position;
+    this.#push(new Uint8Array(byteLength));
+    return at;
+  }
+
+  async fill(offset: number, bytes: Bytes): Promise<void> {
+    this.#checkOpen();
+    checkFill(offset, bytes.byteLength, this);
+    let done = 0;
+    for (let i = this.#pieceAt(offset); done < bytes.byteLength; i++) {
+      const piece = this.#pieces[i] as Bytes;
+      const within = offset + done - (this.#starts[i] as number);
+      const part = bytes.subarray(done, done + piece.byteLength - within);
+      piece.set(part, within);
+      done += part.byteLength;
+    }
+  }
+
+  async reopen(): Promise<Source> {
+    this.#checkOpen();
+    return memorySource(concatBytes(this.#pieces), this.label);
+  }
+
+  async commit(): Promise<void> {
+    this.#checkOpen();
+    this.#state = "done";
+    const bytes = concatBytes(this.#pieces);
+    this.#release();
+    this.#publish(bytes);
+    this.#published = bytes;
+  }
+
+  async abort(): Promise<void> {
+    this.#state = "done";
+    this.#release();
+  }
+
+  #push(piece: Bytes): void {
+    if (piece.byteLength === 0) return;
+    this.#pieces.push(piece);
+    this.#starts.push(this.#position);
+    this.#position += piece.byteLength;
+  }
+
+  /** Index of the last piece that begins at or before `offset`. */
+  #pieceAt(offset: number): number {
+    let low = 0;
+    let high = this.#starts.length - 1;
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if ((this.#starts[middle] as number) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  #release(): void {
+    this.#pieces = [];
+    this.#starts = [];
+  }
+
+  #checkOpen(): void {
+    if (this.#state === "done") throw doneError(this.label);
+  }
+}
+
+function existsError(name: string, label: string): UsageError {
+  return new UsageError("usage/exists", `Cannot write "${name}": it exists already`, { source: label });
 }

@@ -1,4 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
+import { UsageError } from "../base/errors.ts";
 import type { Source } from "./source.ts";
 
 /**
@@ -51,3 +52,35 @@ export interface Output {
   /** Removes a file that was committed; nothing happens where there is none. */
   remove?(name: string): Promise<void>;
 }
+
+/** Refuses a use of a Sink after commit or abort. */
+export function doneError(label: string): UsageError {
+  return new UsageError("usage/sink.done", "Cannot write: the sink is committed or aborted already", { source: label });
+}
+
+/** Refuses to reserve anything but a whole number of bytes. */
+export function checkReserve(byteLength: number, label: string): void {
+  if (Number.isSafeInteger(byteLength) && byteLength >= 0) return;
+  const message = `Cannot reserve ${byteLength} bytes: must be a whole number >= 0`;
+  throw new UsageError("usage/sink.range", message, { source: label });
+}
+
+/** Refuses to fill bytes that were neither reserved nor appended. */
+export function checkFill(offset: number, byteLength: number, sink: Pick<Sink, "label" | "position">): void {
+  const fine = Number.isSafeInteger(offset) && offset >= 0 && offset <= sink.position - byteLength;
+  if (fine) return;
+  const message = `Cannot fill ${byteLength} bytes at ${offset}: must end at or before ${sink.position}`;
+  throw new UsageError("usage/sink.range", message, { source: sink.label });
+}
+
+interface SpoolOptions {
+  /** Shown in errors: what the bytes are a copy of. */
+  readonly label: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Copies bytes to where they need no memory, and gives them back as a Source: for what must be seen whole before any of
+ * it may be handed out. Whoever supplied the spool frees the copies when the container is closed.
+ */
+export type Spool = (pieces: AsyncIterable<Bytes>, options: SpoolOptions) => Promise<Source>;

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { checkRange } from "./extents.ts";
-import { passOn } from "./pass-on.ts";
+import { passOn } from "./layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 
 /** A Source that is a run of another one; `whole` and `start` let readers fetch neighbours together. */

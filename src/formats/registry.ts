@@ -1,3 +1,4 @@
+import { OPENING_BYTES } from "../bytes/transfer.ts";
 import type { Format, FormatReader, Head } from "../model/format.ts";
 import { aero } from "./aero/index.ts";
 import { aeroset } from "./aeroset/index.ts";
@@ -54,9 +55,6 @@ export function formatForName(fileName: string): Format | undefined {
 export function readersOf(ids: readonly string[]): Promise<readonly FormatReader[]> {
   return Promise.all(FORMATS.filter(({ id }) => ids.includes(id)).map((format) => format.read()));
 }
-
-/** Enough for the whole control region of most files, small enough to cost one round trip. */
-const OPENING_BYTES = 256 << 10;
 
 /** How much of a file of this name is read first, before its content tells what it is. */
 export function openingBytesFor(fileName: string): number {

@@ -1,6 +1,5 @@
 import { isTareError, SourceError } from "../base/errors.ts";
-import { checkRelativeName } from "../bytes/relative-name.ts";
-import { isFolderOfKind, type Resolver } from "../bytes/resolver.ts";
+import { checkRelativeName, isFolderOfKind, type Resolver } from "../bytes/resolver.ts";
 import type { Archive } from "./archive.ts";
 
 /** Reaches the entries beside one of an archive: the shards of a model whose index lies in a vault. */

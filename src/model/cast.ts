@@ -1,7 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UnsupportedError } from "../base/errors.ts";
 import { alignUp } from "../base/integers.ts";
-import { ComputedSource } from "../bytes/computed.ts";
+import { ComputedSource } from "../bytes/derived.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source } from "../bytes/source.ts";
 import { halfOfBits } from "../primitives/quant/half.ts";

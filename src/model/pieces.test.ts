@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { adjacentTensors } from "../../test/builders/tensors.ts";
-import { memorySource } from "../bytes/memory.ts";
-import { memoryOutput, memorySink } from "../bytes/memory-sink.ts";
+import { memoryOutput, memorySink, memorySource } from "../bytes/memory.ts";
 import type { Sink } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import { portableEngine } from "../primitives/portable.ts";

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
-import { ComputedSource } from "../bytes/computed.ts";
+import { ComputedSource } from "../bytes/derived.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source } from "../bytes/source.ts";
 import { dtypeFacts } from "./dtype.ts";

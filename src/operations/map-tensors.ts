@@ -1,5 +1,4 @@
-import type { Extent } from "../bytes/extents.ts";
-import { planBatches } from "../bytes/extents.ts";
+import { type Extent, planBatches } from "../bytes/extents.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { isSlice } from "../bytes/slice.ts";
 import type { Source } from "../bytes/source.ts";

@@ -3,7 +3,7 @@ import { buildAero, phsh, tidx, wtsh } from "../../test/builders/aero.ts";
 import { adjacentTensors, memoryModel } from "../../test/builders/tensors.ts";
 import { expectBytes, patternBytes } from "../../test/contracts/source-contract.ts";
 import { countingSource } from "../../test/support/counting-source.ts";
-import { withCoalescing } from "../bytes/coalesced.ts";
+import { withCoalescing } from "../bytes/layers/coalesce.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { openAero } from "../formats/aero/open.ts";
 import { portableEngine } from "../primitives/portable.ts";

@@ -1,5 +1,5 @@
 import { LimitError } from "../base/errors.ts";
-import { LinkedAbort } from "../bytes/linked-abort.ts";
+import { LinkedAbort } from "../bytes/abort.ts";
 import { memorySource } from "../bytes/memory.ts";
 import type { Model } from "../model/model.ts";
 import { Tensor } from "../model/tensor.ts";

@@ -1,4 +1,4 @@
-import type { S3Part } from "../bytes/s3-documents.ts";
+import type { S3Part } from "../bytes/s3/documents.ts";
 
 /** An upload that was begun. */
 export interface PushUpload {

@@ -1,10 +1,16 @@
 import type { Bytes } from "../base/bytes.ts";
 import { readMemory } from "../base/read-memory.ts";
-import type { S3Address } from "../bytes/s3-address.ts";
-import type { S3Client, S3Condition } from "../bytes/s3-client.ts";
-import { chooseCondition, commitObject, newWriteId, type S3Overwrite } from "../bytes/s3-commit.ts";
-import type { S3Part } from "../bytes/s3-documents.ts";
-import { PART_BYTES, planPartBytes } from "../bytes/s3-part-plan.ts";
+import type { S3Address } from "../bytes/s3/address.ts";
+import type { S3Client, S3Condition } from "../bytes/s3/client.ts";
+import {
+  chooseCondition,
+  commitObject,
+  newWriteId,
+  PART_BYTES,
+  planPartBytes,
+  type S3Overwrite,
+} from "../bytes/s3/commit.ts";
+import type { S3Part } from "../bytes/s3/documents.ts";
 import type { Source } from "../bytes/source.ts";
 import { mapConcurrently } from "./concurrency.ts";
 import type { PushJournal, PushRecord, PushUpload } from "./push-record.ts";

@@ -1,8 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import { encodeHex } from "../base/hex.ts";
-import { checkRelativeName } from "../bytes/relative-name.ts";
-import type { Resolver } from "../bytes/resolver.ts";
+import { checkRelativeName, type Resolver } from "../bytes/resolver.ts";
 import type { Container } from "../model/container.ts";
 import type { Sign, SigningContext } from "../model/signing.ts";
 import { detachedMessage, encodeDetached, type SignedFile } from "./detached-signature.ts";

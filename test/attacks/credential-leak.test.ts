@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
-import { httpResolver, openHttp } from "../../src/bytes/http.ts";
+import { httpResolver, openHttp } from "../../src/bytes/http/index.ts";
 import { openSource } from "../../src/open.ts";
-import type { NodeTransportOptions } from "../../src/platform/node/http-transport.ts";
-import { nodeTransport } from "../../src/platform/node/http-transport.ts";
+import { type NodeTransportOptions, nodeTransport } from "../../src/platform/node/http-transport.ts";
 import { shardIndex } from "../builders/crafted-files.ts";
 import { patternBytes } from "../builders/safetensors.ts";
 import { type RangeServer, startRangeServer } from "../support/range-server.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { isTareError } from "../../src/base/errors.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { memoryOutput } from "../../src/bytes/memory.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { inspect, metadataToJson } from "../../src/operations/inspect.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";

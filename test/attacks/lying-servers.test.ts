@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
-import { openHttp } from "../../src/bytes/http.ts";
+import { openHttp } from "../../src/bytes/http/index.ts";
 import { openSource } from "../../src/open.ts";
 import { nodeTransport } from "../../src/platform/node/http-transport.ts";
 import { buildGguf, byteTensor } from "../builders/gguf.ts";

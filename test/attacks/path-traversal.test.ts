@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { fileNamesFor } from "../../cli/file-names.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { httpResolver } from "../../src/bytes/http.ts";
+import { httpResolver } from "../../src/bytes/http/index.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { directoryOutput } from "../../src/platform/node/directory-output.ts";
 import { nodeEngine } from "../../src/platform/node/engine.ts";

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { encodeJson } from "../../cli/render/json.ts";
 import { resolveLimits } from "../../src/base/limits.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { memoryOutput } from "../../src/bytes/memory.ts";
 import { GGUF_LIMITS } from "../../src/formats/gguf/limits.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { inspect, metadataToJson } from "../../src/operations/inspect.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { openHttp } from "../../src/bytes/http.ts";
-import { fetchTransport } from "../../src/bytes/http-transport.ts";
-import type { RangeStore } from "../../src/bytes/range-store.ts";
+import { openHttp } from "../../src/bytes/http/index.ts";
+import { fetchTransport } from "../../src/bytes/http/transport.ts";
+import type { RangeStore } from "../../src/bytes/layers/store.ts";
 import { bodyOf, get, make, wire } from "../support/transport-tools.ts";
 
 const answering = () => wire((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { openHttp } from "../../src/bytes/http.ts";
+import { openHttp } from "../../src/bytes/http/index.ts";
 import { nodeEngine } from "../../src/platform/node/engine.ts";
 import { openFile } from "../../src/platform/node/file-source.ts";
 import { nodeTransport } from "../../src/platform/node/http-transport.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { openHttp } from "../../src/bytes/http.ts";
+import { openHttp } from "../../src/bytes/http/index.ts";
 import { nodeTransport } from "../../src/platform/node/http-transport.ts";
 import { patternBytes } from "../builders/safetensors.ts";
 import { type RangeServer, startRangeServer } from "../support/range-server.ts";

@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { SourceError } from "../../src/base/errors.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
-import { checkRelativeName } from "../../src/bytes/relative-name.ts";
-import type { ResolveOptions, Resolver } from "../../src/bytes/resolver.ts";
+import { checkRelativeName, type ResolveOptions, type Resolver } from "../../src/bytes/resolver.ts";
 import { type CountingSource, countingSource } from "../support/counting-source.ts";
 import { type BuiltChunk, type BuiltTensor, b3, buildAero, hex, mjsn, mmsg, phsh, tidx, wtsh } from "./aero.ts";
 

@@ -1,8 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { memorySource } from "../../src/bytes/memory.ts";
-import { memorySink } from "../../src/bytes/memory-sink.ts";
+import { memorySink, memorySource } from "../../src/bytes/memory.ts";
 import { readSidecar } from "../../src/formats/aerocorrect/read.ts";
 import { openVault } from "../../src/formats/aerovault/open.ts";
 import { gridOf } from "../../src/formats/aerovault/parity-grid.ts";

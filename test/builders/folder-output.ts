@@ -1,7 +1,6 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
-import { memorySource } from "../../src/bytes/memory.ts";
-import { memorySink } from "../../src/bytes/memory-sink.ts";
+import { memorySink, memorySource } from "../../src/bytes/memory.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Output, Sink } from "../../src/bytes/sink.ts";
 

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { type MemoryOutput, memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { type MemoryOutput, memoryOutput } from "../../src/bytes/memory.ts";
 import { writer } from "../../src/formats/apr/write.ts";
 import type { PasswordSource, WriteOptions } from "../../src/model/format.ts";
 import { Metadata, stringValue } from "../../src/model/metadata.ts";

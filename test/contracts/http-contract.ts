@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { type HttpOptions, type HttpTransport, openHttp } from "../../src/bytes/http.ts";
+import { type HttpOptions, type HttpTransport, openHttp } from "../../src/bytes/http/index.ts";
 import { type Fault, type RangeServer, startRangeServer } from "../support/range-server.ts";
 import { checkFailures, checkLies, checkVersions } from "./http-faults.ts";
 import { type HttpTools, ignoreRanges, MIB } from "./http-tools.ts";

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../src/base/bytes.ts";
-import type { HttpOptions, openHttp } from "../../src/bytes/http.ts";
+import type { HttpOptions, openHttp } from "../../src/bytes/http/index.ts";
 import type { Fault, RangeServer } from "../support/range-server.ts";
 import { patternBytes } from "./source-contract.ts";
 

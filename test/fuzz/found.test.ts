@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { memoryOutput } from "../../src/bytes/memory.ts";
 import { gguf } from "../../src/formats/gguf/index.ts";
 import { planConversion, writeConversion } from "../../src/operations/convert.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";

@@ -1,8 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { SourceError } from "../../src/base/errors.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
-import { checkRelativeName } from "../../src/bytes/relative-name.ts";
-import type { Resolver } from "../../src/bytes/resolver.ts";
+import { checkRelativeName, type Resolver } from "../../src/bytes/resolver.ts";
 
 /** A file and, for sets, the files beside it. */
 export interface FuzzInput {

@@ -1,6 +1,5 @@
 import { isTareError, type Location } from "../../src/base/errors.ts";
-import { memorySource } from "../../src/bytes/memory.ts";
-import { memoryOutput } from "../../src/bytes/memory-sink.ts";
+import { memoryOutput, memorySource } from "../../src/bytes/memory.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import type { Opened } from "../../src/model/format.ts";
 import type { MetadataValue } from "../../src/model/metadata.ts";

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import type { HttpRequest, HttpResponse } from "../../src/bytes/http-transport.ts";
+import type { HttpRequest, HttpResponse } from "../../src/bytes/http/transport.ts";
 import {
   type NodeTransport,
   type NodeTransportOptions,

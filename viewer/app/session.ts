@@ -1,5 +1,5 @@
 import { isTareError } from "../../src/base/errors.ts";
-import { splitInnerPaths } from "../../src/bytes/inner-path.ts";
+import { splitInnerPaths } from "../../src/bytes/resolver.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../shared/protocol.ts";
 import type { PasswordQuestion } from "./password-dialog.tsx";
 import { ReaderClient } from "./reader-client.ts";

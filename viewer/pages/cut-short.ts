@@ -1,7 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError, type TareError } from "../../src/base/errors.ts";
-import { DelegatingSource } from "../../src/bytes/delegating.ts";
 import { checkRange } from "../../src/bytes/extents.ts";
+import { DelegatingSource } from "../../src/bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../src/bytes/source.ts";
 import type { Opened } from "../../src/model/format.ts";
 import { type OpenOptions, openSource } from "../../src/open.ts";

@@ -1,7 +1,6 @@
 import { SourceError } from "../../src/base/errors.ts";
 import { blobSource } from "../../src/bytes/blob.ts";
-import { checkRelativeName } from "../../src/bytes/relative-name.ts";
-import { isFolderOfKind, type Resolver } from "../../src/bytes/resolver.ts";
+import { checkRelativeName, isFolderOfKind, type Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { chooseCandidates } from "../../src/formats/model-files.ts";
 import type { ChosenFile, OpenRequest } from "../shared/protocol.ts";

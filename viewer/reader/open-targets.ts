@@ -1,5 +1,5 @@
 import { isTareError, type TareError, UsageError } from "../../src/base/errors.ts";
-import { type Meter, withMeter } from "../../src/bytes/metered.ts";
+import { type Meter, withMeter } from "../../src/bytes/layers/base.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { sniffFormat } from "../../src/formats/registry.ts";

@@ -1,7 +1,5 @@
-import { fetchTransport, type HttpTransport, openHttp } from "../../src/bytes/http.ts";
-import { parseOrigin } from "../../src/bytes/http-origin.ts";
-import { httpResolver } from "../../src/bytes/http-resolver.ts";
-import { type Meter, withMeter } from "../../src/bytes/metered.ts";
+import type { HttpTransport } from "../../src/bytes/http/transport.ts";
+import { type Meter, withMeter } from "../../src/bytes/layers/base.ts";
 import type { ResolveOptions } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import { openingBytesFor } from "../../src/formats/registry.ts";
@@ -14,6 +12,8 @@ export async function openUrl(
   watch: Meter,
   signal: AbortSignal,
 ): Promise<Place> {
+  // Files on this machine need none of it.
+  const { fetchTransport, httpResolver, openHttp, parseOrigin } = await import("../../src/bytes/http/index.ts");
   let requests = 0;
   const { conditions, request: send } = fetchTransport();
   const transport: HttpTransport = {

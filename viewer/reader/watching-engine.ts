@@ -1,5 +1,5 @@
 import type { Bytes } from "../../src/base/bytes.ts";
-import type { ReadListener } from "../../src/bytes/metered.ts";
+import type { ReadListener } from "../../src/bytes/layers/base.ts";
 import type {
   DigestAlgorithm,
   Engine,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { adjacentTensors, memoryTensor } from "../../../test/builders/tensors.ts";
+import { withMeter } from "../../bytes/layers/base.ts";
 import { memorySource } from "../../bytes/memory.ts";
-import { withMeter } from "../../bytes/metered.ts";
 import { readTensors } from "./tensor-reads.ts";
 
 test("readTensors() reads neighbours in one go, in the order of the file", async () => {

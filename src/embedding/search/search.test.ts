@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { isTareError } from "../../base/errors.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memoryOutput } from "../../bytes/memory-sink.ts";
+import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "../similarity.ts";
 import { type CorpusIndex, readCorpusIndex, writeCorpusIndex } from "./corpus-index.ts";

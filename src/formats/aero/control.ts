@@ -3,7 +3,7 @@ import { FormatError, type Location, UnsupportedError } from "../../base/errors.
 import { checkedAdd } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { Turns } from "../../base/turns.ts";
-import { withHead } from "../../bytes/headed.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type FileHeader, fileHeader, tocEntry, tocHeader, VERSION } from "./layout.ts";
 import type { AeroLimits } from "./limits.ts";

@@ -1,4 +1,4 @@
-import { type LazyFacts, LazySource } from "../../bytes/lazy-source.ts";
+import { type LazyFacts, LazySource } from "../../bytes/derived.ts";
 import { runOf, type SliceSource, type WithinSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { TensorReader } from "../../model/tensor.ts";

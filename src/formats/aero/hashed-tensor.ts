@@ -2,10 +2,10 @@ import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import { IntegrityError, isTareError, LimitError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
-import { allocateFor, deliver, ReadGuard } from "../../bytes/read-guard.ts";
+import { allocateFor, deliver, ReadGuard } from "../../bytes/layers/base.ts";
+import type { Spool } from "../../bytes/sink.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
-import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { SHARED_BUFFERS } from "../../bytes/parallel-stream-buffers.ts";
+import { SHARED_BUFFERS } from "../../bytes/layers/stream-buffers.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 
 /** What a piece may hold: every one of them passes through a dozen layers, whatever its length. */

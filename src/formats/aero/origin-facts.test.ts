@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { memoryTensor } from "../../../test/builders/tensors.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memoryOutput } from "../../bytes/memory-sink.ts";
+import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import type { AeroModel } from "./aero-model.ts";

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { allocateFor } from "../../bytes/read-guard.ts";
+import { allocateFor } from "../../bytes/layers/base.ts";
 
 /** Makes runs of whole pages of pieces that come in any length. */
 export class PageAssembly {

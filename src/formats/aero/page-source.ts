@@ -1,8 +1,8 @@
 import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
-import { BlockCache } from "../../bytes/block-cache.ts";
-import { allocateFor, ReadGuard } from "../../bytes/read-guard.ts";
+import { allocateFor, ReadGuard } from "../../bytes/layers/base.ts";
+import { BlockCache } from "../../bytes/layers/cache.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";

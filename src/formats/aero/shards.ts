@@ -1,10 +1,9 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type TareError } from "../../base/errors.ts";
-import { failingSource } from "../../bytes/failing-source.ts";
-import { LazySource } from "../../bytes/lazy-source.ts";
+import { failingSource, LazySource } from "../../bytes/derived.ts";
+import type { Spool } from "../../bytes/sink.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Spool } from "../../bytes/spool.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import type { ChunkContext } from "./chunk.ts";
 import type { PageHashes } from "./chunks/phsh.ts";

@@ -15,8 +15,8 @@ import { type CountingSource, countingSource } from "../../../test/support/count
 import { type RangeServer, startRangeServer } from "../../../test/support/range-server.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
-import { withHead } from "../../bytes/headed.ts";
-import { openHttp } from "../../bytes/http.ts";
+import { openHttp } from "../../bytes/http/index.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
 import { portableEngine } from "../../primitives/portable.ts";

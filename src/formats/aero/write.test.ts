@@ -3,8 +3,7 @@ import { adjacentTensors, float32Tensor, memoryTensor } from "../../../test/buil
 import { countingSource } from "../../../test/support/counting-source.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memoryOutput, memorySink } from "../../bytes/memory-sink.ts";
+import { memoryOutput, memorySink, memorySource } from "../../bytes/memory.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import { Metadata } from "../../model/metadata.ts";

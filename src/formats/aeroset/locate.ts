@@ -1,7 +1,7 @@
 import { FormatError, type Location, SourceError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { parseHttpUrl } from "../../bytes/http-url.ts";
-import { checkRelativeName } from "../../bytes/relative-name.ts";
+import { parseHttpUrl } from "../../bytes/http/url.ts";
+import { checkRelativeName } from "../../bytes/resolver.ts";
 
 /** Where a file of a set is. `elsewhere` is where to go when there is no such sibling. */
 export type SetPlace =

@@ -3,7 +3,7 @@ import { FormatError, IntegrityError, isTareError, type Location, UsageError } f
 import { encodeHex } from "../../base/hex.ts";
 import { checkLimit, resolveLimits } from "../../base/limits.ts";
 import { printable } from "../../base/text.ts";
-import { withHead } from "../../bytes/headed.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";

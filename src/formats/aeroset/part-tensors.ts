@@ -1,7 +1,7 @@
 import { FormatError, IntegrityError, type Location } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
 import { printable } from "../../base/text.ts";
-import { DelegatingSource } from "../../bytes/delegating.ts";
+import { DelegatingSource } from "../../bytes/layers/base.ts";
 import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { DType } from "../../model/dtype.ts";

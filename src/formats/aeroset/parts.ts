@@ -1,8 +1,8 @@
 import { IntegrityError, type Location, SourceError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
-import { withHead } from "../../bytes/headed.ts";
-import { LazySource } from "../../bytes/lazy-source.ts";
+import { LazySource } from "../../bytes/derived.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
 import { closedError } from "../../bytes/memory.ts";
 import type { PinnedFile, ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
-import { DelegatingSource } from "../../bytes/delegating.ts";
+import { DelegatingSource } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { tensorError } from "../aero/hashed-tensor.ts";

@@ -1,7 +1,6 @@
 import { FormatError, isTareError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { failingSource } from "../../bytes/failing-source.ts";
-import { LazySource } from "../../bytes/lazy-source.ts";
+import { failingSource, LazySource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/container.ts";
 import type { Finding } from "../../model/finding.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
+import { untilAborted } from "../../bytes/abort.ts";
 import type { Source } from "../../bytes/source.ts";
-import { untilAborted } from "../../bytes/until-aborted.ts";
 import { type BlockBatch, planBlockBatches } from "./block-batches.ts";
 import { type BlockBounds, type BlockTools, blockExtent, checkRecord, decodeBlock } from "./block-check.ts";
 import type { ChunkRecord } from "./manifest.ts";

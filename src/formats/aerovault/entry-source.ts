@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { allocateFor, ReadGuard } from "../../bytes/read-guard.ts";
+import { allocateFor, ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Lane } from "./keys.ts";

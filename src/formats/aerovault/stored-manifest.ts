@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { allocateFor } from "../../bytes/read-guard.ts";
+import { allocateFor } from "../../bytes/layers/base.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Room } from "./framing.ts";
 import type { StoredHeader } from "./header.ts";

@@ -1,5 +1,5 @@
 import { type Bytes, concatBytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { allocateFor, deliver, ReadGuard } from "../../bytes/read-guard.ts";
+import { allocateFor, deliver, ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { EntryReader } from "./entry-reader.ts";
 import { ForwardReader } from "./forward-reader.ts";

@@ -1,5 +1,5 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { allocateFor, ReadGuard } from "../../bytes/read-guard.ts";
+import { allocateFor, ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { EntryChunks } from "./entry-chunks.ts";
 

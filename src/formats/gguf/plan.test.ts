@@ -3,8 +3,7 @@ import { array, type BuiltFile, buildGguf, byteTensor, text, u8, u16, u32 } from
 import { ggufFixture, memoryResolver } from "../../../test/builders/gguf-fixtures.ts";
 import { memoryTensor } from "../../../test/builders/tensors.ts";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memoryOutput } from "../../bytes/memory-sink.ts";
+import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { ModelContent, Opened, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { takeOrigin } from "../../model/origin.ts";

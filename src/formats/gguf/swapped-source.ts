@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type TareError, UnsupportedError } from "../../base/errors.ts";
-import { ReadGuard } from "../../bytes/read-guard.ts";
+import { ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
 import type { Tensor } from "../../model/tensor.ts";

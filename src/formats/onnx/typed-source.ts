@@ -1,9 +1,7 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { concatBytes } from "../../base/bytes.ts";
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
-import { ComputedSource } from "../../bytes/computed.ts";
-import type { Extent } from "../../bytes/extents.ts";
-import { checkRange } from "../../bytes/extents.ts";
+import { ComputedSource } from "../../bytes/derived.ts";
+import { checkRange, type Extent } from "../../bytes/extents.ts";
 import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { decodeVarints, decodeVarints32, wrongCount } from "./varints.ts";
 

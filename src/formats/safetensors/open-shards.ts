@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, SourceError, UsageError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
-import { withHead } from "../../bytes/headed.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";

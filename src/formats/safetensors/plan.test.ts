@@ -4,8 +4,7 @@ import { buildSafetensors, patternBytes } from "../../../test/builders/safetenso
 import { memoryTensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memoryOutput } from "../../bytes/memory-sink.ts";
+import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { ModelContent, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { parseOrigin } from "../../model/origin.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, LimitError, type Location } from "../../base/errors.ts";
 import { checkLimit, type LimitOverrides, resolveLimits } from "../../base/limits.ts";
-import { withHead } from "../../bytes/headed.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Header, parseHeader, type SafetensorsLimits } from "./header.ts";

@@ -9,8 +9,7 @@ import {
   rawSafetensors,
 } from "../../../test/builders/safetensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memoryOutput } from "../../bytes/memory-sink.ts";
+import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { Model } from "../../model/model.ts";
 import { openSource } from "../../open.ts";
 import { type ConversionOptions, planConversion, writeConversion } from "../../operations/convert.ts";

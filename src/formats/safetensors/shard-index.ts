@@ -1,8 +1,7 @@
 import { FormatError, isTareError, type Location } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
-import { checkRelativeName } from "../../bytes/relative-name.ts";
-import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
-import { arrayValue, stringValue } from "../../model/metadata.ts";
+import { checkRelativeName } from "../../bytes/resolver.ts";
+import { arrayValue, type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { type JsonNode, readNode } from "../../struct/strict-json.ts";
 import type { SafetensorsLimits } from "./header.ts";

@@ -2,8 +2,7 @@ import type { Output } from "../../bytes/sink.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
 import { writeFiles } from "../../model/pieces.ts";
 import { safetensors } from "./index.ts";
-import type { SafetensorsPlan } from "./plan.ts";
-import { planSafetensors } from "./plan.ts";
+import { planSafetensors, type SafetensorsPlan } from "./plan.ts";
 import { safetensorsRestamp } from "./restamp.ts";
 
 /** Writes what `planSafetensors` decided; the files appear together, an index last. */

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { ComputedSource } from "../../bytes/computed.ts";
+import { ComputedSource } from "../../bytes/derived.ts";
 import { checkRange } from "../../bytes/extents.ts";
 import type { ReadOptions } from "../../bytes/source.ts";
 import { encodeFloats } from "../cast.ts";

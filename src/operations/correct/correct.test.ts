@@ -3,8 +3,7 @@ import { type Content, makeContent } from "../../../test/builders/vault-content.
 import { loadFixture } from "../../../test/support/fixtures.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memorySink } from "../../bytes/memory-sink.ts";
+import { memorySink, memorySource } from "../../bytes/memory.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import { parityGrid } from "../../model/parity/grid.ts";

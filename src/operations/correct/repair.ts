@@ -1,7 +1,7 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
-import { overlaidSource } from "../../bytes/overlaid.ts";
+import { overlaidSource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import {

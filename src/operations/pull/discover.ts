@@ -1,10 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
-import { withHead } from "../../bytes/headed.ts";
-import { type AllowedOrigins, checkOrigin } from "../../bytes/http-origin.ts";
-import { parseHttpUrl } from "../../bytes/http-url.ts";
-import { checkRelativeName } from "../../bytes/relative-name.ts";
+import { type AllowedOrigins, checkOrigin, parseHttpUrl } from "../../bytes/http/url.ts";
+import { withHead } from "../../bytes/layers/prefix.ts";
+import { checkRelativeName } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
+import { OPENING_BYTES } from "../../bytes/transfer.ts";
 import { sniffFormat } from "../../formats/registry.ts";
 import type { Member } from "../../model/members.ts";
 import type { Engine } from "../../primitives/engine.ts";
@@ -43,9 +43,6 @@ export interface DiscoverOptions {
   readonly signal: AbortSignal;
 }
 
-/** The opening read: enough to recognise every format. */
-const HEAD_BYTES = 256 << 10;
-
 /** The file name that a URL ends with, decoded and checked. */
 export function nameOfUrl(url: string): string {
   const { label } = parseHttpUrl(url);
@@ -75,7 +72,7 @@ export function siblingUrl(url: string, path: string): string {
 export async function discover(source: Source, options: DiscoverOptions): Promise<PullSet> {
   const { url, engine, limits, signal } = options;
   const name = nameOfUrl(url);
-  const bytes = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
+  const bytes = await source.read(0, Math.min(OPENING_BYTES, source.byteLength), { signal });
   const format = await sniffFormat({ bytes, byteLength: source.byteLength, name });
   const reader = await format?.read();
   const members = await reader?.members?.(withHead(source, bytes), { name, engine, limits, signal });

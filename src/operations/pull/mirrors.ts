@@ -1,5 +1,5 @@
 import { UsageError } from "../../base/errors.ts";
-import { parseHttpUrl } from "../../bytes/http-url.ts";
+import { parseHttpUrl } from "../../bytes/http/url.ts";
 
 /** The folder that a mirror stands for: itself, or where the file lies if the mirror names that file. */
 export function mirrorFolder(mirror: string, url: string): string {

@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "../../base/text.ts";
-import { checkRelativeName } from "../../bytes/relative-name.ts";
+import { checkRelativeName } from "../../bytes/resolver.ts";
 import { collisionError, longNameError, refusedNameError } from "./errors.ts";
 
 /** Where the names of a set come from: what its index is called, and whom to blame. */

@@ -1,10 +1,9 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
-import { strongTag } from "../../bytes/http-headers.ts";
-import type { AllowedOrigins } from "../../bytes/http-origin.ts";
-import { parseHttpUrl } from "../../bytes/http-url.ts";
-import { type RetryPolicy, retryPolicy } from "../../bytes/retry.ts";
+import { strongTag } from "../../bytes/http/headers.ts";
+import { type AllowedOrigins, parseHttpUrl } from "../../bytes/http/url.ts";
+import { type RetryPolicy, retryPolicy } from "../../bytes/layers/retry.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { discover, nameOfUrl, type PullFile, type PullSet } from "./discover.ts";

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
-import { strongTag } from "../../bytes/http-headers.ts";
+import { strongTag } from "../../bytes/http/headers.ts";
 
 /** What is known about a file that a pull has put in place. */
 export interface ReceiptEntry {

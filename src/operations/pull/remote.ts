@@ -1,13 +1,14 @@
 import { SourceError } from "../../base/errors.ts";
-import { openHttp } from "../../bytes/http.ts";
-import { type HttpTarget, startExchange } from "../../bytes/http-exchange.ts";
-import { formatRange, readValidators, strongTag, type Validators } from "../../bytes/http-headers.ts";
-import { SequentialHttpSource } from "../../bytes/http-sequential.ts";
-import { RangedHttpSource } from "../../bytes/http-source.ts";
-import type { HttpTransport } from "../../bytes/http-transport.ts";
-import { checkHeaders, parseHttpUrl } from "../../bytes/http-url.ts";
-import type { RetryPolicy } from "../../bytes/retry.ts";
+import { type HttpTarget, startExchange } from "../../bytes/http/exchange.ts";
+import { formatRange, readValidators, strongTag, type Validators } from "../../bytes/http/headers.ts";
+import { openHttp } from "../../bytes/http/index.ts";
+import { SequentialHttpSource } from "../../bytes/http/sequential.ts";
+import { RangedHttpSource } from "../../bytes/http/source.ts";
+import type { HttpTransport } from "../../bytes/http/transport.ts";
+import { checkHeaders, parseHttpUrl } from "../../bytes/http/url.ts";
+import type { RetryPolicy } from "../../bytes/layers/retry.ts";
 import type { Source } from "../../bytes/source.ts";
+import { OPENING_BYTES } from "../../bytes/transfer.ts";
 
 /** How requests to one server are made. */
 export interface PullServer {
@@ -43,8 +44,6 @@ export interface OpenedRemote {
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 /** A server that does not say how long a file is, or sends all of it, may fill this much; eight at once stay small. */
 const MAX_MEMORY_BYTES = 4 << 20;
-/** What the opening request asks for: a file that is no longer is here with it. */
-const HEAD_BYTES = 256 << 10;
 /** Weight of the newest measurement in a server's rate. */
 const SMOOTHING = 0.3;
 
@@ -71,10 +70,10 @@ export async function openRemote(address: RemoteAddress, options: RemoteOptions)
     timeoutMs,
     signal,
     retry: policy,
-    headBytes: HEAD_BYTES,
+    headBytes: OPENING_BYTES,
     maxMemoryBytes: MAX_MEMORY_BYTES,
   });
-  const isHeld = source.byteLength <= (access === "ranges" ? HEAD_BYTES : MAX_MEMORY_BYTES);
+  const isHeld = source.byteLength <= (access === "ranges" ? OPENING_BYTES : MAX_MEMORY_BYTES);
   return { source, validators, access, held: isHeld ? source : undefined };
 }
 

@@ -1,6 +1,7 @@
 import { isTareError, SourceError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
-import { strongTag } from "../../bytes/http-headers.ts";
+import { strongTag } from "../../bytes/http/headers.ts";
+import { SPLIT_BYTES } from "../../bytes/transfer.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { readLayout, resumePieces } from "./begin-file.ts";
 import { isChange, sizeError, spaceError } from "./errors.ts";
@@ -29,8 +30,6 @@ export interface SchedulerOptions {
   readonly onDone: (job: FileJob, etag: string | undefined) => Promise<void>;
 }
 
-/** One request asks for no more: some servers and caches cut off longer ranges. */
-const RUN_BYTES = 64 << 20;
 /** All connections together hold no more than this: two blocks each. */
 const BUFFER_BYTES = 32 << 20;
 const BLOCK_BYTES = 1 << 20;
@@ -103,8 +102,8 @@ export class Scheduler {
 
   /** Long runs while there is plenty, shorter ones towards the end so that all connections end together. */
   #runBytes({ openBytes }: FileTransfer): number {
-    if (this.#jobs.some(({ state }) => state === "waiting")) return RUN_BYTES;
-    return Math.max(PIECE_BYTES, Math.min(RUN_BYTES, openBytes / this.#options.concurrency));
+    if (this.#jobs.some(({ state }) => state === "waiting")) return SPLIT_BYTES;
+    return Math.max(PIECE_BYTES, Math.min(SPLIT_BYTES, openBytes / this.#options.concurrency));
   }
 
   #takeOver(now: number): { readonly job: FileJob; readonly lease: Lease } | undefined {

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import { type Overlay, overlaidSource } from "../../bytes/overlaid.ts";
+import { type Overlay, overlaidSource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import { blockExtent } from "../../formats/aerovault/block-check.ts";
 import { BlockStream, scanBlocks } from "../../formats/aerovault/block-stream.ts";

@@ -1,6 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { isTareError, type TareError } from "../../base/errors.ts";
-import { type Overlay, overlaidSource, overlayBytes } from "../../bytes/overlaid.ts";
+import { type Overlay, overlaidSource, overlayBytes } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Sidecar, segmentPayload } from "../../formats/aerocorrect/sidecar.ts";
 import { impliedDirectory } from "../../formats/aerovault/extension-directory.ts";

@@ -10,8 +10,7 @@ import {
 import { fileInput, TestVault } from "../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../test/builders/vault-content.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { memorySink } from "../../bytes/memory-sink.ts";
+import { memorySink, memorySource } from "../../bytes/memory.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { Finding } from "../../model/finding.ts";
 import { parityGrid } from "../../model/parity/grid.ts";

@@ -1,5 +1,5 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { overlaidSource, overlayBytes } from "../../bytes/overlaid.ts";
+import { overlaidSource, overlayBytes } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extension-payload.ts";

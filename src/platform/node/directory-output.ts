@@ -1,7 +1,7 @@
 import { lstat, realpath, unlink } from "node:fs/promises";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import type { SourceError } from "../../base/errors.ts";
-import { checkRelativeName, escapeError } from "../../bytes/relative-name.ts";
+import { checkRelativeName, escapeError } from "../../bytes/resolver.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import { errnoOf, fileError } from "./errors.ts";

@@ -1,8 +1,7 @@
 import { realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { SourceError } from "../../base/errors.ts";
-import { checkRelativeName, escapeError } from "../../bytes/relative-name.ts";
-import { isFolderOfKind, type Resolver } from "../../bytes/resolver.ts";
+import { checkRelativeName, escapeError, isFolderOfKind, type Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import { isInside } from "./directory-output.ts";
 import { errnoOf, fileError } from "./errors.ts";

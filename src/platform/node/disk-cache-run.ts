@@ -5,7 +5,7 @@ import { IntegrityError, isTareError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
 import type { Extent } from "../../bytes/extents.ts";
-import type { StoredFile } from "../../bytes/range-store.ts";
+import type { StoredFile } from "../../bytes/layers/store.ts";
 import { ascii, bytes, reserved, struct, u32, u64 } from "../../struct/layout.ts";
 
 /** Small enough that a header of 1 KiB costs little to check, large enough that 4 MiB need only 64 checksums. */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import type { RangeStore, StoredFile, StoredVersion } from "../../bytes/range-store.ts";
+import type { RangeStore, StoredFile, StoredVersion } from "../../bytes/layers/store.ts";
 import {
   listShelf,
   type NamedRun,

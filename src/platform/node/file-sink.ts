@@ -2,8 +2,7 @@ import { type FileHandle, lstat, readlink, realpath, stat } from "node:fs/promis
 import { dirname, resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError, UsageError } from "../../base/errors.ts";
-import type { Sink } from "../../bytes/sink.ts";
-import { checkFill, checkReserve, doneError } from "../../bytes/sink-checks.ts";
+import { checkFill, checkReserve, doneError, type Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { openFile } from "./file-source.ts";

@@ -3,7 +3,7 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
-import { ReadGuard } from "../../bytes/read-guard.ts";
+import { ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, allocateTarget, readFully, streamFile } from "./file-reads.ts";

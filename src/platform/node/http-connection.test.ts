@@ -4,8 +4,8 @@ import { expectBytes, patternBytes } from "../../../test/contracts/source-contra
 import { startRangeServer } from "../../../test/support/range-server.ts";
 import { bodyOf, get, make, start, wait, wire } from "../../../test/support/transport-tools.ts";
 import type { WireServer } from "../../../test/support/wire-server.ts";
-import { RangedHttpSource } from "../../bytes/http-source.ts";
-import type { HttpRequest } from "../../bytes/http-transport.ts";
+import { RangedHttpSource } from "../../bytes/http/source.ts";
+import type { HttpRequest } from "../../bytes/http/transport.ts";
 
 describe("nodeTransport(), bodies of stated length", () => {
   it("uses a connection again, and another one where the server has closed it", async () => {

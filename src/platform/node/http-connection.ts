@@ -1,8 +1,8 @@
 import type { OnReadOpts, Socket } from "node:net";
 import type { Bytes } from "../../base/bytes.ts";
-import { slowError, timeoutError } from "../../bytes/http-errors.ts";
-import type { HttpResponse } from "../../bytes/http-transport.ts";
-import { TransferWatch } from "../../bytes/transfer-watch.ts";
+import { slowError, timeoutError } from "../../bytes/http/errors.ts";
+import { TransferWatch } from "../../bytes/http/exchange.ts";
+import type { HttpResponse } from "../../bytes/http/transport.ts";
 import { type DialOptions, dial, type Route } from "./http-dial.ts";
 import { transportError } from "./http-errors.ts";
 import { BodyIntake } from "./http-intake.ts";

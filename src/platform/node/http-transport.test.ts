@@ -3,7 +3,7 @@ import { httpContract } from "../../../test/contracts/http-contract.ts";
 import { patternBytes } from "../../../test/contracts/source-contract.ts";
 import { type ProxyOptions, startProxyServer } from "../../../test/support/proxy-server.ts";
 import { etagOf, type RangeServer, startRangeServer } from "../../../test/support/range-server.ts";
-import { type HttpOptions, openHttp } from "../../bytes/http.ts";
+import { type HttpOptions, openHttp } from "../../bytes/http/index.ts";
 import { transportError } from "./http-errors.ts";
 import { type NodeTransportOptions, nodeTransport } from "./http-transport.ts";
 

@@ -5,8 +5,8 @@ import {
   type HttpResponse,
   type HttpTransport,
   PORTABLE_HEADERS,
-} from "../../bytes/http-transport.ts";
-import { checkRequest, parseHttpUrl } from "../../bytes/http-url.ts";
+} from "../../bytes/http/transport.ts";
+import { checkRequest, parseHttpUrl } from "../../bytes/http/url.ts";
 import type { WireRequest } from "./http-connection.ts";
 import { isForwarded, proxyAuthorization, type Route } from "./http-dial.ts";
 import { transportError } from "./http-errors.ts";

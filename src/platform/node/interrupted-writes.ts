@@ -1,6 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { isTareError } from "../../base/errors.ts";
-import { overlaidSource, overlayBytes } from "../../bytes/overlaid.ts";
+import { overlaidSource, overlayBytes } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import { errnoOf } from "./errors.ts";
 import { findInterruptedPatches } from "./patch-file.ts";

@@ -1,12 +1,10 @@
 import { stat } from "node:fs/promises";
 import { isTareError, UnsupportedError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
-import { INNER_MARK } from "../../bytes/inner-path.ts";
-import { type Meter, withMeter } from "../../bytes/metered.ts";
-import { withOwner } from "../../bytes/owning.ts";
-import type { Resolver } from "../../bytes/resolver.ts";
+import { type Meter, withMeter, withOwner } from "../../bytes/layers/base.ts";
+import { INNER_MARK, type Resolver } from "../../bytes/resolver.ts";
+import type { Spool } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Spool } from "../../bytes/spool.ts";
 import type { Container } from "../../model/container.ts";
 import type { EncryptionRule, Opened, PasswordSource } from "../../model/format.ts";
 import { openThrough } from "../../open-inside.ts";

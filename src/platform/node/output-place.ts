@@ -2,8 +2,8 @@ import { lstat, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isTareError, SourceError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { INNER_MARK, splitInnerPaths } from "../../bytes/inner-path.ts";
-import { isS3Url } from "../../bytes/s3-address.ts";
+import { INNER_MARK, splitInnerPaths } from "../../bytes/resolver.ts";
+import { isS3Url } from "../../bytes/s3/address.ts";
 import { findPathFault, normalizePath } from "../../formats/aerovault/paths.ts";
 import { errnoOf, fileError } from "./errors.ts";
 

@@ -1,7 +1,7 @@
-import type { HttpTransport } from "../../bytes/http-transport.ts";
-import { isS3Url, parseS3Address } from "../../bytes/s3.ts";
-import { objectUrl } from "../../bytes/s3-address.ts";
-import { S3Session, signedTransport } from "../../bytes/s3-session.ts";
+import type { HttpTransport } from "../../bytes/http/transport.ts";
+import { objectUrl } from "../../bytes/s3/address.ts";
+import { isS3Url, parseS3Address } from "../../bytes/s3/open.ts";
+import { S3Session, signedTransport } from "../../bytes/s3/session.ts";
 import type { RemoteAddress } from "../../operations/pull/remote.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { nodeTransport } from "./http-transport.ts";

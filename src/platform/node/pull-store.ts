@@ -4,7 +4,7 @@ import { type FileHandle, lstat, open, readFile, rename, stat, statfs, unlink } 
 import { dirname, join, resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
-import { checkRelativeName } from "../../bytes/relative-name.ts";
+import { checkRelativeName } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { LocalFile, PartialFile, PullStore } from "../../operations/pull/store.ts";
 import { directoryOutput } from "./directory-output.ts";

@@ -1,7 +1,7 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { SourceError, UsageError } from "../../base/errors.ts";
-import { checkRelativeName } from "../../bytes/relative-name.ts";
+import { checkRelativeName } from "../../bytes/resolver.ts";
 import { formatForName } from "../../formats/registry.ts";
 import type { Container } from "../../model/container.ts";
 import { isInside } from "./directory-output.ts";

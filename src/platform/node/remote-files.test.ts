@@ -5,8 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { expectBytes, patternBytes } from "../../../test/contracts/source-contract.ts";
 import { type RangeServer, startRangeServer } from "../../../test/support/range-server.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { memoryStore } from "../../bytes/memory-store.ts";
-import { placeOfFile } from "../../bytes/range-store.ts";
+import { memoryStore, placeOfFile } from "../../bytes/layers/store.ts";
 import { RemoteFiles, SpooledCopies } from "./remote-files.ts";
 
 const servers: RangeServer[] = [];

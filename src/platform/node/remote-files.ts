@@ -1,12 +1,11 @@
 import { resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
-import { httpResolver, openHttp } from "../../bytes/http.ts";
-import { type AllowedOrigins, checkOrigin, parseOrigin } from "../../bytes/http-origin.ts";
-import type { HttpTransport } from "../../bytes/http-transport.ts";
-import { parseHttpUrl } from "../../bytes/http-url.ts";
-import { placeOfFile, type RangeStore } from "../../bytes/range-store.ts";
+import { httpResolver, openHttp } from "../../bytes/http/index.ts";
+import type { HttpTransport } from "../../bytes/http/transport.ts";
+import { type AllowedOrigins, checkOrigin, parseHttpUrl, parseOrigin } from "../../bytes/http/url.ts";
+import { placeOfFile, type RangeStore } from "../../bytes/layers/store.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
-import { explainSignedUrls } from "../../bytes/s3-presigned.ts";
+import { explainSignedUrls } from "../../bytes/s3/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import { openingBytesFor } from "../../formats/registry.ts";
 import { type NodeTransport, nodeTransport } from "./http-transport.ts";

@@ -1,4 +1,4 @@
-import { S3Client } from "../../bytes/s3-client.ts";
+import { S3Client } from "../../bytes/s3/client.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { nodeTransport } from "./http-transport.ts";
 import type { Environment } from "./proxy-environment.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { sinkContract } from "../../../test/contracts/sink-contract.ts";
 import { MODEL, seed, startStore, startTestStore } from "../../../test/support/s3-tools.ts";
-import { s3Output } from "../../bytes/s3.ts";
+import { s3Output } from "../../bytes/s3/open.ts";
 import { stagedOutput } from "./s3-staged-output.ts";
 
 sinkContract("s3, staged on disk", async () => {

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
-import { withLabel } from "../../bytes/s3.ts";
+import { withLabel } from "../../bytes/s3/open.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { fileSink } from "./file-sink.ts";

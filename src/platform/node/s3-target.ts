@@ -1,10 +1,9 @@
 import { SourceError, UsageError } from "../../base/errors.ts";
-import { withMeter } from "../../bytes/metered.ts";
-import { withOwner } from "../../bytes/owning.ts";
-import { placeOfFile } from "../../bytes/range-store.ts";
+import { withMeter, withOwner } from "../../bytes/layers/base.ts";
+import { placeOfFile } from "../../bytes/layers/store.ts";
 import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
-import { openS3, parseS3Address, type S3Address, type S3Client, s3Resolver } from "../../bytes/s3.ts";
-import { objectUrl, s3Address } from "../../bytes/s3-address.ts";
+import { objectUrl, s3Address } from "../../bytes/s3/address.ts";
+import { openS3, parseS3Address, type S3Address, type S3Client, s3Resolver } from "../../bytes/s3/open.ts";
 import type { Source } from "../../bytes/source.ts";
 import { chooseCandidates } from "../../formats/model-files.ts";
 import type { Cost, OpenTargetOptions } from "./open-target.ts";

@@ -1,4 +1,4 @@
-import { splitInnerPaths } from "../../bytes/inner-path.ts";
+import { splitInnerPaths } from "../../bytes/resolver.ts";
 
 /** What a TARGET on the command line names, before anything is opened. */
 export interface Target {

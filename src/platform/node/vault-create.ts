@@ -2,7 +2,7 @@ import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { checkRange } from "../../bytes/extents.ts";
-import { deliver } from "../../bytes/read-guard.ts";
+import { deliver } from "../../bytes/layers/base.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";

@@ -6,7 +6,7 @@ import { equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { INNER_MARK } from "../../bytes/inner-path.ts";
+import { INNER_MARK } from "../../bytes/resolver.ts";
 import { deriveFromMaster, type Lane } from "../../formats/aerovault/keys.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import type { Finding } from "../../model/finding.ts";

@@ -1,7 +1,7 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError, type Location } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
-import { allocateFor, ReadGuard } from "../../../bytes/read-guard.ts";
+import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import { isSlice } from "../../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
 import type { GcmKey } from "../../../primitives/crypto/aes.ts";

@@ -1,5 +1,5 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
-import { allocateFor } from "../../../bytes/read-guard.ts";
+import { allocateFor } from "../../../bytes/layers/base.ts";
 import type { Source } from "../../../bytes/source.ts";
 import { BLOCK_HEADER_BYTES, MAX_BLOCK_BYTES } from "./layout.ts";
 

@@ -1,7 +1,7 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import { FormatError, isTareError, type Location } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
-import { allocateFor, ReadGuard } from "../../../bytes/read-guard.ts";
+import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
 import type { Lz4Codec } from "../../../primitives/compress/lz4.ts";
 import type { Engine } from "../../../primitives/engine.ts";

@@ -1,7 +1,7 @@
 import { FormatError, type Location, UnsupportedError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import { printable } from "../../../base/text.ts";
-import { checkRelativeName } from "../../../bytes/relative-name.ts";
+import { checkRelativeName } from "../../../bytes/resolver.ts";
 import { type JsonNode, parseStrictJson } from "../../../struct/strict-json.ts";
 import type { AprLimits } from "../limits.ts";
 

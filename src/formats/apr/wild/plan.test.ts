@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { float32Tensor, memoryTensor } from "../../../../test/builders/tensors.ts";
 import { openBytes } from "../../../../test/builders/wild-reading.ts";
 import { encodeHex } from "../../../base/hex.ts";
-import { memoryOutput } from "../../../bytes/memory-sink.ts";
+import { memoryOutput } from "../../../bytes/memory.ts";
 import type { ModelContent, WriteOptions } from "../../../model/format.ts";
 import { Metadata, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import type { Tensor } from "../../../model/tensor.ts";

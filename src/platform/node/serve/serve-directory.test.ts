@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FILE_BYTES, MODIFIED, MODIFIED_SECONDS, RANGE_REQUESTS } from "../../../../test/contracts/range-requests.ts";
 import { patternBytes, sourceContract } from "../../../../test/contracts/source-contract.ts";
 import { requestRaw } from "../../../../test/support/raw-request.ts";
-import { openHttp } from "../../../bytes/http.ts";
+import { openHttp } from "../../../bytes/http/index.ts";
 import { nodeTransport } from "../http-transport.ts";
 import { type AccessEntry, type DirectoryServer, serveDirectory } from "./serve-directory.ts";
 

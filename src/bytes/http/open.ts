@@ -1,0 +1,323 @@
+import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
+import { LimitError, SourceError } from "../../base/errors.ts";
+import { withCoalescing } from "../layers/coalesce.ts";
+import { withHedging } from "../layers/hedge.ts";
+import { withParallelStreams } from "../layers/parallel.ts";
+import { withHead } from "../layers/prefix.ts";
+import { type RetryPolicy, retry, retryPolicy, withRetries } from "../layers/retry.ts";
+import {
+  isSameVersion,
+  placeOfFile,
+  type RangeStore,
+  type StoredFile,
+  type StoredVersion,
+  versionOf,
+  withStore,
+} from "../layers/store.ts";
+import { memorySource } from "../memory.ts";
+import type { PinnedFile } from "../resolver.ts";
+import type { Source } from "../source.ts";
+import { OPENING_BYTES } from "../transfer.ts";
+import { changedError, pinnedError, rangeError, statusError } from "./errors.ts";
+import { type Exchange, type HttpTarget, readExactly, readFront, readUpTo, startExchange } from "./exchange.ts";
+import {
+  describeChange,
+  formatRange,
+  isSameTag,
+  parseContentLength,
+  parseContentRange,
+  parseUnsatisfiedRange,
+  readValidators,
+  strongTag,
+  type Validators,
+} from "./headers.ts";
+import { SequentialHttpSource } from "./sequential.ts";
+import { AssumedHttpSource, checkEncoding, checkSinglePart, type HttpFacts, RangedHttpSource } from "./source.ts";
+import type { HttpTransport } from "./transport.ts";
+
+const MAX_MEMORY_BYTES = 64 << 20;
+const MAX_DISCARD_BYTES = 2 ** 30;
+
+/** How a file that was only assumed is opened with questions after all. The retries are those of the layers above. */
+export function reopenWith(target: HttpTarget, expected: HttpFacts, options: HttpOptions): () => Promise<Source> {
+  // Whoever opened the file may have given up long ago: the signal was theirs.
+  const { store: _, pinned: __, signal: ___, ...rest } = options;
+  return () => new HttpOpening(target, { ...rest, retry: { ...options.retry, retries: 0 } }, expected).run();
+}
+
+/** The request by which a file is opened, with its repetitions. */
+export class HttpOpening {
+  readonly #target: HttpTarget;
+  readonly #options: HttpOptions;
+  readonly #expected: HttpFacts | undefined;
+  readonly #policy: RetryPolicy;
+  readonly #requestBytes: number | undefined;
+  readonly #headBytes: number;
+  readonly #maxMemoryBytes: number;
+  readonly #store: RangeStore | undefined;
+  readonly #place: string;
+  #known: StoredVersion | undefined;
+  #unreachable = 0;
+
+  /** With `expected`, any other length or version than that is refused. */
+  constructor(target: HttpTarget, options: HttpOptions, expected?: HttpFacts) {
+    this.#target = target;
+    this.#options = options;
+    this.#expected = expected;
+    this.#policy = retryPolicy(options.retry);
+    this.#requestBytes = options.requestBytes;
+    this.#headBytes = options.headBytes ?? OPENING_BYTES;
+    this.#maxMemoryBytes = options.maxMemoryBytes ?? MAX_MEMORY_BYTES;
+    this.#store = options.store;
+    this.#place = placeOfFile(target.url);
+  }
+
+  async run(): Promise<Source> {
+    const known = await this.#store?.recall(this.#place);
+    // What a store gives back is sent to the server: it must still be a validator.
+    const isTag = known !== undefined && strongTag({ etag: known.validator, lastModified: undefined }) !== undefined;
+    this.#known = isTag ? known : undefined;
+    const attempt = (): Promise<Source> => this.#open().catch((error: unknown) => this.#giveUpEarly(error));
+    return retry(attempt, this.#policy, this.#options.signal);
+  }
+
+  /** A server that refuses the very first connections is most likely a typing mistake: one more try is enough. */
+  #giveUpEarly(error: unknown): never {
+    const isUnreachable = error instanceof SourceError && error.code === "source/http.unreachable";
+    if (!isUnreachable || this.#unreachable++ === 0) throw error;
+    throw new SourceError(error.code, error.message, error.at, { hint: error.hint, cause: error.cause });
+  }
+
+  async #open(): Promise<Source> {
+    const condition = this.#target.transport.conditions === "if-range" ? this.#knownTag() : undefined;
+    const headers = {
+      range: formatRange(0, this.#headBytes),
+      ...(condition === undefined ? {} : { "if-none-match": condition }),
+    };
+    const exchange = await startExchange(this.#target, { headers, signals: [this.#options.signal] });
+    try {
+      const { status } = exchange.response;
+      if (status === 206) return await this.#openRanged(exchange);
+      if (status === 200) return await this.#openWhole(exchange);
+      if (status === 416) return await this.#openUnsatisfied(exchange);
+      if (status === 304 && this.#known !== undefined) return await this.#openUnchanged(exchange, this.#known);
+      throw statusError(exchange.response, this.#target.label);
+    } finally {
+      exchange.cancel();
+    }
+  }
+
+  /** A store may hold anything; only an entity-tag goes into a request. */
+  #knownTag(): string | undefined {
+    return strongTag({ etag: this.#known?.validator, lastModified: undefined });
+  }
+
+  /** What the store has is the current version. */
+  async #openUnchanged(exchange: Exchange, known: StoredVersion): Promise<Source> {
+    const found = readValidators(exchange.response.headers);
+    const validators: Validators = { etag: known.validator, lastModified: undefined };
+    // The status itself says that the tag is the current one; only another tag contradicts it.
+    if (found.etag !== undefined && !isSameTag(found.etag, known.validator)) {
+      // An answer about another version than the one asked about is no answer.
+      await this.#forget();
+      return this.#open();
+    }
+    const facts: HttpFacts = { byteLength: known.byteLength, validators, contentRange: "shown", known: "stored" };
+    const raw = new AssumedHttpSource(this.#target, facts, reopenWith(this.#target, facts, this.#options));
+    return this.#compose(raw, validators);
+  }
+
+  async #openRanged(exchange: Exchange): Promise<Source> {
+    const { label } = this.#target;
+    const { headers } = exchange.response;
+    checkEncoding(headers, label);
+    const text = headers.get("content-range");
+    if (text === null) {
+      checkSinglePart(headers, label);
+      return this.#openHidden(exchange);
+    }
+    const range = parseContentRange(text);
+    if (range?.total === undefined || range.first !== 0 || range.last >= this.#headBytes) {
+      const wanted = `"bytes 0-${this.#headBytes - 1}/LENGTH"`;
+      throw rangeError(label, `Content-Range must be ${wanted}, found ${JSON.stringify(text)}`);
+    }
+    const head = await readExactly(exchange, range.last + 1, label);
+    const validators = readValidators(headers);
+    this.#checkExpected(range.total, validators);
+    const facts = { byteLength: range.total, validators, contentRange: "shown" } as const;
+    return this.#finish(new RangedHttpSource(this.#target, facts), head, validators);
+  }
+
+  /** A browser shows Content-Range only where the server lets it: ask for the length in another way. */
+  async #openHidden(exchange: Exchange): Promise<Source> {
+    const head = await readUpTo(exchange, this.#headBytes, this.#target.label);
+    const validators = readValidators(exchange.response.headers);
+    // A reply may have fewer bytes than were asked for (RFC 9110 §15.3.7): only the length tells a whole file from a part.
+    const byteLength = await this.#askLength(validators);
+    const wanted = Math.min(byteLength, this.#headBytes);
+    if (head.byteLength !== wanted) {
+      const found = `without Content-Range it must have ${wanted} bytes, found ${head.byteLength}`;
+      throw rangeError(this.#target.label, found);
+    }
+    this.#checkExpected(byteLength, validators);
+    const facts = { byteLength, validators, contentRange: "hidden" } as const;
+    return this.#finish(new RangedHttpSource(this.#target, facts), head, validators);
+  }
+
+  async #askLength(known: Validators): Promise<number> {
+    const exchange = await startExchange(this.#target, { method: "HEAD", signals: [this.#options.signal] });
+    exchange.cancel();
+    if (exchange.response.status !== 200) throw statusError(exchange.response, this.#target.label);
+    const change = describeChange(known, readValidators(exchange.response.headers));
+    if (change !== undefined) throw changedError(this.#target.label, change, "untouched");
+    const byteLength = parseContentLength(exchange.response.headers.get("content-length"));
+    if (byteLength !== undefined) return byteLength;
+    throw rangeError(this.#target.label, "neither Content-Range nor Content-Length can be read");
+  }
+
+  /** The server ignores ranges: keep a small file, and read a large one from the front each time. */
+  async #openWhole(exchange: Exchange): Promise<Source> {
+    const { label } = this.#target;
+    const { headers } = exchange.response;
+    checkEncoding(headers, label);
+    const validators = readValidators(headers);
+    const byteLength = parseContentLength(headers.get("content-length"));
+    if (byteLength !== undefined) this.#checkExpected(byteLength, validators);
+    if (byteLength === undefined || byteLength <= this.#maxMemoryBytes) {
+      const whole = await (byteLength === undefined ? this.#spool(exchange) : readExactly(exchange, byteLength, label));
+      this.#checkExpected(whole.byteLength, validators);
+      await this.#keep(whole, { validators, byteLength: whole.byteLength });
+      return memorySource(whole, label);
+    }
+    const head = await readFront(exchange, Math.min(this.#headBytes, byteLength), label);
+    const maxDiscardBytes = this.#options.maxDiscardBytes ?? MAX_DISCARD_BYTES;
+    const facts = { byteLength, validators, contentRange: "shown" } as const;
+    return this.#finish(new SequentialHttpSource(this.#target, facts, { maxDiscardBytes }), head, validators);
+  }
+
+  /** An empty file has no byte 0, so asking for it cannot be satisfied. */
+  async #openUnsatisfied(exchange: Exchange): Promise<Source> {
+    const { label } = this.#target;
+    const total = parseUnsatisfiedRange(exchange.response.headers.get("content-range") ?? "");
+    if (total === 0) return memorySource(EMPTY_BYTES, label);
+    if (total !== undefined) throw rangeError(label, `it refuses bytes 0-${this.#headBytes - 1} of ${total}`);
+    const plain = await startExchange(this.#target, { signals: [this.#options.signal] });
+    try {
+      if (plain.response.status !== 200) throw statusError(plain.response, label);
+      return await this.#openWhole(plain);
+    } finally {
+      plain.cancel();
+    }
+  }
+
+  async #spool(exchange: Exchange): Promise<Bytes> {
+    const { label } = this.#target;
+    const bytes = await readUpTo(exchange, this.#maxMemoryBytes + 1, label);
+    if (bytes.byteLength <= this.#maxMemoryBytes) return bytes;
+    const message = `Cannot open "${label}": the server does not say how long it is, and it has more than ${this.#maxMemoryBytes} bytes`;
+    throw new LimitError(
+      "limit/http.memory",
+      message,
+      { source: label },
+      {
+        hint: "Download the file first, then open the copy",
+      },
+    );
+  }
+
+  /** A file that an index or an earlier reply described must be the one that is found. */
+  #checkExpected(byteLength: number, validators: Validators): void {
+    const expected = this.#expected;
+    if (expected === undefined) return;
+    const { label } = this.#target;
+    if (byteLength !== expected.byteLength) {
+      if (expected.known === "pinned") throw pinnedError(label, expected.byteLength, byteLength);
+      throw changedError(label, `it had ${expected.byteLength} bytes, has now ${byteLength}`, "begun");
+    }
+    const change = describeChange(expected.validators, validators);
+    if (change !== undefined) throw changedError(label, change, "begun");
+  }
+
+  async #finish(raw: Source, head: Bytes, validators: Validators): Promise<Source> {
+    await this.#keep(head, { validators, byteLength: raw.byteLength });
+    if (head.byteLength === raw.byteLength) return memorySource(head, raw.label);
+    return withHead(this.#compose(raw, validators), head);
+  }
+
+  /** The store gets the first bytes; what it had of another version goes. */
+  async #keep(head: Bytes, found: { readonly validators: Validators; readonly byteLength: number }): Promise<void> {
+    const file = this.#fileOf(found.validators, found.byteLength);
+    if (this.#known !== undefined && (file === undefined || !isSameVersion(this.#known, file))) await this.#forget();
+    if (file !== undefined) await this.#store?.put(file, 0, head);
+  }
+
+  async #forget(): Promise<void> {
+    this.#known = undefined;
+    await this.#store?.forget(this.#place);
+  }
+
+  #compose(raw: Source, validators: Validators): Source {
+    const file = this.#fileOf(validators, raw.byteLength);
+    return composeHttp(raw, { policy: this.#policy, store: this.#store, file, requestBytes: this.#requestBytes });
+  }
+
+  #fileOf(validators: Validators, byteLength: number): StoredFile | undefined {
+    const version = versionOf(validators, byteLength);
+    return version === undefined ? undefined : { ...version, place: this.#place, label: this.#target.label };
+  }
+}
+
+/** How a file on a web server is opened and read. */
+export interface HttpOptions {
+  /** The global fetch where absent; Node has a better one (proxies, redirects under control). */
+  readonly transport?: HttpTransport | undefined;
+  /** Sent with every request to the URL's own origin, never to another. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Longest silence before a request counts as failed. */
+  readonly timeoutMs?: number | undefined;
+  /** Bytes that the opening request asks for; reads inside them cost nothing more. */
+  readonly headBytes?: number | undefined;
+  readonly retry?: Partial<RetryPolicy> | undefined;
+  /** A file that the server will only send whole, or without saying how long it is, is kept up to this many bytes. */
+  readonly maxMemoryBytes?: number | undefined;
+  /** From a server without ranges, most bytes that one read may receive only to drop them. */
+  readonly maxDiscardBytes?: number | undefined;
+  /** What one request of a long stream asks for, where the server's work for each is dear; 4 MiB where absent. */
+  readonly requestBytes?: number | undefined;
+  /** Keeps what was read for the next opening. */
+  readonly store?: RangeStore | undefined;
+  /** What an index says about the file: it is then opened without a request. */
+  readonly pinned?: PinnedFile | undefined;
+  /** The address or path of that index. */
+  readonly namedBy?: string | undefined;
+  /** Hears of every address that a redirect leads to, and refuses it by throwing. */
+  readonly onRedirect?: ((url: string) => void) | undefined;
+  /** "offline" where no request may be made: then only the store answers. */
+  readonly network?: "offline" | undefined;
+}
+
+/** What stands between a reader and the requests for a file. */
+export interface HttpLayers {
+  readonly policy: RetryPolicy;
+  readonly store?: RangeStore | undefined;
+  /** Undefined where no version can be told from another: then nothing is kept. */
+  readonly file?: StoredFile | undefined;
+  readonly requestBytes?: number | undefined;
+}
+
+/**
+ * The store lies below the merging of reads, so that it keeps few long runs instead of many short ones, and above the
+ * cutting of long ones, so that it can tell bulk from what is read again.
+ */
+export function composeHttp(raw: Source, { policy, store, file, requestBytes }: HttpLayers): Source {
+  const steady = withRetries(withHedging(raw, { when: () => whenToHedge(raw) }), policy);
+  const parallel = whenToHedge(raw) === "never" ? steady : withParallelStreams(steady, { requestBytes });
+  return withCoalescing(store === undefined || file === undefined ? parallel : withStore(parallel, store, file));
+}
+
+/** Asking twice, or for several ranges at once, helps only where the server sends the range that was asked for. */
+function whenToHedge(raw: Source): "lagging" | "never" {
+  const isRanged = raw instanceof RangedHttpSource || (raw instanceof AssumedHttpSource && raw.answersRanges);
+  return isRanged ? "lagging" : "never";
+}

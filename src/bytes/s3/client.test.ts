@@ -1,0 +1,113 @@
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { decodeUtf8 } from "../../base/text.ts";
+import type { HttpRequest, HttpResponse } from "../http/transport.ts";
+import { s3Address } from "./address.ts";
+import { S3Client } from "./client.ts";
+
+const ADDRESS = s3Address("bucket", "key");
+const PARTS = [{ number: 1, etag: '"e"', sha256: "c2hh" }];
+
+/** A store that takes the end of an upload only as its schema has it, and keeps what it was sent. */
+function strictStore(accepts: (body: string) => boolean): { client: S3Client; bodies: string[] } {
+  const bodies: string[] = [];
+  const transport = {
+    conditions: "none" as const,
+    async request({ url, body }: HttpRequest): Promise<HttpResponse> {
+      const text = decodeUtf8(body ?? new Uint8Array(0)) ?? "";
+      bodies.push(text);
+      const isFine = accepts(text);
+      const reply = isFine
+        ? '<CompleteMultipartUploadResult><ETag>"whole-1"</ETag></CompleteMultipartUploadResult>'
+        : "<Error><Code>MalformedXML</Code><Message>not our schema</Message></Error>";
+      const content = new TextEncoder().encode(reply);
+      return {
+        status: isFine ? 200 : 400,
+        headers: new Headers(),
+        url,
+        body: (async function* () {
+          yield content;
+        })(),
+        cancel: () => undefined,
+      };
+    },
+  };
+  const sha256 = async (bytes: Uint8Array) => new Uint8Array(createHash("sha256").update(bytes).digest());
+  const endpoint = { region: "us-east-1", url: "http://127.0.0.1:1", addressing: "path" as const };
+  return { client: new S3Client({ endpoint, transport, sha256, retry: { retries: 0 } }), bodies };
+}
+
+const finish = (client: S3Client) =>
+  client.completeUpload(ADDRESS, { id: "u", parts: PARTS }, { condition: { kind: "absent" } });
+
+test("a store that knows no checksums of parts is told the numbers and tags alone", async () => {
+  const { client, bodies } = strictStore((body) => !body.includes("Checksum"));
+  expect(await finish(client)).toEqual({ kind: "written", etag: '"whole-1"' });
+  expect(bodies.map((body) => body.includes("<ChecksumSHA256>c2hh</ChecksumSHA256>"))).toEqual([true, false]);
+  expect(bodies[1]).toContain("<Part><PartNumber>1</PartNumber><ETag>");
+});
+
+test("a store that takes checksums is asked once", async () => {
+  const { client, bodies } = strictStore(() => true);
+  await finish(client);
+  expect(bodies).toHaveLength(1);
+});
+
+test("what is refused either way is the store's refusal, not another writer's object", async () => {
+  const { client } = strictStore(() => false);
+  await expect(finish(client)).rejects.toMatchObject({ code: "source/s3.refused" });
+});
+
+/** A store whose listings go on for ever, a few entries a page, each with another token. */
+function endlessStore(page: (index: number) => string): { client: S3Client; asked: string[] } {
+  const asked: string[] = [];
+  const transport = {
+    conditions: "none" as const,
+    async request({ url, headers }: HttpRequest): Promise<HttpResponse> {
+      asked.push(headers["if-match"] ?? url);
+      const content = new TextEncoder().encode(page(asked.length));
+      return {
+        status: 200,
+        headers: new Headers({ etag: '"x"' }),
+        url,
+        body: (async function* () {
+          yield content;
+        })(),
+        cancel: () => undefined,
+      };
+    },
+  };
+  const sha256 = async (bytes: Uint8Array) => new Uint8Array(createHash("sha256").update(bytes).digest());
+  const endpoint = { region: "us-east-1", url: "http://127.0.0.1:1", addressing: "path" as const };
+  return { client: new S3Client({ endpoint, transport, sha256, retry: { retries: 0 } }), asked };
+}
+
+test("a listing that never ends and brings next to nothing is given up", async () => {
+  const entry = "<Contents><Key>k</Key><Size>1</Size><ETag>e</ETag></Contents>";
+  for (const entries of ["", entry]) {
+    const next = (index: number) => `<NextContinuationToken>${index}</NextContinuationToken>`;
+    const { client, asked } = endlessStore(
+      (index) => `<ListBucketResult><IsTruncated>true</IsTruncated>${next(index)}${entries}</ListBucketResult>`,
+    );
+    await expect(client.list(ADDRESS)).rejects.toMatchObject({ name: "SourceError" });
+    expect(asked.length).toBeLessThanOrEqual(101);
+  }
+});
+
+test("a list of parts ends with the highest number that a part can have", async () => {
+  const { client, asked } = endlessStore(
+    (index) =>
+      `<ListPartsResult><IsTruncated>true</IsTruncated><NextPartNumberMarker>${index * 1000}</NextPartNumberMarker></ListPartsResult>`,
+  );
+  expect(await client.listParts(ADDRESS, "u")).toEqual([]);
+  expect(asked).toHaveLength(11);
+});
+
+test("a tag without quotes gets them where it becomes a condition", async () => {
+  const { client, asked } = endlessStore(() => "");
+  const write = (etag: string) =>
+    client.put(ADDRESS, new Uint8Array(1), { condition: { kind: "unchanged", etag }, writeId: "w" });
+  await write("abc");
+  await write('"abc"');
+  expect(asked).toEqual(['"abc"', '"abc"']);
+});

@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { measureProcessorTime } from "../../../test/support/processor-time.ts";
+import { childrenOf, childText, escapeXml, parseXml } from "./documents.ts";
+
+describe("parseXml()", () => {
+  test("reads elements, text and entities, and skips attributes and comments", () => {
+    const text = `\ufeff<?xml version="1.0"?>\n<A x='1' y="&quot;>"><!-- <b> --><B>one &amp; &#x74;&#119;o</B><C/><B> &lt;2&gt; </B></A>\n`;
+    const root = parseXml(text);
+    expect(root?.name).toBe("A");
+    expect(childrenOf(root, "B").map((child) => child.text)).toEqual(["one & two", " <2> "]);
+    expect(childText(root, "C")).toBe("");
+    expect(childText(root, "D")).toBeUndefined();
+  });
+  test.each([
+    "",
+    "plain text",
+    "<A>",
+    "</A>",
+    "<A></B>",
+    "<A/><B/>",
+    "<A><B></A></B>",
+    "<A",
+    "<A x=1/>",
+    '<!DOCTYPE A [<!ENTITY a "b">]><A>&a;</A>',
+    "<A><![CDATA[x]]></A>",
+    "<A>".repeat(40) + "</A>".repeat(40),
+  ])("refuses %j", (text) => {
+    expect(parseXml(text)).toBeUndefined();
+  });
+  test("leaves entities that it does not know, and code points that do not exist", () => {
+    expect(parseXml("<A>&what; &#x110000; &constructor;</A>")?.text).toBe("&what; &#x110000; &constructor;");
+  });
+  test("takes time in proportion to the text", async () => {
+    const { milliseconds } = await measureProcessorTime(() => {
+      expect(parseXml(`<A>${"<B>x</B>".repeat(100_000)}</A>`)?.children).toHaveLength(100_000);
+      for (const text of [`<A ${"a='1' ".repeat(20_000)}`, `<A>${"<".repeat(200_000)}`, `<!--${"-".repeat(200_000)}`]) {
+        expect(parseXml(text)).toBeUndefined();
+      }
+    });
+    expect(milliseconds).toBeLessThan(3000);
+  });
+});
+
+describe("escapeXml()", () => {
+  test("gives text that reads back as it was", () => {
+    const text = `<&>"'&amp;`;
+    expect(parseXml(`<A>${escapeXml(text)}</A>`)?.text).toBe(text);
+  });
+});

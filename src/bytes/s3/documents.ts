@@ -1,0 +1,177 @@
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
+import { SourceError } from "../../base/errors.ts";
+import { parseContentLength } from "../http/headers.ts";
+import type { HttpResponse } from "../http/transport.ts";
+import type { S3Address } from "./address.ts";
+
+/** An object as it is now. */
+export interface S3Object {
+  readonly key: string;
+  readonly byteLength: number;
+  readonly etag: string;
+}
+
+/** A part that the store has taken. */
+export interface S3Part {
+  readonly number: number;
+  readonly etag: string;
+  /** Base64; the store has checked the bytes against it. */
+  readonly sha256: string;
+}
+
+/** A part as the store lists it. */
+export interface S3ListedPart {
+  readonly number: number;
+  readonly etag: string;
+  readonly byteLength: number;
+}
+
+/** A page of a listing with the longest keys has about 2 MiB. */
+const MAX_DOCUMENT_BYTES = 16 << 20;
+
+/** The body of CompleteMultipartUpload. Stores that keep no checksums may refuse to be told them. */
+export function encodeParts(parts: readonly S3Part[], checksums: "told" | "left-out"): string {
+  const rows = parts.map(({ number, etag, sha256 }) => {
+    const checksum = checksums === "told" ? `<ChecksumSHA256>${escapeXml(sha256)}</ChecksumSHA256>` : "";
+    return `<Part><PartNumber>${number}</PartNumber><ETag>${escapeXml(etag)}</ETag>${checksum}</Part>`;
+  });
+  const space = "http://s3.amazonaws.com/doc/2006-03-01/";
+  return `<CompleteMultipartUpload xmlns="${space}">${rows.join("")}</CompleteMultipartUpload>`;
+}
+
+/** A `Part` of ListParts. */
+export function decodePart(element: XmlElement, address: S3Address): S3ListedPart {
+  const number = decodeCount(childText(element, "PartNumber"), address);
+  const byteLength = decodeCount(childText(element, "Size"), address);
+  return { number, byteLength, etag: childText(element, "ETag") ?? "" };
+}
+
+/** A `Contents` of ListObjectsV2. */
+export function decodeObject(element: XmlElement, address: S3Address): S3Object {
+  const byteLength = decodeCount(childText(element, "Size"), address);
+  return { key: childText(element, "Key") ?? "", byteLength, etag: childText(element, "ETag") ?? "" };
+}
+
+function decodeCount(text: string | undefined, address: S3Address): number {
+  const count = parseContentLength(text ?? null);
+  if (count === undefined) throw replyError(address, "a size or number in it must be a whole number");
+  return count;
+}
+
+/** The document that a reply must be. */
+export function decodeDocument(text: string, address: S3Address): XmlElement {
+  const document = parseXml(text);
+  if (document === undefined) throw replyError(address, "it must be an XML document");
+  return document;
+}
+
+/** The whole body of a reply that is not the content of an object. */
+export async function readReply(response: HttpResponse, address: S3Address): Promise<string> {
+  const pieces: Bytes[] = [];
+  let byteLength = 0;
+  try {
+    for await (const piece of response.body) {
+      byteLength += piece.byteLength;
+      if (byteLength > MAX_DOCUMENT_BYTES) {
+        throw replyError(address, `it must have at most ${MAX_DOCUMENT_BYTES} bytes`);
+      }
+      pieces.push(piece.slice());
+    }
+  } finally {
+    response.cancel();
+  }
+  return new TextDecoder().decode(concatBytes(pieces));
+}
+
+/** The error for a reply that no object store gives; `reason` completes the sentence. */
+export function replyError(address: S3Address, reason: string): SourceError {
+  const message = `Cannot use the reply of the store about "${address.label}": ${reason}`;
+  return new SourceError("source/s3.reply", message, { source: address.label }, { hint: "Check AWS_ENDPOINT_URL_S3" });
+}
+
+/** An element of a reply of an object store. */
+interface XmlElement {
+  readonly name: string;
+  /** Its own text, entities decoded. */
+  readonly text: string;
+  readonly children: readonly XmlElement[];
+}
+
+/** Replies of S3 nest four deep; anything deeper is none. */
+const MAX_DEPTH = 16;
+
+const TOKEN =
+  /<\?[^>]*\?>|<!--(?:(?!-->)[\s\S])*-->|<(\/?)([A-Za-z_][\w.:-]*)((?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>|[^<]+/y;
+
+interface OpenElement {
+  readonly name: string;
+  text: string;
+  readonly children: XmlElement[];
+}
+
+/**
+ * Reads the small subset of XML that S3 replies are made of: elements and text. Attributes are skipped; document
+ * types, and with them every entity bomb, are refused. Undefined where the text is anything else.
+ */
+export function parseXml(document: string): XmlElement | undefined {
+  const text = document.replace(/^\ufeff/, "");
+  const root: OpenElement = { name: "", text: "", children: [] };
+  const stack: OpenElement[] = [root];
+  for (let position = 0; position < text.length; position = TOKEN.lastIndex) {
+    TOKEN.lastIndex = position;
+    const match = TOKEN.exec(text);
+    if (match === null || !take(match, stack)) return undefined;
+  }
+  const [only, second] = root.children;
+  return stack.length === 1 && second === undefined ? only : undefined;
+}
+
+/** Applies one token to the elements that are open; false where it does not fit. */
+function take(match: RegExpExecArray, stack: OpenElement[]): boolean {
+  const [token, slash, name, , selfClosing] = match;
+  const current = stack.at(-1) as OpenElement;
+  if (name === undefined) {
+    if (!token.startsWith("<")) current.text += decodeEntities(token);
+    return true;
+  }
+  if (slash === "/") {
+    if (stack.length < 2 || current.name !== name) return false;
+    stack.pop();
+    (stack.at(-1) as OpenElement).children.push(current);
+    return true;
+  }
+  if (selfClosing === "/") current.children.push({ name, text: "", children: [] });
+  else stack.push({ name, text: "", children: [] });
+  return stack.length <= MAX_DEPTH;
+}
+
+/** Text of the first child of that name. */
+export function childText(element: XmlElement | undefined, name: string): string | undefined {
+  return element?.children.find((child) => child.name === name)?.text;
+}
+
+/** Children of that name, in order. */
+export function childrenOf(element: XmlElement | undefined, name: string): readonly XmlElement[] {
+  return element?.children.filter((child) => child.name === name) ?? [];
+}
+
+const ENTITIES: ReadonlyMap<string, string> = new Map([
+  ["amp", "&"],
+  ["lt", "<"],
+  ["gt", ">"],
+  ["quot", '"'],
+  ["apos", "'"],
+]);
+
+function decodeEntities(text: string): string {
+  return text.replace(/&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]+));/gi, (whole, hex, decimal, name) => {
+    if (name !== undefined) return ENTITIES.get(name) ?? whole;
+    const code = hex === undefined ? Number(decimal) : Number.parseInt(hex, 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+  });
+}
+
+/** For text inside an element. */
+export function escapeXml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
