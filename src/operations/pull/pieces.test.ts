@@ -24,6 +24,13 @@ describe("planPieces()", () => {
     }
   });
 
+  it("cuts a run of more pages than a call has arguments", () => {
+    const pageBytes = 256 << 10;
+    const count = 1_000_000;
+    const byteLength = count * pageBytes;
+    expect(planPieces(byteLength, [{ offset: 0, byteLength, pageBytes, digests: digests(count) }])).toHaveLength(count);
+  });
+
   it("takes a page for a piece, and gathers tiny ones", () => {
     const tiny = 64 << 10;
     const large = { offset: 100, byteLength: 20 * MIB, pageBytes: 16 * MIB, digests: digests(2) };

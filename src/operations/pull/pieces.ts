@@ -33,7 +33,8 @@ export function planPieces(byteLength: number, runs: readonly PagedRun[]): Piece
   for (const run of [...runs].sort((a, b) => a.offset - b.offset)) {
     if (run.offset < position || run.offset + run.byteLength > byteLength) continue;
     plainTo(run.offset);
-    pieces.push(...pagedPieces(run));
+    // One by one: a long shard has more pages than a call can have arguments.
+    for (const piece of pagedPieces(run)) pieces.push(piece);
     position = run.offset + run.byteLength;
   }
   plainTo(byteLength);

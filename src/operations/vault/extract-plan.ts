@@ -44,7 +44,7 @@ export function planExtractJobs<T>(files: readonly PlannedFile<T>[]): ExtractJob
   let group = new JobBuilder<T>("whole");
   for (const file of [...files].sort((a, b) => placeOf(a) - placeOf(b))) {
     if (file.size > SPLIT_BYTES) {
-      jobs.push(...splitFile(file));
+      for (const job of splitFile(file)) jobs.push(job);
       continue;
     }
     group.addFile(file);

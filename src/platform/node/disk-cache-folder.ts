@@ -60,7 +60,8 @@ export async function scanCache(folder: string): Promise<CacheEntry[]> {
   const root = join(folder, FORMAT_FOLDER);
   const shelves = (await readdir(root).catch(() => [])).filter((name) => SHELF.test(name));
   const entries: CacheEntry[] = [];
-  for (const name of shelves) entries.push(...(await scanShelf(join(root, name))));
+  // One by one: a shelf may have more entries than a call can have arguments.
+  for (const name of shelves) for (const entry of await scanShelf(join(root, name))) entries.push(entry);
   return entries;
 }
 

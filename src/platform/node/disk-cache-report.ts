@@ -39,7 +39,7 @@ function describe({ head, entries }: { readonly head: RunHead; readonly entries:
     fileByteLength: head.fileByteLength,
     entries: entries.length,
     byteLength: entries.reduce((sum, entry) => sum + entry.size, 0),
-    lastUsed: new Date(Math.max(...entries.map((entry) => entry.usedMs))).toISOString(),
+    lastUsed: new Date(entries.reduce((last, { usedMs }) => Math.max(last, usedMs), 0)).toISOString(),
   };
 }
 
