@@ -47,6 +47,19 @@ test("parseTextLines() names the first byte of a character that breaks off", () 
   }
 });
 
+test("a line that is no text, and more lines than memory is meant for, are refused by line and byte before they become texts", () => {
+  const long = new Uint8Array((16 << 20) + 3).fill(0x61);
+  long[1] = 0x0a;
+  const tooLong = caught(() => parseTextLines(long, "one.txt"));
+  expect(tooLong).toMatchObject({ code: "limit/texts.line", at: { source: "one.txt", offset: 2, path: "line 2" } });
+  const feeds = new Uint8Array(1000).fill(0x0a);
+  expect(parseTextLines(feeds, "feeds.txt")).toHaveLength(1000);
+  for (const parse of [parseTextLines, parseJsonLines]) {
+    const tooMany = caught(() => parse(feeds, "feeds.txt", 1 << 16));
+    expect(tooMany).toMatchObject({ code: "limit/budget", at: { source: "feeds.txt", path: "line 256" } });
+  }
+});
+
 test("parseJsonLines() takes strings and objects, and keeps the numbers of lines", () => {
   const text = '"one"\n\n{"id": 7, "text": "two\\nlines"}\r\n  "three"  ';
   expect(parseJsonLines(bytes(text), "x.jsonl")).toEqual([

@@ -12,8 +12,12 @@ export interface NumberedText {
   readonly line: number;
 }
 
-/** Most bytes of texts that are held, where --memory does not say. */
+/** Most bytes that texts may take, where --memory does not say. */
 const MAX_BYTES = 1 << 30;
+/** What a text takes beside its bytes: a file of line feeds alone becomes a text for each. */
+const TEXT_COST = 256;
+/** Some two million words. A model looks at a few hundred tokens, so a longer line is no text but another kind of file. */
+const MAX_LINE_BYTES = 16 << 20;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
@@ -26,7 +30,8 @@ export async function readTypedTexts(context: Context, typed: readonly string[])
     });
   }
   for (const text of typed) {
-    if (text === "-") texts.push(...(await readTextFile(context, "-")));
+    // One by one: a few hundred thousand are too many for the arguments of one call.
+    if (text === "-") for (const line of await readTextFile(context, "-")) texts.push(line);
     else texts.push({ text, line: texts.length + 1 });
   }
   return texts;
@@ -40,7 +45,8 @@ export async function readTextFile(context: Context, path: string): Promise<Numb
   const source = path === "-" ? await openStdin(options) : await openFile(path, options);
   try {
     const bytes = await readWhole(source, maxBytes, signal);
-    return /\.(jsonl|ndjson)$/i.test(path) ? parseJsonLines(bytes, source.label) : parseTextLines(bytes, source.label);
+    const parse = /\.(jsonl|ndjson)$/i.test(path) ? parseJsonLines : parseTextLines;
+    return parse(bytes, source.label, maxBytes);
   } finally {
     await source.close();
   }
@@ -49,19 +55,21 @@ export async function readTextFile(context: Context, path: string): Promise<Numb
 async function readWhole(source: Source, maxBytes: number, signal: AbortSignal): Promise<Bytes> {
   if (source.byteLength > maxBytes) {
     const message = `Cannot hold the texts: must be <= ${maxBytes} bytes, found ${source.byteLength}`;
-    throw new LimitError("limit/budget", message, { source: source.label }, { hint: "Raise --memory" });
+    throw new LimitError("limit/budget", message, { source: source.label, offset: maxBytes }, { hint: BUDGET_HINT });
   }
   return source.read(0, source.byteLength, { signal });
 }
 
+const BUDGET_HINT = "Embed the file in parts, or raise --memory";
+
 /** Every line is a text, empty ones too. Lines end at LF or CR LF, and the last one need not. */
-export function parseTextLines(bytes: Bytes, label: string): NumberedText[] {
-  return splitLines(bytes, label).map(({ text, line }) => ({ text, line }));
+export function parseTextLines(bytes: Bytes, label: string, maxBytes = MAX_BYTES): NumberedText[] {
+  return splitLines(bytes, label, maxBytes).map(({ text, line }) => ({ text, line }));
 }
 
 /** Every line is a JSON string, or an object with the text under "text". Empty lines are skipped. */
-export function parseJsonLines(bytes: Bytes, label: string): NumberedText[] {
-  const lines = splitLines(bytes, label).filter(({ text }) => text.trim() !== "");
+export function parseJsonLines(bytes: Bytes, label: string, maxBytes = MAX_BYTES): NumberedText[] {
+  const lines = splitLines(bytes, label, maxBytes).filter(({ text }) => text.trim() !== "");
   return lines.map((line) => ({ text: parseJsonText(line, label), line: line.line }));
 }
 
@@ -70,22 +78,55 @@ interface Line extends NumberedText {
   readonly offset: number;
 }
 
-function splitLines(bytes: Bytes, label: string): Line[] {
+function splitLines(bytes: Bytes, label: string, maxBytes: number): Line[] {
+  // All of them before the first becomes text: what is refused has cost nothing then.
+  for (const place of linePlaces(bytes)) checkLine(place, { label, maxBytes });
   const lines: Line[] = [];
-  // Editors put a byte order mark before the first line; it is no part of it.
-  let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
-  while (start < bytes.byteLength) {
-    const found = bytes.indexOf(LINE_FEED, start);
-    const end = found < 0 ? bytes.byteLength : found;
-    const cut = found > start && bytes[found - 1] === CARRIAGE_RETURN ? found - 1 : end;
-    const line = { line: lines.length + 1, offset: start };
-    lines.push({ ...line, text: decodeLine(bytes.subarray(start, cut), label, line) });
-    start = end + 1;
+  for (const place of linePlaces(bytes)) {
+    const { line, offset, byteLength } = place;
+    const text = decodeLine(bytes.subarray(offset, offset + byteLength), label, place);
+    lines.push({ line, offset, text });
   }
   return lines;
 }
 
-function decodeLine(bytes: Bytes, label: string, { line, offset }: Omit<Line, "text">): string {
+/** A line of a file, without what ends it. */
+interface LinePlace {
+  /** From 1. */
+  readonly line: number;
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+function* linePlaces(bytes: Bytes): Generator<LinePlace> {
+  // Editors put a byte order mark before the first line; it is no part of it.
+  let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
+  for (let line = 1; start < bytes.byteLength; line++) {
+    const found = bytes.indexOf(LINE_FEED, start);
+    const end = found < 0 ? bytes.byteLength : found;
+    const cut = found > start && bytes[found - 1] === CARRIAGE_RETURN ? found - 1 : end;
+    yield { line, offset: start, byteLength: cut - start };
+    start = end + 1;
+  }
+}
+
+/** There is no text longer than half a gigabyte, and no room for any number of them. */
+function checkLine(
+  { line, offset, byteLength }: LinePlace,
+  { label, maxBytes }: { readonly label: string; readonly maxBytes: number },
+): void {
+  const at = { source: label, offset, path: `line ${line}` };
+  if (byteLength > MAX_LINE_BYTES) {
+    const message = `Cannot read the texts: line ${line} must have <= ${MAX_LINE_BYTES} bytes, found ${byteLength}`;
+    const hint = "Name a file that has one text a line; a model looks at the first few hundred words of each";
+    throw new LimitError("limit/texts.line", message, at, { hint });
+  }
+  if (offset + line * TEXT_COST <= maxBytes) return;
+  const message = `Cannot hold the texts: ${line} lines take more than ${maxBytes} bytes of memory`;
+  throw new LimitError("limit/budget", message, at, { hint: BUDGET_HINT });
+}
+
+function decodeLine(bytes: Bytes, label: string, { line, offset }: LinePlace): string {
   const text = decodeUtf8(bytes);
   if (text !== undefined) return text;
   const bad = firstInvalid(bytes);

@@ -1,4 +1,4 @@
-import { UsageError } from "../../src/base/errors.ts";
+import { LimitError, UsageError } from "../../src/base/errors.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
 import { VectorTable } from "../../src/embedding/search/vector-table.ts";
 import { defineCommand } from "../command.ts";
@@ -23,6 +23,8 @@ import { type NumberedText, readTextFile, readTypedTexts } from "./embed-texts.t
 const DEFAULT_TOP = 5;
 /** So many texts go to the model at once: enough for every core, few enough for a bar that moves. */
 const BATCH = 256;
+/** What all vectors together may take: they are held until the last one is there. Nearly three million of MiniLM. */
+const MAX_VECTOR_BYTES = 4 * 2 ** 30;
 
 const FLAGS = {
   file: { kind: "path", value: "FILE", summary: "texts from FILE: one a line, or .jsonl; - is standard input" },
@@ -59,6 +61,7 @@ export const embedCommand = defineCommand({
   flags: FLAGS,
   details: [
     "Vectors of sentences by a BERT model (MiniLM and its kin) in any format that tare reads, or a Hugging Face folder. TEXT - reads one text a line from standard input; empty lines are texts too. Texts that begin with a dash go behind --.",
+    "A file or pipe of texts is held in memory: up to 1 GiB (--memory), at 256 bytes for each text beside its own, and 16 MiB a line; vectors take 4 GiB at most. More is refused (exit 7): embed it in parts.",
     'A .jsonl file has a string, or an object with the text under "text", on each line.',
     "An index is checked against the model and the corpus: lines that changed are embedded again, the others are not.",
   ],
@@ -85,6 +88,7 @@ export const embedCommand = defineCommand({
       : readTextFile(context, flags.search));
     const model = await loadForCommand(context, target, flags);
     try {
+      checkVectors(texts.length, model.embedder.dimension, flags.search ?? flags.file ?? "command line");
       if (flags.search === undefined) await embedTexts(context, { flags, texts, ...model });
       else await search(context, { flags, lines: texts, query: typed[0] as string, ...model });
     } finally {
@@ -93,6 +97,13 @@ export const embedCommand = defineCommand({
     return EXIT.success;
   },
 });
+
+function checkVectors(count: number, dimension: number, source: string): void {
+  const byteLength = count * dimension * Float32Array.BYTES_PER_ELEMENT;
+  if (byteLength <= MAX_VECTOR_BYTES) return;
+  const message = `Cannot hold the vectors of ${count} texts: must take <= ${MAX_VECTOR_BYTES} bytes, found ${byteLength}`;
+  throw new LimitError("limit/budget", message, { source }, { hint: "Embed the texts in parts" });
+}
 
 function isData(flags: EmbedFlags): boolean {
   return flags.npy === true || flags.binary === true;
@@ -119,7 +130,7 @@ function usage(message: string): UsageError {
 
 async function readTexts(context: Context, flags: EmbedFlags, typed: readonly string[]): Promise<NumberedText[]> {
   const texts = await readTypedTexts(context, typed);
-  if (flags.file !== undefined) texts.push(...(await readTextFile(context, flags.file)));
+  if (flags.file !== undefined) for (const text of await readTextFile(context, flags.file)) texts.push(text);
   if (flags.similarity !== true || texts.length >= 2) return texts;
   throw usage(`Cannot compare ${texts.length === 1 ? "one text" : "no texts"}: --similarity must have two or more`);
 }

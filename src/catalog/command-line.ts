@@ -82,6 +82,11 @@ export const CLI_ERRORS = {
     why: "In another encoding its letters would be taken for others, and the vectors would mean something else.",
     fix: "Save the file as UTF-8, or convert it: iconv -f latin1 -t utf8.",
   },
+  "limit/texts.line": {
+    what: "A line of a file of texts has more than 16 MiB.",
+    why: "Every line is one text, and a model looks at a few hundred words of it: this is a file of another kind, or one without line breaks.",
+    fix: "Name a file that has one text a line.",
+  },
   "format/texts.json": {
     what: "A line of a .jsonl file is neither a JSON string nor an object with a text.",
     why: 'Each line must say one text: "…", or {"text": "…"} with anything else beside it.',

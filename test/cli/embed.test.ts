@@ -274,6 +274,20 @@ it("never guesses the number of heads", async () => {
   expect(guess.err).toContain("--heads N");
 });
 
+it("takes more lines than a call has arguments, from a file and from standard input", async () => {
+  const file = scratch();
+  const bytes = new TextEncoder().encode("a\n".repeat(1_000_000));
+  const missing = file("nothing.weights");
+  // Texts come first: the model that is not there is what is left to say.
+  const [named, piped] = await Promise.all([
+    tare(["embed", missing, "--file", file("many.txt", bytes)]),
+    tare(["embed", missing, "-"], { input: bytes }),
+  ]);
+  for (const run of [named, piped]) {
+    expect(run).toMatchObject({ code: 9, err: expect.stringContaining("[source/not-found]") });
+  }
+});
+
 it("embed refuses a .weights file whose data was damaged, however long it is", async () => {
   const file = scratch();
   const shape = { ...SHAPE, hidden: 64, intermediate: 512, layers: 4 };
