@@ -1,6 +1,6 @@
 import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, ftruncateSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, readdirSync, readFileSync, readlinkSync, writeSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -42,8 +42,15 @@ it("Ctrl-C while writing ends with 130 and leaves no half file", async () => {
   expect(readdirSync(file("."))).toEqual(["big.safetensors"]);
 });
 
-/** Waits until a thread of the program sleeps in opening a pipe, which Linux calls waiting for a partner. */
-async function untilBlocked({ pid }: Child): Promise<void> {
+/** Waits until the program has the pipe, or a thread of it sleeps in opening one, which Linux calls waiting for a partner. */
+async function untilBlocked({ pid }: Child, pipe: string): Promise<void> {
+  const holds = (descriptor: string): boolean => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${descriptor}`) === pipe;
+    } catch {
+      return false; // closed by now
+    }
+  };
   const waits = (task: string): boolean => {
     try {
       return readFileSync(`/proc/${pid}/task/${task}/wchan`, "utf8") === "wait_for_partner";
@@ -51,13 +58,19 @@ async function untilBlocked({ pid }: Child): Promise<void> {
       return false; // the thread is gone
     }
   };
-  while (!readdirSync(`/proc/${pid}/task`).some(waits)) await sleep(10);
+  const isBlocked = (): boolean =>
+    readdirSync(`/proc/${pid}/task`).some(waits) || readdirSync(`/proc/${pid}/fd`).some(holds);
+  while (!isBlocked()) await sleep(10);
 }
 
 /** What the program says in reply to signals, each sent once the one before it had its time to work. */
-async function endBy(child: Child, signals: readonly NodeJS.Signals[]): Promise<[number | null, string | null]> {
+async function endBy(
+  child: Child,
+  pipe: string,
+  signals: readonly NodeJS.Signals[],
+): Promise<[number | null, string | null]> {
   const ended = once(child, "exit") as Promise<[number | null, string | null]>;
-  await untilBlocked(child);
+  await untilBlocked(child, pipe);
   for (const signal of signals) child.kill(signal);
   return ended;
 }
@@ -82,7 +95,7 @@ it.skipIf(process.platform !== "linux")("a pipe that nobody writes to does not h
   // Two signals end it at once, one after a while.
   const ways = [["SIGINT", "SIGINT"], ["SIGTERM", "SIGTERM"], ["SIGINT"], ["SIGHUP"], ["SIGTERM"]] as const;
   const results = await Promise.all(
-    commands.map((args, i) => endBy(start(args), ways[i % ways.length] as readonly NodeJS.Signals[])),
+    commands.map((args, i) => endBy(start(args), pipe, ways[i % ways.length] as readonly NodeJS.Signals[])),
   );
   for (const [i, [code, signal]] of results.entries()) {
     const name = ways[i % ways.length]?.[0] as "SIGINT" | "SIGTERM" | "SIGHUP";

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { drain, expectBytes, patternBytes, sourceContract } from "../../../test/contracts/source-contract.ts";
 import { hasFileChanged, openFile, reopenFile } from "./file-source.ts";
+import { openModel } from "./open.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -103,6 +104,17 @@ describe.skipIf(process.platform === "win32")("special files", () => {
     expect(source.label).toBe(pipe);
     await source.close();
   });
+  test("a pipe that nobody writes to is called off at once, in a thread too", async () => {
+    const pipe = join(folder, "silent");
+    execFileSync("mkfifo", [pipe]);
+    const asked = new Error("asked to stop");
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(asked), 50);
+    const { signal } = stop;
+    const opened = await Promise.allSettled([openFile(pipe, { signal }), openModel(pipe, { signal })]);
+    for (const result of opened) expect(result).toMatchObject({ reason: asked });
+    await writeFile(pipe, ""); // lets go of the threads that still wait for somebody
+  });
   test("refuses to spool without end", async () => {
     const open = openFile("/dev/zero", { maxSpoolBytes: 3 << 20 });
     await expect(open).rejects.toMatchObject({ name: "LimitError", code: "limit/spool" });
@@ -119,6 +131,35 @@ describe.skipIf(process.platform === "win32")("special files", () => {
     expect(source.byteLength).toBe(5);
     await source.close();
   });
+});
+
+/** Answers how often it was called off, and what a pipe gives after all that. */
+const PIPE_SCRIPT = `
+  import { spawn } from "node:child_process";
+  import { writeFile } from "node:fs/promises";
+  import { openFile } from ${JSON.stringify(fileURLToPath(new URL("./file-source.ts", import.meta.url)))};
+  const [pipe] = process.argv.slice(-1);
+  const callOff = async () => {
+    const stop = new AbortController();
+    setTimeout(() => stop.abort("asked"), 50);
+    return openFile(pipe, { signal: stop.signal }).catch((reason) => reason);
+  };
+  // More than there are threads for files: none of them may stay behind.
+  const nobody = await Promise.all(Array.from({ length: 6 }, callOff));
+  const silent = spawn("sh", ["-c", 'exec 3> "$0"; printf abc >&3; exec sleep 60', pipe], { stdio: "ignore" });
+  const somebody = await callOff();
+  silent.kill();
+  const [source] = await Promise.all([openFile(pipe), writeFile(pipe, "x".repeat(200000))]);
+  console.log(nobody.join(), somebody, source.byteLength);
+  await source.close();
+`;
+
+test.skipIf(process.platform !== "linux")("no thread stays behind with a pipe that nobody writes to", () => {
+  const pipe = join(folder, "unwritten");
+  execFileSync("mkfifo", [pipe]);
+  const args = ["--import", "tsx", "--input-type=module", "--eval", PIPE_SCRIPT, pipe];
+  const output = execFileSync(process.execPath, args, { encoding: "utf8" });
+  expect(output).toBe(`${Array(6).fill("asked").join()} asked 200000\n`);
 });
 
 const STDIN_SCRIPT = `

@@ -1,13 +1,14 @@
-import type { BigIntStats } from "node:fs";
+import type { BigIntStats, Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import { ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
+import { untilAborted } from "../../bytes/until-aborted.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, allocateTarget, readFully, streamFile } from "./file-reads.ts";
-import { spoolFile, spoolStdin } from "./spool.ts";
+import { canWaitForPipes, spoolFile, spoolPipe, spoolStdin } from "./spool.ts";
 
 export interface OpenFileOptions {
   /** Shown in errors and progress; the path as given where absent. */
@@ -30,9 +31,13 @@ export async function openFile(path: string, options: OpenFileOptions = {}): Pro
   const at = { source: label };
   if (path === "/dev/stdin") return openStdin({ ...options, label });
   options.signal?.throwIfAborted();
-  if (options.pipes === "refuse") await checkRegular(path, label);
-  const handle = await open(path, "r").catch((error: unknown) => {
-    throw fileError(error, `Cannot open "${path}"`, at);
+  const facts = await stat(path).catch(() => undefined); // opening tells what is missing
+  if (options.pipes === "refuse") checkRegular(facts, path, label);
+  if (facts?.isFIFO() === true && canWaitForPipes) {
+    return spooledSource(await spoolPipe(path, label, options), label);
+  }
+  const handle = await openHandle(path, options.signal).catch((error: unknown) => {
+    throw errnoOf(error) === undefined ? error : fileError(error, `Cannot open "${path}"`, at);
   });
   try {
     const stats = await handle.stat({ bigint: true });
@@ -44,13 +49,29 @@ export async function openFile(path: string, options: OpenFileOptions = {}): Pro
     await handle.close();
     return spooledSource(spooled, label);
   } catch (error) {
-    await handle.close();
+    const closing = handle.close();
+    // Closing waits for a read of a pipe, which may never end.
+    if (options.signal?.aborted === true) closing.catch(() => undefined);
+    else await closing;
     throw errnoOf(error) === undefined ? error : fileError(error, `Cannot open "${path}"`, at);
   }
 }
 
-async function checkRegular(path: string, label: string): Promise<void> {
-  const facts = await stat(path).catch(() => undefined); // opening tells what is missing
+/** Opening may take as long as a server or a pipe likes: who calls it off need not wait for that. */
+async function openHandle(path: string, signal: AbortSignal | undefined): Promise<FileHandle> {
+  const opening = open(path, "r");
+  try {
+    return await untilAborted(opening, signal);
+  } catch (error) {
+    void opening.then(
+      (handle) => handle.close(),
+      () => undefined, // thrown below, or nobody's any more
+    );
+    throw error;
+  }
+}
+
+function checkRegular(facts: Stats | undefined, path: string, label: string): void {
   if (facts === undefined || facts.isFile() || facts.isDirectory()) return;
   throw new SourceError("source/io", `Cannot open "${path}": it is a pipe or a device, not a file`, { source: label });
 }

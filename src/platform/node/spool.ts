@@ -1,11 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { constants } from "node:fs";
+import { close, constants, open as openDescriptor } from "node:fs";
 import { type FileHandle, open, unlink } from "node:fs/promises";
+import { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
+import { isMainThread } from "node:worker_threads";
 import type { Bytes } from "../../base/bytes.ts";
 import { LimitError } from "../../base/errors.ts";
 import { readMemory } from "../../base/read-memory.ts";
+import { untilAborted } from "../../bytes/until-aborted.ts";
 import { fileError } from "./errors.ts";
 
 /** Enough for any one weight file, and an end for `cat /dev/zero |`. */
@@ -21,7 +25,21 @@ export interface SpoolOptions {
 
 /** Copies what a pipe, device or procfs file delivers into a temporary file that has no name any more. */
 export function spoolFile(handle: FileHandle, label: string, options: SpoolOptions): Promise<FileHandle> {
-  return spool(readToEnd(handle, label), label, options);
+  return spool(readToEnd(handle, label, options.signal), label, options);
+}
+
+/**
+ * Elsewhere than on Linux, a pipe that nobody has opened for writing looks as if it had ended. And what a thread of Node opens
+ * and a socket closes, Node closes again when the thread ends, whosever it is by then.
+ */
+export const canWaitForPipes: boolean = process.platform === "linux" && isMainThread;
+
+/**
+ * The same for a named pipe, which nobody need write to: opening and reading one blocks a thread of the system for as long as
+ * that, and no signal ends it. So it is opened without waiting, and the event loop waits for what comes.
+ */
+export function spoolPipe(path: string, label: string, options: SpoolOptions): Promise<FileHandle> {
+  return spool(readPipe(path, label, options.signal), label, options);
 }
 
 export function spoolStdin(label: string, options: SpoolOptions): Promise<FileHandle> {
@@ -33,14 +51,47 @@ export function spoolPieces(pieces: AsyncIterable<Bytes>, label: string, options
   return spool(pieces, label, options);
 }
 
-async function* readToEnd(handle: FileHandle, label: string): AsyncGenerator<Bytes> {
+async function* readToEnd(handle: FileHandle, label: string, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
   const buffer = readMemory(COPY_BYTES);
   for (;;) {
-    const { bytesRead } = await handle.read(buffer, 0, COPY_BYTES, null).catch((error: unknown) => {
+    const reading = handle.read(buffer, 0, COPY_BYTES, null).catch((error: unknown) => {
       throw fileError(error, `Cannot read "${label}"`, { source: label });
     });
+    const { bytesRead } = await untilAborted(reading, signal);
     if (bytesRead === 0) return;
     yield buffer.subarray(0, bytesRead);
+  }
+}
+
+async function* readPipe(path: string, label: string, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  const at = { source: label };
+  const descriptor = await promisify(openDescriptor)(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(
+    (error: unknown) => {
+      throw fileError(error, `Cannot open "${path}"`, at);
+    },
+  );
+  const socket = takeDescriptor(descriptor, label);
+  const stop = (): void => void socket.destroy();
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    if (signal?.aborted !== true) for await (const piece of socket) yield piece as Bytes;
+  } catch (error) {
+    signal?.throwIfAborted(); // the end of the socket is what it ended with
+    throw fileError(error, `Cannot read "${label}"`, at);
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    socket.destroy();
+  }
+  signal?.throwIfAborted();
+}
+
+/** The socket closes it; where there is none, it is closed here. */
+function takeDescriptor(descriptor: number, label: string): Socket {
+  try {
+    return new Socket({ fd: descriptor, readable: true, writable: false });
+  } catch (error) {
+    close(descriptor);
+    throw fileError(error, `Cannot read "${label}"`, { source: label });
   }
 }
 
