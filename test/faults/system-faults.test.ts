@@ -268,6 +268,7 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
       const first = begin("sound");
       const { result: sound, calls } = await withFaults(first.place, undefined, () => run(first.args));
       expect(sound.error).toBeUndefined();
+      expect(calls.open).toEqual([]);
       const final = snapshot(first.place);
       const shownAfter = await show(first.place);
       expect(calls.count).toBeGreaterThan(0);
@@ -280,6 +281,7 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
           const { result, calls: made } = await withFaults(place, { at, errno }, () => run(args));
           if (made.failed === undefined) continue; // calls that run side by side may come in another number
           const found = await judge({ result, errno, failed: made.failed, folder: place, initial, final });
+          found.push(...made.open.map((where) => `leaves open ${where.replaceAll(place, "")}`));
           if (edits !== undefined) {
             const shown = await show(place);
             const wanted = result.error === undefined ? [shownAfter] : [shownBefore, shownAfter];

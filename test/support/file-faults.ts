@@ -15,6 +15,8 @@ export interface Calls {
   readonly count: number;
   /** The name of the call that failed, "open /tmp/x/m.gguf"; undefined where none did. */
   readonly failed: string | undefined;
+  /** What was opened and not closed, each with where it was opened. */
+  readonly open: readonly string[];
 }
 
 const SYNC = [
@@ -51,6 +53,7 @@ export async function withFaults<T>(
   let count = 0;
   let failed: string | undefined;
   const handles = new Map<number, string>();
+  const opened = new Map<{ readonly fd: number } | number, string>();
   /** What the call is about, or undefined where it is none of the command's: Node and vitest read their own files. */
   const subject = (first: unknown): string | undefined => {
     if (typeof first === "number") return handles.get(first);
@@ -87,17 +90,28 @@ export async function withFaults<T>(
       Object.assign(function (this: unknown, ...args: unknown[]): unknown {
         if (name !== "closeSync" && name !== "existsSync") check(name, subject(args[0]));
         const result = original.apply(this, args);
-        if (name === "openSync") note(result as number, args[0]);
-        if (name === "closeSync") handles.delete(args[0] as number);
+        if (name === "openSync") {
+          note(result as number, args[0]);
+          opened.set(result as number, whereOpened(args[0]));
+        }
+        if (name === "closeSync") {
+          handles.delete(args[0] as number);
+          opened.delete(args[0] as number);
+        }
         return result;
       }, original),
     );
   }
   for (const name of ASYNC) {
     replace(tables.promises, name, (original) => async (...args) => {
+      const where = name === "open" ? whereOpened(args[0]) : "";
       check(name, subject(args[0]));
       const result = await original.apply(fs.promises, args);
-      if (name === "open") note((result as { readonly fd: number }).fd, args[0]);
+      if (name === "open") {
+        const handle = result as { readonly fd: number };
+        note(handle.fd, args[0]);
+        opened.set(handle, where);
+      }
       return result;
     });
   }
@@ -115,11 +129,24 @@ export async function withFaults<T>(
   syncBuiltinESMExports();
   try {
     const result = await action();
-    return { result, calls: { count, failed } };
+    return { result, calls: { count, failed, open: await stillOpen(opened) } };
   } finally {
     for (const undo of restore) undo();
     syncBuiltinESMExports();
   }
+}
+
+function whereOpened(path: unknown): string {
+  const own = (new Error().stack ?? "").split("\n").filter((line) => /\/(src|cli)\//.test(line));
+  return `${String(path)} ${(own[0] ?? "").trim()}`;
+}
+
+/** A handle has no descriptor once it is closed; closing that has begun gets a moment. */
+async function stillOpen(opened: ReadonlyMap<{ readonly fd: number } | number, string>): Promise<string[]> {
+  const left = (): string[] =>
+    [...opened].filter(([one]) => typeof one === "number" || one.fd >= 0).map(([, where]) => where);
+  for (let tries = 0; left().length > 0 && tries < 50; tries++) await new Promise((resolve) => setTimeout(resolve, 10));
+  return left();
 }
 
 async function handlePrototype(): Promise<Table> {

@@ -28,17 +28,19 @@ export async function openProtected(context: Context, path: string, beside: stri
     context.engine(),
   ]);
   const { signal } = context;
-  const file = await openFile(path, { signal });
+  const opened: Source[] = [];
+  const close = async (): Promise<void> => {
+    for (const source of opened) await source.close();
+  };
   try {
+    const file = await openFile(path, { signal });
+    opened.push(file);
     const origin = beside === sidecarPath(path, undefined) ? "beside" : "named";
     const source = await openSidecarFile(beside, origin, signal);
-    const close = async (): Promise<void> => {
-      await file.close();
-      await source.close();
-    };
+    opened.push(source);
     return { file, sidecar: await readSidecar(source, engine), close };
   } catch (error) {
-    await file.close();
+    await close();
     throw error;
   }
 }

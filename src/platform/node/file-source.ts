@@ -81,8 +81,10 @@ export async function openStdin(options: OpenFileOptions = {}): Promise<Source> 
   const label = options.label ?? "standard input";
   const redirected = await open("/dev/fd/0", "r").catch(() => undefined);
   if (redirected !== undefined) {
-    const stats = await redirected.stat({ bigint: true });
-    if (stats.isFile() && stats.size > 0n) return new FileSource(redirected, { path: undefined, label, stats });
+    const stats = await redirected.stat({ bigint: true }).catch(() => undefined); // it can still be read to its end
+    if (stats?.isFile() === true && stats.size > 0n) {
+      return new FileSource(redirected, { path: undefined, label, stats });
+    }
     await redirected.close();
   }
   return spooledSource(await spoolStdin(label, options), label);
@@ -128,7 +130,12 @@ export function changedError(label: string): SourceError {
 
 /** The Source over a spooled copy; closing it frees the copy. */
 export async function spooledSource(handle: FileHandle, label: string): Promise<Source> {
-  return new FileSource(handle, { path: undefined, label, stats: await handle.stat({ bigint: true }) });
+  try {
+    return new FileSource(handle, { path: undefined, label, stats: await handle.stat({ bigint: true }) });
+  } catch (error) {
+    await handle.close();
+    throw fileError(error, `Cannot read "${label}"`, { source: label });
+  }
 }
 
 interface FileFacts {

@@ -116,11 +116,13 @@ async function spool(pieces: AsyncIterable<Bytes>, label: string, options: Spool
 async function openNameless(label: string, folder: string): Promise<FileHandle> {
   const path = join(folder, `tare-spool-${process.pid}-${randomBytes(8).toString("hex")}`);
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
+  let handle: FileHandle | undefined;
   try {
-    const handle = await open(path, flags, 0o600);
+    handle = await open(path, flags, 0o600);
     await unlink(path);
     return handle;
   } catch (error) {
+    await handle?.close();
     throw fileError(error, `Cannot keep a copy of "${label}" in "${folder}"`, { source: label });
   }
 }

@@ -48,7 +48,7 @@ export class CreatedFile implements TargetFile {
   readonly descriptor: number;
   readonly #target: CreateTarget;
   readonly #path: string;
-  #state: "open" | "done" = "open";
+  #state: "open" | "closed" | "done" = "open";
 
   constructor(target: CreateTarget) {
     this.#target = target;
@@ -76,19 +76,26 @@ export class CreatedFile implements TargetFile {
       // What it replaces must not be gone before this is durable, and what cannot be read cannot be opened again. All other
       // files are synced together, at the end.
       if (overwrite === "replace" || (mode & OWNER_READS) === 0) fsyncSync(this.descriptor);
-      closeSync(this.descriptor);
+      this.#close();
       publish(this.#path, `${folder}/${name}`, overwrite);
       this.#state = "done";
     } catch (error) {
-      this.#remove();
+      this.abort();
       throw this.#fault(error);
     }
   }
 
   abort(): void {
     if (this.#state === "done") return;
-    closeSync(this.descriptor);
+    this.#close();
     this.#remove();
+  }
+
+  /** Once: the number may be that of another file afterwards. */
+  #close(): void {
+    if (this.#state !== "open") return;
+    this.#state = "closed";
+    closeSync(this.descriptor);
   }
 
   #remove(): void {
