@@ -9,7 +9,7 @@ import { isMainThread } from "node:worker_threads";
 import type { Bytes } from "../../base/bytes.ts";
 import { LimitError } from "../../base/errors.ts";
 import { readMemory } from "../../base/read-memory.ts";
-import { untilAborted } from "../../bytes/until-aborted.ts";
+import { untilAborted } from "../../bytes/abort.ts";
 import { fileError } from "./errors.ts";
 
 /** Enough for any one weight file, and an end for `cat /dev/zero |`. */
