@@ -6,7 +6,7 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { MetadataValue } from "../../model/metadata.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { gguf } from "./index.ts";
-import { openGguf } from "./open.ts";
+import { openGguf } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 const STANDARD = ["every-type", "nested", "aligned", "tensors", "no-tensors", "version-2", "set-00002-of-00003"];

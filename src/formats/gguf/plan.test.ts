@@ -11,9 +11,8 @@ import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { contentOf } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { gguf } from "./index.ts";
-import { openGguf } from "./open.ts";
 import { planGguf, writeGguf } from "./plan.ts";
-import { reader } from "./read.ts";
+import { openGguf, reader } from "./read.ts";
 
 const engine = portableEngine();
 

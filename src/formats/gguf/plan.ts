@@ -1,19 +1,22 @@
 import { UsageError } from "../../base/errors.ts";
 import { alignUp, isPowerOfTwo } from "../../base/integers.ts";
+import { encodeUtf8 } from "../../base/text.ts";
 import { findOverlap } from "../../bytes/extents.ts";
 import type { Output } from "../../bytes/sink.ts";
+import { addedEntry, type Holding, packMetadata } from "../../model/carry.ts";
 import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
 import { isBlocks, QUANTIZATION_VERSION, QUANTIZATION_VERSION_KEY } from "../../model/ggml-types.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
-import { splitChain } from "../../model/origin.ts";
+import { type CarriedTensor, encodeOrigin, type OriginLink, splitChain } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { type Piece, type PlannedFile, writeFiles } from "../../model/pieces.ts";
-import { headerPieces, type PlacedTensor } from "./header-pieces.ts";
+import { headerPieces, type PlacedTensor } from "./header.ts";
 import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, tensorTypeId } from "./layout.ts";
 import { GGUF_LIMITS } from "./limits.ts";
-import { type GgufFacts, linkFacts, parseFacts, restoreSplitKeys, takeSplitKeys } from "./origin-facts.ts";
-import { alignmentOf, planEntries } from "./planned-metadata.ts";
+import { type GgufFacts, linkFacts, parseFacts, restoreSplitKeys, takeSplitKeys } from "./origin.ts";
 import { baseName, partName } from "./split.ts";
-import { planTensors, type StoredTensor } from "./stored-tensors.ts";
+import { planTensors, type StoredTensor } from "./tensors.ts";
+import { GGUF_ENCODING, hasGgufType } from "./values.ts";
 
 /** A write with every byte but the tensors' own decided. */
 export interface GgufPlan extends WritePlan {
@@ -202,4 +205,59 @@ function planNotes(content: ModelContent, wasBigEndian: boolean): string[] {
   }
   if (wasBigEndian) notes.push("The file was big-endian; this one is little-endian");
   return notes;
+}
+
+interface KeptForOthers {
+  readonly chain: readonly OriginLink[];
+  readonly tensors: readonly CarriedTensor[];
+  /** Where `tare.origin` goes; at the end where absent. */
+  readonly originIndex?: number | undefined;
+  /** What llama.cpp wants to read although the model does not say it. */
+  readonly added?: readonly MetadataEntry[] | undefined;
+}
+
+/** The entries to write: native ones, and `tare.origin` if anything has to be kept in it. */
+function planEntries(metadata: Metadata, kept: KeptForOthers): readonly MetadataEntry[] {
+  const { chain, tensors, added = [] } = kept;
+  let packed = packMetadata(metadata, holdingOf);
+  if (packed.entries === undefined && chain.length === 0 && tensors.length === 0) return [...packed.native, ...added];
+  // A foreign value under our key must not stand beside ours.
+  if (metadata.get(ORIGIN_KEY) !== undefined) {
+    packed = packMetadata(metadata, (entry) => (entry.key === ORIGIN_KEY ? "none" : holdingOf(entry)));
+  }
+  const own = added.length === 0 ? packed.entries : (packed.entries ?? packed.native.map(({ key }) => [key] as const));
+  const listed = own === undefined ? undefined : [...own, ...added.map(({ key }) => addedEntry(key))];
+  const text = encodeOrigin({
+    chain,
+    ...(listed === undefined ? {} : { entries: listed }),
+    ...(tensors.length === 0 ? {} : { tensors }),
+  });
+  const entries = [...packed.native, ...added];
+  const index = Math.min(kept.originIndex ?? entries.length, entries.length);
+  entries.splice(index, 0, { key: ORIGIN_KEY, value: { type: "string", value: text } });
+  return entries;
+}
+
+function holdingOf({ key, value }: MetadataEntry): Holding {
+  if (!hasGgufType(value) || !isGgufKey(key)) return "none";
+  // llama.cpp refuses an empty key: it stays only where a GGUF file already had it.
+  if (key === "" && value.encoded?.encoding !== GGUF_ENCODING) return "none";
+  // A general.alignment that no reader would accept must not reach the file as such.
+  if (key === ALIGNMENT_KEY && alignmentOf(value) === undefined) return "none";
+  return "native";
+}
+
+function isGgufKey(key: string): boolean {
+  return (
+    !/\p{Surrogate}/u.test(key) && (key.length * 3 <= MAX_KEY_BYTES || encodeUtf8(key).byteLength <= MAX_KEY_BYTES)
+  );
+}
+
+const MAX_KEY_BYTES = GGUF_LIMITS.keyBytes.default;
+
+/** The alignment that a value of `general.alignment` sets; undefined where readers would refuse it. */
+function alignmentOf(value: MetadataEntry["value"] | undefined): number | undefined {
+  if (value?.type !== "u32") return undefined;
+  const alignment = Number(value.value);
+  return isPowerOfTwo(alignment) && alignment <= GGUF_LIMITS.alignment.default ? alignment : undefined;
 }

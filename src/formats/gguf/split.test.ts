@@ -13,8 +13,8 @@ import { expectedGguf, ggufFixture, memoryResolver } from "../../../test/builder
 import type { Bytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import type { GgufModel } from "./gguf-model.ts";
-import { openGguf } from "./open.ts";
+import type { GgufModel } from "./model.ts";
+import { openGguf } from "./read.ts";
 import { baseName, partName, siblingNames } from "./split.ts";
 
 const engine = portableEngine();

@@ -4,10 +4,10 @@ import { printable } from "../../base/text.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
-import type { GgufFile } from "./gguf-model.ts";
+import { readHeader } from "./header.ts";
 import { ALIGNMENT_KEY, SPLIT_KEYS } from "./layout.ts";
 import type { GgufLimits } from "./limits.ts";
-import { readHeader } from "./read-header.ts";
+import type { GgufFile } from "./model.ts";
 
 /** Which part of a set a file is. */
 export interface SplitFacts {

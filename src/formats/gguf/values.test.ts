@@ -5,11 +5,10 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import { arrayValue, Metadata, type MetadataValue, type ValueType } from "../../model/metadata.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { encodeGgufValue } from "./encode-values.ts";
-import { openGguf } from "./open.ts";
+import { swapValue } from "./metadata.ts";
 import { planGguf, writeGguf } from "./plan.ts";
-import { swapValue } from "./swapped-value.ts";
-import { decodeGgufValue, GGUF_ENCODING } from "./values.ts";
+import { openGguf } from "./read.ts";
+import { decodeGgufValue, encodeGgufValue, GGUF_ENCODING } from "./values.ts";
 
 const engine = portableEngine();
 

@@ -4,9 +4,9 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { VerifyLevel } from "../../model/format.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { GgufModel } from "./gguf-model.ts";
-import { openGguf } from "./open.ts";
-import { ggufSections } from "./sections.ts";
+import { ggufSections } from "./inspect.ts";
+import { GgufModel } from "./model.ts";
+import { openGguf } from "./read.ts";
 import { verifyGguf } from "./verify.ts";
 
 const engine = portableEngine();

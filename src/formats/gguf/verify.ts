@@ -5,9 +5,8 @@ import { planBatches } from "../../bytes/extents.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
-import type { GgufFile, GgufModel } from "./gguf-model.ts";
-import { ggufModel } from "./gguf-model.ts";
-import { paddingSections } from "./sections.ts";
+import { paddingSections } from "./inspect.ts";
+import { type GgufFile, type GgufModel, ggufModel } from "./model.ts";
 
 /** One read for paddings that lie close together, such as those between small tensors. */
 const BATCH = { maxGap: 64 << 10, maxBytes: 1 << 20 } as const;

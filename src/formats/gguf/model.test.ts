@@ -5,8 +5,8 @@ import { memorySource } from "../../bytes/memory.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openGguf } from "./open.ts";
-import { swappedSource } from "./swapped-source.ts";
+import { swappedSource } from "./model.ts";
+import { openGguf } from "./read.ts";
 
 function tensorOf(dtype: "F64" | "I8" | "Q8_0", byteLength: number): Tensor {
   const facts = { name: "w", dtype, shape: [1], byteLength, offset: 64 };

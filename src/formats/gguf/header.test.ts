@@ -5,7 +5,7 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openGguf } from "./open.ts";
+import { openGguf } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 

@@ -3,8 +3,8 @@ import { array, buildGguf, text, u8, u32 } from "../../../test/builders/gguf.ts"
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { showField } from "../../struct/field-places.ts";
-import { ggufFields } from "./fields.ts";
-import { openGguf } from "./open.ts";
+import { ggufFields } from "./inspect.ts";
+import { openGguf } from "./read.ts";
 
 test("the value of a key is shown as what it is: a text, a number, an array by its type and length", async () => {
   const kvs = [

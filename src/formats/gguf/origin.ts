@@ -3,10 +3,9 @@ import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml-types.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { type Json, type OriginFacts, takeOrigin } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
-import { encodeGgufValue } from "./encode-values.ts";
-import type { GgufModel } from "./gguf-model.ts";
 import { SPLIT_KEYS } from "./layout.ts";
-import { decodeGgufValue, GGUF_ENCODING } from "./values.ts";
+import type { GgufModel } from "./model.ts";
+import { decodeGgufValue, encodeGgufValue, GGUF_ENCODING } from "./values.ts";
 
 /** What a standard file does not say by itself, and the writer needs for writing it again. */
 export interface GgufFacts {

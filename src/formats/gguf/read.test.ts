@@ -4,9 +4,9 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import type { GgufModel } from "./gguf-model.ts";
 import { GGUF_LIMITS } from "./limits.ts";
-import { openGguf } from "./open.ts";
+import type { GgufModel } from "./model.ts";
+import { openGguf } from "./read.ts";
 
 const engine = portableEngine();
 const open = (bytes: Bytes, limits: LimitOverrides = {}): Promise<GgufModel> =>
