@@ -4,9 +4,9 @@ import { checkLimit } from "../../base/limits.ts";
 import { countElements } from "../../model/dtype.ts";
 import type { Shape } from "../../model/shape.ts";
 import type { JsonScanner } from "../../struct/json-scanner.ts";
-import { type DTypeRow, dtypeRow, SAFETENSORS_DTYPES } from "./dtypes.ts";
-import type { HeaderErrors } from "./header-errors.ts";
-import type { ScannedEntry } from "./standard-entry.ts";
+import type { ScannedEntry } from "./fast-entry.ts";
+import type { HeaderErrors } from "./header.ts";
+import { type DTypeRow, dtypeRow, SAFETENSORS_DTYPES } from "./layout.ts";
 
 const FIELDS: readonly string[] = ["dtype", "shape", "data_offsets"];
 const QUOTE = 0x22;

@@ -4,9 +4,9 @@ import { fixtureFacts, hexFixture } from "../../../test/builders/safetensors.ts"
 import { formatContract } from "../../../test/contracts/format-contract.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { SAFETENSORS_DTYPES } from "./dtypes.ts";
 import { safetensors } from "./index.ts";
-import { openSafetensors } from "./open.ts";
+import { SAFETENSORS_DTYPES } from "./layout.ts";
+import { openSafetensors } from "./read.ts";
 
 const NAMES = ["dtypes", "names", "empty"];
 const context = { engine: portableEngine(), limits: {} };

@@ -1,18 +1,17 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { FormatError } from "../../base/errors.ts";
-import { checkedAdd, MAX_OFFSET } from "../../base/integers.ts";
+import { FormatError, type Location } from "../../base/errors.ts";
+import { alignUp, checkedAdd, MAX_OFFSET } from "../../base/integers.ts";
 import type { Limits } from "../../base/limits.ts";
-import { decodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
+import { decodeUtf8, encodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { formatShape, type Shape } from "../../model/shape.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
-import { type DTypeRow, dtypeRow } from "./dtypes.ts";
+import { type ScannedEntry, StandardEntryScanner, skipSpace, UniqueNames } from "./fast-entry.ts";
 import { type FurtherFields, GeneralEntryReader } from "./general-entry.ts";
-import { HeaderErrors } from "./header-errors.ts";
+import { LENGTH_BYTES } from "./index.ts";
+import { type DTypeRow, dtypeRow, type SafetensorsDType } from "./layout.ts";
 import type { SAFETENSORS_LIMITS } from "./limits.ts";
-import { LENGTH_BYTES } from "./sniff.ts";
-import { type ScannedEntry, StandardEntryScanner, skipSpace } from "./standard-entry.ts";
-import { UniqueNames } from "./unique-names.ts";
 
 /** The one key that names no tensor. */
 export const METADATA_KEY = "__metadata__";
@@ -21,7 +20,7 @@ export const METADATA_KEY = "__metadata__";
 export type SafetensorsLimits = Limits<typeof SAFETENSORS_LIMITS>;
 
 /** Where a header comes from and what bounds it. */
-export interface HeaderContext {
+interface HeaderContext {
   /** Label of the file. */
   readonly source: string;
   readonly limits: SafetensorsLimits;
@@ -205,4 +204,121 @@ class HeaderParser {
     });
     this.#metadata = entries;
   }
+}
+
+/** The words for what a header gets wrong. Locations count bytes from the start, so they are made on failure only. */
+export class HeaderErrors {
+  readonly #scanner: JsonScanner;
+
+  constructor(scanner: JsonScanner) {
+    this.#scanner = scanner;
+  }
+
+  /** The location of a character, under the key and field that a reader of the JSON would look for. */
+  at(name: string, index: number, field?: string): Location {
+    const key = JSON.stringify(name);
+    return this.#scanner.locate(index, field === undefined ? key : `${key}.${field}`);
+  }
+
+  schema(name: string, index: number, problem: string, field?: string): FormatError {
+    const message = `Cannot read SafeTensors header: ${field ?? JSON.stringify(name)} ${problem}`;
+    return new FormatError("format/safetensors.header", message, this.at(name, index, field));
+  }
+
+  duplicate(name: string, index: number, field?: string): FormatError {
+    const at = this.at(name, index, field);
+    const message = `Cannot read SafeTensors header: keys must be unique, found ${at.path} twice`;
+    return new FormatError("format/safetensors.duplicate-key", message, at);
+  }
+
+  /** Says which of the three rules a range breaks: order, whole bytes, or size. */
+  size(name: string, index: number, { row, shape, elementCount, begin, end }: ScannedEntry): FormatError {
+    const bits = elementCount * row.bits;
+    const at = this.at(name, index, "data_offsets");
+    if (end < begin) {
+      const message = `Cannot read SafeTensors header: data_offsets must not end before they begin, found [${begin}, ${end}]`;
+      return new FormatError("format/safetensors.offsets", message, at);
+    }
+    if (bits % 8 !== 0) {
+      const message = `Cannot read SafeTensors header: ${elementCount} elements of ${row.dtype} must be whole bytes, found ${bits} bits`;
+      return new FormatError("format/safetensors.partial-byte", message, this.at(name, index, "shape"));
+    }
+    const wanted = `${row.dtype} ${formatShape(shape).slice(0, 200)} must take ${bits / 8} bytes`;
+    const message = `Cannot read SafeTensors header: ${wanted}, found data_offsets [${begin}, ${end}]`;
+    return new FormatError("format/safetensors.size-mismatch", message, at);
+  }
+}
+
+/** What the header says of a tensor, without its place. */
+export interface HeaderTensor {
+  readonly name: string;
+  readonly dtype: SafetensorsDType;
+  readonly shape: Shape;
+  readonly byteLength: number;
+}
+
+/** `__metadata__` as it is to be written; "null" and "empty" are two ways of having none. */
+export type MetadataForm = "absent" | "null" | "empty" | readonly MetadataEntry[];
+
+/** The header length is a multiple of this, filled up with spaces, so that the data behind it is aligned. */
+export const HEADER_ALIGNMENT = 8;
+
+/** The header exactly as the reference writer renders it, padding included; data in the order given. */
+export function renderHeader(form: MetadataForm, tensors: readonly HeaderTensor[]): string {
+  const members: string[] = [];
+  if (form !== "absent") members.push(`"${METADATA_KEY}":${renderMetadata(form)}`);
+  let begin = 0;
+  for (const { name, dtype, shape, byteLength } of tensors) {
+    const end = begin + byteLength;
+    members.push(
+      `${JSON.stringify(name)}:{"dtype":"${dtype}","shape":[${shape.join(",")}],"data_offsets":[${begin},${end}]}`,
+    );
+    begin = end;
+  }
+  const text = `{${members.join(",")}}`;
+  const byteLength = encodeUtf8(text).byteLength;
+  return text + " ".repeat(alignUp(byteLength, HEADER_ALIGNMENT) - byteLength);
+}
+
+/** The length field and the header. */
+export function encodeHeader(text: string): Bytes {
+  const body = encodeUtf8(text);
+  const bytes = new Uint8Array(LENGTH_BYTES + body.byteLength);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(body.byteLength), true);
+  bytes.set(body, LENGTH_BYTES);
+  return bytes;
+}
+
+/** The reference writer's order: dtype rank, then name by its UTF-8 bytes. */
+export function compareStandard(a: HeaderTensor, b: HeaderTensor): number {
+  return rankOf(a) - rankOf(b) || compareByUtf8(a.name, b.name);
+}
+
+/** The order of UTF-8 bytes, which is that of code points and not that of JavaScript's UTF-16 units. */
+export function compareByUtf8(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const x = a.charCodeAt(i);
+    const y = b.charCodeAt(i);
+    if (x !== y) return codePointWeight(x) - codePointWeight(y);
+  }
+  return a.length - b.length;
+}
+
+/** Surrogates stand for code points above every other unit, so they move from 0xd800 to 0x10000 and up. */
+function codePointWeight(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2800 : unit;
+}
+
+function rankOf(tensor: HeaderTensor): number {
+  return dtypeRow(tensor.dtype)?.rank ?? 0;
+}
+
+function renderMetadata(form: Exclude<MetadataForm, "absent">): string {
+  if (form === "null") return "null";
+  if (form === "empty") return "{}";
+  const members = form.map(({ key, value }) => {
+    return `${JSON.stringify(key)}:${JSON.stringify(value.type === "string" ? value.value : "")}`;
+  });
+  return `{${members.join(",")}}`;
 }

@@ -1,5 +1,63 @@
-import type { Format } from "../../model/format.ts";
-import { sniffSafetensors } from "./sniff.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import type { Format, Head, SniffResult } from "../../model/format.ts";
+import { SAFETENSORS_LIMITS } from "./limits.ts";
+
+/** Bytes of the length field before the header. */
+export const LENGTH_BYTES = 8;
+
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const QUOTE = 0x22;
+const INDEX_MARK = '"weight_map"';
+
+/** The format has no magic: a plausible length and the beginning of a JSON object behind it are what there is. */
+export function sniffSafetensors(head: Head): SniffResult {
+  const { bytes } = head;
+  if (isIndexText(bytes)) return includesAscii(bytes, INDEX_MARK) ? "yes" : "no";
+  if (isPlausibleLength(bytes) && beginsObject(bytes, LENGTH_BYTES)) return "yes";
+  return bytes.byteLength > 0 ? "possible" : "no";
+}
+
+/**
+ * JSON text instead of a length: `{` comes first, and no zero byte. A header length has zeros in its upper four
+ * bytes, because the limit is 100 MB.
+ */
+export function isIndexText(bytes: Bytes): boolean {
+  const first = skipSpace(bytes, 0);
+  if (bytes[first] !== OPEN_BRACE) return false;
+  return !bytes.subarray(0, LENGTH_BYTES).includes(0);
+}
+
+function isPlausibleLength(bytes: Bytes): boolean {
+  if (bytes.byteLength <= LENGTH_BYTES) return false;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, LENGTH_BYTES);
+  const length = view.getUint32(0, true);
+  return view.getUint32(4, true) === 0 && length >= 2 && length <= SAFETENSORS_LIMITS.headerBytes.default;
+}
+
+/** `{` and then a key or the end, whitespace allowed around. */
+function beginsObject(bytes: Bytes, start: number): boolean {
+  const brace = skipSpace(bytes, start);
+  if (bytes[brace] !== OPEN_BRACE) return false;
+  const next = bytes[skipSpace(bytes, brace + 1)];
+  return next === QUOTE || next === CLOSE_BRACE;
+}
+
+function skipSpace(bytes: Bytes, start: number): number {
+  let i = start;
+  while (bytes[i] === 0x20 || bytes[i] === 0x0a || bytes[i] === 0x0d || bytes[i] === 0x09) i++;
+  return i;
+}
+
+function includesAscii(bytes: Bytes, text: string): boolean {
+  const first = text.charCodeAt(0);
+  for (let i = bytes.indexOf(first); i >= 0; i = bytes.indexOf(first, i + 1)) {
+    let k = 1;
+    while (k < text.length && bytes[i + k] === text.charCodeAt(k)) k++;
+    if (k === text.length) return true;
+  }
+  return false;
+}
 
 /** SafeTensors: what is known before a file asks for it, and what loads the rest. */
 export const safetensors: Format = {

@@ -10,8 +10,8 @@ import { arrayValue, Metadata, type MetadataValue, stringValue } from "../../mod
 import { parseOrigin } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openSafetensors } from "./open.ts";
 import { checkPlannedHeader, planSafetensors } from "./plan.ts";
+import { openSafetensors } from "./read.ts";
 import { writeSafetensors } from "./write.ts";
 
 const engine = portableEngine();

@@ -6,12 +6,12 @@ import { type Metadata, type MetadataEntry, stringValue } from "../../model/meta
 import { type OriginFacts, orderFor } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { Piece, PlannedFile } from "../../model/pieces.ts";
+import { encodeHeader, type MetadataForm, renderHeader } from "./header.ts";
+import { LENGTH_BYTES } from "./index.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
-import { carriedHeader, furtherLosses, orderTensors, renderOrigin, takeOwnFacts } from "./origin-facts.ts";
-import { groupShards, renderShardIndex, shardName, shardSetNames } from "./plan-shards.ts";
-import { encodeHeader, type MetadataForm, renderHeader } from "./render.ts";
-import { LENGTH_BYTES } from "./sniff.ts";
-import { isWellFormed, type StoredTensor, storeTensors } from "./stored-tensors.ts";
+import { carriedHeader, furtherLosses, orderTensors, renderOrigin, takeOwnFacts } from "./origin.ts";
+import { groupShards, renderShardIndex, shardName, shardSetNames } from "./shards.ts";
+import { isWellFormed, type StoredTensor, storeTensors } from "./tensors.ts";
 
 /** A plan whose files are known to the byte. */
 export interface SafetensorsPlan extends WritePlan {

@@ -14,9 +14,9 @@ import type { Model } from "../../model/model.ts";
 import { openSource } from "../../open.ts";
 import { type ConversionOptions, planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { SAFETENSORS_DTYPES } from "./dtypes.ts";
 import { safetensors } from "./index.ts";
-import { describeSafetensors } from "./origin-facts.ts";
+import { SAFETENSORS_DTYPES } from "./layout.ts";
+import { describeSafetensors } from "./origin.ts";
 import { reader } from "./read.ts";
 import { writer } from "./write.ts";
 

@@ -3,9 +3,9 @@ import type { Container } from "../../model/container.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { HEADER_ALIGNMENT } from "./render.ts";
-import { type SafetensorsFile, SafetensorsModel } from "./safetensors-model.ts";
-import { LENGTH_BYTES } from "./sniff.ts";
+import { HEADER_ALIGNMENT } from "./header.ts";
+import { LENGTH_BYTES } from "./index.ts";
+import { type SafetensorsFile, SafetensorsModel } from "./model.ts";
 
 /**
  * Opening has proved the structure, and the format has no checksums. What is left: the padding that writers owe,

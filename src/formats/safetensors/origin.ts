@@ -17,12 +17,19 @@ import {
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
-import { type Header, MAX_CARRIED_TEXT, parseHeaderText } from "./header.ts";
-import { checkLayout } from "./layout.ts";
-import { safetensorsLimits } from "./read-header.ts";
-import { compareStandard, type HeaderTensor, type MetadataForm, renderHeader } from "./render.ts";
-import { SafetensorsModel } from "./safetensors-model.ts";
-import { LENGTH_BYTES } from "./sniff.ts";
+import {
+  compareStandard,
+  type Header,
+  type HeaderTensor,
+  MAX_CARRIED_TEXT,
+  type MetadataForm,
+  parseHeaderText,
+  renderHeader,
+} from "./header.ts";
+import { LENGTH_BYTES } from "./index.ts";
+import { SafetensorsModel } from "./model.ts";
+import { safetensorsLimits } from "./read.ts";
+import { checkLayout } from "./tensors.ts";
 
 /** A carried header has no file; its tensors are only compared. */
 const NO_BYTES: TensorReader = { source: () => memorySource(EMPTY_BYTES) };

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { rawSafetensors } from "../../../test/builders/safetensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { sniffSafetensors } from "./sniff.ts";
+import { sniffSafetensors } from "./index.ts";
 
 const cases: readonly (readonly [string, Bytes, string])[] = [
   ["a header with a key", rawSafetensors('{"a":1}'), "yes"],

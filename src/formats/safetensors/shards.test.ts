@@ -13,7 +13,7 @@ import { openSource } from "../../open.ts";
 import { mapLayout } from "../../operations/map.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
-import { openSafetensors } from "./open.ts";
+import { openSafetensors } from "./read.ts";
 
 const engine = portableEngine();
 const INDEX = "model.safetensors.index.json";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type DTypeRow, dtypeRow } from "./dtypes.ts";
-import { UniqueNames } from "./unique-names.ts";
+import { UniqueNames } from "./fast-entry.ts";
+import { type DTypeRow, dtypeRow } from "./layout.ts";
 
 const ROWS = ["F32", "BF16", "U8"].map((dtype) => dtypeRow(dtype) as DTypeRow);
 

@@ -4,7 +4,7 @@ import { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { type Header, MAX_CARRIED_TEXT } from "./header.ts";
-import { LENGTH_BYTES } from "./sniff.ts";
+import { LENGTH_BYTES } from "./index.ts";
 
 /** One SafeTensors file of a model. */
 export interface SafetensorsFile {

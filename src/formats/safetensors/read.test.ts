@@ -8,7 +8,7 @@ import { SAFETENSORS_ERRORS } from "../../catalog/formats/safetensors.ts";
 import { openSource } from "../../open.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
-import { openSafetensors } from "./open.ts";
+import { openSafetensors } from "./read.ts";
 
 const engine = portableEngine();
 const open = (bytes: Bytes, limits: LimitOverrides = {}) =>
