@@ -8,8 +8,8 @@ import { memorySource } from "../../bytes/memory.ts";
 import { onnxWeightsOf } from "../../model/bert/onnx-weights.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { onnx } from "./index.ts";
-import type { OnnxModel } from "./onnx-model.ts";
-import { openOnnx } from "./open.ts";
+import type { OnnxModel } from "./model.ts";
+import { openOnnx } from "./read.ts";
 
 const engine = portableEngine();
 const siblings = loadSiblings("onnx", "external");

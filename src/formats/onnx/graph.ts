@@ -1,7 +1,7 @@
 import { checkLimit } from "../../base/limits.ts";
 import { type Attribute, embeddedTensors, readAttribute } from "./attributes.ts";
-import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
-import { readTensorProto, type TensorProto } from "./tensor-proto.ts";
+import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
+import { readTensorProto, type TensorProto } from "./tensors.ts";
 
 /** Field numbers of GraphProto, NodeProto, FunctionProto and TrainingInfoProto (onnx.proto). */
 const GRAPH = { node: 1, name: 2, initializer: 5, sparseInitializer: 15 } as const;

@@ -1,4 +1,7 @@
+import type { Bytes } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/text.ts";
 import type { Format, Head, SniffResult } from "../../model/format.ts";
+import { MODEL } from "./layout.ts";
 
 /** Field 1, varint: protobuf writers put it first, and it is all the magic that ONNX has. */
 const IR_VERSION_TAG = 0x08;
@@ -17,5 +20,77 @@ export const onnx: Format = {
 
 /** What knows the schema is loaded by files that begin as one of it does. */
 async function sniffFields(head: Head): Promise<SniffResult> {
-  return (await import("./sniff.ts")).sniffOnnx(head);
+  return sniffOnnx(head);
+}
+
+/** Versions of the intermediate representation so far go to 13; a file from the future is still recognised. */
+const MAX_IR_VERSION = 127;
+/** Producer and domain are words. */
+const MAX_WORD_BYTES = 1 << 10;
+
+const VARINTS: ReadonlySet<number> = new Set([MODEL.irVersion, MODEL.modelVersion]);
+const WORDS: ReadonlySet<number> = new Set([MODEL.producerName, MODEL.producerVersion, MODEL.domain]);
+/** doc_string, opset_import, metadata_props, training_info, functions, configuration: not looked into. */
+const OTHERS: ReadonlySet<number> = new Set([6, 8, 14, 20, 25, 26]);
+/** First bytes of a graph: a node, its name, an initializer, a doc string, an input, an output. */
+const GRAPH_TAGS: ReadonlySet<number> = new Set([0x0a, 0x12, 0x2a, 0x52, 0x5a, 0x62]);
+
+/**
+ * ONNX has no magic: a ModelProto begins with ir_version, and every field up to the graph must be one of the schema, in
+ * its form. Never throws.
+ */
+export function sniffOnnx(head: Head): SniffResult {
+  const { bytes } = head;
+  // Field 1, varint: protobuf writers put it first.
+  if (bytes[0] !== 0x08) return "no";
+  const version = varint(bytes, 1);
+  if (version === undefined || version.value < 1 || version.value > MAX_IR_VERSION) return "no";
+  let position = version.end;
+  while (position < bytes.byteLength) {
+    const tag = varint(bytes, position);
+    if (tag === undefined) break;
+    const [number, wire] = [Math.floor(tag.value / 8), tag.value % 8];
+    const length = varint(bytes, tag.end);
+    if (length === undefined) break;
+    if (wire === 0 && VARINTS.has(number)) {
+      position = length.end;
+      continue;
+    }
+    if (wire !== 2) return "no";
+    if (number === MODEL.graph) return beginsGraph(bytes, length) ? "yes" : "no";
+    if (WORDS.has(number) && !isWord(bytes, length)) return "no";
+    if (!WORDS.has(number) && !OTHERS.has(number)) return "no";
+    position = length.end + length.value;
+  }
+  return "possible";
+}
+
+/** A graph cut off at its first byte is still meant to be one. */
+function beginsGraph(bytes: Bytes, { value, end }: Varint): boolean {
+  const first = bytes[end];
+  return value > 0 && (first === undefined || GRAPH_TAGS.has(first));
+}
+
+function isWord(bytes: Bytes, { value, end }: Varint): boolean {
+  if (value > MAX_WORD_BYTES) return false;
+  const text = decodeUtf8(bytes.subarray(end, end + value));
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for
+  return text === undefined ? end + value > bytes.byteLength : !/[\u0000-\u0008\u000e-\u001f]/.test(text);
+}
+
+interface Varint {
+  readonly value: number;
+  readonly end: number;
+}
+
+/** Undefined where it does not end within the bytes, or is beyond 2^53. */
+function varint(bytes: Bytes, start: number): Varint | undefined {
+  let value = 0;
+  for (let i = 0; i < 8; i++) {
+    const byte = bytes[start + i];
+    if (byte === undefined) return undefined;
+    value += (byte & 0x7f) * 2 ** (7 * i);
+    if (byte < 0x80) return value <= Number.MAX_SAFE_INTEGER ? { value, end: start + i + 1 } : undefined;
+  }
+  return undefined;
 }

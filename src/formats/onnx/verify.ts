@@ -2,7 +2,7 @@ import { isTareError } from "../../base/errors.ts";
 import type { Container } from "../../model/container.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import { OnnxModel } from "./onnx-model.ts";
+import { OnnxModel } from "./model.ts";
 
 /** Read at once. */
 const SHORT_BYTES = 64 << 10;

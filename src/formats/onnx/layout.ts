@@ -1,5 +1,20 @@
 import type { DType } from "../../model/dtype.ts";
-import type { TypedField } from "./tensor-proto.ts";
+import type { TypedField } from "./tensors.ts";
+
+/** Field numbers of ModelProto and OperatorSetIdProto (onnx.proto). */
+export const MODEL = {
+  irVersion: 1,
+  producerName: 2,
+  producerVersion: 3,
+  domain: 4,
+  modelVersion: 5,
+  docString: 6,
+  graph: 7,
+  opsetImport: 8,
+  metadataProps: 14,
+  trainingInfo: 20,
+  functions: 25,
+} as const;
 
 /** What a data_type means: its name here, its width, and the list that holds its values where they are not raw bytes. */
 export interface DataType {

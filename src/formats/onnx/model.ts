@@ -1,12 +1,64 @@
 import { FormatError } from "../../base/errors.ts";
+import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss } from "../../model/format.ts";
-import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { fingerprint } from "../../model/metadata-json.ts";
+import { type Model, type Part, TensorIndex } from "../../model/model.ts";
+import type { Tensor } from "../../model/tensor.ts";
 import { type Graph, GraphWalk } from "./graph.ts";
-import { MODEL } from "./model-fields.ts";
-import { type Field, type ProtoReader, WIRE } from "./proto-reader.ts";
-import { readStringEntry } from "./tensor-proto.ts";
+import { MODEL } from "./layout.ts";
+import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
+import { readStringEntry } from "./tensors.ts";
+
+/** What opening has found. */
+interface OnnxContents {
+  readonly source: Source;
+  /** Files with external data, in the order of their first use. */
+  readonly external: readonly Source[];
+  readonly irVersion: number;
+  readonly metadata: Metadata;
+  readonly tensors: readonly Tensor[];
+  readonly warnings: readonly Finding[];
+  readonly unread: NonNullable<Model["unread"]>;
+  readonly facts: Model["facts"];
+}
+
+/** The weights of an opened ONNX model. */
+export class OnnxModel implements Model {
+  readonly kind = "model";
+  readonly format = "onnx";
+  readonly version: string;
+  readonly parts: readonly Part[];
+  readonly metadata: Metadata;
+  readonly tensors: readonly Tensor[];
+  readonly warnings: readonly Finding[];
+  readonly unread: NonNullable<Model["unread"]>;
+  readonly facts: Model["facts"];
+  /** No other format has a place for it, and whoever converts an ONNX file wants the weights. */
+  readonly staysBehind = ["the graph stays behind: only weights and metadata are converted"];
+  readonly #index: TensorIndex;
+
+  constructor(contents: OnnxContents) {
+    const sources = [contents.source, ...contents.external];
+    this.version = String(contents.irVersion);
+    this.parts = sources.map((source) => ({ label: source.label, byteLength: source.byteLength, source }));
+    this.metadata = contents.metadata;
+    this.tensors = contents.tensors;
+    this.warnings = contents.warnings;
+    this.unread = contents.unread;
+    this.facts = contents.facts;
+    this.#index = new TensorIndex(contents.tensors, contents.source.label);
+  }
+
+  tensor(name: string): Tensor {
+    return this.#index.get(name);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.parts.map((part) => part.source.close()));
+  }
+}
 
 const OPSET = { domain: 1, version: 2 } as const;
 

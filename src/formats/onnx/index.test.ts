@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { buildOnnx, field, numberField } from "../../../test/builders/onnx.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { sniffOnnx } from "./sniff.ts";
+import { sniffOnnx } from "./index.ts";
 
 const sniff = (bytes: Bytes): string => sniffOnnx({ bytes, byteLength: bytes.byteLength, name: "x" });
 

@@ -17,9 +17,8 @@ import { memorySource } from "../../bytes/memory.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { onnx } from "./index.ts";
-import type { OnnxModel } from "./onnx-model.ts";
-import { openOnnx } from "./open.ts";
-import { reader } from "./read.ts";
+import type { OnnxModel } from "./model.ts";
+import { openOnnx, reader } from "./read.ts";
 
 const engine = portableEngine();
 const floats = (...values: readonly number[]): Bytes => new Uint8Array(Float32Array.from(values).buffer);

@@ -1,0 +1,346 @@
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
+import { FormatError, type Location } from "../../base/errors.ts";
+import { checkedMultiply } from "../../base/integers.ts";
+import { checkLimit, type Limits } from "../../base/limits.ts";
+import { assembledSource } from "../../bytes/assembled.ts";
+import { ComputedSource } from "../../bytes/derived.ts";
+import { checkRange, type Extent } from "../../bytes/extents.ts";
+import { sliceSource } from "../../bytes/slice.ts";
+import type { ReadOptions, Source } from "../../bytes/source.ts";
+import { countElements, type DType } from "../../model/dtype.ts";
+import { Tensor } from "../../model/tensor.ts";
+import type { ExternalFiles } from "./external-data.ts";
+import { type DataType, dataTypeOf } from "./layout.ts";
+import type { ONNX_LIMITS } from "./limits.ts";
+import { decodeVarints, decodeVarints32, type Field, type ProtoReader, WIRE, wrongCount } from "./protobuf.ts";
+
+/** Field numbers of TensorProto (onnx.proto). */
+const FIELD = {
+  dims: 1,
+  dataType: 2,
+  segment: 3,
+  floatData: 4,
+  int32Data: 5,
+  stringData: 6,
+  int64Data: 7,
+  name: 8,
+  rawData: 9,
+  doubleData: 10,
+  uint64Data: 11,
+  externalData: 13,
+  dataLocation: 14,
+} as const;
+
+/** The lists that hold values one by one, by the name of their field. */
+export type TypedField = "float_data" | "int32_data" | "int64_data" | "double_data" | "uint64_data";
+
+const TYPED: ReadonlyMap<number, TypedField> = new Map([
+  [FIELD.floatData, "float_data"],
+  [FIELD.int32Data, "int32_data"],
+  [FIELD.int64Data, "int64_data"],
+  [FIELD.doubleData, "double_data"],
+  [FIELD.uint64Data, "uint64_data"],
+]);
+
+/** A TensorProto as the file has it: where its values are, not what they are. */
+export interface TensorProto {
+  /** The whole message. */
+  readonly extent: Extent;
+  readonly name: string;
+  readonly dims: readonly number[];
+  readonly dataType: number;
+  readonly raw: Extent | undefined;
+  /** Pieces of the one typed list it has. */
+  readonly typed: { readonly field: TypedField; readonly pieces: readonly Extent[] } | undefined;
+  /** Present where the values are in another file: location, offset, length. */
+  readonly external: ReadonlyMap<string, string> | undefined;
+  /** Strings, or a part of a tensor: not read. */
+  readonly unreadable: string | undefined;
+}
+
+interface Draft {
+  name: string;
+  dims: number[];
+  dataType: number;
+  raw: Extent | undefined;
+  typed: { readonly field: TypedField; readonly pieces: Extent[] } | undefined;
+  readonly external: Map<string, string>;
+  location: number;
+  unreadable: string | undefined;
+}
+
+/** Reads a TensorProto's description; its data is not touched. */
+export async function readTensorProto(reader: ProtoReader, field: Field, path: string): Promise<TensorProto> {
+  const draft: Draft = {
+    name: "",
+    dims: [],
+    dataType: 0,
+    raw: undefined,
+    typed: undefined,
+    external: new Map(),
+    location: 0,
+    unreadable: undefined,
+  };
+  await reader.walkIn(field, path, (inner) => takeField(reader, draft, { field: inner, path }));
+  const { location, external, ...proto } = draft;
+  return { ...proto, extent: field, external: location === 1 || external.size > 0 ? external : undefined };
+}
+
+interface Place {
+  readonly field: Field;
+  readonly path: string;
+}
+
+function takeField(reader: ProtoReader, draft: Draft, { field, path }: Place): Promise<void> | undefined {
+  switch (field.number) {
+    case FIELD.dims:
+      return takeDimensions(reader, draft, { field, path: `${path}.dims` });
+    case FIELD.dataType:
+      draft.dataType = reader.number(field, `${path}.data_type`);
+      return undefined;
+    case FIELD.name:
+      return reader.text(field, `${path}.name`).then((name) => {
+        draft.name = name;
+      });
+    case FIELD.rawData:
+      reader.checkWire(field, WIRE.bytes, `${path}.raw_data`);
+      if (draft.raw !== undefined) throw twice(reader, field, `${path}.raw_data`);
+      draft.raw = { offset: field.offset, byteLength: field.byteLength };
+      return undefined;
+    case FIELD.externalData:
+      return takeExternal(reader, draft, { field, path: `${path}.external_data` });
+    case FIELD.dataLocation:
+      draft.location = reader.number(field, `${path}.data_location`);
+      return undefined;
+    case FIELD.segment:
+      draft.unreadable = "it is one segment of a tensor";
+      return undefined;
+    case FIELD.stringData:
+      draft.unreadable = "it holds strings";
+      return undefined;
+    default:
+      takeTyped(reader, draft, { field, path });
+      return undefined;
+  }
+}
+
+/** A list of varints: each in a field of its own, or packed into one. */
+async function takeDimensions(reader: ProtoReader, draft: Draft, { field, path }: Place): Promise<void> {
+  const found = field.wire === WIRE.bytes ? await packedDimensions(reader, field, path) : [reader.number(field, path)];
+  const { dimensions } = reader.limits;
+  const at = reader.at(field.offset, path);
+  checkLimit(draft.dims.length + found.length, dimensions, "so many dimensions", "limit/onnx.dimensions", at);
+  draft.dims.push(...found);
+}
+
+async function packedDimensions(reader: ProtoReader, field: Field, path: string): Promise<readonly number[]> {
+  const values = decodeVarints(await reader.bytes(field, path), reader.at(field.offset, path));
+  return values.map((value) => {
+    if (value >= 0n && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
+    const message = `Cannot read ONNX ${path}: must be 0 to 2^53 - 1, found ${value}`;
+    throw new FormatError("format/onnx.number", message, reader.at(field.offset, path));
+  });
+}
+
+/** StringStringEntryProto: key is field 1, value field 2. */
+async function takeExternal(reader: ProtoReader, draft: Draft, { field, path }: Place): Promise<void> {
+  const [key, value] = await readStringEntry(reader, field, path);
+  if (draft.external.has(key)) throw twice(reader, field, `${path}.${key}`);
+  draft.external.set(key, value);
+}
+
+/** A key and its value, as metadata_props and external_data have them. */
+export async function readStringEntry(
+  reader: ProtoReader,
+  field: Field,
+  path: string,
+): Promise<readonly [key: string, value: string]> {
+  const texts = ["", ""];
+  await reader.walkIn(field, path, (inner) => {
+    if (inner.number !== 1 && inner.number !== 2) return undefined;
+    return reader.text(inner, `${path}.${inner.number === 1 ? "key" : "value"}`).then((text) => {
+      texts[inner.number - 1] = text;
+    });
+  });
+  const [key = "", value = ""] = texts;
+  return [key, value];
+}
+
+function takeTyped(reader: ProtoReader, draft: Draft, { field, path }: Place): void {
+  const name = TYPED.get(field.number);
+  if (name === undefined) return;
+  if (draft.typed !== undefined && draft.typed.field !== name) throw twice(reader, field, `${path}.${name}`);
+  draft.typed ??= { field: name, pieces: [] };
+  const { pieces } = draft.typed;
+  pieces.push({ offset: field.offset, byteLength: field.byteLength });
+  const at = reader.at(field.offset, `${path}.${name}`);
+  checkLimit(pieces.length, reader.limits.dataPieces, "so many pieces of data", "limit/onnx.data-pieces", at);
+}
+
+function twice(reader: ProtoReader, field: Field, path: string): FormatError {
+  const message = `Cannot read ONNX ${path}: a tensor must have its values once, found them twice`;
+  return new FormatError("format/onnx.duplicate-data", message, reader.at(field.offset, path));
+}
+
+/** What tensors are made with. */
+export interface TensorMaking {
+  readonly source: Source;
+  readonly external: ExternalFiles;
+  readonly limits: Limits<typeof ONNX_LIMITS>;
+}
+
+/** Everything about one tensor but where its values are. */
+interface Described {
+  readonly proto: TensorProto;
+  readonly dtype: DType;
+  readonly type: DataType | undefined;
+  readonly elementCount: number;
+  /** Undefined for types whose width nobody knows. */
+  readonly byteLength: number | undefined;
+  readonly at: Location;
+}
+
+/** The initializer as a tensor; refuses data that does not fit its shape. Reads no data. */
+export async function makeTensor(proto: TensorProto, path: string, making: TensorMaking): Promise<Tensor> {
+  const at: Location = { source: making.source.label, offset: proto.extent.offset, path };
+  const type = dataTypeOf(proto.dataType);
+  const elementCount = countElements(proto.dims, at);
+  const byteLength = type === undefined ? undefined : Math.ceil(checkedMultiply(elementCount, type.bits, at) / 8);
+  const dtype = type?.dtype ?? (`UNKNOWN_${proto.dataType}` as const);
+  const described: Described = { proto, dtype, type, elementCount, byteLength, at };
+  if (proto.external !== undefined) return externalTensor(described, proto.external, making);
+  if (proto.raw !== undefined && proto.typed !== undefined) throw storedTwice(at);
+  if (proto.raw !== undefined) return rawTensor(described, proto.raw, making.source);
+  if (proto.typed !== undefined) return typedTensor(described, making);
+  if (elementCount > 0) {
+    throw new FormatError("format/onnx.no-data", `Cannot read ONNX ${path}: it has a shape, but no values`, at);
+  }
+  return plainTensor(described, { offset: proto.extent.offset, byteLength: 0 }, making.source);
+}
+
+async function externalTensor(
+  described: Described,
+  entries: ReadonlyMap<string, string>,
+  { external }: TensorMaking,
+): Promise<Tensor> {
+  const { proto, at } = described;
+  if (proto.raw !== undefined || proto.typed !== undefined) throw storedTwice(at);
+  const run = await external.find(entries, described.byteLength, at);
+  checkLength(described, run.byteLength, "external_data");
+  return plainTensor(described, run, run.source, run.source.label);
+}
+
+function rawTensor(described: Described, raw: Extent, source: Source): Tensor {
+  checkLength(described, raw.byteLength, "raw_data");
+  return plainTensor(described, raw, source);
+}
+
+function plainTensor({ proto, dtype }: Described, extent: Extent, source: Source, file?: string): Tensor {
+  const { offset, byteLength } = extent;
+  const facts = { name: proto.name, dtype, shape: proto.dims, byteLength, offset, file };
+  return new Tensor(facts, { source: () => sliceSource(source, offset, byteLength) });
+}
+
+function checkLength({ byteLength, at }: Described, found: number, field: string): void {
+  if (byteLength === undefined || byteLength === found) return;
+  const message = `Cannot read ONNX ${at.path}.${field}: shape and type need ${byteLength} bytes, found ${found}`;
+  throw new FormatError("format/onnx.data-length", message, at);
+}
+
+function storedTwice(at: Location): FormatError {
+  const message = `Cannot read ONNX ${at.path}: a tensor must have its values once, found them twice`;
+  return new FormatError("format/onnx.duplicate-data", message, at);
+}
+
+/** Values one by one: floats stand as they are in memory, integers as varints. */
+function typedTensor(described: Described, { source, limits }: TensorMaking): Tensor {
+  const { proto, type, elementCount, byteLength = 0, dtype, at } = described;
+  const { field, pieces } = proto.typed as NonNullable<TensorProto["typed"]>;
+  if (type?.typed !== field) {
+    const wanted = type?.typed ?? "raw_data";
+    const message = `Cannot read ONNX ${at.path}: values of data_type ${proto.dataType} must be in ${wanted}, found ${field}`;
+    throw new FormatError("format/onnx.data-field", message, at);
+  }
+  const [first] = pieces;
+  const last = pieces.at(-1) ?? first;
+  const start = first?.offset ?? at.offset ?? 0;
+  const storedByteLength = last === undefined ? 0 : last.offset + last.byteLength - start;
+  const facts = { name: proto.name, dtype, shape: proto.dims, byteLength, offset: start, storedByteLength };
+  const held = pieces.reduce((sum, piece) => sum + piece.byteLength, 0);
+  if (field === "float_data" || field === "double_data") {
+    checkLength(described, held, field);
+    const parts = pieces.map((piece) => ({ source, ...piece }));
+    return new Tensor(facts, { source: () => assembledSource(parts, source.label) });
+  }
+  // A varint takes one to ten bytes: what is claimed can be bounded before anything is read.
+  if (held < elementCount || held > 10 * elementCount) {
+    const message = `Cannot read ONNX ${at.path}.${field}: ${elementCount} values take as many bytes or up to ten times as many, found ${held}`;
+    throw new FormatError("format/onnx.data-length", message, at);
+  }
+  const { typedDataBytes } = limits;
+  checkLimit(held, typedDataBytes, `${field} of so many bytes`, "limit/onnx.typed-data-bytes", at);
+  const itemBytes = type.bits / 8;
+  const list = { source, pieces, count: elementCount, itemBytes, at: { ...at, path: `${at.path}.${field}` } };
+  return new Tensor(facts, { source: () => new TypedSource(list) });
+}
+
+/** Where a list of varints is, and what its values become. */
+interface VarintList {
+  readonly source: Source;
+  readonly pieces: readonly Extent[];
+  /** How many values there must be. */
+  readonly count: number;
+  /** Bytes of a value in memory: 1, 2, 4 or 8. */
+  readonly itemBytes: number;
+  readonly at: Location;
+}
+
+/** Pieces of a stream. */
+const PIECE_BYTES = 1 << 20;
+
+/** A tensor that the file holds number by number, as the little-endian bytes it would have in memory. Decoded when read. */
+class TypedSource extends ComputedSource {
+  readonly #list: VarintList;
+  #decoded: Promise<Bytes> | undefined;
+
+  constructor(list: VarintList) {
+    super({ label: list.source.label, byteLength: list.count * list.itemBytes, pieceBytes: PIECE_BYTES });
+    this.#list = list;
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    checkRange(this.label, this.byteLength, offset, byteLength);
+    const found = (await this.#decode(options.signal)).subarray(offset, offset + byteLength);
+    if (options.into === undefined) return found;
+    options.into.set(found);
+    return options.into;
+  }
+
+  #decode(signal: AbortSignal | undefined): Promise<Bytes> {
+    this.#decoded ??= decodeList(this.#list, signal).catch((error: unknown) => {
+      this.#decoded = undefined; // an aborted or failed read must not fail the next one
+      throw error;
+    });
+    return this.#decoded;
+  }
+}
+
+async function decodeList({ source, pieces, count, itemBytes, at }: VarintList, signal?: AbortSignal): Promise<Bytes> {
+  const packed: Bytes[] = [];
+  for (const { offset, byteLength } of pieces) packed.push(await source.read(offset, byteLength, { signal }));
+  const bytes = packed.length === 1 && packed[0] !== undefined ? packed[0] : concatBytes(packed);
+  const view = new DataView(new ArrayBuffer(count * itemBytes));
+  if (itemBytes === 8) {
+    const values = decodeVarints(bytes, at);
+    if (values.length !== count) throw wrongCount(count, values.length, at);
+    for (const [i, value] of values.entries()) view.setBigInt64(8 * i, value, true);
+    return new Uint8Array(view.buffer);
+  }
+  const values = decodeVarints32(bytes, count, at);
+  for (const [i, value] of values.entries()) {
+    if (itemBytes === 4) view.setUint32(4 * i, value, true);
+    else if (itemBytes === 2) view.setUint16(2 * i, value & 0xffff, true);
+    else view.setUint8(i, value & 0xff);
+  }
+  return new Uint8Array(view.buffer);
+}
