@@ -3,7 +3,7 @@ import { encodeBase64 } from "../../src/base/base64.ts";
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { ReadOptions, Source } from "../../src/bytes/source.ts";
-import { openEmbd } from "../../src/formats/embd/open.ts";
+import { openEmbd } from "../../src/formats/embd/read.ts";
 import { writer } from "../../src/formats/embd/write.ts";
 import { Metadata } from "../../src/model/metadata.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";

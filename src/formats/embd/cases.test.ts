@@ -24,7 +24,7 @@ import { openSource } from "../../open.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { embd } from "./index.ts";
-import { openEmbd } from "./open.ts";
+import { openEmbd } from "./read.ts";
 
 /** The cases F1 to F18 of docs/formats/embd.md; F1 and F11 stand with the goldens, F13 with the conversions. */
 

@@ -5,7 +5,7 @@ import { memorySource } from "../../bytes/memory.ts";
 import { stringsOf } from "../../model/bert/vocabulary.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { embd } from "./index.ts";
-import { openEmbd } from "./open.ts";
+import { openEmbd } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 const golden = (name: string, layout: Golden["layout"]): Golden => {

@@ -1,6 +1,10 @@
+import { type Bytes, startsWith } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/text.ts";
 import type { KnownDType } from "../../model/dtype.ts";
+import { crc32Javascript } from "../../primitives/digest/crc32-javascript.ts";
 import { flags } from "../../struct/flags.ts";
 import { ascii, type Decoded, struct, u8, u16, u32, u64 } from "../../struct/layout.ts";
+import { MAGIC, SWAPPED } from "./index.ts";
 
 /**
  * File header, one line per row of docs/formats/embd.md#file-header. The version is not pinned: another major version is
@@ -90,4 +94,105 @@ export function dtypeOf(code: number): EmbdDType | undefined {
 export function dtypeCode(dtype: string): number | undefined {
   const code = (DTYPES as readonly string[]).indexOf(dtype);
   return code < 0 ? undefined : code;
+}
+
+/** The three layouts that begin with "EMBD" and version 1: the specification's, the converter's, and ADR-002's. */
+export type EmbdLayout = "spec" | "stream" | "adr";
+
+/** What is known of a file before it is opened. */
+export interface DetectInput {
+  /** The beginning, as much as there is. */
+  readonly bytes: Bytes;
+  readonly byteLength: number;
+  /** The last 16 bytes, where somebody has read them. */
+  readonly tail?: Bytes | undefined;
+}
+
+export interface Detection {
+  readonly layout: EmbdLayout;
+  /** "doubtful" layouts are what a damaged file was meant to be, or a spelling that only a lenient reader takes. */
+  readonly certainty: "certain" | "doubtful";
+}
+
+/** "DBME" stands eight bytes before the end. */
+const MAGIC_END_OFFSET = 8;
+const FRAME_BYTES = fileHeader.byteLength + fileFooter.byteLength;
+/** What the converter's reader accepts as a name. */
+export const MAX_STREAM_TEXT = 1 << 20;
+export const STREAM_HEADER_BYTES = 12;
+export const ADR_HEADER_BYTES = 16;
+export const ADR_ENTRY_BYTES = 100;
+export const ADR_NAME_BYTES = 64;
+
+/**
+ * Which layout a file has, by the rules of docs/formats/embd.md#detection in their order. Magic and version are the same
+ * in all three, so they decide nothing. Undefined where no rule holds. Never throws.
+ */
+export function detectLayout(input: DetectInput): Detection | undefined {
+  const { bytes, byteLength } = input;
+  if (!startsWith(bytes, MAGIC)) {
+    return startsWith(bytes, SWAPPED) && isAdr(input) ? { layout: "adr", certainty: "doubtful" } : undefined;
+  }
+  if (hasTotals(input) || hasHeaderCrc(bytes)) return { layout: "spec", certainty: "certain" };
+  if (isAdr(input)) return { layout: "adr", certainty: "certain" };
+  if (isStream(input)) return { layout: "stream", certainty: "certain" };
+  if (bytes.byteLength < 16) return undefined;
+  const metadataOffset = readU32(bytes, 12);
+  const isPlausible = metadataOffset >= fileHeader.byteLength && metadataOffset < byteLength && readU32(bytes, 8) < 16;
+  return isPlausible ? { layout: "spec", certainty: "doubtful" } : undefined;
+}
+
+/**
+ * Rule 1: total_file_size is the length of the file, and the end magic stands where it should. Where nobody has seen the
+ * end, a 64-bit number that equals the length must do.
+ */
+function hasTotals({ bytes, byteLength, tail }: DetectInput): boolean {
+  if (byteLength < FRAME_BYTES || bytes.byteLength < CHECKED_BYTES) return false;
+  if (readU32(bytes, 52) * 0x1_0000_0000 + readU32(bytes, 48) !== byteLength) return false;
+  const end = bytes.byteLength === byteLength ? bytes : tail;
+  return end === undefined || startsWith(end, SWAPPED, end.byteLength - MAGIC_END_OFFSET);
+}
+
+/** Rule 2. A stored zero proves nothing: writers leave it where checksums are off. */
+function hasHeaderCrc(bytes: Bytes): boolean {
+  if (bytes.byteLength < fileHeader.byteLength) return false;
+  const stored = readU32(bytes, CHECKED_BYTES);
+  return stored !== 0 && stored === crc32Javascript(bytes.subarray(0, CHECKED_BYTES), 0);
+}
+
+/** Rule 3: the header's length follows from the count, and the first entry has a name filled up with zeros. */
+function isAdr({ bytes, byteLength }: DetectInput): boolean {
+  if (bytes.byteLength < ADR_HEADER_BYTES + ADR_NAME_BYTES || readU32(bytes, 4) !== 1) return false;
+  const headerBytes = ADR_HEADER_BYTES + ADR_ENTRY_BYTES * readU32(bytes, 8);
+  if (readU32(bytes, 8) === 0 || readU32(bytes, 12) !== headerBytes || headerBytes > byteLength) return false;
+  const field = bytes.subarray(ADR_HEADER_BYTES, ADR_HEADER_BYTES + ADR_NAME_BYTES);
+  const end = field.indexOf(0);
+  const name = end < 0 ? field : field.subarray(0, end);
+  return name.byteLength > 0 && isLegible(name) && field.subarray(name.byteLength).every((byte) => byte === 0);
+}
+
+/** Rule 4: a legible name, one to four dimensions, and room for the tensor they speak of. */
+function isStream({ bytes, byteLength }: DetectInput): boolean {
+  if (bytes.byteLength < STREAM_HEADER_BYTES + 4 || readU32(bytes, 4) !== 1 || readU32(bytes, 8) === 0) return false;
+  const nameBytes = readU32(bytes, STREAM_HEADER_BYTES);
+  const nameEnd = STREAM_HEADER_BYTES + 4 + nameBytes;
+  if (nameBytes === 0 || nameBytes > MAX_STREAM_TEXT || nameEnd + 4 > bytes.byteLength) return false;
+  if (!isLegible(bytes.subarray(STREAM_HEADER_BYTES + 4, nameEnd))) return false;
+  const dimensions = readU32(bytes, nameEnd);
+  const dataStart = nameEnd + 4 + 4 * dimensions;
+  if (dimensions < 1 || dimensions > 4 || dataStart > bytes.byteLength) return false;
+  let elements = 1;
+  for (let i = 0; i < dimensions; i++) elements *= readU32(bytes, nameEnd + 4 + 4 * i);
+  // A product beyond 2^53 is only approximately right, and far beyond any length.
+  return dataStart + 4 * elements <= byteLength;
+}
+
+function isLegible(bytes: Bytes): boolean {
+  const text = decodeUtf8(bytes);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for
+  return text !== undefined && !/[\u0000-\u001f\u007f-\u009f]/.test(text);
+}
+
+function readU32(bytes: Bytes, offset: number): number {
+  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(offset, true);
 }

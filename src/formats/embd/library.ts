@@ -1,3 +1,3 @@
-export { EmbdModel } from "./embd-model.ts";
 export { embd } from "./index.ts";
-export { type OpenEmbdOptions, openEmbd } from "./open.ts";
+export { EmbdModel } from "./model.ts";
+export { type OpenEmbdOptions, openEmbd } from "./read.ts";

@@ -1,4 +1,6 @@
+import type { TareError } from "../../base/errors.ts";
 import { defineLimits, type LimitOverrides, type Limits, resolveLimits } from "../../base/limits.ts";
+import { type Finding, findingFromError } from "../../model/finding.ts";
 
 /** What opening an EMBD file is willing to hold. */
 export const EMBD_LIMITS = defineLimits({
@@ -40,4 +42,31 @@ export type EmbdLimits = Limits<typeof EMBD_LIMITS>;
 /** The limits of one open: the table's, but for what the caller set. */
 export function embdLimits(overrides: LimitOverrides): EmbdLimits {
   return resolveLimits("embd", EMBD_LIMITS, overrides);
+}
+
+/**
+ * "lenient" opens what the specification forbids where its sense is plain; "strict" refuses what two readers could take
+ * for two different things.
+ */
+export type Leniency = "strict" | "lenient";
+
+/** What a reader does about faults: collects what can be lived with, refuses the rest. */
+export class Tolerance {
+  readonly leniency: Leniency;
+  readonly warnings: Finding[] = [];
+
+  constructor(leniency: Leniency = "strict") {
+    this.leniency = leniency;
+  }
+
+  /** For faults that leave no doubt about the content. */
+  warn(error: TareError, name?: string): void {
+    this.warnings.push({ ...findingFromError(error, "warning"), ...(name === undefined ? {} : { name }) });
+  }
+
+  /** For faults that leave some: thrown, unless the caller asked for leniency. */
+  refuse(error: TareError): void {
+    if (this.leniency === "strict") throw error;
+    this.warn(error);
+  }
 }

@@ -18,8 +18,8 @@ import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { formatById } from "../registry.ts";
 import { embd } from "./index.ts";
-import { openEmbd } from "./open.ts";
 import { planEmbd } from "./plan.ts";
+import { openEmbd } from "./read.ts";
 import { writer } from "./write.ts";
 
 const engine = portableEngine();

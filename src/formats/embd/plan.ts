@@ -1,15 +1,40 @@
+import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
-import { Metadata } from "../../model/metadata.ts";
-import { splitChain } from "../../model/origin.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
+import { addedEntry, type Holding, packMetadata } from "../../model/carry.ts";
+import type { Loss, ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
+import {
+  type ArrayValue,
+  arrayValue,
+  Metadata,
+  type MetadataEntry,
+  type MetadataValue,
+  type StringValue,
+} from "../../model/metadata.ts";
+import {
+  type CarriedEntry,
+  type CarriedTensor,
+  encodeOrigin,
+  type OriginLink,
+  splitChain,
+} from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import type { Piece } from "../../model/pieces.ts";
-import { ALIGNMENT, FILE_FLAGS } from "./layout.ts";
-import { carriedFront, type EmbdFacts, flagsFor, footerBytes, type PlannedFront, parseFacts } from "./origin-facts.ts";
-import { isHoldable, planMetadata } from "./plan-metadata.ts";
-import { planTensors, type StoredTensor } from "./plan-tensors.ts";
-import { planVocabulary } from "./plan-vocabulary.ts";
-import { type FrontContent, renderFront } from "./render.ts";
-import { missingRequired } from "./required-metadata.ts";
+import { ByteWriter } from "../../struct/byte-writer.ts";
+import { ALIGNMENT, FILE_FLAGS, MAX_TEXT_BYTES } from "./layout.ts";
+import { carriedFront, type EmbdFacts, flagsFor, footerBytes, type PlannedFront, parseFacts } from "./origin.ts";
+import { type FrontContent, renderFront } from "./spec/front.ts";
+import { isOriginPart, missingRequired, splitOrigin, type TextEntry, textBytes } from "./spec/metadata.ts";
+import { isWellFormed, planTensors, type StoredTensor } from "./spec/tensors.ts";
+import {
+  NO_TOKEN,
+  SPECIAL_TEXTS,
+  specialsByText,
+  TokenList,
+  type VocabularyIds,
+  walkTokens,
+} from "./spec/vocabulary.ts";
 
 /** A write with everything decided but the checksums. */
 export interface EmbdPlan extends WritePlan {
@@ -111,4 +136,190 @@ function footerOf({ footer }: EmbdFacts, flags: number): EmbdImage["footer"] {
 function planNotes(carried: number): string[] {
   if (carried === 0) return [];
   return [`${carried} tensors of types or shapes that EMBD lacks are stored in others; tare.origin says what they are`];
+}
+
+interface MetadataContent {
+  readonly metadata: Metadata;
+  readonly vocabulary: PlannedVocabulary | undefined;
+  /** Required keys that the model does not have and should not have when it goes back. */
+  readonly required: readonly TextEntry[];
+  /** What others need to write their files again. */
+  readonly chain: readonly OriginLink[];
+  readonly tensors: readonly CarriedTensor[];
+}
+
+interface MetadataPlan {
+  readonly entries: readonly TextEntry[];
+  readonly losses: readonly Loss[];
+}
+
+/** The entries of the metadata section: required ones first, then the model's own, and what neither can hold in `tare.origin`. */
+function planMetadata(content: MetadataContent): MetadataPlan {
+  const { metadata, required, chain, tensors } = content;
+  const needed = chain.length > 0 || tensors.length > 0;
+  const first = pack(content, needed ? "taken" : "free");
+  const packed = first.carried === undefined ? first : pack(content, "taken");
+  const { carried } = packed;
+  const losses = metadata.entries.flatMap((entry) => lossOf(entry, content.vocabulary));
+  const entries = [...required, ...packed.native];
+  if (!needed && carried === undefined) return { entries, losses };
+  const origin = encodeOrigin({
+    chain,
+    ...(carried === undefined ? {} : { entries: carried }),
+    ...(tensors.length === 0 ? {} : { tensors }),
+  });
+  return { entries: [...entries, ...splitOrigin(origin)], losses };
+}
+
+interface Packed {
+  readonly native: readonly TextEntry[];
+  readonly carried: readonly CarriedEntry[] | undefined;
+}
+
+/** Somebody else's value under our key gives way where the key is needed. */
+function pack({ metadata, vocabulary, required }: MetadataContent, originKey: "taken" | "free"): Packed {
+  const held = vocabulary?.keys ?? new Set<string>();
+  const { native, entries } = packMetadata(metadata, (entry) => {
+    if (held.has(entry.key)) return vocabularyHolding(entry);
+    // The reader shows the section under these keys, so nothing else can stand there.
+    if (vocabulary !== undefined && (entry.key === TOKENS_KEY || entry.key === SPECIAL_KEY)) return "none";
+    if (originKey === "taken" && entry.key === ORIGIN_KEY) return "none";
+    return textHolding(entry);
+  });
+  const added = required.map(({ key }) => addedEntry(key));
+  const isDerived = vocabulary?.specials === "derived" && metadata.get(SPECIAL_KEY) === undefined;
+  if (isDerived) added.push(addedEntry(SPECIAL_KEY));
+  const texts = native.filter(({ key }) => !held.has(key)) as TextEntry[];
+  const isAsRead = entries === undefined && added.length === 0 && isInOrder(metadata, held);
+  const carried = isAsRead ? undefined : [...(entries ?? metadata.entries.map(({ key }) => [key] as const)), ...added];
+  return { native: texts, carried };
+}
+
+/** The reader puts the vocabulary behind everything else. */
+function isInOrder(metadata: Metadata, held: ReadonlySet<string>): boolean {
+  const keys = metadata.entries.map(({ key }) => key);
+  const wanted = [...keys.filter((key) => !held.has(key)), ...held];
+  return keys.every((key, i) => key === wanted[i]);
+}
+
+function vocabularyHolding({ key, value }: MetadataEntry): Holding {
+  const type = value.type === "array" ? value.elementType : undefined;
+  return type === (key === TOKENS_KEY ? "string" : "u32") ? "native" : "untyped";
+}
+
+/** Strings are native; numbers and booleans are legible text; everything else is carried. */
+function textHolding({ key, value }: MetadataEntry): Holding {
+  if (isOriginPart(key) || !isWellFormed(key) || encodeUtf8(key).byteLength > MAX_TEXT_BYTES) return "none";
+  switch (value.type) {
+    case "string":
+      return isHoldable(value) ? "native" : "none";
+    case "bool":
+      return value.raw === undefined ? "text" : "none";
+    case "array":
+    case "map":
+    case "bytes":
+    case "null":
+      return "none";
+    default:
+      return "text";
+  }
+}
+
+/** True for text that a value of the section can be. */
+export function isHoldable(value: StringValue): boolean {
+  return (value.raw !== undefined || isWellFormed(value.value)) && textBytes(value).byteLength <= MAX_TEXT_BYTES;
+}
+
+/** Text that is too long would be there for tare alone, in pieces. */
+function lossOf({ key, value }: MetadataEntry, vocabulary: PlannedVocabulary | undefined): Loss[] {
+  if (value.type !== "string" || vocabulary?.keys.has(key) === true) return [];
+  const { byteLength } = textBytes(value);
+  if (byteLength <= MAX_TEXT_BYTES) return [];
+  return [{ name: key, reason: `its ${byteLength} bytes exceed the ${MAX_TEXT_BYTES} that a value can have` }];
+}
+
+/** The vocabulary as the file will have it. */
+interface PlannedVocabulary extends VocabularyIds {
+  readonly entries: Bytes;
+  /** Keys of the metadata that the section holds. */
+  readonly keys: ReadonlySet<string>;
+  /** "derived" where the metadata did not have the special ids: they come from the tokens. */
+  readonly specials: "given" | "derived";
+}
+
+interface VocabularyPlan {
+  readonly vocabulary: PlannedVocabulary | undefined;
+  /** With the special ids, where they were derived and are to be the model's own. */
+  readonly metadata: Metadata;
+  readonly losses: readonly Loss[];
+  readonly notes: readonly string[];
+}
+
+/**
+ * Takes the vocabulary from a model's metadata; what is there under its keys and is none stays metadata. Special ids that
+ * nobody gave come from the tokens, and are "own" from then on or merely "added" for the file's sake.
+ */
+function planVocabulary(metadata: Metadata, completion: "own" | "added"): VocabularyPlan {
+  const nothing: VocabularyPlan = { vocabulary: undefined, metadata, losses: [], notes: [] };
+  const value = metadata.get(TOKENS_KEY);
+  if (value?.type !== "array") return nothing;
+  const entries = encodeTokens(value);
+  if (entries === undefined) return nothing;
+  if (entries === "too-long") {
+    const reason = `a token has more than ${MAX_TEXT_BYTES} bytes`;
+    return { ...nothing, losses: [{ name: TOKENS_KEY, reason }] };
+  }
+  const shared = { entries, count: value.length };
+  const given = idsOf(metadata.get(SPECIAL_KEY));
+  const both = new Set([TOKENS_KEY, SPECIAL_KEY]);
+  if (given !== undefined) {
+    return { ...nothing, vocabulary: { ...shared, special: given, keys: both, specials: "given" } };
+  }
+  const derived = derive(entries, value.length);
+  const special = derived ?? SPECIAL_TEXTS.map(() => NO_TOKEN);
+  const notes = derived === undefined ? [NO_SPECIALS] : [];
+  if (completion === "added" || metadata.get(SPECIAL_KEY) !== undefined) {
+    const keys = new Set([TOKENS_KEY]);
+    return { ...nothing, notes, vocabulary: { ...shared, special, keys, specials: "derived" } };
+  }
+  const ids = arrayValue(
+    special.map((id) => ({ type: "u32", value: id })),
+    "u32",
+  );
+  const vocabulary: PlannedVocabulary = { ...shared, special, keys: both, specials: "given" };
+  return { ...nothing, notes, vocabulary, metadata: metadata.with(SPECIAL_KEY, ids) };
+}
+
+const NO_SPECIALS = "The vocabulary has no [UNK], [CLS] or [SEP]: its special ids are left empty";
+
+/** Token entries; undefined where an element is no text that a file could hold. */
+function encodeTokens(value: ArrayValue): Bytes | "too-long" | undefined {
+  if (value instanceof TokenList) return value.encodeEntries() ?? "too-long";
+  const writer = new ByteWriter(16 * value.length);
+  let isTooLong = false;
+  for (const token of value.slice()) {
+    if (token.type !== "string" || (token.raw === undefined && !isWellFormed(token.value))) return undefined;
+    const bytes = textBytes(token);
+    if (bytes.byteLength > MAX_TEXT_BYTES) isTooLong = true;
+    else writer.u16(bytes.byteLength);
+    if (!isTooLong) writer.bytes(bytes);
+  }
+  return isTooLong ? "too-long" : writer.take();
+}
+
+function derive(entries: Bytes, count: number): readonly number[] | undefined {
+  const walk = walkTokens(entries, 0, count);
+  return "tokens" in walk ? specialsByText(walk.tokens) : undefined;
+}
+
+/** Five ids of 32 bits; undefined where the value is anything else. */
+function idsOf(value: MetadataValue | undefined): readonly number[] | undefined {
+  if (value?.type !== "array" || value.length !== SPECIAL_TEXTS.length) return undefined;
+  const ids: number[] = [];
+  for (const item of value.slice()) {
+    if (item.type === "bool" || !("value" in item) || typeof item.value !== "number") return undefined;
+    if (!Number.isSafeInteger(item.value) || item.value < 0 || item.value > NO_TOKEN) return undefined;
+    ids.push(item.value);
+  }
+  return ids;
 }

@@ -1,15 +1,133 @@
-import { UsageError } from "../../base/errors.ts";
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
+import { UnsupportedError, UsageError } from "../../base/errors.ts";
+import { alignUp } from "../../base/integers.ts";
+import { printable } from "../../base/text.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
+import type { Container } from "../../model/container.ts";
 import { CrcSink } from "../../model/crc-sink.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
+import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
+import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { checkWritten, writePieces } from "../../model/pieces.ts";
+import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/restamp.ts";
 import { crc32Combine } from "../../primitives/digest/crc32-combine.ts";
 import { embd } from "./index.ts";
-import { fileFooter, MAGIC_END } from "./layout.ts";
-import { type EmbdImage, type EmbdPlan, planEmbd } from "./plan.ts";
+import { ALIGNMENT, FILE_FLAGS, fileFooter, MAGIC_END } from "./layout.ts";
+import { EmbdModel } from "./model.ts";
+import { type EmbdImage, type EmbdPlan, isHoldable, planEmbd } from "./plan.ts";
 import { prepareEmbd } from "./prepare.ts";
-import { embdRestamp } from "./restamp.ts";
-import { decodeTokens } from "./token-list.ts";
+import { decodeFooter } from "./spec/footer.ts";
+import { checkFront, encodeHeader } from "./spec/front.ts";
+import { encodeMetadataSection, splitOrigin, type TextEntry } from "./spec/metadata.ts";
+import { type SpecDetails, VOCABULARY_KEYS } from "./spec/read.ts";
+import { decodeTokens } from "./spec/vocabulary.ts";
+
+/** Edits the metadata of a file of the specification's layout; the padding before the data gives and takes the room. */
+export const embdRestamp: FormatRestamp = {
+  values: "text",
+  fixedKeys: VOCABULARY_KEYS,
+  target(container) {
+    const { source } = ownDetails(container);
+    return { source, metadata: (container as EmbdModel).metadata };
+  },
+  plan(container, metadata, context) {
+    return planPieces(ownDetails(container), metadata, context);
+  },
+};
+
+function ownDetails(container: Container): SpecDetails {
+  const at = { source: container.parts[0]?.label ?? container.format };
+  if (!(container instanceof EmbdModel)) {
+    throw new UsageError("usage/embd.container", `Cannot treat a ${container.format} container as EMBD`, at);
+  }
+  const { details } = container;
+  const hint = "Write the file anew with: tare convert IN OUT.weights";
+  if (details.layout !== "spec") {
+    const message = `Cannot edit metadata of the EMBD layout "${details.layout}": it has none, must be the specification's`;
+    throw new UnsupportedError("unsupported/stamp.layout", message, at, { hint });
+  }
+  if (isInOrder(details)) return details;
+  const message = "Cannot edit EMBD metadata alone: metadata, vocabulary, index and data must follow each other";
+  throw new UnsupportedError("unsupported/stamp.layout", message, { ...at, offset: 12, path: "header" }, { hint });
+}
+
+/** As every writer puts them, and with the front read whole. */
+function isInOrder({ header, front, namesEnd, footerOffset }: SpecDetails): boolean {
+  const { metadataOffset, metadataSize, vocabOffset, vocabSize, tensorIndexOffset, tensorDataOffset } = header;
+  const metadataEnd = metadataOffset + metadataSize;
+  const vocabularyIsBetween =
+    vocabSize === 0 || (vocabOffset >= metadataEnd && vocabOffset + vocabSize <= tensorIndexOffset);
+  const isOrdered = metadataEnd <= tensorIndexOffset && namesEnd <= tensorDataOffset;
+  return front !== undefined && footerOffset !== undefined && vocabularyIsBetween && isOrdered;
+}
+
+async function planPieces(
+  details: SpecDetails,
+  metadata: Metadata,
+  { engine, signal }: RestampContext,
+): Promise<readonly RestampPiece[]> {
+  const { source, header, end, front: before = new Uint8Array(0), footerOffset = end } = details;
+  const front = encodeFront(details, encodeMetadataSection(fileEntries(metadata, source.label)));
+  const stored = await source.read(footerOffset, fileFooter.byteLength, { signal });
+  const footer = decodeFooter(stored, details, source.label);
+  const restBytes = footerOffset - header.tensorDataOffset;
+  // The sum of what follows the front is what the old sums imply, so a file that was damaged before is still seen to be.
+  const rest = crc32Combine(await engine.crc32(before), footer.fileChecksum, restBytes);
+  const fileChecksum = crc32Combine(await engine.crc32(front), rest, restBytes);
+  const isSummed = footer.fileChecksum !== 0 || FILE_FLAGS.has(header.flags, "CHECKSUM_ENABLED");
+  return [
+    { kind: "bytes", bytes: front },
+    { kind: "copy", offset: header.tensorDataOffset, byteLength: restBytes },
+    { kind: "bytes", bytes: isSummed ? fileFooter.encode({ ...footer, fileChecksum }) : stored },
+  ];
+}
+
+/** The entries without the vocabulary, an origin in parts again. */
+function fileEntries(metadata: Metadata, source: string): TextEntry[] {
+  return metadata.entries
+    .filter(({ key }) => !VOCABULARY_KEYS.includes(key))
+    .flatMap((entry) => {
+      const text = textEntry(entry);
+      if (text !== undefined && entry.key === ORIGIN_KEY) return splitOrigin(text.value.value);
+      if (text !== undefined && isHoldable(text.value)) return [text];
+      const message = `Cannot write EMBD metadata: "${printable(entry.key)}" must be text of at most 65535 bytes`;
+      throw new UsageError("usage/stamp.key", message, { source, path: `metadata.${entry.key}` });
+    });
+}
+
+function textEntry({ key, value }: MetadataEntry): TextEntry | undefined {
+  return value.type === "string" ? { key, value } : undefined;
+}
+
+/** Where the data begins changes only where the room does not suffice, and then by what keeps every alignment. */
+function encodeFront(
+  { header, front = new Uint8Array(0), vocabulary, source, namesEnd }: SpecDetails,
+  metadata: Bytes,
+): Bytes {
+  const { metadataOffset, vocabOffset, vocabSize, tensorIndexOffset, tensorDataOffset } = header;
+  const shift = metadata.byteLength - header.metadataSize;
+  const newEnd = namesEnd + shift;
+  const dataOffset = tensorDataOffset + alignUp(Math.max(0, newEnd - tensorDataOffset), ALIGNMENT);
+  checkFront(dataOffset, source.label);
+  const moved = dataOffset - tensorDataOffset;
+  const edited = encodeHeader({
+    ...header,
+    metadataSize: metadata.byteLength,
+    vocabOffset: vocabSize === 0 ? vocabOffset : vocabOffset + shift,
+    tensorIndexOffset: tensorIndexOffset + shift,
+    tensorDataOffset: dataOffset,
+    totalFileSize: header.totalFileSize + moved,
+  });
+  const rest = front.slice(metadataOffset + header.metadataSize, namesEnd);
+  if (vocabulary?.base === "file") {
+    // The offset of the special block counts from the beginning of the file, so it moves along.
+    const at = vocabOffset - metadataOffset - header.metadataSize + 8;
+    const view = new DataView(rest.buffer, rest.byteOffset);
+    view.setUint32(at, view.getUint32(at, true) + shift, true);
+  }
+  const between = front.subarray(edited.byteLength, metadataOffset);
+  return concatBytes([edited, between, metadata, rest, new Uint8Array(dataOffset - newEnd)]);
+}
 
 /** Writes what `planEmbd` decided, from beginning to end; nothing is visible before it is checked. */
 export async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {

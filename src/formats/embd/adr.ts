@@ -11,12 +11,10 @@ import { Metadata } from "../../model/metadata.ts";
 import type { Shape } from "../../model/shape.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { Cursor } from "../../struct/cursor.ts";
-import { ADR_ENTRY_BYTES, ADR_HEADER_BYTES, ADR_NAME_BYTES } from "./detect.ts";
-import { EmbdModel } from "./embd-model.ts";
-import { checkApart, uniqueTensors } from "./index-rules.ts";
-import { MAX_DIMENSIONS } from "./layout.ts";
-import { embdLimits } from "./limits.ts";
-import type { Tolerance } from "./tolerance.ts";
+import { ADR_ENTRY_BYTES, ADR_HEADER_BYTES, ADR_NAME_BYTES, MAX_DIMENSIONS } from "./layout.ts";
+import { embdLimits, type Tolerance } from "./limits.ts";
+import { EmbdModel } from "./model.ts";
+import { checkApart, uniqueTensors } from "./spec/tensors.ts";
 
 /** An entry of the table, its place in the file settled. */
 export interface AdrEntry {

@@ -7,17 +7,13 @@ import { Metadata } from "../../model/metadata.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { equalShapes } from "../../model/shape.ts";
-import type { EmbdModel } from "./embd-model.ts";
 import { ALIGNMENT, FILE_FLAGS, fileFooter, fileHeader } from "./layout.ts";
-import { embdLimits } from "./limits.ts";
-import { sameEntries } from "./metadata-section.ts";
-import type { SpecDetails } from "./open-spec.ts";
-import { sliceFront } from "./read-front.ts";
-import { type FrontContent, type RenderedFront, renderFront } from "./render.ts";
-import { missingRequired } from "./required-metadata.ts";
-import { decodeContent, type SpecContent } from "./spec-content.ts";
-import { decodeHeader } from "./spec-header.ts";
-import { Tolerance } from "./tolerance.ts";
+import { embdLimits, Tolerance } from "./limits.ts";
+import type { EmbdModel } from "./model.ts";
+import { type FrontContent, type RenderedFront, renderFront, sliceFront } from "./spec/front.ts";
+import { decodeHeader } from "./spec/header.ts";
+import { missingRequired, sameEntries } from "./spec/metadata.ts";
+import { decodeContent, type SpecContent, type SpecDetails } from "./spec/read.ts";
 
 /** A front beyond this is not carried: the copy would be longer than most models' metadata altogether. */
 const MAX_CARRIED_FRONT = 16 << 20;

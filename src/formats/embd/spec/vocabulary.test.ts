@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { buildEmbd, type EmbdFile, SPECIAL_TOKENS } from "../../../test/builders/embd.ts";
-import { memorySource } from "../../bytes/memory.ts";
-import { stringsOf } from "../../model/bert/vocabulary.ts";
-import { portableEngine } from "../../primitives/portable.ts";
-import type { EmbdModel } from "./embd-model.ts";
-import { openEmbd } from "./open.ts";
-import { decodeTokens, TokenList, walkTokens } from "./token-list.ts";
+import { buildEmbd, type EmbdFile, SPECIAL_TOKENS } from "../../../../test/builders/embd.ts";
+import { memorySource } from "../../../bytes/memory.ts";
+import { stringsOf } from "../../../model/bert/vocabulary.ts";
+import { portableEngine } from "../../../primitives/portable.ts";
+import type { EmbdModel } from "../model.ts";
+import { openEmbd } from "../read.ts";
+import { decodeTokens, TokenList, walkTokens } from "./vocabulary.ts";
 
 const open = (file: EmbdFile): Promise<EmbdModel> =>
   openEmbd(memorySource(buildEmbd(file)), { engine: portableEngine(), limits: {} });

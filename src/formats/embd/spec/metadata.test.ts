@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { encodeUtf8 } from "../../base/text.ts";
-import { stringValue } from "../../model/metadata.ts";
-import { joinOrigin, splitOrigin } from "./origin-entries.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
+import { stringValue } from "../../../model/metadata.ts";
+import { joinOrigin, splitOrigin } from "./metadata.ts";
 
 describe("splitOrigin() and joinOrigin()", () => {
   test.each([

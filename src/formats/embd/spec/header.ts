@@ -1,9 +1,9 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { FormatError, IntegrityError, type Location, UnsupportedError } from "../../base/errors.ts";
-import { checkedAdd } from "../../base/integers.ts";
-import { checkLimit } from "../../base/limits.ts";
-import { type Extent, findOverlap } from "../../bytes/extents.ts";
-import { crc32Javascript } from "../../primitives/digest/crc32-javascript.ts";
+import type { Bytes } from "../../../base/bytes.ts";
+import { FormatError, IntegrityError, type Location, UnsupportedError } from "../../../base/errors.ts";
+import { checkedAdd } from "../../../base/integers.ts";
+import { checkLimit } from "../../../base/limits.ts";
+import { type Extent, findOverlap } from "../../../bytes/extents.ts";
+import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
 import {
   CHECKED_BYTES,
   FILE_FLAGS,
@@ -13,9 +13,8 @@ import {
   tensorDescriptor,
   VERSION,
   VOCABULARY_HEADER_BYTES,
-} from "./layout.ts";
-import type { EmbdLimits } from "./limits.ts";
-import type { Tolerance } from "./tolerance.ts";
+} from "../layout.ts";
+import type { EmbdLimits, Tolerance } from "../limits.ts";
 
 /** The header, and what follows from it. */
 export interface SpecHeader {

@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { buildStream, type StreamTensor } from "../../../test/builders/embd.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openEmbd } from "./open.ts";
-import { detectOrientation, type ShapedTensor } from "./orientation.ts";
+import { openEmbd } from "./read.ts";
+import { detectOrientation, type ShapedTensor } from "./stream.ts";
 
 const WORDS = { name: "embeddings.word_embeddings.weight", shape: [9, 4] };
 const layer = (name: string, weight: readonly number[], bias?: number): ShapedTensor[] => [

@@ -5,10 +5,10 @@ import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import type { EmbdLayout } from "./detect.ts";
-import type { AdrDetails } from "./open-adr.ts";
-import type { SpecDetails } from "./open-spec.ts";
-import type { StreamDetails } from "./open-stream.ts";
+import type { AdrDetails } from "./adr.ts";
+import type { EmbdLayout } from "./layout.ts";
+import type { SpecDetails } from "./spec/read.ts";
+import type { StreamDetails } from "./stream.ts";
 
 /** A layout's own facts, for verify, sections and writing again. */
 export type EmbdDetails = SpecDetails | StreamDetails | AdrDetails;

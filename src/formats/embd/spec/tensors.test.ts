@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { encodeUtf8 } from "../../base/text.ts";
-import { hashName } from "./name-hash.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
+import { hashName } from "./tensors.ts";
 
 test.each([
   ["", 0x811c9dc5],

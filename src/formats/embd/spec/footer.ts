@@ -1,12 +1,12 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { FormatError, IntegrityError, type TareError } from "../../base/errors.ts";
-import type { Source } from "../../bytes/source.ts";
-import type { OpenContext } from "../../model/format.ts";
-import { crc32Combine } from "../../primitives/digest/crc32-combine.ts";
-import type { Engine } from "../../primitives/engine.ts";
-import { FILE_FLAGS, type FileFooter, fileFooter, MAGIC_END } from "./layout.ts";
-import { hex, type SpecHeader } from "./spec-header.ts";
-import type { Tolerance } from "./tolerance.ts";
+import type { Bytes } from "../../../base/bytes.ts";
+import { FormatError, IntegrityError, type TareError } from "../../../base/errors.ts";
+import type { Source } from "../../../bytes/source.ts";
+import type { OpenContext } from "../../../model/format.ts";
+import { crc32Combine } from "../../../primitives/digest/crc32-combine.ts";
+import type { Engine } from "../../../primitives/engine.ts";
+import { FILE_FLAGS, type FileFooter, fileFooter, MAGIC_END } from "../layout.ts";
+import type { Tolerance } from "../limits.ts";
+import { hex, type SpecHeader } from "./header.ts";
 
 /** "absent" where the file has none, "unread" where opening did not pay for the read. */
 export type FooterState = FileFooter | "absent" | "unread";

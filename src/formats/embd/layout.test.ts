@@ -8,9 +8,9 @@ import { memorySource } from "../../bytes/memory.ts";
 import { openSource } from "../../open.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { detectLayout } from "./detect.ts";
-import { openEmbd } from "./open.ts";
-import { sniffEmbd } from "./sniff.ts";
+import { sniffEmbd } from "./index.ts";
+import { detectLayout } from "./layout.ts";
+import { openEmbd } from "./read.ts";
 
 const detect = (bytes: Bytes, byteLength = bytes.byteLength) => detectLayout({ bytes, byteLength });
 const sniff = (bytes: Bytes, name = "x") => sniffEmbd({ bytes, byteLength: bytes.byteLength, name });

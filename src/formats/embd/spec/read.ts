@@ -1,23 +1,22 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { FormatError, type TareError } from "../../base/errors.ts";
-import { inTurns } from "../../base/turns.ts";
-import { sliceSource } from "../../bytes/slice.ts";
-import type { Source } from "../../bytes/source.ts";
-import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
-import type { OpenContext } from "../../model/format.ts";
-import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import type { Model } from "../../model/model.ts";
-import { Tensor } from "../../model/tensor.ts";
-import { EmbdModel } from "./embd-model.ts";
+import type { Bytes } from "../../../base/bytes.ts";
+import { FormatError, type Location, type TareError } from "../../../base/errors.ts";
+import { inTurns, type Steps } from "../../../base/turns.ts";
+import { sliceSource } from "../../../bytes/slice.ts";
+import type { Source } from "../../../bytes/source.ts";
+import { SPECIAL_KEY, TOKENS_KEY } from "../../../model/bert/vocabulary.ts";
+import type { OpenContext } from "../../../model/format.ts";
+import { Metadata, type MetadataEntry } from "../../../model/metadata.ts";
+import type { Model } from "../../../model/model.ts";
+import { Tensor } from "../../../model/tensor.ts";
+import { ALIGNMENT, FILE_FLAGS, tensorDescriptor, VERSION } from "../layout.ts";
+import { type EmbdLimits, embdLimits, type Tolerance } from "../limits.ts";
+import { EmbdModel } from "../model.ts";
 import { type FooterState, readFooter } from "./footer.ts";
-import { ALIGNMENT, FILE_FLAGS, VERSION } from "./layout.ts";
-import { embdLimits } from "./limits.ts";
-import { joinOrigin } from "./origin-entries.ts";
-import { readFront } from "./read-front.ts";
-import { decodeContent, type SpecContent } from "./spec-content.ts";
-import { decodeHeader, type SpecHeader } from "./spec-header.ts";
-import type { Tolerance } from "./tolerance.ts";
-import { vocabularyMetadata } from "./vocabulary-entries.ts";
+import { type Front, readFront } from "./front.ts";
+import { decodeHeader, type SpecHeader } from "./header.ts";
+import { decodeMetadataSection, joinOrigin, type TextEntry } from "./metadata.ts";
+import { checkApart, decodeIndex, type IndexContext, type IndexEntry, uniqueTensors } from "./tensors.ts";
+import { type DecodedVocabulary, decodeVocabularySection, vocabularyMetadata } from "./vocabulary.ts";
 
 /** A file of the specification's layout. */
 export interface SpecDetails extends SpecHeader, SpecContent {
@@ -113,4 +112,46 @@ function specFacts({ header, vocabulary }: SpecDetails): Model["facts"] {
     ["flags", names.length === 0 ? "none" : names.join(" ")],
     ["vocabulary", vocabulary === undefined ? "none" : `${vocabulary.tokens.length} tokens`],
   ];
+}
+
+/** What the sections before the data say. */
+export interface SpecContent {
+  /** As the file has them: an origin may be in several parts. */
+  readonly entries: readonly TextEntry[];
+  readonly vocabulary: DecodedVocabulary | undefined;
+  /** In the order of the file. */
+  readonly index: readonly IndexEntry[];
+}
+
+interface ContentContext {
+  readonly source: string;
+  readonly limits: EmbdLimits;
+  readonly tolerance: Tolerance;
+}
+
+/** Decodes metadata, vocabulary and index. */
+export function* decodeContent(front: Front, { header }: SpecHeader, context: ContentContext): Steps<SpecContent> {
+  const { source, limits, tolerance } = context;
+  const entries = yield* decodeMetadataSection(front.metadata, { source, offset: header.metadataOffset, tolerance });
+  const place = { source, offset: header.vocabOffset, tolerance, maxTokens: limits.tokens };
+  const vocabulary = front.vocabulary === undefined ? undefined : decodeVocabularySection(front.vocabulary, place);
+  const index = yield* decodeEntries(front.descriptors, front.names, {
+    source,
+    offset: header.tensorIndexOffset,
+    dataSize: header.tensorDataSize,
+    alignment: FILE_FLAGS.has(header.flags, "TENSORS_ALIGNED") ? "aligned" : "packed",
+    tolerance,
+  });
+  return { entries, vocabulary, index };
+}
+
+function* decodeEntries(descriptors: Bytes, names: Bytes, context: IndexContext): Steps<readonly IndexEntry[]> {
+  const all = yield* decodeIndex(descriptors, names, context);
+  const at = (index: number): Location => ({
+    source: context.source,
+    offset: context.offset + index * tensorDescriptor.byteLength,
+    path: `tensor_index[${index}]`,
+  });
+  checkApart(all, at);
+  return uniqueTensors(all, at, context.tolerance);
 }
