@@ -2,7 +2,7 @@ import { SourceError } from "../../src/base/errors.ts";
 import { blobSource } from "../../src/bytes/blob.ts";
 import { checkRelativeName, isFolderOfKind, type Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
-import { chooseCandidates } from "../../src/formats/model-files.ts";
+import { chooseCandidates } from "../../src/formats/registry.ts";
 import type { ChosenFile, OpenRequest } from "../shared/protocol.ts";
 import type { Place } from "./open-targets.ts";
 

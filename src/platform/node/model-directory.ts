@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { SourceError, UsageError } from "../../base/errors.ts";
-import { chooseCandidates } from "../../formats/model-files.ts";
+import { chooseCandidates } from "../../formats/registry.ts";
 import { fileError } from "./errors.ts";
 
 /** The file to open for a directory: the one model in it. Several are a question, none is an error. */

@@ -5,7 +5,7 @@ import type { ResolveOptions, Resolver } from "../../bytes/resolver.ts";
 import { objectUrl, s3Address } from "../../bytes/s3/address.ts";
 import { openS3, parseS3Address, type S3Address, type S3Client, s3Resolver } from "../../bytes/s3/open.ts";
 import type { Source } from "../../bytes/source.ts";
-import { chooseCandidates } from "../../formats/model-files.ts";
+import { chooseCandidates } from "../../formats/registry.ts";
 import type { Cost, OpenTargetOptions } from "./open-target.ts";
 import { nodeS3Client } from "./s3-client.ts";
 

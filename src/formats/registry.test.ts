@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { chooseCandidates } from "./model-files.ts";
+import { chooseCandidates } from "./registry.ts";
 
 describe("chooseCandidates()", () => {
   test("a set stands for the files beside it, whatever their names", () => {
