@@ -7,7 +7,6 @@ import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { PageHashes } from "./chunks/phsh.ts";
-import { LandingPages } from "./landing-pages.ts";
 import { HASH_BYTES } from "./layout.ts";
 import { PageAssembly } from "./page-assembly.ts";
 import { namesIn } from "./tensor-map.ts";
@@ -64,30 +63,19 @@ export class PageSource implements Source {
     if (end === offset) return;
     const pages = await this.#pages();
     const { pageBytes } = pages;
-    const { stored, engine } = this.#shard;
+    const { stored } = this.#shard;
     let position = Math.floor(offset / pageBytes) * pageBytes;
     const until = Math.min(Math.ceil(end / pageBytes) * pageBytes, stored.byteLength);
-    const isBeside = (options.together ?? 1) > 1;
-    const landing = isBeside ? LandingPages.of(engine, pageBytes) : undefined;
-    const { into, onBytes } = landing ?? {};
     const assembly = new PageAssembly(pageBytes, stored.label);
-    try {
-      await landing?.begin();
-      for await (const piece of stored.stream(position, { ...options, byteLength: until - position, into, onBytes })) {
-        const landed = landing?.finish(piece) ?? [];
-        for (const run of assembly.add(piece, until - position)) {
-          const known = run.byteLength === piece.byteLength ? landed : [];
-          const { goodBytes, failure } = await pages.check(position / pageBytes, run, known);
-          const good = run.subarray(Math.max(0, offset - position), Math.min(goodBytes, end - position));
-          if (good.byteLength > 0) yield good;
-          if (failure !== undefined) throw failure;
-          this.#guard.checkOpen();
-          position += run.byteLength;
-        }
-        await landing?.begin();
+    for await (const piece of stored.stream(position, { ...options, byteLength: until - position })) {
+      for (const run of assembly.add(piece, until - position)) {
+        const { goodBytes, failure } = await pages.check(position / pageBytes, run);
+        const good = run.subarray(Math.max(0, offset - position), Math.min(goodBytes, end - position));
+        if (good.byteLength > 0) yield good;
+        if (failure !== undefined) throw failure;
+        this.#guard.checkOpen();
+        position += run.byteLength;
       }
-    } finally {
-      landing?.release();
     }
   }
 
@@ -196,17 +184,12 @@ class CheckedPages {
     return target;
   }
 
-  /** How far a run of pages is what their digests say, and what is wrong then; `landed` are digests that are known. */
-  async check(
-    first: number,
-    run: Bytes,
-    landed: readonly Bytes[],
-  ): Promise<{ readonly goodBytes: number; readonly failure?: unknown }> {
+  /** How far a run of pages is what their digests say, and what is wrong then. */
+  async check(first: number, run: Bytes): Promise<{ readonly goodBytes: number; readonly failure?: unknown }> {
     const { pageBytes } = this.#hashes;
     for (let start = 0; start < run.byteLength; start += pageBytes) {
-      const number = start / pageBytes;
       try {
-        await this.#checkPage(first + number, run.subarray(start, start + pageBytes), landed[number]);
+        await this.#checkPage(first + start / pageBytes, run.subarray(start, start + pageBytes));
       } catch (failure) {
         return { goodBytes: start, failure };
       }
@@ -215,9 +198,8 @@ class CheckedPages {
   }
 
   /** Throws where the page is not what its digest says. */
-  async #checkPage(index: number, page: Bytes, landed?: Bytes): Promise<void> {
+  async #checkPage(index: number, page: Bytes): Promise<void> {
     const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
-    if (landed !== undefined && equalBytes(wanted, landed)) return;
     const found = await this.#shard.engine.digest("blake3", page);
     if (equalBytes(wanted, found)) return;
     const { offset, name, stored, tensors } = this.#shard;
