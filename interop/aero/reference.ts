@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { equalBytes } from "../../src/base/bytes.ts";
-import { openAero } from "../../src/formats/aero/open.ts";
+import { openAero } from "../../src/formats/aero/read.ts";
 import { planSafetensors } from "../../src/formats/safetensors/plan.ts";
 import { writeSafetensors } from "../../src/formats/safetensors/write.ts";
 import type { Tensor } from "../../src/model/tensor.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { measureProcessorTime } from "../../test/support/processor-time.ts";
 import { encodeUtf8 } from "../base/text.ts";
-import { renderJsonValue } from "../formats/aero/render-mjsn.ts";
+import { renderJsonValue } from "../formats/aero/chunks/metadata.ts";
 import { decodeJsonNumber, JSON_NUMBER, parseJsonNumber } from "./json-number.ts";
 
 test.each([

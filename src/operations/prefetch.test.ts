@@ -5,7 +5,7 @@ import { expectBytes, patternBytes } from "../../test/contracts/source-contract.
 import { countingSource } from "../../test/support/counting-source.ts";
 import { withCoalescing } from "../bytes/layers/coalesce.ts";
 import { memorySource } from "../bytes/memory.ts";
-import { openAero } from "../formats/aero/open.ts";
+import { openAero } from "../formats/aero/read.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import { prefetch } from "./prefetch.ts";
 

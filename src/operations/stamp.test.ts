@@ -7,7 +7,7 @@ import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes, rawSafetensors } from "../../test/builders/safetensors.ts";
 import type { Bytes } from "../base/bytes.ts";
 import { memoryOutput, memorySink, memorySource } from "../bytes/memory.ts";
-import type { AeroModel } from "../formats/aero/aero-model.ts";
+import type { AeroModel } from "../formats/aero/model.ts";
 import type { Opened } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import { openSource } from "../open.ts";

@@ -6,7 +6,7 @@ import { expectBytes, patternBytes } from "../../test/contracts/source-contract.
 import { countingSource } from "../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
-import { openAero } from "../formats/aero/open.ts";
+import { openAero } from "../formats/aero/read.ts";
 import { openAeroset } from "../formats/aeroset/open.ts";
 import type { Model } from "../model/model.ts";
 import { Tensor } from "../model/tensor.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
-import { openAero } from "../../src/formats/aero/open.ts";
+import { openAero } from "../../src/formats/aero/read.ts";
 import { openSource } from "../../src/open.ts";
 import { verify } from "../../src/operations/verify.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";

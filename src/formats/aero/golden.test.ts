@@ -7,8 +7,7 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { MetadataValue } from "../../model/metadata.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aero } from "./index.ts";
-import { openAero } from "./open.ts";
-import { reader } from "./read.ts";
+import { openAero, reader } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 const NAMES = fixtureNames("aero");

@@ -1,5 +1,5 @@
 export { AERO_ERRORS } from "../../catalog/formats/aero.ts";
-export { AeroModel } from "./aero-model.ts";
 export { aero } from "./index.ts";
 export { AERO_LIMITS, type AeroLimits } from "./limits.ts";
-export { openAero } from "./open.ts";
+export { AeroModel } from "./model.ts";
+export { openAero } from "./read.ts";

@@ -10,11 +10,10 @@ import { Metadata, stringValue } from "../../model/metadata.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import type { AeroModel } from "./aero-model.ts";
 import { aero } from "./index.ts";
-import { openAero } from "./open.ts";
+import type { AeroModel } from "./model.ts";
 import { planAero } from "./plan.ts";
-import { reader } from "./read.ts";
+import { openAero, reader } from "./read.ts";
 import { writeAero } from "./write.ts";
 
 const engine = portableEngine();

@@ -18,8 +18,8 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import type { AeroModel } from "./aero-model.ts";
-import { openAero } from "./open.ts";
+import type { AeroModel } from "./model.ts";
+import { openAero } from "./read.ts";
 
 const engine = portableEngine();
 const open = (bytes: Bytes, limits: LimitOverrides = {}): Promise<AeroModel> =>

@@ -22,8 +22,7 @@ import type { VerifyLevel } from "../../model/format.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aero } from "./index.ts";
-import { openAero } from "./open.ts";
-import { reader } from "./read.ts";
+import { openAero, reader } from "./read.ts";
 
 const engine = portableEngine();
 

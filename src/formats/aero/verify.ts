@@ -1,18 +1,21 @@
-import { isTareError, LimitError } from "../../base/errors.ts";
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import { FormatError, IntegrityError, isTareError, LimitError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
+import { printable } from "../../base/text.ts";
 import type { Extent } from "../../bytes/extents.ts";
+import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import type { AeroModel } from "./aero-model.ts";
-import { aeroModel } from "./aero-model.ts";
-import { checkRaw, checkRawSize, compareHash, decodeContent, readChunk } from "./chunk.ts";
-import { decodeIhsh } from "./chunks/ihsh.ts";
-import { decodeMjsn } from "./chunks/mjsn.ts";
-import { decodeMmsg } from "./chunks/mmsg.ts";
-import { compareControlHash } from "./control-hash.ts";
-import { FOURCC, fileHeader, tocEntry, tocHeader } from "./layout.ts";
-import { type Chunk, chunkTitle, isCompressed } from "./toc.ts";
-import { MAX_SHARING, verifyShards } from "./verify-shards.ts";
-import { verifyTensors } from "./verify-tensors.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import { checkRaw, checkRawSize, compareHash, decodeContent, readChunk } from "./chunks/chunk.ts";
+import { type ControlHash, decodeIhsh, type Range } from "./chunks/digests.ts";
+import { decodeMjsn, decodeMmsg } from "./chunks/metadata.ts";
+import { type Chunk, chunkAt, chunkTitle, isCompressed } from "./chunks/toc.ts";
+import { type FileHeader, FOURCC, fileHeader, HASH_BYTES, TOC_HASH_OFFSET, tocEntry, tocHeader } from "./layout.ts";
+import { type AeroModel, aeroModel } from "./model.ts";
+import type { Shard } from "./weights/shards.ts";
+import { MAX_SHARING, verifyShards } from "./weights/verify-shards.ts";
 
 /** Chunks that a reader decodes: quick looks at these, control adds the control region, full everything else. */
 const METADATA: readonly string[] = [FOURCC.json, FOURCC.manifest, FOURCC.index, FOURCC.control, FOURCC.pages];
@@ -163,3 +166,147 @@ async function* collect(check: () => Promise<void>): AsyncGenerator<Finding> {
 export const verifier: FormatVerifier = {
   verify: (container, context) => verifyAero(aeroModel(container), context),
 };
+
+/** What the index says that opening tolerated: tensors without a shard, and tensors that share a part of their bytes. */
+export function* verifyTensors(model: AeroModel): Generator<Finding> {
+  yield* verifyPresence(model);
+  yield* verifyOverlaps(model);
+}
+
+function* verifyPresence({ content, tensors }: AeroModel): Generator<Finding> {
+  const { shards } = content.index;
+  const broken = new Map<Shard, { count: number; readonly first: Tensor }>();
+  for (const [i, tensor] of tensors.entries()) {
+    const shard = shards[i];
+    if (shard?.problem === undefined) continue;
+    const row = broken.get(shard);
+    if (row === undefined) broken.set(shard, { count: 1, first: tensor });
+    else row.count++;
+  }
+  // The index file of a set has no shards at all, and is whole without them.
+  const severity = content.shards.weights.size === 0 ? "warning" : "error";
+  for (const [{ problem }, { count, first }] of broken) {
+    if (problem === undefined) continue;
+    const finding = findingFromError(problem, severity);
+    const others = count === 1 ? "" : ` and ${count - 1} more`;
+    yield { ...finding, message: `${finding.message} (tensor "${printable(first.name)}"${others})`, name: first.name };
+  }
+}
+
+/** Tied tensors share all of their bytes; sharing a part is told once, with the first pair. */
+function* verifyOverlaps({ tensors, content }: AeroModel): Generator<Finding> {
+  const sorted = tensors.filter((tensor) => tensor.storedByteLength > 0).sort((a, b) => a.offset - b.offset);
+  let furthest: Tensor | undefined;
+  let pair: readonly [Tensor, Tensor] | undefined;
+  let count = 0;
+  for (const tensor of sorted) {
+    if (furthest !== undefined && endOf(furthest) > tensor.offset && !isSame(furthest, tensor)) {
+      pair ??= [furthest, tensor];
+      count++;
+    }
+    if (furthest === undefined || endOf(tensor) > endOf(furthest)) furthest = tensor;
+  }
+  if (pair === undefined) return;
+  const [a, b] = pair;
+  const others = count === 1 ? "" : `, and ${count - 1} more`;
+  const message = `Tensor "${printable(a.name)}" ends at ${endOf(a)}, behind the beginning of "${printable(b.name)}" at ${b.offset}${others}`;
+  const at = { source: content.source.label, offset: b.offset, path: "tensors" };
+  yield { severity: "warning", code: "format/aero.tensor-overlap", message, at, name: b.name };
+}
+
+function isSame(a: Tensor, b: Tensor): boolean {
+  return a.offset === b.offset && a.storedByteLength === b.storedByteLength;
+}
+
+function endOf({ offset, storedByteLength }: Tensor): number {
+  return offset + storedByteLength;
+}
+
+/** One read; the region is as a rule far smaller. */
+const PIECE_BYTES = 1 << 20;
+
+/** The file whose control region is checked. */
+export interface ControlRegion {
+  readonly source: Source;
+  readonly header: FileHeader;
+  readonly entryCount: number;
+  /** The IHSH chunk. */
+  readonly chunk: Chunk;
+}
+
+/** Throws where the ranges leave out a part of header, TOC or string table, or reach beyond the file. */
+export function checkCoverage({ ranges }: ControlHash, { source, header, entryCount, chunk }: ControlRegion): void {
+  const end = ranges.at(-1)?.[1] ?? 0;
+  const tables: readonly (Extent & { readonly name: string })[] = [
+    { name: "the header", offset: 0, byteLength: fileHeader.byteLength },
+    {
+      name: "the TOC",
+      offset: header.tocOffset,
+      byteLength: tocHeader.byteLength + entryCount * tocEntry.byteLength,
+    },
+    { name: "the string table", offset: header.stringTableOffset, byteLength: header.stringTableLength },
+  ];
+  const bare = tables.find((table) => !isCovered(table, ranges));
+  if (bare === undefined && end <= source.byteLength) return;
+  const problem =
+    bare === undefined
+      ? `must end at or before ${source.byteLength}, found ${end}`
+      : `must cover ${bare.name} up to ${bare.offset + bare.byteLength}, found an end at ${end}`;
+  const message = `Cannot check AERO control region: covered_ranges ${problem}`;
+  throw new FormatError("format/aero.ihsh", message, chunkAt(source.label, chunk, "ihsh.covered_ranges"));
+}
+
+/** Ranges that touch count as one. */
+function isCovered({ offset, byteLength }: Extent, ranges: readonly Range[]): boolean {
+  let position = offset;
+  for (const [start, end] of ranges) {
+    if (start <= position && end > position) position = end;
+    if (position >= offset + byteLength) return true;
+  }
+  return byteLength === 0;
+}
+
+/** The error for a region that differs from its digest; undefined where they agree. */
+export async function compareControlHash(
+  hash: ControlHash,
+  region: ControlRegion,
+  options: { readonly engine: Engine; readonly signal?: AbortSignal | undefined },
+): Promise<IntegrityError | undefined> {
+  checkCoverage(hash, region);
+  const found = await digestRegion(hash.ranges, region, options);
+  if (equalBytes(found, hash.digest)) return undefined;
+  const { source, chunk } = region;
+  const message = `The control region is damaged: BLAKE3 of header, TOC and string table must be ${encodeHex(hash.digest)}, found ${encodeHex(found)}`;
+  const at = { ...chunkAt(source.label, chunk, "ihsh.digest"), offset: 0 };
+  return new IntegrityError("integrity/aero.control-hash", message, at, { hint: "Download the file again" });
+}
+
+/** BLAKE3 over the ranges one after the other, with the digest of every TOC entry as zeros (AIP-0001). */
+async function digestRegion(
+  ranges: readonly Range[],
+  region: ControlRegion,
+  { engine, signal }: { readonly engine: Engine; readonly signal?: AbortSignal | undefined },
+): Promise<Bytes> {
+  const hasher = await engine.hasher("blake3");
+  for (const [start, end] of ranges) {
+    for (let offset = start; offset < end; offset += PIECE_BYTES) {
+      const byteLength = Math.min(PIECE_BYTES, end - offset);
+      const piece = (await region.source.read(offset, byteLength, { signal })).slice();
+      zeroHashes(piece, offset, region);
+      hasher.update(piece);
+    }
+  }
+  return hasher.digest();
+}
+
+/** `piece` begins at `offset` of the file. */
+function zeroHashes(piece: Bytes, offset: number, { header, entryCount }: ControlRegion): void {
+  const first = header.tocOffset + tocHeader.byteLength + TOC_HASH_OFFSET;
+  const from = Math.max(0, Math.floor((offset - first - HASH_BYTES) / tocEntry.byteLength));
+  for (let i = from; i < entryCount; i++) {
+    const start = first + i * tocEntry.byteLength - offset;
+    if (start >= piece.byteLength) return;
+    const end = start + HASH_BYTES;
+    if (end > 0) piece.fill(0, Math.max(0, start), end);
+  }
+}

@@ -10,11 +10,9 @@ import { Metadata } from "../../model/metadata.ts";
 import type { Piece } from "../../model/pieces.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { pageExtents, RunDigests } from "./hash-plan.ts";
 import { planAero } from "./plan.ts";
+import { canHashAside, HashingSink, hashAside, pageExtents, RunDigests } from "./write/shards.ts";
 import { writeAero } from "./write.ts";
-import { HashingSink } from "./write-hashing.ts";
-import { canHashAside, hashAside } from "./write-tensor-hashes.ts";
 
 const engine = portableEngine();
 const pattern = (length: number): Bytes => Uint8Array.from({ length }, (_, i) => (i * 131 + (i >> 8)) & 0xff);

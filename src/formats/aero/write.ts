@@ -1,14 +1,13 @@
-import { UsageError } from "../../base/errors.ts";
-import type { Output } from "../../bytes/sink.ts";
+import { UnsupportedError, UsageError } from "../../base/errors.ts";
+import type { Output, Sink } from "../../bytes/sink.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
 import { decodeJsonNumber } from "../../model/json-number.ts";
 import { checkWritten } from "../../model/pieces.ts";
 import { aero } from "./index.ts";
 import { type AeroImage, type AeroPlan, planAero } from "./plan.ts";
-import { aeroRestamp } from "./restamp.ts";
-import { writeControl } from "./write-control.ts";
-import { type WrittenDigests, writeShards } from "./write-shards.ts";
-import { checkSeekable, type SeekableSink } from "./write-sink.ts";
+import { writeControl } from "./write/control.ts";
+import { aeroRestamp } from "./write/restamp.ts";
+import { type WrittenDigests, writeShards } from "./write/shards.ts";
 
 /**
  * Writes what `planAero` decided: weights first, hashed as they pass; then metadata and the tables; the file header
@@ -50,4 +49,14 @@ export const writer: FormatWriter = {
 function ownPlan(plan: WritePlan): AeroPlan {
   if ("image" in plan) return plan as AeroPlan;
   throw new UsageError("usage/aero.container", "Cannot write AERO from another format's plan", { source: "plan" });
+}
+
+/** A Sink that can go back, which AERO needs: digests of the weights stand before them. */
+export type SeekableSink = Sink & Required<Pick<Sink, "reserve" | "fill">>;
+
+/** Refuses a Sink that cannot. */
+export function checkSeekable(sink: Sink): SeekableSink {
+  if (sink.reserve !== undefined && sink.fill !== undefined) return sink as SeekableSink;
+  const message = "Cannot write AERO to an output that cannot go back: digests of the weights stand before them";
+  throw new UnsupportedError("unsupported/aero.sequential-output", message, { source: sink.label });
 }

@@ -1,6 +1,6 @@
 import type { PartRange } from "../../model/format.ts";
 import type { FieldPlace } from "../../struct/field-places.ts";
-import { aeroFields } from "../aero/fields.ts";
+import { aeroFields } from "../aero/inspect.ts";
 import { FIRST_PART, type SetModel } from "./set-model.ts";
 
 /** The JSON as text; of the index and of parts that are open, what an AERO file names. */

@@ -8,8 +8,8 @@ import type { PinnedFile, ResolveOptions, Resolver } from "../../bytes/resolver.
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 import type { Part } from "../../model/model.ts";
-import type { AeroModel } from "../aero/aero-model.ts";
-import { openAero } from "../aero/open.ts";
+import type { AeroModel } from "../aero/model.ts";
+import { openAero } from "../aero/read.ts";
 import type { ParsedSetFile, SetEntry, SetPart } from "./index-file.ts";
 import { labelOf, locateFile, type SetOrigin, type SetPlace } from "./locate.ts";
 import type { PartTensors } from "./part-tensors.ts";

@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { decodeHex, encodeHex } from "../../base/hex.ts";
 import { alignUp } from "../../base/integers.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
-import { describeAero } from "../aero/origin-facts.ts";
+import { describeAero } from "../aero/origin.ts";
 import type { SetCache } from "./index-file.ts";
 import type { SetModel } from "./set-model.ts";
 

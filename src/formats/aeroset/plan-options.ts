@@ -1,6 +1,6 @@
 import { UsageError } from "../../base/errors.ts";
 import type { WriteOptions } from "../../model/format.ts";
-import { type AeroOptions, resolveOptions } from "../aero/plan-options.ts";
+import { type AeroOptions, resolveOptions } from "../aero/plan.ts";
 import type { SetCache } from "./index-file.ts";
 import type { SetFacts } from "./plan-facts.ts";
 

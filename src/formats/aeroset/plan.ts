@@ -4,14 +4,13 @@ import { encodeUtf8 } from "../../base/text.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
 import { type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { type OriginFacts, type OriginLink, splitChain } from "../../model/origin.ts";
+import { renderJsonObject } from "../aero/chunks/metadata.ts";
+import { encodeTensorIndex, measureTensorIndex, type TensorRow } from "../aero/chunks/tidx.ts";
 import { HASH_BYTES } from "../aero/layout.ts";
-import { type AeroImage, planImage } from "../aero/plan.ts";
-import { planMetadata } from "../aero/plan-metadata.ts";
-import type { AeroOptions } from "../aero/plan-options.ts";
-import { planTensors, type StoredTensor } from "../aero/plan-tensors.ts";
-import { renderJsonObject } from "../aero/render-mjsn.ts";
-import { encodeTensorIndex, measureTensorIndex, type TensorRow } from "../aero/render-tidx.ts";
-import { planShards, type Shard } from "../aero/shard-plan.ts";
+import { type AeroImage, type AeroOptions, planImage } from "../aero/plan.ts";
+import { type PlannedShard, planShards } from "../aero/write/layout.ts";
+import { planMetadata } from "../aero/write/metadata.ts";
+import { planTensors, type StoredTensor } from "../aero/write/tensors.ts";
 import { encodeSetFile, type SetFile } from "./index-file.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
 import { parseSetFacts } from "./plan-facts.ts";
@@ -109,7 +108,7 @@ function placeRows(
   stored: readonly StoredTensor[],
   { align, maxShardBytes }: AeroOptions,
   counts: readonly number[] | undefined,
-): { readonly rows: readonly TensorRow[]; readonly shards: readonly Shard[] } {
+): { readonly rows: readonly TensorRow[]; readonly shards: readonly PlannedShard[] } {
   const lengths = stored.map(({ tensor }) => tensor.byteLength);
   const { placements, shards } = planShards(lengths, { align, maxShardBytes, counts });
   const rows = stored.map((item, i) => rowOf(item, placements[i] ?? { shardId: 0, dataOff: 0 }));
@@ -126,7 +125,7 @@ export function rowOf(
 }
 
 interface ShardGroup {
-  readonly shards: readonly Shard[];
+  readonly shards: readonly PlannedShard[];
   readonly shardIds: readonly number[];
   /** Which rows of the index lie in them. */
   readonly range: { readonly start: number; readonly end: number };
@@ -139,7 +138,7 @@ function evenParts(shardCount: number, maxPartShards: number): number[] {
   return parts;
 }
 
-function groupShards(shards: readonly Shard[], parts: readonly number[]): ShardGroup[] {
+function groupShards(shards: readonly PlannedShard[], parts: readonly number[]): ShardGroup[] {
   let first = 0;
   let start = 0;
   return parts.map((shardCount) => {

@@ -3,7 +3,7 @@ import { encodeHex } from "../../base/hex.ts";
 import { DelegatingSource } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
-import { tensorError } from "../aero/hashed-tensor.ts";
+import { tensorError } from "../aero/weights/hashed-tensor.ts";
 
 /** A tensor of a shard, with the digest that the set's index has of it. */
 export interface StatedTensor {

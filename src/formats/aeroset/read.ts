@@ -1,5 +1,5 @@
 import type { FormatReader } from "../../model/format.ts";
-import { hasChunks } from "../aero/sections.ts";
+import { hasChunks } from "../aero/inspect.ts";
 import { aerosetFields } from "./fields.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
 import { aerosetMembers } from "./members.ts";

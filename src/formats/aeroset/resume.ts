@@ -5,7 +5,7 @@ import type { Output } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { WriteContext } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { openAero } from "../aero/open.ts";
+import { openAero } from "../aero/read.ts";
 import type { FileImage, SetImage } from "./plan.ts";
 import { fingerprintPart, identityOf } from "./resume-fingerprint.ts";
 import { decodeJournal, encodeJournal, type JournalEntry, journalName, journalUuid } from "./resume-journal.ts";

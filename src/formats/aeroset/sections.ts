@@ -1,6 +1,6 @@
 import type { Section } from "../../model/format.ts";
-import type { AeroModel } from "../aero/aero-model.ts";
-import { aeroSections } from "../aero/sections.ts";
+import { aeroSections } from "../aero/inspect.ts";
+import type { AeroModel } from "../aero/model.ts";
 import { FIRST_PART, type SetModel } from "./set-model.ts";
 
 /** The JSON, the global index, and everything but the tensors of the parts; one that was not opened is one section. */

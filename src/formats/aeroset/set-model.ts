@@ -8,7 +8,7 @@ import type { Loss, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
 import { Tensor } from "../../model/tensor.ts";
-import type { AeroModel } from "../aero/aero-model.ts";
+import type { AeroModel } from "../aero/model.ts";
 import type { ParsedSetFile } from "./index-file.ts";
 import { labelOf } from "./locate.ts";
 import type { GlobalEntry, PlacedTensor } from "./part-tensors.ts";

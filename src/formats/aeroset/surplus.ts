@@ -1,8 +1,7 @@
 import { printable } from "../../base/text.ts";
 import type { Loss } from "../../model/format.ts";
 import { fingerprint } from "../../model/metadata-json.ts";
-import type { AeroModel } from "../aero/aero-model.ts";
-import { aeroLosses } from "../aero/surplus.ts";
+import { type AeroModel, aeroLosses } from "../aero/model.ts";
 import type { PartFile } from "./parts.ts";
 import type { SetContent } from "./set-model.ts";
 

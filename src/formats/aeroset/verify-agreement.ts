@@ -1,8 +1,8 @@
 import { isTareError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { AeroModel } from "../aero/aero-model.ts";
 import { FOURCC } from "../aero/layout.ts";
+import type { AeroModel } from "../aero/model.ts";
 import type { GlobalEntry } from "./part-tensors.ts";
 import type { PartFile } from "./parts.ts";
 import type { SetModel } from "./set-model.ts";

@@ -3,7 +3,7 @@ import { isTareError, LimitError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
-import { tensorError } from "../aero/hashed-tensor.ts";
+import { tensorError } from "../aero/weights/hashed-tensor.ts";
 import type { GlobalEntry } from "./part-tensors.ts";
 import type { PartFile } from "./parts.ts";
 import type { SetModel } from "./set-model.ts";

@@ -4,10 +4,9 @@ import { encodeHex } from "../../base/hex.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { WriteContext } from "../../model/format.ts";
-import { openAero } from "../aero/open.ts";
-import { writeImage } from "../aero/write.ts";
-import { writeControl } from "../aero/write-control.ts";
-import { checkSeekable } from "../aero/write-sink.ts";
+import { openAero } from "../aero/read.ts";
+import { writeControl } from "../aero/write/control.ts";
+import { checkSeekable, writeImage } from "../aero/write.ts";
 import type { FileImage } from "./plan.ts";
 
 /** A file that is complete and has not got its name. */

@@ -13,7 +13,7 @@ import { Metadata } from "../../model/metadata.ts";
 import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import type { AeroModel } from "../aero/aero-model.ts";
+import type { AeroModel } from "../aero/model.ts";
 import { formatById } from "../registry.ts";
 import { aeroset } from "./index.ts";
 import { planAeroset } from "./plan.ts";

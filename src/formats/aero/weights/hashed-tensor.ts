@@ -1,0 +1,244 @@
+import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
+import { IntegrityError, isTareError, LimitError } from "../../../base/errors.ts";
+import { encodeHex } from "../../../base/hex.ts";
+import { printable } from "../../../base/text.ts";
+import { type LazyFacts, LazySource } from "../../../bytes/derived.ts";
+import { allocateFor, deliver, ReadGuard } from "../../../bytes/layers/base.ts";
+import type { Spool } from "../../../bytes/sink.ts";
+import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../../bytes/slice.ts";
+import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
+import type { Tensor, TensorReader } from "../../../model/tensor.ts";
+import type { Engine } from "../../../primitives/engine.ts";
+
+/** Local tensors up to this are read once and checked in memory; longer ones are hashed where they lie, then read. */
+const WHOLE_BYTES = 8 << 20;
+/** Pieces of a stream over bytes in memory. */
+const PIECE_BYTES = 1 << 20;
+
+/** A tensor with a digest of its own, by which it is checked. */
+interface HashedTensor {
+  readonly name: string;
+  /** `data_len` bytes: what the digest covers, padding included. */
+  readonly stored: Source;
+  /** Where they begin in the file. */
+  readonly offset: number;
+  /** 64 lower-case hex digits. */
+  readonly hash: string;
+  readonly engine: Engine;
+  /** Most bytes of a remote tensor to hold for checking. */
+  readonly maxBytes: number;
+  /** Takes what is longer; without it such a tensor is refused. */
+  readonly spool?: Spool | undefined;
+  /** Its shard, where that has page digests: for readers that go through all of it. */
+  readonly paged?: TensorReader | undefined;
+}
+
+/**
+ * Hands out a tensor's bytes only after all of them were found right: the digest covers the whole tensor, so the first
+ * read of any part reads it all. Once checked, later reads go straight to the file.
+ */
+export class HashedTensorReader implements TensorReader {
+  readonly #tensor: HashedTensor;
+  #state: "unchecked" | "checked" = "unchecked";
+  #checking: Promise<void> | undefined;
+  /** The checked copy of a remote tensor that is too long for memory. */
+  #copy: Source | undefined;
+
+  constructor(tensor: HashedTensor) {
+    this.#tensor = tensor;
+  }
+
+  source(tensor: Tensor): Source {
+    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, tensor.byteLength));
+  }
+
+  get isChecked(): boolean {
+    return this.#state === "checked";
+  }
+
+  /** Where the bytes are to be read from once they were checked, `plain` unless there is a copy. */
+  checkedSource(plain: Source): Source {
+    return this.#copy === undefined ? plain : sliceSource(this.#copy, 0, plain.byteLength, plain.label);
+  }
+
+  /** The stored bytes where they fit in memory, checked; undefined where they were checked without being kept. */
+  async check(signal: AbortSignal | undefined): Promise<Bytes | undefined> {
+    const { stored, engine, maxBytes, spool } = this.#tensor;
+    const { byteLength } = stored;
+    const isLocal = stored.descriptor !== undefined;
+    if (byteLength > (isLocal ? WHOLE_BYTES : maxBytes)) {
+      if (!isLocal && spool === undefined) throw this.#tooLong(maxBytes);
+      await this.#checkInPlace(signal);
+      return undefined;
+    }
+    const into = allocateFor(byteLength, stored.label);
+    const bytes = byteLength === 0 ? EMPTY_BYTES : await stored.read(0, byteLength, { into, signal });
+    this.#compare(await engine.digest("blake3", bytes));
+    return bytes;
+  }
+
+  /** Several readers of one tensor wait for the same pass; where its first reader gave up, the next one starts over. */
+  async #checkInPlace(signal: AbortSignal | undefined): Promise<void> {
+    const waiting = this.#checking;
+    this.#checking ??= this.#hashInPlace(signal).finally(() => {
+      this.#checking = undefined;
+    });
+    try {
+      await this.#checking;
+    } catch (error) {
+      if (waiting === undefined || isTareError(error)) throw error;
+      signal?.throwIfAborted();
+      await this.#checkInPlace(signal);
+    }
+  }
+
+  async #hashInPlace(signal: AbortSignal | undefined): Promise<void> {
+    const { stored, engine, spool } = this.#tensor;
+    const { byteLength } = stored;
+    if (stored.descriptor === undefined && spool !== undefined) return this.#spoolChecked(spool, signal);
+    this.#compare(await engine.digestRange("blake3", stored, { offset: 0, byteLength, signal }));
+  }
+
+  /** One download: hashed on its way to the disk, and read from there once it was found right. */
+  async #spoolChecked(spool: Spool, signal: AbortSignal | undefined): Promise<void> {
+    const { stored, engine } = this.#tensor;
+    const hasher = await engine.hasher("blake3");
+    const hashed = async function* (): AsyncGenerator<Bytes> {
+      for await (const piece of stored.stream(0, { signal })) {
+        hasher.update(piece);
+        yield piece;
+      }
+    };
+    const copy = await spool(hashed(), { label: stored.label, signal });
+    try {
+      this.#compare(hasher.digest());
+    } catch (error) {
+      await copy.close();
+      throw error;
+    }
+    this.#copy = copy;
+  }
+
+  #compare(found: Bytes): void {
+    const { name, hash, stored, offset } = this.#tensor;
+    const hex = encodeHex(found);
+    if (hex !== hash)
+      throw tensorError({ name, label: stored.label, offset, byteLength: stored.byteLength, hash }, hex);
+    this.#state = "checked";
+  }
+
+  #tooLong(maxBytes: number): LimitError {
+    const { name, stored, offset } = this.#tensor;
+    const message = `Cannot check "${printable(name)}" before reading from it: its ${stored.byteLength} bytes must be <= ${maxBytes}`;
+    return new LimitError(
+      "limit/aero.verify-bytes",
+      message,
+      { source: stored.label, offset, path: name },
+      { hint: "Raise the limit aero.verifyBytes, or download the file first; page hashes avoid this" },
+    );
+  }
+}
+
+/** The error for a tensor that is not what its `hash_b3` was made from. */
+export function tensorError(
+  tensor: {
+    readonly name: string;
+    readonly label: string;
+    readonly offset: number;
+    readonly byteLength: number;
+    readonly hash: string;
+  },
+  found: string,
+): IntegrityError {
+  const { name, label, offset, byteLength, hash } = tensor;
+  const where = `bytes ${offset} to ${offset + byteLength}`;
+  const message = `Tensor "${printable(name)}" is damaged: BLAKE3 of ${where} must be ${hash}, found ${found}`;
+  return new IntegrityError(
+    "integrity/aero.tensor-hash",
+    message,
+    { source: label, offset, byteLength, path: name },
+    {
+      hint: "Download the file again",
+    },
+  );
+}
+
+class HashedSource implements Source {
+  readonly label: string;
+  readonly byteLength: number;
+  readonly #reader: HashedTensorReader;
+  readonly #plain: Source;
+  readonly #guard: ReadGuard;
+
+  constructor(reader: HashedTensorReader, plain: Source) {
+    this.#reader = reader;
+    this.#plain = plain;
+    this.label = plain.label;
+    this.byteLength = plain.byteLength;
+    this.#guard = new ReadGuard(plain.label, plain.byteLength);
+  }
+
+  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.#guard.checkRead(offset, byteLength, options);
+    const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
+    if (bytes !== undefined) return deliver(bytes.subarray(offset, offset + byteLength), options.into);
+    if (byteLength === 0) return options.into ?? EMPTY_BYTES;
+    return this.#reader.checkedSource(this.#plain).read(offset, byteLength, options);
+  }
+
+  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const byteLength = this.#guard.checkStream(offset, options);
+    const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
+    if (bytes === undefined) {
+      yield* this.#reader.checkedSource(this.#plain).stream(offset, { ...options, byteLength });
+      return;
+    }
+    const end = offset + byteLength;
+    for (let start = offset; start < end; start += PIECE_BYTES) {
+      options.signal?.throwIfAborted();
+      yield bytes.subarray(start, Math.min(start + PIECE_BYTES, end));
+    }
+  }
+
+  /** Whoever opened the file closes it. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Reads a tensor that has a digest of its own; what checks it is loaded by the first read, as listing needs none of it. */
+export function hashedReader(hashed: HashedTensor): TensorReader {
+  let loading: Promise<HashedTensorReader> | undefined;
+  const load = (): Promise<HashedTensorReader> => {
+    loading ??= loadReader(hashed).catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+  return {
+    source(tensor) {
+      const open = async (): Promise<Source> => (await load()).source(tensor);
+      const facts = { label: hashed.stored.label, byteLength: tensor.byteLength, open };
+      return new HashedTensorSource(facts, () => hashed.paged?.source(tensor));
+    },
+  };
+}
+
+class HashedTensorSource extends LazySource implements WithinSource {
+  readonly #paged: () => Source | undefined;
+
+  constructor(facts: LazyFacts, paged: () => Source | undefined) {
+    super(facts);
+    this.#paged = paged;
+  }
+
+  get within(): SliceSource | undefined {
+    const paged = this.#paged();
+    return paged === undefined ? undefined : runOf(paged);
+  }
+}
+
+async function loadReader(hashed: HashedTensor): Promise<HashedTensorReader> {
+  return new HashedTensorReader(hashed);
+}

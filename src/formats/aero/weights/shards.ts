@@ -1,0 +1,187 @@
+import type { Bytes } from "../../../base/bytes.ts";
+import { FormatError, type TareError } from "../../../base/errors.ts";
+import { failingSource, LazySource } from "../../../bytes/derived.ts";
+import type { Spool } from "../../../bytes/sink.ts";
+import { sliceSource } from "../../../bytes/slice.ts";
+import type { Source } from "../../../bytes/source.ts";
+import type { Tensor, TensorReader } from "../../../model/tensor.ts";
+import type { ChunkContext } from "../chunks/chunk.ts";
+import type { PageHashes } from "../chunks/digests.ts";
+import { type Chunk, chunkAt, chunkTitle, isCompressed } from "../chunks/toc.ts";
+import { FOURCC, pageHashName, shardName } from "../layout.ts";
+import type { PageSource } from "./pages.ts";
+
+/** Shards whose checked pages are kept: a reader that goes through a file in order is in one, or between two. */
+const ACTIVE_SHARDS = 2;
+
+/** What shards need beside the file's tables. */
+export interface ShardContext extends ChunkContext {
+  readonly source: Source;
+  /** Stored bytes of chunks that opening the file has read already. */
+  readonly preloaded: ReadonlyMap<Chunk, Bytes>;
+  /** All tensors of the file, for messages. */
+  readonly tensors: () => readonly Tensor[];
+  /** Takes remote tensors that are too long to be checked in memory. */
+  readonly spool?: Spool | undefined;
+}
+
+/** A WTSH chunk, or the lack of one, as the tensors' reader. */
+export class Shard implements TensorReader {
+  /** As the index refers to it. */
+  readonly id: number;
+  readonly name: string;
+  readonly chunk: Chunk | undefined;
+  /** The PHSH chunk that belongs to it. */
+  readonly pages: Chunk | undefined;
+  /** Why nothing can be read from it. */
+  readonly problem: TareError | undefined;
+  readonly #shards: Shards;
+  #checked: Source | undefined;
+
+  constructor(id: number, name: string, shards: Shards) {
+    this.id = id;
+    this.name = name;
+    this.#shards = shards;
+    this.chunk = shards.weights.get(this.name);
+    this.pages = shards.pages.get(pageHashName(this.name));
+    this.problem = this.#findProblem();
+  }
+
+  /** Bytes of the shard; 0 where there is none. */
+  get byteLength(): number {
+    return this.problem === undefined ? (this.chunk?.byteLength ?? 0) : 0;
+  }
+
+  source(tensor: Tensor): Source {
+    const { chunk, problem } = this;
+    const { label } = this.#shards.context;
+    if (chunk === undefined || problem !== undefined) {
+      return failingSource(label, tensor.byteLength, problem ?? this.#missing());
+    }
+    this.#checked ??= this.pages === undefined ? this.stored() : this.#pageSource(chunk, this.pages);
+    return sliceSource(this.#checked, tensor.offset - chunk.offset, tensor.byteLength);
+  }
+
+  /** The shard's bytes as they are, unchecked. */
+  stored(): Source {
+    const { chunk } = this;
+    if (chunk === undefined) return failingSource(this.#shards.context.label, 0, this.#missing());
+    return sliceSource(this.#shards.context.source, chunk.offset, chunk.byteLength);
+  }
+
+  /** The page digests, read and checked; undefined where the shard has none. */
+  readPages(signal: AbortSignal | undefined): Promise<PageHashes> | undefined {
+    const { chunk, pages } = this;
+    if (chunk === undefined || pages === undefined) return undefined;
+    return loadPages({ ...this.#shards.context, signal }, pages, chunk.byteLength);
+  }
+
+  /** The stored page digests, where opening the file has read them; nothing is checked. */
+  preloadedPages(): Bytes | undefined {
+    return this.pages === undefined ? undefined : this.#shards.context.preloaded.get(this.pages);
+  }
+
+  /** What checks pages is loaded by the first read: listing tensors needs none of it. */
+  #pageSource(chunk: Chunk, pages: Chunk): Source {
+    let loading: Promise<PageSource> | undefined;
+    const open = (): Promise<PageSource> => {
+      loading ??= this.#loadPageSource(chunk, pages).catch((error: unknown) => {
+        loading = undefined;
+        throw error;
+      });
+      return loading;
+    };
+    return new LazySource({ label: this.#shards.context.label, byteLength: chunk.byteLength, open });
+  }
+
+  async #loadPageSource(chunk: Chunk, pages: Chunk): Promise<PageSource> {
+    const { context } = this.#shards;
+    const { PageSource } = await import("./pages.ts");
+    return new PageSource({
+      stored: this.stored(),
+      offset: chunk.offset,
+      name: this.name,
+      engine: context.engine,
+      tensors: context.tensors,
+      onUse: (source) => this.#shards.use(source),
+      readPages: async () => {
+        const { checkPageBytes, readPages } = await import("./pages.ts");
+        const hashes = await readPages(context, pages, chunk.byteLength);
+        checkPageBytes(hashes, pages, context);
+        return hashes;
+      },
+    });
+  }
+
+  #findProblem(): TareError | undefined {
+    const { chunk } = this;
+    if (chunk === undefined) return this.#missing();
+    if (!isCompressed(chunk)) return undefined;
+    const message = `Cannot read from ${chunkTitle(chunk)}: weights must be stored raw, found the flag COMPRESSED_ZSTD`;
+    return new FormatError("format/aero.compressed", message, chunkAt(this.#shards.context.label, chunk));
+  }
+
+  #missing(): FormatError {
+    const message = `Cannot read from shard ${this.id}: the file has no ${FOURCC.weights} chunk "${this.name}"`;
+    return new FormatError("format/aero.missing-shard", message, {
+      source: this.#shards.context.label,
+      offset: 0,
+      path: "toc",
+    });
+  }
+}
+
+/** The shards of a file by id, made as they are asked for. */
+export class Shards {
+  readonly context: ShardContext;
+  /** The first WTSH chunk of each name, and the first PHSH chunk. */
+  readonly weights: ReadonlyMap<string, Chunk>;
+  readonly pages: ReadonlyMap<string, Chunk>;
+  /** Chunks that another one of the same type and name hides. */
+  readonly hidden: readonly Chunk[];
+  readonly #byId = new Map<number, Shard>();
+  #active: PageSource[] = [];
+
+  constructor(context: ShardContext) {
+    this.context = context;
+    const hidden: Chunk[] = [];
+    this.weights = firstByName(context.toc.chunks, FOURCC.weights, hidden);
+    this.pages = firstByName(context.toc.chunks, FOURCC.pages, hidden);
+    this.hidden = hidden;
+  }
+
+  get(id: number): Shard {
+    const known = this.#byId.get(id);
+    if (known !== undefined) return known;
+    const shard = new Shard(id, shardName(id), this);
+    this.#byId.set(id, shard);
+    return shard;
+  }
+
+  /** A shard by its chunk's name, which need not be one that an index can refer to. */
+  named(name: string): Shard {
+    return new Shard(-1, name, this);
+  }
+
+  /** Keeps the checked pages of the shards in use; others let go of theirs. */
+  use(source: PageSource): void {
+    if (this.#active[0] === source) return;
+    const others = this.#active.filter((other) => other !== source);
+    for (const dropped of others.splice(ACTIVE_SHARDS - 1)) dropped.release();
+    this.#active = [source, ...others];
+  }
+}
+
+function firstByName(chunks: readonly Chunk[], fourcc: string, hidden: Chunk[]): Map<string, Chunk> {
+  const byName = new Map<string, Chunk>();
+  for (const chunk of chunks) {
+    if (chunk.fourcc !== fourcc) continue;
+    if (byName.has(chunk.name)) hidden.push(chunk);
+    else byName.set(chunk.name, chunk);
+  }
+  return byName;
+}
+
+async function loadPages(context: ShardContext, pages: Chunk, shardBytes: number): Promise<PageHashes> {
+  return (await import("./pages.ts")).readPages(context, pages, shardBytes);
+}
