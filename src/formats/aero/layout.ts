@@ -39,7 +39,6 @@ export const tocEntry = struct("AERO TOC entry", 80, {
   reserved0: reserved(40, 8),
   blake3256: bytes(48, 32),
 });
-type TocEntry = Decoded<typeof tocEntry>;
 
 /** Where the digest stands in a TOC entry: IHSH is computed with these 32 bytes zeroed (AIP-0001). */
 export const TOC_HASH_OFFSET = 48;

@@ -13,7 +13,7 @@ import type { FurtherKeys } from "./chunks/further-keys.ts";
 import type { TensorEntry } from "./chunks/tidx.ts";
 import type { Chunk } from "./chunks/toc.ts";
 import { dtypeOf, ggmlType, PACKED_ID } from "./layout.ts";
-import { hashedReader } from "./weights/hashed-tensor.ts";
+import { HashedTensorReader } from "./weights/hashed-tensor.ts";
 import type { Shard, Shards } from "./weights/shards.ts";
 
 /** Beyond these the C++ reader refuses the file. */
@@ -116,7 +116,7 @@ export class IndexResolver {
     const { source, engine, limits, spool } = this.#options.shards.context;
     const stored = sliceSource(source, offset, dataLen);
     const paged = shard.pages === undefined ? undefined : shard;
-    return hashedReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool, paged });
+    return new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes: limits.verifyBytes, spool, paged });
   }
 
   #typeOf(entry: TensorEntry, index: number): TensorType {

@@ -11,7 +11,7 @@ import { Tensor } from "../../model/tensor.ts";
 import { FOURCC, shardName } from "../aero/layout.ts";
 import type { AeroModel } from "../aero/model.ts";
 import { verificationBy } from "../aero/tensors.ts";
-import { hashedReader } from "../aero/weights/hashed-tensor.ts";
+import { HashedTensorReader } from "../aero/weights/hashed-tensor.ts";
 import type { Shard } from "../aero/weights/shards.ts";
 import { Claims } from "./part-claims.ts";
 import type { PartFile } from "./parts.ts";
@@ -143,7 +143,7 @@ export class PartTensors {
     const stored = sliceSource(source, offset, storedByteLength);
     const { engine, spool } = shards.context;
     const maxBytes = limits.verifyBytes;
-    const reader = hashedReader({ name, hash, stored, offset, engine, maxBytes, spool });
+    const reader = new HashedTensorReader({ name, hash, stored, offset, engine, maxBytes, spool });
     return { tensor: new Tensor(plain, reader), verification: "tensor" };
   }
 

@@ -2,7 +2,6 @@ import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import { IntegrityError, isTareError, LimitError } from "../../../base/errors.ts";
 import { encodeHex } from "../../../base/hex.ts";
 import { printable } from "../../../base/text.ts";
-import { type LazyFacts, LazySource } from "../../../bytes/derived.ts";
 import { allocateFor, deliver, ReadGuard } from "../../../bytes/layers/base.ts";
 import type { Spool } from "../../../bytes/sink.ts";
 import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../../bytes/slice.ts";
@@ -49,7 +48,8 @@ export class HashedTensorReader implements TensorReader {
   }
 
   source(tensor: Tensor): Source {
-    return new HashedSource(this, sliceSource(this.#tensor.stored, 0, tensor.byteLength));
+    const { stored, paged } = this.#tensor;
+    return new HashedSource(this, sliceSource(stored, 0, tensor.byteLength), () => paged?.source(tensor));
   }
 
   get isChecked(): boolean {
@@ -163,23 +163,31 @@ export function tensorError(
   );
 }
 
-class HashedSource implements Source {
+class HashedSource implements WithinSource {
   readonly label: string;
   readonly byteLength: number;
   readonly #reader: HashedTensorReader;
   readonly #plain: Source;
+  readonly #paged: () => Source | undefined;
   readonly #guard: ReadGuard;
 
-  constructor(reader: HashedTensorReader, plain: Source) {
+  constructor(reader: HashedTensorReader, plain: Source, paged: () => Source | undefined) {
     this.#reader = reader;
     this.#plain = plain;
+    this.#paged = paged;
     this.label = plain.label;
     this.byteLength = plain.byteLength;
     this.#guard = new ReadGuard(plain.label, plain.byteLength);
   }
 
+  get within(): SliceSource | undefined {
+    const paged = this.#paged();
+    return paged === undefined ? undefined : runOf(paged);
+  }
+
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
+    if (this.byteLength === 0) return options.into ?? EMPTY_BYTES;
     const bytes = this.#reader.isChecked ? undefined : await this.#reader.check(options.signal);
     if (bytes !== undefined) return deliver(bytes.subarray(offset, offset + byteLength), options.into);
     if (byteLength === 0) return options.into ?? EMPTY_BYTES;
@@ -204,41 +212,4 @@ class HashedSource implements Source {
   close(): Promise<void> {
     return Promise.resolve();
   }
-}
-
-/** Reads a tensor that has a digest of its own; what checks it is loaded by the first read, as listing needs none of it. */
-export function hashedReader(hashed: HashedTensor): TensorReader {
-  let loading: Promise<HashedTensorReader> | undefined;
-  const load = (): Promise<HashedTensorReader> => {
-    loading ??= loadReader(hashed).catch((error: unknown) => {
-      loading = undefined;
-      throw error;
-    });
-    return loading;
-  };
-  return {
-    source(tensor) {
-      const open = async (): Promise<Source> => (await load()).source(tensor);
-      const facts = { label: hashed.stored.label, byteLength: tensor.byteLength, open };
-      return new HashedTensorSource(facts, () => hashed.paged?.source(tensor));
-    },
-  };
-}
-
-class HashedTensorSource extends LazySource implements WithinSource {
-  readonly #paged: () => Source | undefined;
-
-  constructor(facts: LazyFacts, paged: () => Source | undefined) {
-    super(facts);
-    this.#paged = paged;
-  }
-
-  get within(): SliceSource | undefined {
-    const paged = this.#paged();
-    return paged === undefined ? undefined : runOf(paged);
-  }
-}
-
-async function loadReader(hashed: HashedTensor): Promise<HashedTensorReader> {
-  return new HashedTensorReader(hashed);
 }

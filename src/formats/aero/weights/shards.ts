@@ -1,6 +1,6 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, type TareError } from "../../../base/errors.ts";
-import { failingSource, LazySource } from "../../../bytes/derived.ts";
+import { failingSource } from "../../../bytes/derived.ts";
 import type { Spool } from "../../../bytes/sink.ts";
 import { sliceSource } from "../../../bytes/slice.ts";
 import type { Source } from "../../../bytes/source.ts";
@@ -9,7 +9,7 @@ import type { ChunkContext } from "../chunks/chunk.ts";
 import type { PageHashes } from "../chunks/digests.ts";
 import { type Chunk, chunkAt, chunkTitle, isCompressed } from "../chunks/toc.ts";
 import { FOURCC, pageHashName, shardName } from "../layout.ts";
-import type { PageSource } from "./pages.ts";
+import { checkPageBytes, PageSource, readPages } from "./pages.ts";
 
 /** Shards whose checked pages are kept: a reader that goes through a file in order is in one, or between two. */
 const ACTIVE_SHARDS = 2;
@@ -73,7 +73,7 @@ export class Shard implements TensorReader {
   readPages(signal: AbortSignal | undefined): Promise<PageHashes> | undefined {
     const { chunk, pages } = this;
     if (chunk === undefined || pages === undefined) return undefined;
-    return loadPages({ ...this.#shards.context, signal }, pages, chunk.byteLength);
+    return readPages({ ...this.#shards.context, signal }, pages, chunk.byteLength);
   }
 
   /** The stored page digests, where opening the file has read them; nothing is checked. */
@@ -81,22 +81,8 @@ export class Shard implements TensorReader {
     return this.pages === undefined ? undefined : this.#shards.context.preloaded.get(this.pages);
   }
 
-  /** What checks pages is loaded by the first read: listing tensors needs none of it. */
   #pageSource(chunk: Chunk, pages: Chunk): Source {
-    let loading: Promise<PageSource> | undefined;
-    const open = (): Promise<PageSource> => {
-      loading ??= this.#loadPageSource(chunk, pages).catch((error: unknown) => {
-        loading = undefined;
-        throw error;
-      });
-      return loading;
-    };
-    return new LazySource({ label: this.#shards.context.label, byteLength: chunk.byteLength, open });
-  }
-
-  async #loadPageSource(chunk: Chunk, pages: Chunk): Promise<PageSource> {
     const { context } = this.#shards;
-    const { PageSource } = await import("./pages.ts");
     return new PageSource({
       stored: this.stored(),
       offset: chunk.offset,
@@ -105,7 +91,6 @@ export class Shard implements TensorReader {
       tensors: context.tensors,
       onUse: (source) => this.#shards.use(source),
       readPages: async () => {
-        const { checkPageBytes, readPages } = await import("./pages.ts");
         const hashes = await readPages(context, pages, chunk.byteLength);
         checkPageBytes(hashes, pages, context);
         return hashes;
@@ -180,8 +165,4 @@ function firstByName(chunks: readonly Chunk[], fourcc: string, hidden: Chunk[]):
     else byName.set(chunk.name, chunk);
   }
   return byName;
-}
-
-async function loadPages(context: ShardContext, pages: Chunk, shardBytes: number): Promise<PageHashes> {
-  return (await import("./pages.ts")).readPages(context, pages, shardBytes);
 }
