@@ -150,7 +150,7 @@ export class IndexResolver {
 
 /**
  * True where `quant_id` and `quant_params` say more than the type that they were understood as: a plain tensor needs
- * neither, and one of blocks only what names the blocks (`plan-tensors.ts` writes that again).
+ * neither, and one of blocks only what names the blocks (`write/tensors.ts` writes that again).
  */
 function hasFurtherParams({ dtype, quantId, quantParams }: TensorEntry): boolean {
   if (dtype !== PACKED_ID) return quantId !== undefined || quantParams !== undefined;
