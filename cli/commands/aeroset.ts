@@ -1,9 +1,8 @@
 import { basename, dirname, join } from "node:path";
 import { UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
-import { SetModel } from "../../src/formats/aeroset/set-model.ts";
-import { type UpdateResult, writeUpdate } from "../../src/formats/aeroset/update.ts";
-import { planUpdate, type UpdatePlan } from "../../src/formats/aeroset/update-plan.ts";
+import { SetModel } from "../../src/formats/aeroset/model.ts";
+import { planUpdate, type UpdatePlan, type UpdateResult, writeUpdate } from "../../src/formats/aeroset/update.ts";
 import { readersOf } from "../../src/formats/registry.ts";
 import type { ModelContent, Opened } from "../../src/model/format.ts";
 import { contentOf, originFormats, refuseLosses } from "../../src/operations/convert.ts";

@@ -7,7 +7,7 @@ import { countingSource } from "../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { openAero } from "../formats/aero/read.ts";
-import { openAeroset } from "../formats/aeroset/open.ts";
+import { openAeroset } from "../formats/aeroset/read.ts";
 import type { Model } from "../model/model.ts";
 import { Tensor } from "../model/tensor.ts";
 import { portableEngine } from "../primitives/portable.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
+import { encodeSetFile } from "../../src/formats/aeroset/set-file.ts";
 import { type PullOptions, type PullResult, pull } from "../../src/operations/pull/pull.ts";
 import { nativeEngine } from "../../src/platform/node/native-engine.ts";
 import { pullConnector } from "../../src/platform/node/pull-connect.ts";

@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { encodeSetFile } from "../../src/formats/aeroset/index-file.ts";
+import { encodeSetFile } from "../../src/formats/aeroset/set-file.ts";
 import { TokenBucket } from "../../src/operations/pull/token-bucket.ts";
 import { openPullStore } from "../../src/platform/node/pull-store.ts";
 import { startFileServer } from "../support/file-server.ts";

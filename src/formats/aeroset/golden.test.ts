@@ -6,8 +6,8 @@ import { fixtureNames, loadFixture, loadSiblings } from "../../../test/support/f
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aeroset } from "./index.ts";
-import { openAeroset } from "./open.ts";
-import type { SetModel } from "./set-model.ts";
+import type { SetModel } from "./model.ts";
+import { openAeroset } from "./read.ts";
 
 const NAMES = fixtureNames("aeroset");
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { aerosetMembers } from "./members.ts";
+import { aerosetMembers } from "./read.ts";
 
 const CONTEXT = { limits: {}, name: "set.json", engine: portableEngine() };
 

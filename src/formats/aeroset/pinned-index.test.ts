@@ -3,7 +3,7 @@ import { buildSet, countedFolder, SET_NAME } from "../../../test/builders/aerose
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openAeroset } from "./open.ts";
+import { openAeroset } from "./read.ts";
 
 const engine = portableEngine();
 const other = buildSet({ globalIndex: (tensors) => tensors.slice(1) }).get("index.aero") as Bytes;

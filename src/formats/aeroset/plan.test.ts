@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { ModelContent, WriteOptions } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
+import { planNames } from "./index.ts";
 import { planAeroset } from "./plan.ts";
-import { planNames } from "./plan-names.ts";
 
 const uuid = new Uint8Array(16).fill(7);
 

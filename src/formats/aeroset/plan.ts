@@ -7,15 +7,81 @@ import { type OriginFacts, type OriginLink, splitChain } from "../../model/origi
 import { renderJsonObject } from "../aero/chunks/metadata.ts";
 import { encodeTensorIndex, measureTensorIndex, type TensorRow } from "../aero/chunks/tidx.ts";
 import { HASH_BYTES } from "../aero/layout.ts";
-import { type AeroImage, type AeroOptions, planImage } from "../aero/plan.ts";
+import { type AeroImage, type AeroOptions, planImage, resolveOptions } from "../aero/plan.ts";
 import { type PlannedShard, planShards } from "../aero/write/layout.ts";
 import { planMetadata } from "../aero/write/metadata.ts";
 import { planTensors, type StoredTensor } from "../aero/write/tensors.ts";
-import { encodeSetFile, type SetFile } from "./index-file.ts";
+import { planNames } from "./index.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
-import { parseSetFacts } from "./plan-facts.ts";
-import { planNames } from "./plan-names.ts";
-import { resolveSetOptions, type SetOptions } from "./plan-options.ts";
+import { parseSetFacts, type SetFacts } from "./origin.ts";
+import { encodeSetFile, type SetCache, type SetFile } from "./set-file.ts";
+
+/** What the files of a set are to be like. */
+interface SetOptions {
+  /** For every part; the index takes of it what applies to a file without weights. */
+  readonly aero: AeroOptions;
+  readonly maxPartShards: number;
+  /** Tensors per shard and shards per part of the set this was, where the caller asks for no other cut. */
+  readonly cut: { readonly shards: readonly number[]; readonly parts: readonly number[] } | undefined;
+  readonly baseUrl: string | undefined;
+  /** Hints that the set had before. */
+  readonly cache: SetCache | undefined;
+  /** A uuid that nobody asked for may be swapped for the one of an interrupted run. */
+  readonly uuid: "given" | "random";
+}
+
+/** The reference writer's default (formats/aero.md 3.1): with shards of 2 GiB, parts of 8 GiB. */
+const DEFAULT_PART_SHARDS = 4;
+/** The page of AIP-0002. */
+const DEFAULT_PAGE_BYTES = 4 << 20;
+
+/** Refuses what makes no sense with a UsageError. All hashes are always on: remote reads rely on them. */
+export function resolveSetOptions(options: WriteOptions, facts?: SetFacts): SetOptions {
+  const { maxPartShards = DEFAULT_PART_SHARDS, baseUrl } = options;
+  if (!Number.isSafeInteger(maxPartShards) || maxPartShards < 1) {
+    const message = `Cannot put ${maxPartShards} shards into a part: must be a whole number above 0`;
+    throw new UsageError("usage/aeroset.part-shards", message, { source: "shards of a part" });
+  }
+  if (baseUrl !== undefined) checkBaseUrl(baseUrl);
+  const { pageBytes = DEFAULT_PAGE_BYTES, control = "control" } = options.hashes ?? {};
+  const hashes = { pageBytes, tensors: "tensors" as const, control };
+  const { uuid = facts?.uuid, align = facts?.align } = options;
+  return {
+    aero: resolveOptions({ ...options, uuid, align, hashes }, {}),
+    maxPartShards,
+    cut: cutOf(options, facts),
+    baseUrl,
+    cache: facts?.cache,
+    uuid: uuid === undefined ? "random" : "given",
+  };
+}
+
+function cutOf({ maxShardBytes, maxPartShards }: WriteOptions, facts: SetFacts | undefined): SetOptions["cut"] {
+  const { shards, parts } = facts ?? {};
+  const isAsked = maxShardBytes !== undefined || maxPartShards !== undefined;
+  return isAsked || shards === undefined || parts === undefined ? undefined : { shards, parts };
+}
+
+/** The address goes into a file that is published: it must be one that readers can add a name to, without secrets. */
+function checkBaseUrl(text: string): void {
+  const fault = findUrlFault(text);
+  if (fault === undefined) return;
+  const message = `Cannot publish a set under this base URL: ${fault}`;
+  throw new UsageError("usage/aeroset.base-url", message, { source: "base URL" });
+}
+
+function findUrlFault(text: string): string | undefined {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    return "it must be a full address";
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") return "it must begin with http:// or https://";
+  if (url.username !== "" || url.password !== "") return "it must not hold a user name or password";
+  if (text.includes("?") || text.includes("#")) return "it must not hold a query or a fragment";
+  return undefined;
+}
 
 /** A write with every name, place and length decided; digests are left to `writeAeroset`. */
 export interface AerosetPlan extends WritePlan {
@@ -29,7 +95,7 @@ export interface FileImage {
 }
 
 /** What the JSON says of the model. */
-export interface SetModelName {
+interface SetModelName {
   readonly name: string;
   readonly architecture: string;
 }
@@ -169,7 +235,7 @@ export function partMetadata(part: {
 }
 
 /** What a part consists of. */
-export interface PartContent extends Pick<AeroImage, "rows" | "tensors" | "shards" | "shardIds" | "json"> {
+interface PartContent extends Pick<AeroImage, "rows" | "tensors" | "shards" | "shardIds" | "json"> {
   readonly name: string;
   readonly model: SetModelName;
 }
@@ -183,7 +249,7 @@ export function planPart({ name, ...content }: PartContent, chosen: AeroOptions)
 export const NO_HASH: Bytes = new Uint8Array(HASH_BYTES);
 
 /** What the index consists of; `hashes` has undefined where a tensor has none. */
-export interface IndexContent {
+interface IndexContent {
   readonly name: string;
   readonly model: SetModelName;
   readonly json: Bytes;

@@ -14,9 +14,9 @@ import type { WriteOptions } from "../../model/format.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openAeroset } from "./open.ts";
 import { planAeroset } from "./plan.ts";
-import { decodeJournal, encodeJournal, journalName } from "./resume-journal.ts";
+import { openAeroset } from "./read.ts";
+import { decodeJournal, encodeJournal, journalName } from "./resume.ts";
 import { writeAeroset } from "./write.ts";
 
 const engine = portableEngine();

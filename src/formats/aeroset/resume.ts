@@ -1,18 +1,18 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { decodeHex, encodeHex } from "../../base/hex.ts";
+import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
 import type { Output } from "../../bytes/sink.ts";
-import type { Source } from "../../bytes/source.ts";
+import type { Source, SourceDescriptor } from "../../bytes/source.ts";
 import type { WriteContext } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
+import type { Engine } from "../../primitives/engine.ts";
 import { openAero } from "../aero/read.ts";
 import type { FileImage, SetImage } from "./plan.ts";
-import { fingerprintPart, identityOf } from "./resume-fingerprint.ts";
-import { decodeJournal, encodeJournal, type JournalEntry, journalName, journalUuid } from "./resume-journal.ts";
-import type { SealedFile } from "./write-file.ts";
+import type { SealedFile } from "./write.ts";
 
 /** A part that is at the destination already. */
-export interface FinishedPart {
+interface FinishedPart {
   readonly sha256: string;
   /** BLAKE3-256 of its tensors, in the order of its rows. */
   readonly tensors: readonly Bytes[];
@@ -152,4 +152,105 @@ async function readHashes(source: Source, { engine, signal }: WriteContext): Pro
     if (isTareError(error)) return undefined;
     throw error;
   }
+}
+
+/** A file that an interrupted run finished, or was about to name. */
+interface JournalEntry {
+  readonly name: string;
+  /** Of the plan and the sources that it was made from. */
+  readonly fingerprint: string;
+  readonly sizeBytes: number;
+  /** 64 lower-case hex digits over the whole file. */
+  readonly sha256: string;
+}
+
+/** The notes of a run for the next one. */
+interface Journal {
+  /** 32 hex digits: parts of one set share it, also where it was drawn at random. */
+  readonly uuid: string;
+  readonly files: readonly JournalEntry[];
+}
+
+const KIND = "tare aeroset resume";
+const VERSION = 1;
+
+/** Beside the JSON of the set, hidden; it is removed when the set is complete. */
+export function journalName(setName: string): string {
+  return `.${setName}.tare-resume`;
+}
+
+export function encodeJournal({ uuid, files }: Journal): Bytes {
+  return encodeUtf8(`${JSON.stringify({ kind: KIND, version: VERSION, uuid, files }, null, 1)}\n`);
+}
+
+/** Undefined for anything that is not a journal of this version: the run then starts over. */
+export function decodeJournal(bytes: Bytes): Journal | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(decodeUtf8(bytes) ?? "");
+  } catch {
+    return undefined; // cut off by a crash, or somebody else's file
+  }
+  if (!isObject(value) || value["kind"] !== KIND || value["version"] !== VERSION) return undefined;
+  const { uuid, files } = value;
+  if (!isHex(uuid, 32) || !Array.isArray(files) || !files.every(isEntry)) return undefined;
+  return { uuid, files };
+}
+
+/** The uuid as the journal spells it. */
+function journalUuid(uuid: Bytes): string {
+  return encodeHex(uuid);
+}
+
+function isEntry(value: unknown): value is JournalEntry {
+  if (!isObject(value)) return false;
+  const { name, fingerprint, sizeBytes, sha256 } = value;
+  const hasSize = Number.isSafeInteger(sizeBytes) && (sizeBytes as number) >= 0;
+  return typeof name === "string" && isHex(fingerprint, 64) && hasSize && isHex(sha256, 64);
+}
+
+function isHex(value: unknown, digits: number): value is string {
+  return typeof value === "string" && value.length === digits && /^[0-9a-f]*$/.test(value);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Rows whose text is hashed at once. */
+const ROWS_AT_ONCE = 256;
+
+/**
+ * SHA-256 over everything that decides a part's bytes, but for the content of sources that have no identity: two parts
+ * that agree in it and in those are the same.
+ */
+async function fingerprintPart({ name, image }: FileImage, engine: Engine): Promise<string> {
+  const { uuid, pageBytes, shardIds, layout, json, manifest, rows, tensors } = image;
+  const hasher = await engine.hasher("sha256");
+  const add = (value: unknown): void => hasher.update(encodeUtf8(`${JSON.stringify(value)}\n`));
+  add([name, encodeHex(uuid), pageBytes ?? null, shardIds, layout.fileBytes, json.byteLength, manifest.byteLength]);
+  add(layout.chunks.map(({ fourcc, offset, byteLength }) => [fourcc, offset, byteLength]));
+  hasher.update(json);
+  hasher.update(manifest);
+  for (let start = 0; start < rows.length; start += ROWS_AT_ONCE) {
+    const end = start + ROWS_AT_ONCE;
+    add([rows.slice(start, end), tensors.slice(start, end).map((tensor) => identityOf(tensor) ?? null)]);
+  }
+  return encodeHex(hasher.digest());
+}
+
+/**
+ * Which bytes of which state of which file a tensor comes from; undefined where the source cannot say, such as a URL, a
+ * cast, or one that checks pages.
+ */
+function identityOf(tensor: Tensor): string | undefined {
+  const { descriptor } = tensor.source();
+  return descriptor === undefined ? undefined : describe(descriptor);
+}
+
+function describe(descriptor: SourceDescriptor): string | undefined {
+  if (descriptor.kind === "blob" || descriptor.kind === "assembled") return undefined;
+  if (descriptor.kind === "file") return `${descriptor.path} ${descriptor.identity}`;
+  const of = describe(descriptor.of);
+  return of === undefined ? undefined : `${of} ${descriptor.offset}+${descriptor.byteLength}`;
 }

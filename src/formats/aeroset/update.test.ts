@@ -18,11 +18,10 @@ import { writeAero } from "../aero/write.ts";
 import { gguf } from "../gguf/index.ts";
 import { writer as ggufWriter } from "../gguf/write.ts";
 import { aeroset } from "./index.ts";
-import { encodeSetFile, type SetFile } from "./index-file.ts";
+import type { SetModel } from "./model.ts";
 import { planAeroset } from "./plan.ts";
-import type { SetModel } from "./set-model.ts";
-import { type UpdateContext, writeUpdate } from "./update.ts";
-import { planUpdate, type UpdateOptions } from "./update-plan.ts";
+import { encodeSetFile, type SetFile } from "./set-file.ts";
+import { planUpdate, type UpdateContext, type UpdateOptions, writeUpdate } from "./update.ts";
 import { writeAeroset, writer } from "./write.ts";
 
 const engine = portableEngine();

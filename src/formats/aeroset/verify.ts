@@ -1,13 +1,230 @@
-import { isTareError } from "../../base/errors.ts";
+import type { Bytes } from "../../base/bytes.ts";
+import { isTareError, LimitError } from "../../base/errors.ts";
+import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
+import { FOURCC } from "../aero/layout.ts";
+import type { AeroModel } from "../aero/model.ts";
 import { verifyAero } from "../aero/verify.ts";
-import type { PartFile } from "./parts.ts";
-import { type SetModel, setModel } from "./set-model.ts";
-import { verifyAgreement } from "./verify-agreement.ts";
-import { startFileCheck } from "./verify-file.ts";
-import { verifyGlobalHashes } from "./verify-hashes.ts";
+import { tensorError } from "../aero/weights/hashed-tensor.ts";
+import { type SetModel, setModel } from "./model.ts";
+import type { GlobalEntry } from "./part-tensors.ts";
+import { labelOf, type PartFile } from "./parts.ts";
+import type { ParsedSetFile, SetEntry } from "./set-file.ts";
+
+type Locate = ParsedSetFile["locate"];
+
+/** A file of the set and what the JSON says of it. */
+export interface StatedFile {
+  /** `key` is where the JSON says it. */
+  readonly entry: SetEntry & { readonly key: string };
+  readonly source: Source;
+}
+
+/** A comparison under way. */
+export interface FileCheck {
+  /** Waits for the hashing, whatever comes of it. */
+  settled(): Promise<void>;
+  /** What was found; throws what went wrong. */
+  findings(): AsyncIterable<Finding>;
+}
+
+/** Compares size and, at level full, SHA-256 of a whole file with the JSON. Hashing begins at once. */
+export function startFileCheck(model: SetModel, file: StatedFile, context: VerifyContext): FileCheck {
+  const { locate } = model.content.file;
+  const { entry, source } = file;
+  const isRightSize = entry.sizeBytes === undefined || entry.sizeBytes === source.byteLength;
+  // A file of the wrong length cannot have the right digest.
+  const isHashed = context.level === "full" && entry.sha256 !== undefined && isRightSize;
+  const digest = isHashed ? hash(source, context) : undefined;
+  digest?.catch(() => undefined); // thrown by findings(); until then it must not count as unhandled
+  return {
+    async settled() {
+      await Promise.allSettled([digest]);
+    },
+    async *findings() {
+      if (!isRightSize) yield wrongSize(file, locate);
+      if (digest === undefined) {
+        yield* notHashed(file, locate, context);
+        return;
+      }
+      context.count("fileDigests");
+      const found = await digest;
+      if (found !== entry.sha256) yield wrongDigest(file, locate, found);
+    },
+  };
+}
+
+async function hash(source: Source, { engine, signal }: VerifyContext): Promise<string> {
+  const { byteLength } = source;
+  return encodeHex(await engine.digestRange("sha256", source, { offset: 0, byteLength, signal }));
+}
+
+function* notHashed({ entry, source }: StatedFile, locate: Locate, context: VerifyContext): Generator<Finding> {
+  const name = labelOf(entry.path);
+  if (context.level !== "full" && context.reach !== "remote") return;
+  if (entry.sha256 === undefined) {
+    const message = `The set states no SHA-256 for "${printable(name)}": the whole file was not compared with anything`;
+    const at = locate(entry.sha256 ?? entry.path, `${entry.key}.sha256`);
+    yield { severity: "note", code: "integrity/aeroset.no-sha256", message, at, name };
+  } else if (context.reach === "remote") {
+    const message = `The SHA-256 and the weights of "${printable(name)}" were not checked: that needs all ${source.byteLength} bytes`;
+    const at = locate(entry.sha256 ?? entry.path, `${entry.key}.sha256`);
+    yield { severity: "note", code: "integrity/not-checked", message, at, name };
+  }
+}
+
+function wrongSize({ entry, source }: StatedFile, locate: Locate): Finding {
+  const name = labelOf(entry.path);
+  return {
+    severity: "error",
+    code: "integrity/aeroset.size",
+    message: `"${printable(name)}" is not the file of the set: size_bytes must be ${entry.sizeBytes}, found ${source.byteLength}`,
+    at: locate(entry.path, `${entry.key}.size_bytes`),
+    name,
+    hint: "Download the file again",
+  };
+}
+
+export function wrongDigest({ entry, source }: StatedFile, locate: Locate, found: string): Finding {
+  const name = labelOf(entry.path);
+  return {
+    severity: "error",
+    code: "integrity/aeroset.sha256",
+    message: `"${printable(name)}" is not the file of the set: SHA-256 of its ${source.byteLength} bytes must be ${entry.sha256}, found ${found}`,
+    at: locate(entry.sha256 ?? entry.path, `${entry.key}.sha256`),
+    name,
+    hint: "Download the file again",
+  };
+}
+
+/** Whether an opened part holds what the global index says: names, types, shapes, lengths, digests, shard numbers. */
+export function* verifyAgreement(model: SetModel, part: PartFile, numbers: readonly number[]): Generator<Finding> {
+  const opened = part.model;
+  if (opened === undefined) return;
+  yield* verifyShardCount(part, opened);
+  const order = new Map(part.entry.shards.map((shard, k) => [shard, k]));
+  const oddities = new Oddities(opened);
+  for (const number of numbers) {
+    const entry = model.content.entries[number] as GlobalEntry;
+    try {
+      const { ownShard } = model.place(number);
+      if (ownShard === undefined) oddities.add("format/aeroset.unindexed-tensor", entry.name);
+      else if (ownShard !== entry.shardId && ownShard !== order.get(entry.shardId)) {
+        oddities.add("format/aeroset.shard-number", entry.name);
+      }
+    } catch (error) {
+      if (!isTareError(error)) throw error;
+      yield { ...findingFromError(error), name: entry.name };
+    }
+  }
+  const listed = new Set(numbers.map((number) => model.content.entries[number]?.name));
+  for (const { name } of opened.tensors) if (!listed.has(name)) oddities.add("format/aeroset.unlisted-tensor", name);
+  yield* oddities.findings();
+}
+
+function* verifyShardCount(part: PartFile, opened: AeroModel): Generator<Finding> {
+  const { toc } = opened.content.control;
+  const found = toc.chunks.filter((chunk) => chunk.fourcc === FOURCC.weights).length;
+  const wanted = part.entry.shards.length;
+  if (found === wanted) return;
+  const message = `"${printable(part.label)}" must hold the ${wanted} shards that the set lists for it, found ${found}`;
+  const at = { source: opened.content.source.label, offset: 0, path: "toc" };
+  yield { severity: "error", code: "format/aeroset.shard-count", message, at, name: part.label };
+}
+
+const TEXTS = {
+  "format/aeroset.unindexed-tensor": "that the set lists and the part's own index does not",
+  "format/aeroset.shard-number": "whose shard number in the part is neither the global one nor its place there",
+  "format/aeroset.unlisted-tensor": "that the part holds and the set does not list there",
+} as const;
+
+/** One line for each kind, however many tensors have it. */
+class Oddities {
+  readonly #rows = new Map<keyof typeof TEXTS, { count: number; readonly first: string }>();
+  readonly #opened: AeroModel;
+
+  constructor(opened: AeroModel) {
+    this.#opened = opened;
+  }
+
+  add(code: keyof typeof TEXTS, name: string): void {
+    const row = this.#rows.get(code);
+    if (row === undefined) this.#rows.set(code, { count: 1, first: name });
+    else row.count++;
+  }
+
+  *findings(): Generator<Finding> {
+    const { source, indexChunk } = this.#opened.content;
+    for (const [code, { count, first }] of this.#rows) {
+      const message = `${count} ${count === 1 ? "tensor" : "tensors"} ${TEXTS[code]}, the first is "${printable(first)}"`;
+      const at = { source: source.label, offset: indexChunk?.offset ?? 0, path: "tensors" };
+      yield { severity: "warning", code, message, at, name: first };
+    }
+  }
+}
+
+/** Extents of one job: what a worker gets in a message. */
+const JOB_EXTENTS = 1 << 16;
+/** Tensors may share bytes; beyond so many times the part's length, hashing them all is refused. */
+const MAX_SHARING = 16;
+
+interface HashTask {
+  readonly context: VerifyContext;
+  readonly numbers: readonly number[];
+}
+
+/** A digest of the global index for which the part has none of its own. */
+interface Row {
+  readonly name: string;
+  readonly hash: string;
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+/** Digests that only the global index has; those that the part has too were compared with its bytes already. */
+export async function* verifyGlobalHashes(model: SetModel, part: PartFile, task: HashTask): AsyncGenerator<Finding> {
+  const { context, numbers } = task;
+  const source = part.model?.content.source;
+  if (source === undefined) return;
+  const rows = numbers.flatMap((number) => rowOf(model, number));
+  const total = rows.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  if (total > MAX_SHARING * source.byteLength) {
+    yield findingFromError(tooMuch(total, part, source.byteLength));
+    return;
+  }
+  for (let start = 0; start < rows.length; start += JOB_EXTENTS) {
+    const job = rows.slice(start, start + JOB_EXTENTS);
+    const extents = job.map(({ offset, byteLength }) => ({ offset, byteLength }));
+    const digests = await context.engine.digestExtents("blake3", source, extents, { signal: context.signal });
+    context.count("tensorHashes", job.length);
+    for (const [i, row] of job.entries()) {
+      const found = encodeHex(digests[i] as Bytes);
+      if (found === row.hash) continue;
+      yield { ...findingFromError(tensorError({ ...row, label: source.label }, found)), name: row.name };
+    }
+  }
+}
+
+function rowOf(model: SetModel, number: number): Row[] {
+  const { name, hash } = model.content.entries[number] as GlobalEntry;
+  if (hash === undefined) return [];
+  try {
+    const { tensor, ownHash } = model.place(number);
+    if (ownHash !== undefined) return [];
+    return [{ name, hash, offset: tensor.offset, byteLength: tensor.storedByteLength }];
+  } catch (error) {
+    if (isTareError(error)) return []; // told by verifyAgreement
+    throw error;
+  }
+}
+
+function tooMuch(total: number, part: PartFile, fileBytes: number): LimitError {
+  const message = `Cannot hash the tensors of "${part.label}": they share bytes ${Math.ceil(total / Math.max(1, fileBytes))} times over, must be <= ${MAX_SHARING}`;
+  return new LimitError("limit/aeroset.tensor-sharing", message, { source: part.label, offset: 0, path: "tensors" });
+}
 
 /** What is tolerated on opening and is an error in a set that is to be relied on. */
 const GRAVE: ReadonlySet<string> = new Set([

@@ -16,8 +16,8 @@ import { portableEngine } from "../../primitives/portable.ts";
 import type { AeroModel } from "../aero/model.ts";
 import { formatById } from "../registry.ts";
 import { aeroset } from "./index.ts";
+import type { SetModel } from "./model.ts";
 import { planAeroset } from "./plan.ts";
-import type { SetModel } from "./set-model.ts";
 import { writeAeroset, writer } from "./write.ts";
 
 const engine = portableEngine();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { labelOf, locateFile, type SetOrigin } from "./locate.ts";
+import { labelOf, locateFile, type SetOrigin } from "./parts.ts";
 
 const AT = { source: "set.json", offset: 0, path: "parts[0].path" };
 const FOLDER: SetOrigin = { from: "folder" };

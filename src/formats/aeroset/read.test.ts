@@ -15,8 +15,8 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import { openSource } from "../../open.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openAeroset } from "./open.ts";
-import type { SetModel } from "./set-model.ts";
+import type { SetModel } from "./model.ts";
+import { openAeroset } from "./read.ts";
 
 const engine = portableEngine();
 

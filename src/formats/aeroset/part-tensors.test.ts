@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Tensor } from "../../model/tensor.ts";
-import { Claims } from "./part-claims.ts";
+import { Claims } from "./part-tensors.ts";
 
 function tensor(name: string, offset: number, byteLength: number): Tensor {
   const reader = {

@@ -3,8 +3,8 @@ import { decodeHex, encodeHex } from "../../base/hex.ts";
 import { alignUp } from "../../base/integers.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import { describeAero } from "../aero/origin.ts";
-import type { SetCache } from "./index-file.ts";
-import type { SetModel } from "./set-model.ts";
+import type { SetModel } from "./model.ts";
+import type { SetCache } from "./set-file.ts";
 
 /** What a set was like before, as far as its JSON and its index tell. */
 export interface SetFacts {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { TareError } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
-import { encodeSetFile, parseSetFile, type SetFile } from "./index-file.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
+import { encodeSetFile, parseSetFile, type SetFile } from "./set-file.ts";
 
 const limits = resolveLimits("aeroset", AEROSET_LIMITS);
 const parse = (value: unknown) => parseText(JSON.stringify(value));
