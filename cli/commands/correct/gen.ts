@@ -1,5 +1,5 @@
 import { printable } from "../../../src/base/text.ts";
-import { planFileSidecar, type SidecarPlan } from "../../../src/formats/aerocorrect/plan.ts";
+import { planFileSidecar, type SidecarPlan } from "../../../src/formats/aerocorrect/sidecar.ts";
 import { longestBurst } from "../../../src/model/parity/avec.ts";
 import { PARITY_LEVELS, parityGrid } from "../../../src/model/parity/grid.ts";
 import { defineCommand } from "../../command.ts";

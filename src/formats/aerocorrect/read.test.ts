@@ -9,9 +9,8 @@ import { avecPayload } from "../../model/parity/encode-avec.ts";
 import { parityGrid } from "../../model/parity/grid.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { frontV1, segmentRowV1, sidecarFront } from "./layout.ts";
-import { encodeFront, planFileSidecar } from "./plan.ts";
 import { readSidecar } from "./read.ts";
-import { bindingId, type Sidecar } from "./sidecar.ts";
+import { bindingId, encodeFront, planFileSidecar, type Sidecar } from "./sidecar.ts";
 
 const engine = portableEngine();
 const fixture = loadFixture("aerocorrect", "cross-impl-sidecar");
@@ -112,7 +111,7 @@ describe("readSidecar()", () => {
       [9000, 500],
       [1024, 7976],
     ].map(([windowOffset = 0, windowLength = 0]) => ({ windowOffset, windowLength, plan: planOf(0) }));
-    const { placeSegments } = await import("./plan.ts");
+    const { placeSegments } = await import("./sidecar.ts");
     const bytes = await encodeFront(engine, placeSegments(9502, windows), new Uint8Array(32));
     expect((await read(bytes)).kind).toBe("vault");
     const holed = windows.map((window, i) => ({ ...window, windowOffset: window.windowOffset + i }));

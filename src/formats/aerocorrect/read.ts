@@ -1,24 +1,26 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { FormatError, isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
+import { FormatError, IntegrityError, isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
+import { AVEC_HEADER_BYTES, planAvec } from "../../model/parity/avec.ts";
+import { parityGrid } from "../../model/parity/grid.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { checkSegments, kindOf, segmentAt } from "./check-segments.ts";
 import {
   DIGEST_BYTES,
   DIRECTORY_COPIES,
   directoryBytes,
   directoryHead,
+  frontV1,
   MOST_SEGMENTS,
   payloadsAt,
   SIDECAR_MAGIC,
   SIDECAR_VERSION,
   segmentRow,
+  segmentRowV1,
   sidecarFront,
   sidecarMagic,
 } from "./layout.ts";
-import { readSidecarV1 } from "./read-v1.ts";
-import { bindingId, type Sidecar, type SidecarSegment } from "./sidecar.ts";
+import { bindingId, type Sidecar, type SidecarKind, type SidecarSegment } from "./sidecar.ts";
 
 /**
  * Reads the front of a sidecar: what it protects and where the parity is. Two of three copies of the directory may be lost,
@@ -136,4 +138,102 @@ function decodeDirectory(source: Source, count: number, { bytes, findings }: Dir
   checkSegments(segments, { label, payloadsEnd: byteLength });
   const kind = kindOf(segments, at);
   return { version: 2, kind, label, totalLength, contentSha256: contentSha256.slice(), segments, findings, source };
+}
+
+/** Version 1: no copies, payloads between their rows, and one checksum over everything: any flipped bit refuses it. */
+export async function readSidecarV1(source: Source, engine: Engine): Promise<Sidecar> {
+  const at = { source: source.label, offset: 0 };
+  const end = source.byteLength - DIGEST_BYTES;
+  if (end < frontV1.byteLength) throw cutShort(source.label, `must have ${frontV1.byteLength + DIGEST_BYTES} bytes`);
+  const found = await engine.digestRange("blake3", source, { offset: 0, byteLength: end });
+  if (!equalBytes(found, await source.read(end, DIGEST_BYTES))) {
+    const message = "Cannot trust the sidecar: the checksum at its end must be that of its bytes, and is not";
+    const hint = "Sidecars of version 1 do not survive damage: get another copy, or make it again";
+    throw new IntegrityError("integrity/aerocorrect.checksum", message, { ...at, offset: end }, { hint });
+  }
+  const front = frontV1.decode(await source.read(0, frontV1.byteLength), at);
+  const segments = await readSegments(source, front.segmentCount, end);
+  checkSegments(segments, { label: source.label, payloadsEnd: end });
+  const { totalLength, contentSha256 } = front;
+  const kind = kindOf(segments, at);
+  const { label } = source;
+  return { version: 1, kind, label, totalLength, contentSha256: contentSha256.slice(), segments, findings: [], source };
+}
+
+/** Rows are found one by one: each says where the next one is. Their number only says when to stop. */
+async function readSegments(source: Source, count: number, end: number): Promise<SidecarSegment[]> {
+  if (count > MOST_SEGMENTS) throw cutShort(source.label, `must have ${MOST_SEGMENTS} segments or fewer`);
+  const segments: SidecarSegment[] = [];
+  let position = frontV1.byteLength;
+  while (segments.length < count) {
+    if (end - position < segmentRowV1.byteLength) throw cutShort(source.label, `must have ${count} segments`);
+    const at = { source: source.label, offset: position, path: `segments[${segments.length}]` };
+    const row = segmentRowV1.decode(await source.read(position, segmentRowV1.byteLength), at);
+    position += segmentRowV1.byteLength;
+    if (row.avecLength > end - position) throw cutShort(source.label, `avec_len must be <= ${end - position}`);
+    segments.push(segmentAt(row, position, await readHead(source, position, row.avecLength)));
+    position += row.avecLength;
+  }
+  if (segments.length === 0) throw cutShort(source.label, "must have one segment or more");
+  return segments;
+}
+
+async function readHead(source: Source, offset: number, byteLength: number): Promise<Bytes | undefined> {
+  return byteLength < AVEC_HEADER_BYTES ? undefined : (await source.read(offset, AVEC_HEADER_BYTES)).slice();
+}
+
+function cutShort(label: string, rule: string): FormatError {
+  return new FormatError("format/aerocorrect.segment", `Cannot read the sidecar: it ${rule}`, { source: label });
+}
+
+/** No grid gives longer payloads. */
+const MOST_PERCENT = 50;
+/** The first window of a vault's sidecar: its header. */
+const VAULT_HEADER_BYTES = 1024;
+/** Header, manifest, data. */
+const VAULT_SEGMENTS = 3;
+
+/** A row with the place of its payload. */
+export function segmentAt(
+  row: { readonly windowOffset: number; readonly windowLength: number; readonly avecLength: number },
+  offset: number,
+  avecHeader: Bytes | undefined,
+): SidecarSegment {
+  const { windowOffset, windowLength, avecLength: byteLength } = row;
+  return { windowOffset, windowLength, offset, byteLength, avecHeader: byteLength === 0 ? undefined : avecHeader };
+}
+
+/** Refuses payloads that are longer than any parity of their windows, or that do not fill the sidecar to its end. */
+export function checkSegments(
+  segments: readonly SidecarSegment[],
+  { label, payloadsEnd }: { readonly label: string; readonly payloadsEnd: number },
+): void {
+  let end = segments[0]?.offset ?? payloadsEnd;
+  for (const [i, { windowLength, offset, byteLength }] of segments.entries()) {
+    const most = planAvec(parityGrid(MOST_PERCENT), windowLength).payloadBytes;
+    end = offset + byteLength;
+    if (byteLength <= most && end <= payloadsEnd) continue;
+    const message = `Cannot read the sidecar: avec_len must be <= ${Math.min(most, payloadsEnd - offset)}, found ${byteLength}`;
+    throw new FormatError("format/aerocorrect.segment", message, { source: label, path: `segments[${i}].avec_len` });
+  }
+  if (end === payloadsEnd) return;
+  const message = `Cannot read the sidecar: its segments must end at ${payloadsEnd}, found ${end}`;
+  const hint = "The sidecar was cut short, or something was appended to it";
+  throw new FormatError("format/aerocorrect.segment", message, { source: label, offset: end }, { hint });
+}
+
+/** By their shape: those of vaults and of files have one name and differ in nothing else. */
+export function kindOf(segments: readonly SidecarSegment[], at: Location): SidecarKind {
+  const [first] = segments;
+  const isHeader = first?.windowOffset === 0 && first.windowLength === VAULT_HEADER_BYTES;
+  if (segments.length === VAULT_SEGMENTS && isHeader) return "vault";
+  let end = 0;
+  for (const [i, { windowOffset, windowLength }] of segments.entries()) {
+    if (windowOffset !== end) {
+      const message = `Cannot use the sidecar: window ${i} must begin at ${end}, where the one before it ends, found ${windowOffset}`;
+      throw new FormatError("format/aerocorrect.window", message, { ...at, path: `segments[${i}].window_offset` });
+    }
+    end += windowLength;
+  }
+  return "file";
 }

@@ -1,7 +1,12 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
-import { encodeFront, type PlannedSegment, planFileSidecar, type SidecarPlan } from "../../formats/aerocorrect/plan.ts";
+import {
+  encodeFront,
+  type PlannedSegment,
+  planFileSidecar,
+  type SidecarPlan,
+} from "../../formats/aerocorrect/sidecar.ts";
 import type { ParityGrid } from "../../model/parity/grid.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { windowParity } from "./parity-job.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
-import { encodeFront, placeSegments, type SidecarPlan } from "../../formats/aerocorrect/plan.ts";
+import { encodeFront, placeSegments, type SidecarPlan } from "../../formats/aerocorrect/sidecar.ts";
 import { BlockStream, checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { checkUndamaged, type Vault } from "../../formats/aerovault/vault.ts";

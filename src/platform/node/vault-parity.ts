@@ -1,9 +1,8 @@
 import { unlink } from "node:fs/promises";
 import { isTareError } from "../../base/errors.ts";
 import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
-import type { SidecarPlan } from "../../formats/aerocorrect/plan.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
-import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
+import type { Sidecar, SidecarPlan } from "../../formats/aerocorrect/sidecar.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
 import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
