@@ -4,6 +4,7 @@ import type { Choice } from "./choice.ts";
 import type { Gear, GearChunker, GearRule } from "./chunking/gear.ts";
 import type { Inflate } from "./compress/inflate.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
+import type * as zstdModule from "./compress/zstd.ts";
 import type { ZstdCodec } from "./compress/zstd.ts";
 import type { Aes } from "./crypto/aes.ts";
 import type { AesBlocks, MakeAesBlocks } from "./crypto/aes-blocks.ts";
@@ -66,7 +67,7 @@ class TableEngine implements Engine {
   readonly name: "portable" | "native";
   readonly #table: PrimitiveTable;
   #ranges: RangeHasher | undefined;
-  #zstdModule: Promise<typeof import("./compress/zstd.ts")> | undefined;
+  #zstdModule: Promise<typeof zstdModule> | undefined;
 
   constructor(name: "portable" | "native", table: PrimitiveTable) {
     this.name = name;
@@ -200,7 +201,7 @@ class TableEngine implements Engine {
   }
 
   /** Asked for once: vaults call it for every block. */
-  #zstd(): Promise<typeof import("./compress/zstd.ts")> {
+  #zstd(): Promise<typeof zstdModule> {
     this.#zstdModule ??= import("./compress/zstd.ts");
     return this.#zstdModule;
   }
