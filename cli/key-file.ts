@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import type { Bytes } from "../src/base/bytes.ts";
 import { fileError } from "../src/platform/node/errors.ts";
-import { MAX_KEY_TEXT, parsePrivateKey, parsePublicKey } from "../src/primitives/crypto/ed25519-keys.ts";
+import { MAX_KEY_TEXT, parsePrivateKey, parsePublicKey } from "../src/primitives/crypto/ed25519.ts";
 
 /** The seed in a PKCS#8 PEM file. */
 export async function readPrivateKey(path: string): Promise<Bytes> {

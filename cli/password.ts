@@ -3,8 +3,7 @@ import { type Bytes, equalBytes } from "../src/base/bytes.ts";
 import { UsageError } from "../src/base/errors.ts";
 import { encodeUtf8, printable } from "../src/base/text.ts";
 import { fileError } from "../src/platform/node/errors.ts";
-import { secureRandom } from "../src/primitives/crypto/random.ts";
-import { findPasswordFault, wipe } from "../src/primitives/crypto/secrets.ts";
+import { findPasswordFault, secureRandom, wipe } from "../src/primitives/crypto/secrets.ts";
 import type { Context } from "./context.ts";
 
 /** A password file is a line; more is not read. */

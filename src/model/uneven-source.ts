@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Source } from "../bytes/source.ts";
-import { decodeAprQ4, decodeAprQ8 } from "../primitives/quant/apr-blocks.ts";
+import { decodeAprQ4, decodeAprQ8 } from "../primitives/quant/blocks.ts";
 import { FloatSource } from "./float-source.ts";
 import type { UnevenLayout } from "./uneven-layout.ts";
 import { convertToFloat32 } from "./values.ts";

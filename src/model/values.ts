@@ -1,15 +1,19 @@
 import type { Bytes } from "../base/bytes.ts";
 import { type Location, UnsupportedError } from "../base/errors.ts";
-import { halfValues } from "../primitives/quant/half.ts";
-import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "../primitives/quant/k-blocks.ts";
 import {
   type BlockDecoder,
+  decodeQ2_K,
+  decodeQ3_K,
   decodeQ4_0,
   decodeQ4_1,
+  decodeQ4_K,
   decodeQ5_0,
   decodeQ5_1,
+  decodeQ5_K,
+  decodeQ6_K,
   decodeQ8_0,
-} from "../primitives/quant/legacy-blocks.ts";
+} from "../primitives/quant/blocks.ts";
+import { halfValues } from "../primitives/quant/half.ts";
 import { type BlockType, DTYPES, type DType } from "./dtype.ts";
 
 type Floats = Float32Array<ArrayBuffer>;

@@ -1,9 +1,8 @@
 import type { Bytes } from "../base/bytes.ts";
 import { encodeHex } from "../base/hex.ts";
 import type { Sign } from "../model/signing.ts";
-import { ED25519_SEED_BYTES } from "../primitives/crypto/ed25519.ts";
-import { encodePrivateKey, encodePublicKey } from "../primitives/crypto/ed25519-keys.ts";
-import { type RandomBytes, secureRandom } from "../primitives/crypto/random.ts";
+import { ED25519_SEED_BYTES, encodePrivateKey, encodePublicKey } from "../primitives/crypto/ed25519.ts";
+import { type RandomBytes, secureRandom } from "../primitives/crypto/secrets.ts";
 import type { Engine } from "../primitives/engine.ts";
 
 /** A new pair, as the texts of its two files. */

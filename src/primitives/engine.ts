@@ -1,15 +1,13 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { Location } from "../base/errors.ts";
-
 import type { GearChunker, GearRule } from "./chunking/gear.ts";
+import type { Aes, AesBlocks } from "./cipher/aes.ts";
+import type { ChachaKey } from "./cipher/chacha20-poly1305.ts";
+import type { GcmSivKey } from "./cipher/gcm-siv.ts";
 import type { Inflate } from "./compress/inflate.ts";
 import type { Lz4Codec } from "./compress/lz4.ts";
-import type { Aes } from "./crypto/aes.ts";
-import type { AesBlocks } from "./crypto/aes-blocks.ts";
 import type { Argon2Parameters } from "./crypto/argon2.ts";
-import type { ChachaKey } from "./crypto/chacha20-poly1305.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
-import type { GcmSivKey } from "./crypto/gcm-siv.ts";
 import type { Pbkdf2Parameters } from "./crypto/pbkdf2.ts";
 import type { ReedSolomon } from "./erasure/reed-solomon.ts";
 import type { Quantizer, QuantType } from "./quant/quantizer.ts";

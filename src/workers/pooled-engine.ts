@@ -3,14 +3,13 @@ import { isTareError } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
 import { isDType } from "../model/dtype.ts";
 import type { GearChunker, GearRule } from "../primitives/chunking/gear.ts";
+import type { Aes, AesBlocks } from "../primitives/cipher/aes.ts";
+import type { ChachaKey } from "../primitives/cipher/chacha20-poly1305.ts";
+import type { GcmSivKey } from "../primitives/cipher/gcm-siv.ts";
 import type { Inflate } from "../primitives/compress/inflate.ts";
 import type { Lz4Codec } from "../primitives/compress/lz4.ts";
-import type { Aes } from "../primitives/crypto/aes.ts";
-import type { AesBlocks } from "../primitives/crypto/aes-blocks.ts";
 import type { Argon2Parameters } from "../primitives/crypto/argon2.ts";
-import type { ChachaKey } from "../primitives/crypto/chacha20-poly1305.ts";
 import type { Ed25519 } from "../primitives/crypto/ed25519.ts";
-import type { GcmSivKey } from "../primitives/crypto/gcm-siv.ts";
 import type { Pbkdf2Parameters } from "../primitives/crypto/pbkdf2.ts";
 import type {
   DigestAlgorithm,

@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { crc32Javascript } from "../../src/primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../src/primitives/digest/crc32.ts";
 
 /** One tensor of a file to be built; whatever is left out is what a sound file has. */
 export interface BuiltTensor {

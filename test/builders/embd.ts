@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { crc32Javascript } from "../../src/primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../src/primitives/digest/crc32.ts";
 
 /** EMBD files of the specification's layout by hand: every field can be anything. */
 export interface EmbdTensor {

@@ -15,7 +15,7 @@ import { type CreateOptions, createVault } from "../../src/operations/vault/crea
 import type { AddInput } from "../../src/operations/vault/inputs.ts";
 import { reslot } from "../../src/operations/vault/rekey.ts";
 import { localRunner } from "../../src/operations/vault/seal-work.ts";
-import type { RandomBytes } from "../../src/primitives/crypto/random.ts";
+import type { RandomBytes } from "../../src/primitives/crypto/secrets.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 

@@ -7,7 +7,7 @@ import { encodeHex } from "../../src/base/hex.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { Source } from "../../src/bytes/source.ts";
-import { provesAes } from "../../src/primitives/crypto/aes.ts";
+import { provesAes } from "../../src/primitives/cipher/aes.ts";
 import { provesArgon2 } from "../../src/primitives/crypto/argon2.ts";
 import { provesEd25519 } from "../../src/primitives/crypto/ed25519.ts";
 import { patternBytes } from "../../src/primitives/digest/implementation.ts";

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { type Bytes, concatBytes, equalBytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
 import { decodeHex } from "../../src/base/hex.ts";
-import { decodeZstdHeader } from "../../src/primitives/compress/zstd-frame.ts";
+import { decodeZstdHeader } from "../../src/primitives/compress/zstd.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { measureProcessorTime } from "../support/processor-time.ts";

@@ -1,5 +1,5 @@
 import { type Bytes, startsWith } from "../../src/base/bytes.ts";
-import { crc32Javascript } from "../../src/primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../src/primitives/digest/crc32.ts";
 import { BYTE_MUTATIONS, interestingNumber, putNumber } from "./byte-mutations.ts";
 import type { Random } from "./random.ts";
 

@@ -45,7 +45,7 @@ async function exchange(context: Context, vault: string, fresh: Bytes): Promise<
   const [{ changeVault }, { reslot }, { secureRandom }] = await Promise.all([
     import("../../../src/platform/node/vault-writer.ts"),
     import("../../../src/operations/vault/rekey.ts"),
-    import("../../../src/primitives/crypto/random.ts"),
+    import("../../../src/primitives/crypto/secrets.ts"),
   ]);
   const writing = await writeContext(context);
   await changeVault(vault, writing, {

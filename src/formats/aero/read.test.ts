@@ -23,7 +23,7 @@ import { countingSource } from "../../../test/support/counting-source.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
-import { xxh64 } from "../../primitives/compress/xxh64.ts";
+import { xxh64 } from "../../primitives/digest/xxh64.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import type { AeroModel } from "./model.ts";
 import { openAero } from "./read.ts";

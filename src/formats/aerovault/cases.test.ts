@@ -12,7 +12,7 @@ import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import { words } from "../../../test/vectors/zstd.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { memorySource } from "../../bytes/memory.ts";
-import { xxh64 } from "../../primitives/compress/xxh64.ts";
+import { xxh64 } from "../../primitives/digest/xxh64.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { entryList } from "./entry-list.ts";
 import type { ChunkRecord, Manifest } from "./manifest.ts";

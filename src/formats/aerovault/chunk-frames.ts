@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
-import { decodeZstdHeader, frameFault, walkZstdBlocks } from "../../primitives/compress/zstd-frame.ts";
+import { decodeZstdHeader, frameFault, walkZstdBlocks } from "../../primitives/compress/zstd.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** RFC 8878 section 3.1.2: sixteen magic numbers announce a frame that holds no content. */

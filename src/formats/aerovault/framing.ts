@@ -1,8 +1,8 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { AES_KEY_BYTES } from "../../primitives/crypto/aes.ts";
-import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/crypto/gcm-siv.ts";
+import { AES_KEY_BYTES } from "../../primitives/cipher/aes.ts";
+import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/cipher/gcm-siv.ts";
 import type { Engine, KeyedDigest } from "../../primitives/engine.ts";
 import type { VaultKeys } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";

@@ -1,10 +1,9 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import { decodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { AES_KEY_BYTES } from "../../primitives/crypto/aes.ts";
+import { AES_KEY_BYTES } from "../../primitives/cipher/aes.ts";
 import { hkdfSha256, hmacSha512 } from "../../primitives/crypto/hmac.ts";
-import type { RandomBytes } from "../../primitives/crypto/random.ts";
-import { wipe } from "../../primitives/crypto/secrets.ts";
+import { type RandomBytes, wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { type VaultHeader, withoutMac } from "./layout.ts";
 

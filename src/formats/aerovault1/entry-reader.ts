@@ -1,9 +1,8 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { IntegrityError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { AES_BLOCK_BYTES, type AesBlocks } from "../../primitives/crypto/aes-blocks.ts";
-import type { ContentContext, EntryContent } from "./entry-content.ts";
-import { STEP_BYTES } from "./entry-content.ts";
+import { AES_BLOCK_BYTES, type AesBlocks } from "../../primitives/cipher/aes.ts";
+import { type ContentContext, type EntryContent, STEP_BYTES } from "./entry-content.ts";
 import type { PasswordProof } from "./password-proof.ts";
 import { applyWinzip, wipeEntryKeys } from "./winzip-aes.ts";
 

@@ -1,6 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { AES_BLOCK_BYTES, type AesBlocks } from "../../primitives/crypto/aes-blocks.ts";
-import { applyCounter, countFromStart } from "../../primitives/crypto/counter-mode.ts";
+import { AES_BLOCK_BYTES, type AesBlocks, applyCounter, countFromStart } from "../../primitives/cipher/aes.ts";
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 

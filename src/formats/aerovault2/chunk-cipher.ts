@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { CHACHA_NONCE_BYTES, CHACHA_TAG_BYTES, type ChachaKey } from "../../primitives/crypto/chacha20-poly1305.ts";
-import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/crypto/gcm-siv.ts";
+import { CHACHA_NONCE_BYTES, CHACHA_TAG_BYTES, type ChachaKey } from "../../primitives/cipher/chacha20-poly1305.ts";
+import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/cipher/gcm-siv.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 const BOUND_AAD = encodeUtf8("AeroVault v2 chunk aad v3");

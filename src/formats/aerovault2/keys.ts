@@ -1,8 +1,8 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { type AesSivKey, aesSiv, SIV_KEY_BYTES } from "../../primitives/crypto/aes-siv.ts";
-import { CHACHA_KEY_BYTES } from "../../primitives/crypto/chacha20-poly1305.ts";
+import { type AesSivKey, aesSiv, SIV_KEY_BYTES } from "../../primitives/cipher/aes-siv.ts";
+import { CHACHA_KEY_BYTES } from "../../primitives/cipher/chacha20-poly1305.ts";
 import { equalSecrets, hkdfSha256, hmacSha512 } from "../../primitives/crypto/hmac.ts";
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { buildApr } from "../../../test/builders/apr.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { crc32Javascript } from "../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../primitives/digest/crc32.ts";
 import { aprKind, sniffApr } from "./sniff.ts";
 
 const ascii = (text: string, length = 80): Bytes =>

@@ -1,6 +1,6 @@
 import { type Bytes, startsWith } from "../../base/bytes.ts";
 import type { Head, SniffResult } from "../../model/format.ts";
-import { crc32Javascript } from "../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../primitives/digest/crc32.ts";
 import type { AprLayout } from "./apr-model.ts";
 
 /** What the first bytes say: a layout, a container of the same family that holds no readable tensors, or nothing. */

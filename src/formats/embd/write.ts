@@ -10,7 +10,7 @@ import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
 import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { checkWritten, writePieces } from "../../model/pieces.ts";
 import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/restamp.ts";
-import { crc32Combine } from "../../primitives/digest/crc32-combine.ts";
+import { crc32Combine } from "../../primitives/digest/crc32.ts";
 import { embd } from "./index.ts";
 import { ALIGNMENT, FILE_FLAGS, fileFooter, MAGIC_END } from "./layout.ts";
 import { EmbdModel } from "./model.ts";

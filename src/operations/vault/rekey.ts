@@ -8,7 +8,7 @@ import type { Vault } from "../../formats/aerovault/vault.ts";
 import { BlockSealer } from "../../formats/aerovault/write/block-sealer.ts";
 import type { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import { stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
-import { type RandomBytes, secureRandom } from "../../primitives/crypto/random.ts";
+import { type RandomBytes, secureRandom } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** Key slots of the same keys for another password. The salt is new. */

@@ -1,19 +1,18 @@
 import * as nodeCrypto from "node:crypto";
 import { createRequire } from "node:module";
 import type { Bytes } from "../../base/bytes.ts";
-import type { Candidate } from "../../primitives/choice.ts";
-import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "../../primitives/crypto/aes.ts";
+import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "../../primitives/cipher/aes.ts";
 import { type Argon2id, checkArgon2 } from "../../primitives/crypto/argon2.ts";
-import { ED25519_PUBLIC_BYTES, type Ed25519 } from "../../primitives/crypto/ed25519.ts";
-import { privateKeyDer, publicKeyDer } from "../../primitives/crypto/ed25519-keys.ts";
+import { ED25519_PUBLIC_BYTES, type Ed25519, privateKeyDer, publicKeyDer } from "../../primitives/crypto/ed25519.ts";
 import type { DigestImplementation } from "../../primitives/digest/implementation.ts";
+import type { Tier } from "../../primitives/tiers.ts";
 import { addonBinary } from "./addon-binary.ts";
 
 /** RFC 3394 §2.2.3.1. */
 const WRAP_CHECK = Buffer.alloc(8, 0xa6);
 
 /** SHA-512 by OpenSSL. */
-export const NODE_SHA512: Candidate<DigestImplementation> = {
+export const NODE_SHA512: Tier<DigestImplementation> = {
   tier: "native",
   implementation: "node:crypto",
   load: async () => ({
@@ -30,17 +29,17 @@ export const NODE_SHA512: Candidate<DigestImplementation> = {
 };
 
 /** AES-256 by OpenSSL. */
-export const NODE_AES: Candidate<Aes> = { tier: "native", implementation: "node:crypto", load: async () => nodeAes };
+export const NODE_AES: Tier<Aes> = { tier: "native", implementation: "node:crypto", load: async () => nodeAes };
 
 /** Ed25519 by OpenSSL. */
-export const NODE_ED25519: Candidate<Ed25519> = {
+export const NODE_ED25519: Tier<Ed25519> = {
   tier: "native",
   implementation: "node:crypto",
   load: async () => nodeEd25519,
 };
 
 /** The optional package, which uses every core; then Node's own from version 24 on. */
-export const NODE_ARGON2: readonly Candidate<Argon2id>[] = [
+export const NODE_ARGON2: readonly Tier<Argon2id>[] = [
   { tier: "native", implementation: "@node-rs/argon2", load: loadPackage },
   { tier: "native", implementation: "node:crypto", load: loadBuiltIn },
 ];

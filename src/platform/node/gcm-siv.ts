@@ -1,15 +1,15 @@
 import { createCipheriv } from "node:crypto";
 import type { Bytes } from "../../base/bytes.ts";
-import type { Candidate } from "../../primitives/choice.ts";
-import type { GcmSiv } from "../../primitives/crypto/gcm-siv.ts";
-import { type BlockCipher, loadKernelGcmSiv } from "../../primitives/crypto/gcm-siv-kernel.ts";
+import type { GcmSiv } from "../../primitives/cipher/gcm-siv.ts";
+import { type BlockCipher, loadKernelGcmSiv } from "../../primitives/cipher/gcm-siv-wasm.ts";
+import type { Tier } from "../../primitives/tiers.ts";
 
 /**
  * AES by OpenSSL, POLYVAL by our kernel. Node has AES-256-GCM-SIV from version 26 on, at a third of this speed. GCM's
  * GHASH, which the same instructions of the processor compute, cannot stand in: its key is always the encipherment of
  * zeros, and GCM-SIV's is another for each message.
  */
-export const NODE_GCM_SIV: Candidate<GcmSiv> = {
+export const NODE_GCM_SIV: Tier<GcmSiv> = {
   tier: "native",
   implementation: "node:crypto and wasm simd",
   load: () => loadKernelGcmSiv(makeCipher, [relaxedBuild]),

@@ -3,8 +3,6 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createInflateRaw, type InflateRaw } from "node:zlib";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import type { Candidate } from "../../primitives/choice.ts";
-import { boundedInflate, type Inflate } from "../../primitives/compress/inflate.ts";
 import {
   AES_BLOCK_BYTES,
   type AesBlocks,
@@ -12,19 +10,21 @@ import {
   checkBlocks,
   type MakeAesBlocks,
   wipedBlocks,
-} from "../../primitives/crypto/aes-blocks.ts";
+} from "../../primitives/cipher/aes.ts";
 import {
   CHACHA_TAG_BYTES,
   type ChachaKey,
   type ChachaPoly,
   checkChacha,
   wipedChacha,
-} from "../../primitives/crypto/chacha20-poly1305.ts";
+} from "../../primitives/cipher/chacha20-poly1305.ts";
+import { boundedInflate, type Inflate } from "../../primitives/compress/inflate.ts";
 import type { Pbkdf2Sha1 } from "../../primitives/crypto/pbkdf2.ts";
 import type { DigestImplementation } from "../../primitives/digest/implementation.ts";
+import type { Tier } from "../../primitives/tiers.ts";
 
 /** What older vaults are read with: SHA-1 by OpenSSL. */
-export const NODE_SHA1: Candidate<DigestImplementation> = {
+export const NODE_SHA1: Tier<DigestImplementation> = {
   tier: "native",
   implementation: "node:crypto",
   load: async () => ({
@@ -38,7 +38,7 @@ export const NODE_SHA1: Candidate<DigestImplementation> = {
   }),
 };
 
-export const NODE_AES_BLOCKS: Candidate<MakeAesBlocks> = {
+export const NODE_AES_BLOCKS: Tier<MakeAesBlocks> = {
   tier: "native",
   implementation: "node:crypto",
   load: async () => (key) => {
@@ -47,7 +47,7 @@ export const NODE_AES_BLOCKS: Candidate<MakeAesBlocks> = {
   },
 };
 
-export const NODE_CHACHA: Candidate<ChachaPoly> = {
+export const NODE_CHACHA: Tier<ChachaPoly> = {
   tier: "native",
   implementation: "node:crypto",
   load: async () => (key) => {
@@ -56,13 +56,13 @@ export const NODE_CHACHA: Candidate<ChachaPoly> = {
   },
 };
 
-export const NODE_PBKDF2: Candidate<Pbkdf2Sha1> = {
+export const NODE_PBKDF2: Tier<Pbkdf2Sha1> = {
   tier: "native",
   implementation: "node:crypto",
   load: async () => nodePbkdf2,
 };
 
-export const NODE_INFLATE: Candidate<Inflate> = {
+export const NODE_INFLATE: Tier<Inflate> = {
   tier: "native",
   implementation: "node:zlib",
   load: async () => (pieces, options) => boundedInflate(inflate(pieces), options),

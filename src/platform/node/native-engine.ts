@@ -2,11 +2,10 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { Bytes } from "../../base/bytes.ts";
 import { UnsupportedError } from "../../base/errors.ts";
-import type { Choice } from "../../primitives/choice.ts";
 import type { Blake3Implementation, DigestImplementation } from "../../primitives/digest/implementation.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
-import { type Accelerators, portableTable } from "../../primitives/portable.ts";
-import { tableEngine } from "../../primitives/table-engine.ts";
+import { type Accelerators, portableTable, tableEngine } from "../../primitives/portable.ts";
+import type { Tiers } from "../../primitives/tiers.ts";
 import { NODE_AES, NODE_ARGON2, NODE_ED25519, NODE_SHA512 } from "./crypto.ts";
 import { NODE_GCM_SIV } from "./gcm-siv.ts";
 import { NODE_AES_BLOCKS, NODE_CHACHA, NODE_INFLATE, NODE_PBKDF2, NODE_SHA1 } from "./legacy-crypto.ts";
@@ -77,7 +76,7 @@ async function loadBlake3(): Promise<Blake3Implementation> {
 /** Not demanded: our kernels are as fast as what is packaged, or nothing is; and one password is a second at most. */
 const OWN_KERNELS: ReadonlySet<string> = new Set(["lz4", "quantizer", "argon2id", "gear", "reed-solomon"]);
 
-async function checkAllNative(rows: readonly Choice<unknown>[]): Promise<void> {
+async function checkAllNative(rows: readonly Tiers<unknown>[]): Promise<void> {
   await Promise.all(rows.map((row) => row.get()));
   const missing = rows
     .filter((row) => row.tier !== "native" && !OWN_KERNELS.has(row.primitive))

@@ -1,12 +1,12 @@
 import { isMainThread } from "node:worker_threads";
 import * as zlib from "node:zlib";
 import type { Bytes } from "../../base/bytes.ts";
-import type { Candidate } from "../../primitives/choice.ts";
 import type { ZstdCodec } from "../../primitives/compress/zstd.ts";
+import type { Tier } from "../../primitives/tiers.ts";
 import { threadCodec } from "./thread-zstd.ts";
 
 /** zstd in machine code, best first: Node's own (22.15 and later), then the optional addon. */
-export const NATIVE_ZSTD: readonly Candidate<ZstdCodec>[] = [
+export const NATIVE_ZSTD: readonly Tier<ZstdCodec>[] = [
   { tier: "native", implementation: "node:zlib", load: loadNodeZstd },
   { tier: "native", implementation: "@cloudpss/zstd", load: loadAddon },
 ];

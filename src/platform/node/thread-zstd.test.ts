@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { equalBytes } from "../../base/bytes.ts";
-import { provesZstd, type ZstdTarget } from "../../primitives/compress/zstd.ts";
-import { decodeZstdHeader } from "../../primitives/compress/zstd-frame.ts";
+import { decodeZstdHeader, provesZstd, type ZstdTarget } from "../../primitives/compress/zstd.ts";
 import { threadCodec } from "./thread-zstd.ts";
 
 const { _NapiBindings: bindings } = await import("@cloudpss/zstd/napi");

@@ -8,7 +8,7 @@ import type { VaultDraft } from "../../formats/aerovault/write/draft.ts";
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
 import { currentTime } from "../../formats/aerovault/write/vault-state.ts";
 import { type CreateOptions, createVault } from "../../operations/vault/create.ts";
-import { secureRandom } from "../../primitives/crypto/random.ts";
+import { secureRandom } from "../../primitives/crypto/secrets.ts";
 import { createVaultDraft } from "./vault-draft.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault } from "./vault-lock.ts";

@@ -12,7 +12,7 @@ import { type EditLayout, VaultEdit } from "../../formats/aerovault/write/vault-
 import { currentTime, stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule, PasswordSource } from "../../model/format.ts";
-import { secureRandom } from "../../primitives/crypto/random.ts";
+import { secureRandom } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { removeStaleTakeovers } from "./file-lock.ts";
 import { openFile } from "./file-source.ts";

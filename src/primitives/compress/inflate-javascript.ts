@@ -1,5 +1,4 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { DeflateBits, DeflateCut } from "./deflate-bits.ts";
+import { type Bytes, concatBytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import {
   buildCode,
   CODE_LENGTH_ORDER,
@@ -11,7 +10,6 @@ import {
   LENGTH_EXTRA,
   type PrefixCode,
 } from "./deflate-codes.ts";
-import { DeflateWindow } from "./deflate-window.ts";
 import { badDeflate, type Inflate, type InflateOptions, tooLong } from "./inflate.ts";
 
 const END_OF_BLOCK = 256;
@@ -172,5 +170,148 @@ class Decoder {
 
   #fault(problem: string): Error {
     return badDeflate(problem, this.#options.at);
+  }
+}
+
+/** How far a match may reach back (RFC 1951 §2). */
+const HISTORY_BYTES = 32 << 10;
+/** What is decoded before it is handed out. */
+const PIECE_BYTES = 64 << 10;
+/** The longest match; one may begin when the piece is full but for a byte. */
+const MAX_MATCH_BYTES = 258;
+
+/** The last 32 KiB of output, and what has not been handed out. */
+export class DeflateWindow {
+  readonly #bytes: Bytes = new Uint8Array(HISTORY_BYTES + PIECE_BYTES + MAX_MATCH_BYTES);
+  #end = 0;
+  #taken = 0;
+  #total = 0;
+
+  /** Bytes that came so far. */
+  get total(): number {
+    return this.#total;
+  }
+
+  get isFull(): boolean {
+    return this.#end - this.#taken >= PIECE_BYTES;
+  }
+
+  /** Bytes that fit before the piece is full. */
+  get room(): number {
+    return PIECE_BYTES - (this.#end - this.#taken);
+  }
+
+  put(byte: number): void {
+    this.#bytes[this.#end++] = byte;
+    this.#total++;
+  }
+
+  append(bytes: Bytes): void {
+    this.#bytes.set(bytes, this.#end);
+    this.#end += bytes.byteLength;
+    this.#total += bytes.byteLength;
+  }
+
+  /** Repeats what stands so far back; source and target may overlap. False where there is nothing so far back. */
+  repeat(distance: number, length: number): boolean {
+    if (distance > this.#end) return false;
+    const bytes = this.#bytes;
+    let end = this.#end;
+    for (const stop = end + length; end < stop; end++) bytes[end] = bytes[end - distance] as number;
+    this.#end = end;
+    this.#total += length;
+    return true;
+  }
+
+  /** A copy of what has not been handed out. */
+  take(): Bytes {
+    const piece = this.#bytes.slice(this.#taken, this.#end);
+    if (this.#end > HISTORY_BYTES) {
+      this.#bytes.copyWithin(0, this.#end - HISTORY_BYTES, this.#end);
+      this.#end = HISTORY_BYTES;
+    }
+    this.#taken = this.#end;
+    return piece;
+  }
+}
+
+/** More than any step of the decoder takes in before it asks again: two codes with their extra bits are 48 bits. */
+const AHEAD_BYTES = 8;
+
+/** The stream ended within something. */
+export class DeflateCut extends Error {}
+
+/** Bits of a stream that comes in pieces, the lowest bit of each byte first (RFC 1951 §3.1.1). */
+export class DeflateBits {
+  #bytes: Bytes = EMPTY_BYTES;
+  #position = 0;
+  #hold = 0;
+  #held = 0;
+  #isEnded = false;
+
+  /** True where a step may be taken without asking for more. */
+  get isReady(): boolean {
+    return this.#isEnded || this.#bytes.byteLength - this.#position >= AHEAD_BYTES;
+  }
+
+  /** Bytes that nobody has looked at. */
+  get unread(): number {
+    return this.#bytes.byteLength - this.#position + (this.#held >>> 3);
+  }
+
+  push(piece: Bytes): void {
+    this.#bytes = concatBytes([this.#bytes.subarray(this.#position), piece]);
+    this.#position = 0;
+  }
+
+  end(): void {
+    this.#isEnded = true;
+  }
+
+  /** The next bits as a number, at most 16. */
+  take(count: number): number {
+    while (this.#held < count) this.#fill();
+    const value = this.#hold & ((1 << count) - 1);
+    this.#hold >>>= count;
+    this.#held -= count;
+    return value;
+  }
+
+  /** The next symbol of a code; undefined where the bits are none of it. */
+  symbol({ table, bits }: PrefixCode): number | undefined {
+    while (this.#held < bits && this.#position < this.#bytes.byteLength) this.#fill();
+    const found = table[this.#hold & ((1 << bits) - 1)] as number;
+    const length = found & 15;
+    if (length === 0) return undefined;
+    if (length > this.#held) throw new DeflateCut();
+    this.#hold >>>= length;
+    this.#held -= length;
+    return found >>> 4;
+  }
+
+  /** Goes to the next whole byte: stored blocks begin there. */
+  align(): void {
+    const rest = this.#held & 7;
+    this.#hold >>>= rest;
+    this.#held -= rest;
+  }
+
+  /** Up to so many whole bytes, a view; only where the bits stand at a whole byte. */
+  bytes(most: number): Bytes {
+    if (this.#held > 0) {
+      this.#position -= this.#held >>> 3;
+      this.#hold = 0;
+      this.#held = 0;
+    }
+    const start = this.#position;
+    this.#position = Math.min(start + most, this.#bytes.byteLength);
+    if (this.#position === start && this.#isEnded) throw new DeflateCut();
+    return this.#bytes.subarray(start, this.#position);
+  }
+
+  #fill(): void {
+    if (this.#position >= this.#bytes.byteLength) throw new DeflateCut();
+    this.#hold |= (this.#bytes[this.#position++] as number) << this.#held;
+    this.#held += 8;
   }
 }

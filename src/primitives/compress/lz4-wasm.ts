@@ -2,8 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
 import { WASM } from "../../kernels/generated/lz4.ts";
 import { type KernelExports, loadKernel } from "../../kernels/load.ts";
-import { type Lz4Codec, lz4Error } from "./lz4.ts";
-import { lz4Javascript } from "./lz4-javascript.ts";
+import { type Lz4Codec, lz4Error, lz4Javascript } from "./lz4.ts";
 
 interface Lz4Exports extends KernelExports {
   input(): number;

@@ -1,15 +1,15 @@
 import type { Location } from "../../base/errors.ts";
-import { ReverseBits } from "./zstd-bits.ts";
-import { frameFault } from "./zstd-frame.ts";
+import { frameFault } from "./zstd.ts";
 import {
   buildFseTable,
   decodeFseTable,
   type FseLimits,
   type FseTable,
   nextState,
+  ReverseBits,
+  type Run,
   singleSymbolTable,
-} from "./zstd-fse.ts";
-import type { Run } from "./zstd-huffman.ts";
+} from "./zstd-entropy.ts";
 
 /** Gets the sequences of a block: copy so many literals, then so many bytes from `offset` before the end. */
 export interface SequenceTarget {

@@ -1,6 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Argon2Parameters } from "./argon2.ts";
-import { ARGON2_BLOCK_WORDS, compressBlock } from "./argon2-block.ts";
 import {
   ARGON2_BLOCK_BYTES,
   ARGON2_SLICES,
@@ -105,4 +104,120 @@ function highProduct(a: number, b: number): number {
   const middle = ah * bl + Math.floor((al * bl) / 0x1_0000);
   const low = (middle % 0x1_0000) + al * bh;
   return ah * bh + Math.floor(middle / 0x1_0000) + Math.floor(low / 0x1_0000);
+}
+
+/** 1024 bytes as 32-bit words, low word of each pair first. */
+export const ARGON2_BLOCK_WORDS = 256;
+
+const mixed = new Int32Array(ARGON2_BLOCK_WORDS);
+
+/** G of RFC 9106 §3.5: `target` becomes the compression of the two blocks, or that combined with what it held. */
+export function compressBlock(
+  previous: Uint32Array,
+  reference: Uint32Array,
+  target: Uint32Array,
+  mode: "replace" | "combine",
+): void {
+  const keep = mode === "combine" ? -1 : 0;
+  for (let i = 0; i < ARGON2_BLOCK_WORDS; i++) {
+    const sum = (previous[i] as number) ^ (reference[i] as number);
+    mixed[i] = sum;
+    target[i] = ((target[i] as number) & keep) ^ sum;
+  }
+  // Rows of sixteen 64-bit words, then columns of eight pairs.
+  for (let row = 0; row < 8; row++) permute(32 * row, 4);
+  for (let column = 0; column < 8; column++) permute(4 * column, 32);
+  for (let i = 0; i < ARGON2_BLOCK_WORDS; i++) target[i] = (target[i] as number) ^ (mixed[i] as number);
+}
+
+/** P of §3.6 over sixteen 64-bit words: eight pairs that begin at `start` and lie `step` words apart. */
+function permute(start: number, step: number): void {
+  const b = start + 2 * step;
+  const c = start + 4 * step;
+  const d = start + 6 * step;
+  mix(start, b, c, d);
+  mix(start + 2, b + 2, c + 2, d + 2);
+  mix(start + step, b + step, c + step, d + step);
+  mix(start + step + 2, b + step + 2, c + step + 2, d + step + 2);
+  mix(start, b + 2, c + step, d + step + 2);
+  mix(start + 2, b + step, c + step + 2, d);
+  mix(start + step, b + step + 2, c, d + 2);
+  mix(start + step + 2, b, c + 2, d + step);
+}
+
+/**
+ * GB of §3.6: BLAKE2b's mixing with a product in every sum. Arguments are the places of the low words. Written out,
+ * with every word in a variable: this is where all the time of Argon2 goes, and calls for its steps would triple it.
+ */
+function mix(a: number, b: number, c: number, d: number): void {
+  let al = mixed[a] as number;
+  let ah = mixed[a + 1] as number;
+  let bl = mixed[b] as number;
+  let bh = mixed[b + 1] as number;
+  let cl = mixed[c] as number;
+  let ch = mixed[c + 1] as number;
+  let dl = mixed[d] as number;
+  let dh = mixed[d + 1] as number;
+  let turned = 0;
+
+  ah = sumHigh(al, ah, bl, bh);
+  al = sumLow(al, bl);
+  turned = dl ^ al;
+  dl = dh ^ ah;
+  dh = turned;
+  ch = sumHigh(cl, ch, dl, dh);
+  cl = sumLow(cl, dl);
+  bl ^= cl;
+  bh ^= ch;
+  turned = (bl >>> 24) | (bh << 8);
+  bh = (bh >>> 24) | (bl << 8);
+  bl = turned;
+
+  ah = sumHigh(al, ah, bl, bh);
+  al = sumLow(al, bl);
+  dl ^= al;
+  dh ^= ah;
+  turned = (dl >>> 16) | (dh << 16);
+  dh = (dh >>> 16) | (dl << 16);
+  dl = turned;
+  ch = sumHigh(cl, ch, dl, dh);
+  cl = sumLow(cl, dl);
+  bl ^= cl;
+  bh ^= ch;
+  turned = (bl << 1) | (bh >>> 31);
+  bh = (bh << 1) | (bl >>> 31);
+  bl = turned;
+
+  mixed[a] = al;
+  mixed[a + 1] = ah;
+  mixed[b] = bl;
+  mixed[b + 1] = bh;
+  mixed[c] = cl;
+  mixed[c + 1] = ch;
+  mixed[d] = dl;
+  mixed[d + 1] = dh;
+}
+
+/** The low word of x + y + 2 · low(x) · low(y). */
+function sumLow(x: number, y: number): number {
+  return (x + y + (Math.imul(x, y) << 1)) | 0;
+}
+
+/** The high word of the same sum. */
+function sumHigh(x: number, xHigh: number, y: number, yHigh: number): number {
+  const xl = x & 0xffff;
+  const xh = x >>> 16;
+  const yl = y & 0xffff;
+  const yh = y >>> 16;
+  // Two columns of the long multiplication, each below 2^32.
+  const middle = (Math.imul(xh, yl) + (Math.imul(xl, yl) >>> 16)) | 0;
+  const lower = (Math.imul(xl, yh) + (middle & 0xffff)) | 0;
+  const high = (Math.imul(xh, yh) + (middle >>> 16) + (lower >>> 16)) | 0;
+  const low = Math.imul(x, y);
+  const doubled = low << 1;
+  const first = (x + y) | 0;
+  const second = (first + doubled) | 0;
+  // A sum of two words has a carry where it is below either of them, counted without sign.
+  const carry = (first >>> 0 < x >>> 0 ? 1 : 0) + (second >>> 0 < doubled >>> 0 ? 1 : 0);
+  return (xHigh + yHigh + ((high << 1) | (low >>> 31)) + carry) | 0;
 }

@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import { LimitError } from "../../base/errors.ts";
+import { blake2b } from "../digest/blake2b.ts";
 import { type Argon2Parameters, checkArgon2 } from "./argon2.ts";
-import { blake2b } from "./blake2b.ts";
 import { wipe } from "./secrets.ts";
 
 /** A block of Argon2's memory. */

@@ -3,22 +3,27 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { decodeHex, encodeHex } from "../../base/hex.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { NODE_AES, NODE_ARGON2, NODE_ED25519, NODE_SHA512 } from "../../platform/node/crypto.ts";
+import { provesAes } from "../cipher/aes.ts";
+import { aesJavascript } from "../cipher/aes-javascript.ts";
+import { loadAesWebCrypto } from "../cipher/aes-webcrypto.ts";
+import { blake2b } from "../digest/blake2b.ts";
 import { patternBytes } from "../digest/implementation.ts";
+import { sha512Javascript } from "../digest/sha512-javascript.ts";
 import { portableEngine } from "../portable.ts";
-import { provesAes } from "./aes.ts";
-import { aesJavascript } from "./aes-javascript.ts";
-import { loadAesWebCrypto } from "./aes-webcrypto.ts";
 import { provesArgon2 } from "./argon2.ts";
 import { argon2Javascript } from "./argon2-javascript.ts";
 import { loadArgon2Wasm } from "./argon2-wasm.ts";
-import { blake2b } from "./blake2b.ts";
-import { provesEd25519 } from "./ed25519.ts";
+import {
+  encodePrivateKey,
+  encodePublicKey,
+  loadEd25519WebCrypto,
+  parsePrivateKey,
+  parsePublicKey,
+  provesEd25519,
+} from "./ed25519.ts";
 import { ed25519Javascript } from "./ed25519-javascript.ts";
-import { encodePrivateKey, encodePublicKey, parsePrivateKey, parsePublicKey } from "./ed25519-keys.ts";
-import { loadEd25519WebCrypto } from "./ed25519-webcrypto.ts";
 import { equalSecrets, hkdfSha256, hmacSha256, hmacSha512 } from "./hmac.ts";
 import { wipe, withSecret } from "./secrets.ts";
-import { sha512Javascript } from "./sha512-javascript.ts";
 
 const hex = (text: string): Bytes => decodeHex(text.replaceAll(/\s/g, "")) ?? new Uint8Array(0);
 const engine = portableEngine({ tier: "javascript" });

@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
+import { sha512Javascript } from "../digest/sha512-javascript.ts";
 import { ED25519_PUBLIC_BYTES, ED25519_SIGNATURE_BYTES, type Ed25519 } from "./ed25519.ts";
-import { sha512Javascript } from "./sha512-javascript.ts";
 
 /** RFC 8032 §5.1: the field's prime, the order of the base point, and d of the curve. */
 const P = 2n ** 255n - 19n;

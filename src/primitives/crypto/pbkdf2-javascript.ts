@@ -1,8 +1,8 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { MD_BLOCK_BYTES } from "../digest/md-hasher.ts";
+import { compressSha1, SHA1_INITIAL_STATE, sha1Javascript } from "../digest/sha1-javascript.ts";
+import { MD_BLOCK_BYTES } from "../digest/sha256.ts";
 import type { Pbkdf2Sha1 } from "./pbkdf2.ts";
 import { wipe } from "./secrets.ts";
-import { compressSha1, SHA1_INITIAL_STATE, sha1Javascript } from "./sha1-javascript.ts";
 
 /** Five words, the digest of SHA-1. */
 const DIGEST_BYTES = 20;

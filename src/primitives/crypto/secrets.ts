@@ -27,3 +27,9 @@ export function findPasswordFault(password: Bytes): string | undefined {
   const hasMark = password[0] === 0xef && password[1] === 0xbb && password[2] === 0xbf;
   return hasMark ? "it begins with a byte order mark, which nobody could type" : undefined;
 }
+
+/** Where keys, salts and nonces come from; tests give their own. */
+export type RandomBytes = (byteLength: number) => Bytes;
+
+/** The host's generator for secrets: there in Node, in pages and in workers, on plain http too. */
+export const secureRandom: RandomBytes = (byteLength) => globalThis.crypto.getRandomValues(new Uint8Array(byteLength));

@@ -2,9 +2,8 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { toOffset } from "../../base/integers.ts";
 import { decodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
-import { KnownKeys } from "./known-keys.ts";
-import { HEAD, type MsgpackType, TYPES } from "./msgpack-head.ts";
-import { locateIn, type MsgpackPlace } from "./msgpack-place.ts";
+import { KeyTable } from "./key-table.ts";
+import { HEAD, locateIn, type MsgpackPlace, type MsgpackType, TYPES } from "./msgpack-head.ts";
 
 /** An application-defined value: a type number -128 … 127 and its bytes. */
 export interface MsgpackExt {
@@ -23,7 +22,7 @@ export class MsgpackReader {
   readonly #bytes: Bytes;
   readonly #view: DataView<ArrayBuffer>;
   readonly #place: MsgpackPlace;
-  readonly #keys = new KnownKeys();
+  readonly #keys = new KeyTable();
   #position: number;
 
   constructor(bytes: Bytes, place: MsgpackPlace, start = 0) {
@@ -125,7 +124,7 @@ export class MsgpackReader {
   }
 
   /** The number of the key that comes next; -1 for a key of no number, which stays where it is. */
-  readKnownKey(keys: KnownKeys, path?: string): number {
+  readKnownKey(keys: KeyTable, path?: string): number {
     const start = this.#position;
     const byteLength = this.#stringHeader(path);
     const number = keys.find(this.#bytes, this.#take(byteLength, path), byteLength);

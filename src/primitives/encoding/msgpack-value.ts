@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, LimitError } from "../../base/errors.ts";
-import type { MsgpackPlace } from "./msgpack-place.ts";
+import type { MsgpackPlace } from "./msgpack-head.ts";
 import { MsgpackReader } from "./msgpack-reader.ts";
 import { MsgpackWriter } from "./msgpack-writer.ts";
 

@@ -1,4 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
+import type { Combine } from "./reed-solomon.ts";
 
 /** x^8 + x^4 + x^3 + x^2 + 1, of which 2 is a generator. */
 const MODULUS = 0x11d;
@@ -40,4 +41,23 @@ export function powerGf256(a: number, n: number): number {
   if (a === 0) return 0;
   const [power, logarithm] = tables();
   return power[((logarithm[a] as number) * n) % 255] as number;
+}
+
+/** In plain TypeScript: one table of 256 products for each factor. */
+export const combineJavascript: Combine = ({ rows, inputs, outputs, mode }) => {
+  outputs.forEach((output, o) => {
+    if (mode === "replace") output.fill(0);
+    inputs.forEach((input, i) => {
+      const factor = rows[o]?.[i] ?? 0;
+      if (input !== undefined && factor !== 0) multiplyAdd(output, input, factor);
+    });
+  });
+};
+
+function multiplyAdd(output: Bytes, input: Bytes, factor: number): void {
+  const products = Uint8Array.from({ length: 256 }, (_, value) => multiplyGf256(value, factor));
+  const byteLength = output.byteLength;
+  for (let i = 0; i < byteLength; i++) {
+    output[i] = (output[i] as number) ^ (products[input[i] as number] as number);
+  }
 }

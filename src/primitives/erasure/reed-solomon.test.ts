@@ -3,10 +3,9 @@ import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { portableEngine } from "../portable.ts";
-import { codingMatrix } from "./coding-matrix.ts";
-import { combineJavascript } from "./combine-javascript.ts";
-import { loadCombineWasm } from "./combine-wasm.ts";
-import { type Combine, provesReedSolomon, type ReedSolomon, reedSolomon } from "./reed-solomon.ts";
+import { combineJavascript } from "./gf256.ts";
+import { loadCombineWasm } from "./gf256-wasm.ts";
+import { type Combine, codingMatrix, provesReedSolomon, type ReedSolomon, reedSolomon } from "./reed-solomon.ts";
 
 const TIERS: readonly (readonly [string, () => Promise<Combine>])[] = [
   ["plain TypeScript", async () => combineJavascript],

@@ -5,7 +5,7 @@ import { checkLimit } from "../../../base/limits.ts";
 import type { Steps } from "../../../base/turns.ts";
 import type { Json } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
-import { KnownKeys } from "../../../primitives/encoding/known-keys.ts";
+import { KeyTable } from "../../../primitives/encoding/key-table.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { type MsgpackValue, readMsgpackValue } from "../../../primitives/encoding/msgpack-value.ts";
 import { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
@@ -69,7 +69,7 @@ class TidxDecoder {
   readonly #limits: AeroLimits;
   readonly #further: FurtherKeys | undefined;
   readonly #draft = new Draft();
-  readonly #keys = new KnownKeys(FIELDS);
+  readonly #keys = new KeyTable(FIELDS);
   #index = -1;
 
   constructor(content: Bytes, { place, limits, further }: TidxOptions) {

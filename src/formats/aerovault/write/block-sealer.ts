@@ -1,7 +1,7 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { encodeHex } from "../../../base/hex.ts";
-import { GCM_SIV_NONCE_BYTES } from "../../../primitives/crypto/gcm-siv.ts";
-import type { RandomBytes } from "../../../primitives/crypto/random.ts";
+import { GCM_SIV_NONCE_BYTES } from "../../../primitives/cipher/gcm-siv.ts";
+import type { RandomBytes } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { encodePrefix, SEAL_BYTES, type VaultCipher } from "../framing.ts";
 import { PREFIX_BYTES } from "../layout.ts";

@@ -2,7 +2,7 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { Scratch } from "../../../base/scratch.ts";
 import type { Source, SourceDescriptor } from "../../../bytes/source.ts";
 import type { GearRule } from "../../../primitives/chunking/gear.ts";
-import { type RandomBytes, secureRandom } from "../../../primitives/crypto/random.ts";
+import { type RandomBytes, secureRandom } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { VaultCipher } from "../framing.ts";
 import type { VaultKeys } from "../keys.ts";

@@ -1,6 +1,6 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import type { Extent } from "../../../bytes/extents.ts";
-import type { RandomBytes } from "../../../primitives/crypto/random.ts";
+import type { RandomBytes } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { entryList } from "../entry-list.ts";
 import type { ExtensionRow } from "../extensions.ts";

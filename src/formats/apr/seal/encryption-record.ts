@@ -3,7 +3,7 @@ import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { FormatError, LimitError, type Location, UnsupportedError } from "../../../base/errors.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import { Metadata, type MetadataValue } from "../../../model/metadata.ts";
-import { AES_KEY_BYTES, KEY_WRAP_BYTES } from "../../../primitives/crypto/aes.ts";
+import { AES_KEY_BYTES, KEY_WRAP_BYTES } from "../../../primitives/cipher/aes.ts";
 import { ENCRYPTION_KEY } from "./encryption-key.ts";
 
 const SCHEME = "tare-aes-256-gcm-v1";

@@ -2,7 +2,7 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { UsageError } from "../../../base/errors.ts";
 import { encodeHex } from "../../../base/hex.ts";
 import type { PasswordSource } from "../../../model/format.ts";
-import { AES_KEY_BYTES } from "../../../primitives/crypto/aes.ts";
+import { AES_KEY_BYTES } from "../../../primitives/cipher/aes.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import type { KdfCost } from "./encryption-record.ts";
 

@@ -21,7 +21,7 @@ import type { Source } from "../../../bytes/source.ts";
 import type { Finding } from "../../../model/finding.ts";
 import type { VerifyLevel } from "../../../model/format.ts";
 import { Metadata, stringValue } from "../../../model/metadata.ts";
-import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import type { AprModel } from "../apr-model.ts";
 import { openApr } from "../open.ts";

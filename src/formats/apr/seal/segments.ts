@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import type { Shape } from "../../../model/shape.ts";
-import { GCM_NONCE_BYTES, GCM_TAG_BYTES } from "../../../primitives/crypto/aes.ts";
+import { GCM_NONCE_BYTES, GCM_TAG_BYTES } from "../../../primitives/cipher/aes.ts";
 import { ByteWriter } from "../../../struct/byte-writer.ts";
 
 /** Stored bytes of a tensor are cut into so many, each sealed by itself. */

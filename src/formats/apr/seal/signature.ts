@@ -5,7 +5,7 @@ import type { Sink } from "../../../bytes/sink.ts";
 import type { Container } from "../../../model/container.ts";
 import type { FormatSigning, Sign, SigningContext, StoredSignature } from "../../../model/signing.ts";
 import { ED25519_SIGNATURE_BYTES } from "../../../primitives/crypto/ed25519.ts";
-import { RangeHasher } from "../../../primitives/range.ts";
+import { RangeHasher } from "../../../primitives/ranges.ts";
 import { AprModel } from "../apr-model.ts";
 import { type SpecDetails, specDetails } from "../spec/details.ts";
 import { crcError, decodeFooter } from "../spec/footer.ts";

@@ -1,5 +1,5 @@
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
-import type { GcmKey } from "../../../primitives/crypto/aes.ts";
+import type { GcmKey } from "../../../primitives/cipher/aes.ts";
 import {
   NONCE_PREFIX_BYTES,
   SEGMENT_BYTES,

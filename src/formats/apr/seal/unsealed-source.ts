@@ -4,7 +4,7 @@ import { printable } from "../../../base/text.ts";
 import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import { isSlice } from "../../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
-import type { GcmKey } from "../../../primitives/crypto/aes.ts";
+import type { GcmKey } from "../../../primitives/cipher/aes.ts";
 import {
   NONCE_PREFIX_BYTES,
   openedByteLength,

@@ -3,7 +3,7 @@ import { IntegrityError, UsageError } from "../../../base/errors.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
-import type { GcmKey } from "../../../primitives/crypto/aes.ts";
+import type { GcmKey } from "../../../primitives/cipher/aes.ts";
 import { equalSecrets } from "../../../primitives/crypto/hmac.ts";
 import { aprLimits } from "../limits.ts";
 import { decodeMetadata } from "../metadata.ts";

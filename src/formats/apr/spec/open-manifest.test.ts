@@ -9,7 +9,7 @@ import type { Opened } from "../../../model/format.ts";
 import type { Model } from "../../../model/model.ts";
 import { openSource } from "../../../open.ts";
 import { verify } from "../../../operations/verify.ts";
-import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 
 const engine = portableEngine();

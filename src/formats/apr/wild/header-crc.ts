@@ -1,5 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
-import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import { CRC_BYTES, HEADER_CRC_OFFSET, header64 } from "./layout.ts";
 
 /** The CRC-32 of a 64-byte header without the four bytes where it stands itself. */

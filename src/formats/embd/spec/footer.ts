@@ -2,7 +2,7 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError, type TareError } from "../../../base/errors.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { OpenContext } from "../../../model/format.ts";
-import { crc32Combine } from "../../../primitives/digest/crc32-combine.ts";
+import { crc32Combine } from "../../../primitives/digest/crc32.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { FILE_FLAGS, type FileFooter, fileFooter, MAGIC_END } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";

@@ -4,7 +4,7 @@ import { alignUp, checkedAdd } from "../../../base/integers.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Shape } from "../../../model/shape.ts";
-import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import {
   ALIGNMENT,
   CHECKED_BYTES,

@@ -3,7 +3,7 @@ import { FormatError, IntegrityError, type Location, UnsupportedError } from "..
 import { checkedAdd } from "../../../base/integers.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import { type Extent, findOverlap } from "../../../bytes/extents.ts";
-import { crc32Javascript } from "../../../primitives/digest/crc32-javascript.ts";
+import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import {
   CHECKED_BYTES,
   FILE_FLAGS,
