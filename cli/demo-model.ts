@@ -2,7 +2,7 @@ import { memorySource } from "../src/bytes/memory.ts";
 import type { ModelContent } from "../src/model/format.ts";
 import { Metadata, stringValue } from "../src/model/metadata.ts";
 import { Tensor } from "../src/model/tensor.ts";
-import { encodeFloats, type FloatTarget } from "../src/operations/cast.ts";
+import { encodeFloats, type FloatTarget } from "../src/model/values/casts.ts";
 
 /** Small enough to make in a blink, shaped like the transformers people have. */
 const LAYERS = 4;

@@ -1,4 +1,4 @@
-import type { Container } from "../src/model/container.ts";
+import type { Container } from "../src/model/archive.ts";
 import type { Context } from "./context.ts";
 
 /** Findings of opening by which values may be wrong ones. */

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { isTareError } from "../src/base/errors.ts";
-import type { Container } from "../src/model/container.ts";
+import type { Container } from "../src/model/archive.ts";
 import type { Finding } from "../src/model/finding.ts";
 import type { EncryptionRule } from "../src/model/format.ts";
 import type {

@@ -1,4 +1,4 @@
-import { PARITY_LEVELS } from "../src/model/parity/grid.ts";
+import { PARITY_LEVELS } from "../src/model/parity/avec.ts";
 import { badValue } from "./quantities.ts";
 
 /** How much parity, on every command that makes some. */

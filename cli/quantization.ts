@@ -1,7 +1,7 @@
 import { printable } from "../src/base/text.ts";
 import type { Opened } from "../src/model/format.ts";
 import type { Tensor } from "../src/model/tensor.ts";
-import { castTensor, type FloatTarget } from "../src/operations/cast.ts";
+import { castTensor, type FloatTarget } from "../src/model/values/casts.ts";
 import { wasGguf } from "../src/operations/convert.ts";
 import { isBlockType, keptReason, quantizeTensor } from "../src/operations/quantize.ts";
 import type { QuantError } from "../src/operations/quantize-error.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../src/base/bytes.ts";
 import { UsageError } from "../src/base/errors.ts";
 import type { Sink } from "../src/bytes/sink.ts";
-import type { Sign, SigningContext } from "../src/model/signing.ts";
+import type { Sign, SigningContext } from "../src/model/capabilities.ts";
 import { signatureName } from "../src/operations/detached-signature.ts";
 import { keyId, signerOf } from "../src/operations/keys.ts";
 import { signBeside } from "../src/operations/sign.ts";

@@ -2,8 +2,8 @@ import type { Bytes } from "../src/base/bytes.ts";
 import type { Piece } from "../src/model/pieces.ts";
 import { rowCount } from "../src/model/shape.ts";
 import type { Tensor } from "../src/model/tensor.ts";
-import { castTensor } from "../src/operations/cast.ts";
-import { encodeNpyHeader } from "../src/operations/npy.ts";
+import { castTensor } from "../src/model/values/casts.ts";
+import { encodeNpyHeader } from "../src/model/values/npy.ts";
 import { type RowRange, resolveRows } from "./quantities.ts";
 
 /** How `--dtype` spells the types that values can be rounded to. */

@@ -1,4 +1,4 @@
-import type { Container } from "../src/model/container.ts";
+import type { Container } from "../src/model/archive.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import { matchesAny } from "../src/operations/select.ts";
 import { plural } from "./render/sizes.ts";

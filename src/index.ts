@@ -28,8 +28,20 @@ export type { RangeStore } from "./bytes/layers/store.ts";
 export { memoryStore } from "./bytes/layers/store.ts";
 export { memoryOutput, memorySink, memorySource } from "./bytes/memory.ts";
 export type { Resolver } from "./bytes/resolver.ts";
-export { fetchS3Client, openS3, parseS3Address, type S3Address, S3Client, type S3ClientOptions, type S3Endpoint, type S3SinkOptions, s3Output, s3Resolver, s3Sink } from "./bytes/s3/open.ts";
-export { type S3Settings } from "./bytes/s3/session.ts";
+export {
+  fetchS3Client,
+  openS3,
+  parseS3Address,
+  type S3Address,
+  S3Client,
+  type S3ClientOptions,
+  type S3Endpoint,
+  type S3SinkOptions,
+  s3Output,
+  s3Resolver,
+  s3Sink,
+} from "./bytes/s3/open.ts";
+export type { S3Settings } from "./bytes/s3/session.ts";
 export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./bytes/s3/sigv4.ts";
 export type { Output, Sink } from "./bytes/sink.ts";
 export { sliceSource } from "./bytes/slice.ts";
@@ -42,9 +54,8 @@ export { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "./emb
 export { createTokenizer, type Tokenizer, type TokenizerOptions } from "./embedding/tokenizer/tokenizer.ts";
 export { FORMATS, formatById, formatForName } from "./formats/registry.ts";
 export { type LoadEmbedderOptions, loadEmbedder } from "./load-embedder.ts";
-export type { Archive, ArchiveStorage, Entry } from "./model/archive.ts";
+export type { Archive, ArchiveStorage, Container, Entry } from "./model/archive.ts";
 export type { SpecialTokens, Vocabulary } from "./model/bert/vocabulary.ts";
-export type { Container } from "./model/container.ts";
 export { bitsPerElement, byteLengthOf, DTYPES, type DType } from "./model/dtype.ts";
 export type { Finding } from "./model/finding.ts";
 export type {
@@ -60,9 +71,10 @@ export { Metadata, type MetadataEntry, type MetadataValue } from "./model/metada
 export type { Model, Part } from "./model/model.ts";
 export type { Shape } from "./model/shape.ts";
 export { Tensor } from "./model/tensor.ts";
+export { castTensor } from "./model/values/casts.ts";
+export { encodeNpyHeader } from "./model/values/npy.ts";
 export { type OpenOptions, openSource } from "./open.ts";
 export { type Input, type OpenInputOptions, open, openModel } from "./open-input.ts";
-export { castTensor } from "./operations/cast.ts";
 export {
   type Conversion,
   type ConversionOptions,
@@ -82,7 +94,6 @@ export {
   type TensorSlice,
 } from "./operations/loader.ts";
 export { type LayoutRow, mapLayout } from "./operations/map.ts";
-export { encodeNpyHeader } from "./operations/npy.ts";
 export { type PrefetchOptions, prefetch } from "./operations/prefetch.ts";
 export { matchGlob } from "./operations/select.ts";
 export {

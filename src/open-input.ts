@@ -7,7 +7,7 @@ import { memorySource } from "./bytes/memory.ts";
 import { type ResolveOptions, type Resolver, splitInnerPaths } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
 import { openingBytesFor } from "./formats/registry.ts";
-import type { Container } from "./model/container.ts";
+import type { Container } from "./model/archive.ts";
 import type { Model } from "./model/model.ts";
 import { type OpenOptions, requireModel } from "./open.ts";
 import { type OpenedThrough, openThrough } from "./open-inside.ts";

@@ -2,9 +2,7 @@ import { UsageError } from "./base/errors.ts";
 import { withOwner } from "./bytes/layers/base.ts";
 import { INNER_MARK, type Resolver } from "./bytes/resolver.ts";
 import type { Source } from "./bytes/source.ts";
-import type { Archive, Entry } from "./model/archive.ts";
-import { archiveResolver } from "./model/archive-resolver.ts";
-import type { Container } from "./model/container.ts";
+import { type Archive, archiveResolver, type Container, type Entry } from "./model/archive.ts";
 import type { Opened, PasswordSource } from "./model/format.ts";
 import { type OpenOptions, openSource } from "./open.ts";
 

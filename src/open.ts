@@ -6,7 +6,7 @@ import type { Resolver } from "./bytes/resolver.ts";
 import type { Spool } from "./bytes/sink.ts";
 import type { Source } from "./bytes/source.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
-import type { Container } from "./model/container.ts";
+import type { Container } from "./model/archive.ts";
 import type { Finding } from "./model/finding.ts";
 import type { EncryptionRule, Format, Head, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";

@@ -136,9 +136,7 @@ export const convertCommand = defineCommand({
       include: flags.include,
       exclude: flags.exclude,
       rename:
-        flags.rename === "hf"
-          ? (await import("../../src/model/hugging-face-checkpoint.ts")).huggingFaceCheckpoint
-          : undefined,
+        flags.rename === "hf" ? (await import("../../src/model/ggml/checkpoint.ts")).huggingFaceCheckpoint : undefined,
       ...valueTypes(flags.dtype),
       maxShardBytes: flags["max-shard-size"],
       maxPartShards: flags["max-part-shards"],

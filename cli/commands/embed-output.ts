@@ -3,7 +3,7 @@ import { encodeUtf8, printable } from "../../src/base/text.ts";
 import { rankVectors } from "../../src/embedding/search/rank.ts";
 import type { VectorTable } from "../../src/embedding/search/vector-table.ts";
 import { cosineSimilarity } from "../../src/embedding/similarity.ts";
-import { encodeNpyHeader } from "../../src/operations/npy.ts";
+import { encodeNpyHeader } from "../../src/model/values/npy.ts";
 import type { Context, Result } from "../context.ts";
 import { openOutputFile } from "../output-target.ts";
 import { encodeJson } from "../render/json.ts";

@@ -3,7 +3,7 @@ import { UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
 import type { MetadataValue } from "../../src/model/metadata.ts";
-import { ORIGIN_KEY } from "../../src/model/origin-key.ts";
+import { ORIGIN_KEY } from "../../src/model/origin.ts";
 import { signatureName } from "../../src/operations/detached-signature.ts";
 import { valueToJson } from "../../src/operations/inspect.ts";
 import {

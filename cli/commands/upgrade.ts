@@ -1,8 +1,8 @@
 import { UsageError } from "../../src/base/errors.ts";
 import { PROFILES } from "../../src/formats/aerovault/write/profiles.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
-import { hasNumbers } from "../../src/model/values.ts";
-import { castTensor } from "../../src/operations/cast.ts";
+import { castTensor } from "../../src/model/values/casts.ts";
+import { hasNumbers } from "../../src/model/values/numbers.ts";
 import { isBlockType } from "../../src/operations/quantize.ts";
 import { upgrade } from "../../src/operations/upgrade.ts";
 import { defineCommand } from "../command.ts";

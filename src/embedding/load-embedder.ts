@@ -1,7 +1,7 @@
 import { UnsupportedError } from "../base/errors.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import { readersOf } from "../formats/registry.ts";
-import { type BertModel, readBertModel } from "../model/bert/bert-model.ts";
+import { type BertModel, readBertModel } from "../model/bert/model.ts";
 import type { Vocabulary } from "../model/bert/vocabulary.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";

@@ -1,6 +1,9 @@
+import { isTareError, SourceError, UsageError } from "../base/errors.ts";
+import { printable } from "../base/text.ts";
+import { checkRelativeName, isFolderOfKind, type Resolver } from "../bytes/resolver.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Finding } from "./finding.ts";
-import type { Part } from "./model.ts";
+import { type Model, nearNames, type Part } from "./model.ts";
 
 /** A file or directory inside an archive. A file's bytes are again a Source, so everything recurses. */
 export interface Entry {
@@ -52,4 +55,66 @@ export interface Archive {
   /** Throws `usage/entry-not-found`, with near names as the hint. */
   entry(path: string): Entry;
   close(): Promise<void>;
+}
+
+/** An opened file, whatever its format. */
+export type Container = Model | Archive;
+
+/** Finds the entries of an archive by their paths. */
+export class EntryIndex<E extends Entry> {
+  readonly #byPath: ReadonlyMap<string, E>;
+  readonly #label: string;
+
+  constructor(entries: readonly E[], label: string) {
+    this.#byPath = new Map(entries.map((entry) => [entry.path, entry]));
+    this.#label = label;
+  }
+
+  /** By the first of these spellings that there is; `usage/entry-not-found` names the first, with near ones as the hint. */
+  find(path: string, ...spellings: readonly string[]): E {
+    for (const spelling of [path, ...spellings]) {
+      const found = this.#byPath.get(spelling);
+      if (found !== undefined) return found;
+    }
+    const near = nearNames(path, this.#byPath.keys());
+    const hint =
+      near.length === 0
+        ? "List the entries with: tare ls"
+        : `Did you mean ${near.map((name) => `"${printable(name)}"`).join(", ")}?`;
+    const at = { source: this.#label };
+    throw new UsageError("usage/entry-not-found", `Cannot find "${printable(path)}" in the vault`, at, { hint });
+  }
+}
+
+/** The error for reading a directory. */
+export function notAFile(path: string, source: string): UsageError {
+  const message = `Cannot read "${printable(path)}": it is a directory of the vault, not a file`;
+  return new UsageError("usage/not-a-file", message, { source }, { hint: "List it with: tare ls" });
+}
+
+/** Reaches the entries beside one of an archive: the shards of a model whose index lies in a vault. */
+export function archiveResolver(archive: Archive, path: string): Resolver {
+  const folder = path.slice(0, path.lastIndexOf("/") + 1);
+  const beside = folderResolver(archive, path, folder);
+  const [, above = "", name = ""] = /^(.*?)([^/]*)\/$/.exec(folder) ?? [];
+  return isFolderOfKind(name) ? { ...beside, above: folderResolver(archive, path, above) } : beside;
+}
+
+/** Reaches what stands in a folder, for the sake of a file in it or below it. */
+function folderResolver(archive: Archive, path: string, folder: string): Resolver {
+  const label = archive.parts[0]?.label ?? archive.format;
+  const own = path.slice(path.lastIndexOf("/") + 1);
+  return {
+    name: own,
+    async resolve(name) {
+      checkRelativeName(name, { source: `${label}::${path}` }, own);
+      try {
+        return archive.entry(folder + name).source();
+      } catch (error) {
+        if (!isTareError(error) || !error.code.startsWith("usage/")) throw error;
+        const message = `Cannot find "${name}" beside "${path}" in the archive`;
+        throw new SourceError("source/not-found", message, { source: `${label}::${folder}${name}` }, { cause: error });
+      }
+    },
+  };
 }

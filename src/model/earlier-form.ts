@@ -1,10 +1,10 @@
 import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
-import { addedEntry, packMetadata, restoreMetadata } from "./carry.ts";
 import type { ModelContent } from "./format.ts";
 import type { EncodedValue, MetadataValue } from "./metadata.ts";
 import { fingerprint } from "./metadata-json.ts";
 import type { CarriedEntry, Json, OriginLink } from "./origin.ts";
+import { addedEntry, packMetadata, restoreMetadata } from "./origin-metadata.ts";
 import { Tensor } from "./tensor.ts";
 
 /**

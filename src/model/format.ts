@@ -7,17 +7,14 @@ import type { Output, Spool } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Engine } from "../primitives/engine.ts";
 import type { FieldPlace } from "../struct/field-places.ts";
+import type { Container } from "./archive.ts";
 import type { Vocabulary } from "./bert/vocabulary.ts";
-import type { FloatTarget } from "./cast.ts";
-import type { Container } from "./container.ts";
+import type { FormatRestamp, FormatSigning } from "./capabilities.ts";
 import type { Finding } from "./finding.ts";
-import type { Members, MembersContext, PageDigests } from "./members.ts";
 import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
 import type { OriginFacts, OriginLink } from "./origin.ts";
-import type { FormatRestamp } from "./restamp.ts";
-import type { FormatSigning } from "./signing.ts";
 import type { Tensor } from "./tensor.ts";
-import type { FormatUpgrade } from "./upgrade.ts";
+import type { FloatTarget } from "./values/casts.ts";
 
 /** What `sniff` sees: the opening read, never more. */
 export interface Head {
@@ -291,4 +288,61 @@ export interface Opened {
   readonly reader: FormatReader;
   /** What a person should know about how it was recognised, such as a misleading extension. */
   readonly notes: readonly Finding[];
+}
+
+/** A file that belongs to a model of several. */
+export interface Member {
+  /** As the set has it: relative to the file that names it, or a full http(s) address. */
+  readonly path: string;
+  /** Where it is, where that is not beside the file that names it. */
+  readonly url?: string | undefined;
+  /** Where the set states it. */
+  readonly byteLength?: number | undefined;
+  /** Lower-case hex over the whole file, where the set states it. */
+  readonly sha256?: string | undefined;
+}
+
+/** All files of a model of several. */
+export interface Members {
+  readonly files: readonly Member[];
+  /** Present where the file that was looked at is an index beside `files`, and makes them a set. */
+  readonly index?: MembersIndex | undefined;
+}
+
+interface MembersIndex {
+  readonly bytes: Bytes;
+  /** The index for the same files under other paths; absent where it only ever names files beside it. */
+  readonly renamed?: ((paths: readonly string[]) => Bytes) | undefined;
+}
+
+export interface MembersContext extends OpenContext {
+  /** File name without its folder: the other files may be named after it. */
+  readonly name: string;
+}
+
+/** A run of a file that has a BLAKE3 digest for every `pageBytes`. */
+export interface PagedRun extends Extent {
+  readonly pageBytes: number;
+  /** One behind the other. */
+  readonly digests: Bytes;
+}
+
+/** By what the weights of a file can be checked before all of it is here. */
+export interface PageDigests {
+  readonly runs: readonly PagedRun[];
+  /** "some" where weights have no pages, and only the whole of them can be compared. */
+  readonly coverage: "all" | "some";
+}
+
+export interface UpgradeContext extends OpenContext {
+  /** Keeps what cannot be read as a tensor of bytes, since nothing else can be made of it. */
+  readonly payload?: "wrap" | undefined;
+}
+
+/** How files of a format's older layouts become files of its newest one. */
+interface FormatUpgrade {
+  /** Refuses what is of the newest layout already, and what nothing can be made of. */
+  check(container: Container, context: UpgradeContext): Promise<void>;
+  /** The same model as the newest layout has it, to be planned and written. */
+  apply(container: Container, context: UpgradeContext): Promise<Container>;
 }

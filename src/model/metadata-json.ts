@@ -1,9 +1,117 @@
+import type { Bytes } from "../base/bytes.ts";
+import { FormatError, LimitError } from "../base/errors.ts";
 import { encodeHex } from "../base/hex.ts";
-import { JSON_NUMBER } from "./json-number.ts";
-import type { MetadataEntry, MetadataValue } from "./metadata.ts";
+import { decodeUtf8, encodeUtf8 } from "../base/text.ts";
+import { JsonScanner } from "../struct/json-scanner.ts";
+import { decodeJsonText } from "../struct/strict-json.ts";
+import { arrayValue, type EncodedValue, type MetadataEntry, type MetadataValue } from "./metadata.ts";
+
+/** Where the JSON stands, how much of it may be built, and how errors name it. */
+interface MetadataJsonPlace {
+  readonly source: string;
+  readonly offset: number;
+  /** JSON values in all. */
+  readonly maxValues: number;
+  /** For messages: "APR metadata". */
+  readonly what: string;
+  /** Thrown where the text is no object; JSON_ERRORS has the usual one. */
+  readonly noObject?: { readonly code: `format/${string}`; readonly path: string };
+}
+
+/** The metadata that a JSON object holds. */
+export interface MetadataJson {
+  readonly entries: readonly MetadataEntry[];
+  /** The JSON text, without what stands behind it. */
+  readonly text: string;
+  /** Keys that come twice, as paths; the last value counts, as in the programs that write such files. */
+  readonly duplicates: readonly string[];
+  /** White space or NUL bytes behind the object. */
+  readonly trailingBytes: number;
+}
+
+/** Refuses what is not one JSON object; duplicate keys and padding are told, not refused. */
+export function decodeMetadataJson(bytes: Bytes, place: MetadataJsonPlace): MetadataJson {
+  const end = contentEnd(bytes);
+  const text = decodeJsonText(bytes.subarray(0, end), place);
+  const scanner = new JsonScanner(text, place);
+  scanner.skipSpace();
+  if (scanner.peek() !== 0x7b) {
+    const { source, offset, what, noObject } = place;
+    const message = `Cannot read ${what}: must be a JSON object, found ${text === "" ? "nothing" : text.slice(0, 1)}`;
+    const at = { source, offset, ...(noObject === undefined ? {} : { path: noObject.path }) };
+    throw new FormatError(noObject?.code ?? "format/json.object", message, at);
+  }
+  const reader = new ValueReader(scanner, place.maxValues);
+  const entries = reader.readEntries();
+  scanner.expectEnd();
+  return { entries, text, duplicates: reader.duplicates, trailingBytes: bytes.byteLength - end };
+}
+
+/** Padding behind the object: spaces, line ends, NUL. */
+function contentEnd(bytes: Bytes): number {
+  let end = bytes.byteLength;
+  while (end > 0 && isPadding(bytes[end - 1] as number)) end--;
+  return end;
+}
+
+function isPadding(byte: number): boolean {
+  return byte === 0 || byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/** Builds typed values straight from the text. */
+class ValueReader {
+  readonly duplicates: string[] = [];
+  readonly #scanner: JsonScanner;
+  readonly #maxValues: number;
+  #values = 0;
+
+  constructor(scanner: JsonScanner, maxValues: number) {
+    this.#scanner = scanner;
+    this.#maxValues = maxValues;
+  }
+
+  readEntries(): MetadataEntry[] {
+    const entries: MetadataEntry[] = [];
+    const places = new Map<string, number>();
+    this.#scanner.readObject((key) => {
+      const value = this.#readValue();
+      const before = places.get(key);
+      if (before === undefined) places.set(key, entries.push({ key, value }) - 1);
+      else {
+        this.duplicates.push(key);
+        entries[before] = { key, value };
+      }
+    });
+    return entries;
+  }
+
+  #readValue(): MetadataValue {
+    const scanner = this.#scanner;
+    if (++this.#values > this.#maxValues) {
+      const message = `Cannot read ${scanner.place.what}: JSON values must be <= ${this.#maxValues}`;
+      throw new LimitError("limit/json.values", message, scanner.locate(scanner.position));
+    }
+    const code = scanner.peek();
+    if (code === 0x7b) return { type: "map", entries: this.readEntries() };
+    if (code === 0x5b) return this.#readArray();
+    if (code === 0x22) return { type: "string", value: scanner.readString() };
+    if (scanner.readLiteral("null")) return { type: "null" };
+    if (scanner.readLiteral("true")) return { type: "bool", value: true };
+    if (scanner.readLiteral("false")) return { type: "bool", value: false };
+    return parseJsonNumber(scanner.readNumber());
+  }
+
+  #readArray(): MetadataValue {
+    const items: MetadataValue[] = [];
+    this.#scanner.readArray(() => items.push(this.#readValue()));
+    const [first] = items;
+    const isUniform = first !== undefined && items.every((item) => item.type === first.type);
+    return arrayValue(items, isUniform ? first.type : undefined);
+  }
+}
 
 /** How a format writes text in its JSON: as it is, or everything beyond ASCII escaped. */
-export type TextRenderer = (text: string) => string;
+type TextRenderer = (text: string) => string;
 
 /**
  * Entries as a compact JSON object in the order given. Strings that are not UTF-8 and byte strings have no JSON form;
@@ -67,4 +175,55 @@ export function fingerprint(value: MetadataValue): string {
     default:
       return `${value.type} ${Object.is(value.value, -0) ? "-0" : value.value}`;
   }
+}
+
+/** Says that `encoded.bytes` are the digits of a JSON number that no type here holds exactly. */
+export const JSON_NUMBER = "json-number";
+
+/** The number of RFC 8259, section 6, in its parts. */
+const NUMBER = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
+
+/**
+ * Digits alone are an integer where 64 bits hold it; everything else, "-0" and "1.0" too, is a float. A number with
+ * more digits than a float keeps its text, so that writing it again does not round it.
+ */
+export function parseJsonNumber(text: string): MetadataValue {
+  const integer = parseInteger(text);
+  if (integer !== undefined) return integer;
+  const value = Number(text);
+  if (isSameNumber(text, String(value))) return { type: "f64", value };
+  return { type: "f64", value, encoded: { encoding: JSON_NUMBER, bytes: encodeUtf8(text) } };
+}
+
+/** A number that `tare.origin` carried; undefined where it is not ours or no number. */
+export function decodeJsonNumber({ encoding, bytes }: EncodedValue): MetadataValue | undefined {
+  const text = encoding === JSON_NUMBER ? decodeUtf8(bytes) : undefined;
+  return text !== undefined && NUMBER.test(text) ? parseJsonNumber(text) : undefined;
+}
+
+function parseInteger(text: string): MetadataValue | undefined {
+  // 2^64 has 20 digits, -2^63 has 19 and a sign.
+  if (!/^-?[0-9]{1,20}$/.test(text) || text === "-0") return undefined;
+  const value = Number(text);
+  if (Number.isSafeInteger(value)) return { type: "i64", value };
+  const exact = BigInt(text);
+  if (exact >= -(2n ** 63n) && exact < 2n ** 63n) return { type: "i64", value: exact };
+  return exact > 0 && exact < 2n ** 64n ? { type: "u64", value: exact } : undefined;
+}
+
+/** True where two spellings mean one decimal number: 1e2, 100 and 100.0 do. */
+function isSameNumber(a: string, b: string): boolean {
+  return a === b || (decimalOf(a) ?? "none") === decimalOf(b);
+}
+
+/** Sign, digits without zeros at either end, and the power of ten of the last one. */
+function decimalOf(text: string): string | undefined {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = NUMBER.exec(text) ?? [];
+  if (whole === "") return undefined;
+  const digits = (whole + fraction).replace(/^0+/, "");
+  if (digits === "") return "0"; // 0, -0 and 0.0e9: only the sign differs, and a float has one
+  // No /0+$/: on a long run of zeros that ends in another digit it takes the square of its length.
+  let end = digits.length;
+  while (digits.charCodeAt(end - 1) === 0x30) end--;
+  return `${sign}${digits.slice(0, end)}e${Number(exponent) - fraction.length + digits.length - end}`;
 }

@@ -1,5 +1,10 @@
 import type { Metadata, MetadataValue } from "./metadata.ts";
-import { ORIGIN_KEY } from "./origin-key.ts";
+
+/**
+ * The reserved metadata entry in which a conversion keeps what the target format has no place for, so that
+ * converting back gives the same bytes. A reader that has never heard of tare sees one extra key.
+ */
+export const ORIGIN_KEY = "tare.origin";
 
 /** Plain JSON: types, order and header facts, never weights. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };

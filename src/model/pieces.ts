@@ -1,11 +1,154 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
+import { readMemory } from "../base/read-memory.ts";
 import type { Output, Sink } from "../bytes/sink.ts";
+import { runOf } from "../bytes/slice.ts";
 import type { Source } from "../bytes/source.ts";
-import { BufferPool } from "./buffer-pool.ts";
-import { type Emission, MAX_GAP, planSteps, type Step } from "./copy-steps.ts";
+import type { Engine } from "../primitives/engine.ts";
 import type { WriteContext } from "./format.ts";
 import type { Tensor } from "./tensor.ts";
+
+/**
+ * How a list of pieces becomes reads and appends: large tensors are cut into reads of one buffer, runs of small
+ * neighbouring ones share a read, so that 100 000 tensors of 70 bytes cost a few reads. Pure; no I/O.
+ */
+interface Step {
+  /** At most one buffer's worth. */
+  readonly read?: { readonly source: Source; readonly offset: number; readonly byteLength: number };
+  readonly emissions: readonly Emission[];
+  /** Bytes appended. */
+  readonly byteLength: number;
+}
+
+type Emission =
+  | { readonly kind: "bytes"; readonly bytes: Bytes }
+  | { readonly kind: "zeros"; readonly byteLength: number }
+  | { readonly kind: "read"; readonly start: number; readonly end: number };
+
+/** Unwanted bytes between two tensors that are worth reading to save a round trip. */
+const MAX_GAP = 64 << 10;
+
+/** A step in the making. */
+interface Draft {
+  source: Source | undefined;
+  start: number;
+  end: number;
+  emissions: Emission[];
+  byteLength: number;
+}
+
+const emptyDraft = (): Draft => ({ source: undefined, start: 0, end: 0, emissions: [], byteLength: 0 });
+
+export function* planSteps(pieces: Iterable<Piece>, bufferBytes: number): Generator<Step> {
+  let draft = emptyDraft();
+  for (const piece of pieces) {
+    if (piece.kind === "bytes" || piece.kind === "zeros") {
+      draft.emissions.push(piece);
+      draft.byteLength += piece.kind === "bytes" ? piece.bytes.byteLength : piece.byteLength;
+      continue;
+    }
+    const source = piece.tensor.source();
+    const run = runOf(source);
+    const whole = run?.whole ?? source;
+    const start = run?.start ?? 0;
+    if (joins(draft, whole, start, source.byteLength, bufferBytes)) {
+      addRead(draft, whole, start, source.byteLength);
+      continue;
+    }
+    yield* finish(draft);
+    draft = emptyDraft();
+    let done = 0;
+    for (; source.byteLength - done > bufferBytes; done += bufferBytes) {
+      const large = emptyDraft();
+      addRead(large, whole, start + done, bufferBytes);
+      yield* finish(large);
+    }
+    addRead(draft, whole, start + done, source.byteLength - done);
+  }
+  yield* finish(draft);
+}
+
+function joins(draft: Draft, source: Source, start: number, byteLength: number, bufferBytes: number): boolean {
+  if (byteLength === 0) return true;
+  if (draft.source === undefined) return byteLength <= bufferBytes;
+  if (draft.source !== source || start < draft.start) return false;
+  return start - draft.end <= MAX_GAP && Math.max(draft.end, start + byteLength) - draft.start <= bufferBytes;
+}
+
+function addRead(draft: Draft, source: Source, start: number, byteLength: number): void {
+  if (byteLength === 0) return;
+  if (draft.source === undefined) {
+    draft.source = source;
+    draft.start = start;
+    draft.end = start;
+  }
+  draft.end = Math.max(draft.end, start + byteLength);
+  draft.emissions.push({ kind: "read", start: start - draft.start, end: start - draft.start + byteLength });
+  draft.byteLength += byteLength;
+}
+
+function* finish(draft: Draft): Generator<Step> {
+  if (draft.emissions.length === 0) return;
+  const { source, start, end, emissions, byteLength } = draft;
+  if (source === undefined) yield { emissions, byteLength };
+  else yield { read: { source, offset: start, byteLength: end - start }, emissions, byteLength };
+}
+
+/** A fixed number of reusable buffers; taking one waits until an earlier user is done with it. */
+class BufferPool {
+  readonly #free: Bytes[] = [];
+  readonly #waiting: ((buffer: Bytes) => void)[] = [];
+  readonly #bufferBytes: number;
+  readonly #pending = new Set<Promise<unknown>>();
+  #left: number;
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(buffers: number, bufferBytes: number) {
+    this.#left = buffers;
+    this.#bufferBytes = bufferBytes;
+  }
+
+  take(): Promise<Bytes> {
+    const free = this.#free.pop();
+    if (free !== undefined) return Promise.resolve(free);
+    if (this.#left > 0) {
+      this.#left--;
+      return Promise.resolve(readMemory(this.#bufferBytes));
+    }
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** The buffer becomes free when `use` settles; a failure of `use` is thrown by `settled`. */
+  giveBack(buffer: Bytes | undefined, use: Promise<unknown>): void {
+    const tracked = use.then(
+      () => undefined,
+      (error: unknown) => {
+        this.#failure ??= { error };
+      },
+    );
+    const done = tracked.then(() => {
+      this.#pending.delete(done);
+      if (buffer !== undefined) this.#release(buffer);
+    });
+    this.#pending.add(done);
+  }
+
+  /** Waits for every buffer in use, then throws the first failure, if any. */
+  async settled(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
+  get failed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  #release(buffer: Bytes): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free.push(buffer);
+    else next(buffer);
+  }
+}
 
 /** What a planned file consists of, in order. */
 export type Piece =
@@ -142,5 +285,49 @@ export async function checkWritten(
     await context.check({ name: output.name, resolve });
   } finally {
     await Promise.allSettled(opened.map((source) => source.close()));
+  }
+}
+
+/** A Sink that takes the CRC-32 of what passes through it on the way to another one. */
+export class CrcSink implements Sink {
+  readonly label: string;
+  readonly #sink: Sink;
+  readonly #engine: Engine;
+  #crc: Promise<number> = Promise.resolve(0);
+  #byteLength = 0;
+
+  constructor(sink: Sink, engine: Engine) {
+    this.label = sink.label;
+    this.#sink = sink;
+    this.#engine = engine;
+  }
+
+  get position(): number {
+    return this.#sink.position;
+  }
+
+  /** Bytes that have passed. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
+  async append(bytes: Bytes): Promise<void> {
+    this.#byteLength += bytes.byteLength;
+    const written = this.#sink.append(bytes);
+    this.#crc = this.#crc.then((crc) => this.#engine.crc32(bytes, crc));
+    await Promise.all([written, this.#crc]);
+  }
+
+  /** Of everything that has been appended. */
+  crc(): Promise<number> {
+    return this.#crc;
+  }
+
+  commit(): Promise<void> {
+    return this.#sink.commit();
+  }
+
+  abort(): Promise<void> {
+    return this.#sink.abort();
   }
 }

@@ -4,7 +4,8 @@ import { sliceSource } from "../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
 import { type DType, dtypeFacts } from "./dtype.ts";
 import { rowCount, type Shape } from "./shape.ts";
-import { unevenLayout } from "./uneven-layout.ts";
+import { UnevenSource, unevenLayout } from "./values/block-rows.ts";
+import { convertToFloat32 } from "./values/numbers.ts";
 
 /** How a format hands out a tensor's bytes: a slice, a decompressing or a verifying Source. One per model. */
 export interface TensorReader {
@@ -106,7 +107,7 @@ export class Tensor implements TensorFacts {
   /** The values as float32: exact for F16, BF16 and fp8, rounded for F64 and wide integers. */
   async toFloat32(options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
     // Loaded by whoever reads values: listing tensors needs none of the block types.
-    return (await import("./tensor-values.ts")).tensorValues(this, options);
+    return tensorValues(this, options);
   }
 
   /** True where blocks run over the ends of rows, or one scale stands before them all. */
@@ -127,4 +128,42 @@ export class Tensor implements TensorFacts {
     const message = `Cannot cut "${this.name}" by rows: a row of ${this.dtype} is not a whole number of stored bytes`;
     throw new UsageError("usage/rows", message, { source: this.file ?? this.name });
   }
+}
+
+/** All values of a tensor as float32: see `Tensor.toFloat32`. */
+async function tensorValues(tensor: Tensor, options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
+  const at = { source: tensor.file ?? tensor.name };
+  const uneven = unevenLayout(tensor);
+  if (uneven === undefined) return convertToFloat32(tensor.dtype, await tensor.bytes(options), at);
+  const floats = new UnevenSource(tensor.source(), uneven);
+  return convertToFloat32("F32", await floats.read(0, floats.byteLength, { signal: options?.signal }), at);
+}
+
+/**
+ * The same values as float32 where the stored ones are not one run of whole blocks; the tensor itself otherwise. What
+ * works on values piece by piece takes this first.
+ */
+export function evenTensor(tensor: Tensor): Tensor {
+  const layout = unevenLayout(tensor);
+  if (layout === undefined) return tensor;
+  const { name, shape, offset, storedByteLength, file, elementCount } = tensor;
+  const facts = { name, dtype: "F32" as const, shape, byteLength: 4 * elementCount, offset, storedByteLength, file };
+  return new Tensor(facts, { source: () => new UnevenSource(tensor.source(), layout) });
+}
+
+/**
+ * The tensors under the names that `nameOf` gives; where it gives none, a tensor keeps its own. Where two could have one
+ * name, the one that has it already keeps it, or the first that gets it.
+ */
+export function renamedTensors(
+  tensors: readonly Tensor[],
+  nameOf: (name: string) => string | undefined,
+): readonly Tensor[] {
+  const taken = new Set(tensors.map(({ name }) => name));
+  return tensors.map((tensor) => {
+    const name = nameOf(tensor.name);
+    if (name === undefined || taken.has(name)) return tensor;
+    taken.add(name);
+    return tensor.with({ name });
+  });
 }

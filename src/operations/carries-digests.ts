@@ -1,4 +1,4 @@
-import type { Container } from "../model/container.ts";
+import type { Container } from "../model/archive.ts";
 import type { FormatReader } from "../model/format.ts";
 
 /** Whether a file carries digests of what it holds. */

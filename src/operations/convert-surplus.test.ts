@@ -25,10 +25,10 @@ import { memoryOutput, memorySource } from "../bytes/memory.ts";
 import { readChunk } from "../formats/aero/chunks/chunk.ts";
 import { AeroModel } from "../formats/aero/model.ts";
 import type { Loss, Opened } from "../model/format.ts";
+import { castTensor } from "../model/values/casts.ts";
 import { openSource } from "../open.ts";
 import { decodeMsgpack, type MsgpackValue } from "../primitives/encoding/msgpack-value.ts";
 import { portableEngine } from "../primitives/portable.ts";
-import { castTensor } from "./cast.ts";
 import { type ConversionOptions, prepareConversion, writeConversion } from "./convert.ts";
 
 const engine = portableEngine();

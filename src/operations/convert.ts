@@ -1,7 +1,6 @@
 import { isTareError, type Location, UnsupportedError, UsageError } from "../base/errors.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
-import { restoreMetadata } from "../model/carry.ts";
 import { byteLengthOf, type DType, isDType } from "../model/dtype.ts";
 import { restoreEarlier } from "../model/earlier-form.ts";
 import type {
@@ -16,14 +15,15 @@ import type {
   WriteOptions,
   WritePlan,
 } from "../model/format.ts";
-import { FILE_TYPE_KEY, withTrueTypes } from "../model/ggml-types.ts";
-import type { Checkpoint, ConvertedModel } from "../model/hugging-face-checkpoint.ts";
+import type { Checkpoint, ConvertedModel } from "../model/ggml/checkpoint.ts";
+import { FILE_TYPE_KEY, withTrueTypes } from "../model/ggml/file-types.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import { type CarriedTensor, renameInChain, restoreOrder, takeOrigin } from "../model/origin.ts";
+import { restoreMetadata } from "../model/origin-metadata.ts";
 import type { Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
-import { unevenLayout } from "../model/uneven-layout.ts";
-import { castTensor, type FloatTarget, isCastable } from "./cast.ts";
+import { unevenLayout } from "../model/values/block-rows.ts";
+import { castTensor, type FloatTarget, isCastable } from "../model/values/casts.ts";
 import { checkWritten, type PayloadCheck, readableOutput } from "./check-written.ts";
 import { type MetadataOverlay, overlayMetadata } from "./metadata-overlay.ts";
 import { matchesAny } from "./select.ts";

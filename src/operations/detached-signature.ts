@@ -4,7 +4,7 @@ import { FormatError, isTareError, LimitError } from "../base/errors.ts";
 import { decodeHex, encodeHex } from "../base/hex.ts";
 import { decodeUtf8, encodeUtf8 } from "../base/text.ts";
 import { checkRelativeName } from "../bytes/resolver.ts";
-import type { Signature } from "../model/signing.ts";
+import type { Signature } from "../model/capabilities.ts";
 import { ED25519_PUBLIC_BYTES, ED25519_SIGNATURE_BYTES } from "../primitives/crypto/ed25519.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { type JsonNode, parseStrictJson } from "../struct/strict-json.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { float32Tensor, memoryModel, memoryTensor } from "../../test/builders/tensors.ts";
 import { Metadata } from "../model/metadata.ts";
-import { castTensor } from "./cast.ts";
+import { castTensor } from "../model/values/casts.ts";
 import { diff } from "./diff.ts";
 
 test("diff() names what was added, removed and changed", async () => {

@@ -3,7 +3,7 @@ import type { DType } from "../model/dtype.ts";
 import type { Model } from "../model/model.ts";
 import { equalShapes, type Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
-import { hasNumbers } from "../model/values.ts";
+import { hasNumbers } from "../model/values/numbers.ts";
 import { mapTensors } from "./map-tensors.ts";
 import { compareMetadata, type MetadataChange } from "./metadata-diff.ts";
 import { readPieces } from "./read-values.ts";

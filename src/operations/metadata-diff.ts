@@ -1,6 +1,6 @@
 import { equalBytes } from "../base/bytes.ts";
 import type { Metadata, MetadataValue } from "../model/metadata.ts";
-import { ORIGIN_KEY } from "../model/origin-key.ts";
+import { ORIGIN_KEY } from "../model/origin.ts";
 
 export interface MetadataChange {
   readonly key: string;

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../model/metadata.ts";
-import { decodeMetadataJson } from "../model/metadata-from-json.ts";
+import { decodeMetadataJson } from "../model/metadata-json.ts";
 
 /** Values of one JSON file; no configuration has more. */
 const MAX_VALUES = 4_000_000;

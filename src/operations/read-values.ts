@@ -1,8 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { readMemory } from "../base/read-memory.ts";
-import { evenTensor } from "../model/even-tensor.ts";
-import type { Tensor } from "../model/tensor.ts";
-import { convertToNumbers, itemOf, type Numbers } from "../model/values.ts";
+import { evenTensor, type Tensor } from "../model/tensor.ts";
+import { convertToNumbers, itemOf, type Numbers } from "../model/values/numbers.ts";
 
 /** Bytes taken in one go; rounded down to whole elements or blocks. */
 const PIECE_BYTES = 1 << 20;

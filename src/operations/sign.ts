@@ -2,8 +2,8 @@ import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import { encodeHex } from "../base/hex.ts";
 import { checkRelativeName, type Resolver } from "../bytes/resolver.ts";
-import type { Container } from "../model/container.ts";
-import type { Sign, SigningContext } from "../model/signing.ts";
+import type { Container } from "../model/archive.ts";
+import type { Sign, SigningContext } from "../model/capabilities.ts";
 import { detachedMessage, encodeDetached, type SignedFile } from "./detached-signature.ts";
 
 /** The content of FILE.sig for a container: every file that it consists of, by SHA-256. */

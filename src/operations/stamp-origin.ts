@@ -1,6 +1,5 @@
 import { type Metadata, stringValue } from "../model/metadata.ts";
-import { type CarriedEntry, encodeOrigin, parseOrigin } from "../model/origin.ts";
-import { ORIGIN_KEY } from "../model/origin-key.ts";
+import { type CarriedEntry, encodeOrigin, ORIGIN_KEY, parseOrigin } from "../model/origin.ts";
 
 /**
  * The metadata with what `tare.origin` says of a key brought in line with an edit of it: a value that only the origin

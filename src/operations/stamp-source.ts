@@ -2,7 +2,7 @@ import { type Bytes, concatBytes, EMPTY_BYTES, equalBytes } from "../base/bytes.
 import { checkRange } from "../bytes/extents.ts";
 import { checkInto } from "../bytes/memory.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
-import type { RestampPiece } from "../model/restamp.ts";
+import type { RestampPiece } from "../model/capabilities.ts";
 
 /** Bytes of a file to be replaced by as many others. */
 export interface Patch {

@@ -1,11 +1,10 @@
 import type { Bytes } from "../base/bytes.ts";
 import { isTareError, UnsupportedError } from "../base/errors.ts";
 import { encodeUtf8 } from "../base/text.ts";
-import { retypeLike } from "../model/carry.ts";
+import type { FormatRestamp } from "../model/capabilities.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue, stringValue } from "../model/metadata.ts";
-import { decodeMetadataJson, type MetadataJson } from "../model/metadata-from-json.ts";
-import { renderMetadata } from "../model/metadata-json.ts";
-import type { FormatRestamp } from "../model/restamp.ts";
+import { decodeMetadataJson, type MetadataJson, renderMetadata } from "../model/metadata-json.ts";
+import { retypeLike } from "../model/origin-metadata.ts";
 
 /** JSON values of one edit; no configuration has more. */
 const MAX_VALUES = 4_000_000;

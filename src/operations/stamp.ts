@@ -2,12 +2,12 @@ import { IntegrityError, UnsupportedError, UsageError } from "../base/errors.ts"
 import type { LimitOverrides } from "../base/limits.ts";
 import { printable } from "../base/text.ts";
 import type { Sink } from "../bytes/sink.ts";
+import type { FormatRestamp } from "../model/capabilities.ts";
 import type { FormatReader, Opened } from "../model/format.ts";
 import type { Metadata, MetadataValue } from "../model/metadata.ts";
 import { fingerprint } from "../model/metadata-json.ts";
 import { type Model, nearNames } from "../model/model.ts";
-import { ORIGIN_KEY } from "../model/origin-key.ts";
-import type { FormatRestamp } from "../model/restamp.ts";
+import { ORIGIN_KEY } from "../model/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { reviseOrigin } from "./stamp-origin.ts";

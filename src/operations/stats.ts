@@ -1,7 +1,7 @@
 import type { DType } from "../model/dtype.ts";
 import type { Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
-import { hasNumbers, type Numbers } from "../model/values.ts";
+import { hasNumbers, type Numbers } from "../model/values/numbers.ts";
 import { type ReadValuesOptions, readValues } from "./read-values.ts";
 
 export interface Histogram {

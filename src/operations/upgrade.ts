@@ -1,6 +1,5 @@
 import { FormatError, IntegrityError, UsageError } from "../base/errors.ts";
-import type { Opened } from "../model/format.ts";
-import type { UpgradeContext } from "../model/upgrade.ts";
+import type { Opened, UpgradeContext } from "../model/format.ts";
 import { verify } from "./verify.ts";
 
 export interface UpgradeOptions extends UpgradeContext {

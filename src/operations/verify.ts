@@ -1,7 +1,7 @@
 import { isTareError } from "../base/errors.ts";
 import { encodeHex } from "../base/hex.ts";
 import type { LimitOverrides } from "../base/limits.ts";
-import type { Container } from "../model/container.ts";
+import type { Container } from "../model/archive.ts";
 import { type Finding, findingFromError } from "../model/finding.ts";
 import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";

@@ -5,7 +5,7 @@ import type { SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
 import type { EncoderImage } from "../embedding/encoder/image.ts";
 import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
 import type { DType } from "../model/dtype.ts";
-import type { HealedGroup } from "../model/parity/heal-group.ts";
+import type { HealedGroup } from "../model/parity/heal.ts";
 import type { HealRequest } from "../operations/correct/heal-job.ts";
 import type { ParityRequest } from "../operations/correct/parity-job.ts";
 import type { ExtractRequest } from "../operations/vault/extract-job.ts";

@@ -1,8 +1,8 @@
 import type { Bytes } from "../../src/base/bytes.ts";
-import type { BertConfig } from "../../src/model/bert/bert-config.ts";
-import type { BertModel } from "../../src/model/bert/bert-model.ts";
-import { encodeFloats } from "../../src/model/cast.ts";
+import type { BertConfig } from "../../src/model/bert/config.ts";
+import type { BertModel } from "../../src/model/bert/model.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
+import { encodeFloats } from "../../src/model/values/casts.ts";
 import { memoryTensor } from "./tensors.ts";
 
 export const TINY_BERT: BertConfig = {

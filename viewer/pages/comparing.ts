@@ -1,5 +1,5 @@
 import { UsageError } from "../../src/base/errors.ts";
-import type { Container } from "../../src/model/container.ts";
+import type { Container } from "../../src/model/archive.ts";
 import { diff } from "../../src/operations/diff.ts";
 import { diffArchives } from "../../src/operations/diff-archives.ts";
 import type { Target } from "../reader/open-targets.ts";

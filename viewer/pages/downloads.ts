@@ -1,9 +1,9 @@
 import type { Source, SourceDescriptor } from "../../src/bytes/source.ts";
 import type { Archive } from "../../src/model/archive.ts";
 import type { Model } from "../../src/model/model.ts";
-import { hasNumbers } from "../../src/model/values.ts";
-import { castTensor } from "../../src/operations/cast.ts";
-import { encodeNpyHeader, hasNpyType } from "../../src/operations/npy.ts";
+import { castTensor } from "../../src/model/values/casts.ts";
+import { encodeNpyHeader, hasNpyType } from "../../src/model/values/npy.ts";
+import { hasNumbers } from "../../src/model/values/numbers.ts";
 import type { CallContext } from "../reader/serve-calls.ts";
 
 /** A tensor as a file. Types that NumPy does not have become float32. */

@@ -1,11 +1,10 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { planBatches } from "../../src/bytes/extents.ts";
-import { blockFieldBytes, blockFields, decodeBlockFields } from "../../src/model/block-fields.ts";
 import { dtypeFacts } from "../../src/model/dtype.ts";
-import { evenTensor } from "../../src/model/even-tensor.ts";
+import { blockFieldBytes, blockFields, decodeBlockFields } from "../../src/model/ggml/blocks.ts";
 import type { Model } from "../../src/model/model.ts";
-import type { Tensor } from "../../src/model/tensor.ts";
-import { convertToNumbers, hasNumbers, itemOf } from "../../src/model/values.ts";
+import { evenTensor, type Tensor } from "../../src/model/tensor.ts";
+import { convertToNumbers, hasNumbers, itemOf } from "../../src/model/values/numbers.ts";
 import { requireModel } from "../../src/open.ts";
 import { statistics, type TensorStatistics } from "../../src/operations/stats.ts";
 import type { Target } from "../reader/open-targets.ts";

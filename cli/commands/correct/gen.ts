@@ -1,7 +1,6 @@
 import { printable } from "../../../src/base/text.ts";
 import { planFileSidecar, type SidecarPlan } from "../../../src/formats/aerocorrect/sidecar.ts";
-import { longestBurst } from "../../../src/model/parity/avec.ts";
-import { PARITY_LEVELS, parityGrid } from "../../../src/model/parity/grid.ts";
+import { longestBurst, PARITY_LEVELS, parityGrid } from "../../../src/model/parity/avec.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";

@@ -3,7 +3,7 @@ import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Vault } from "../../../src/formats/aerovault/vault.ts";
 import type { VaultState } from "../../../src/formats/aerovault/write/vault-state.ts";
-import { parityGrid } from "../../../src/model/parity/grid.ts";
+import { parityGrid } from "../../../src/model/parity/avec.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";

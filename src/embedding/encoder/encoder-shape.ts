@@ -1,4 +1,4 @@
-import type { BertConfig } from "../../model/bert/bert-config.ts";
+import type { BertConfig } from "../../model/bert/config.ts";
 
 /** Kernels by speed: a fused multiply-add, plain SIMD, and TypeScript for hosts without WebAssembly. */
 export type KernelKind = "relaxed" | "simd" | "scalar";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { naiveBert } from "../../../test/builders/naive-bert.ts";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
-import type { BertConfig } from "../../model/bert/bert-config.ts";
+import type { BertConfig } from "../../model/bert/config.ts";
 import { enableRelaxedSimd } from "../../platform/node/relaxed-simd.ts";
 import { createEncoder, type EncoderOptions } from "./encoder.ts";
 

@@ -1,5 +1,5 @@
 import { LimitError, UnsupportedError, UsageError } from "../../base/errors.ts";
-import type { BertModel } from "../../model/bert/bert-model.ts";
+import type { BertModel } from "../../model/bert/model.ts";
 import { normalizeVector } from "../similarity.ts";
 import { type EncoderShape, GROUP_ROWS, type KernelKind, type Precision } from "./encoder-shape.ts";
 import { EncoderThread, type SentenceGroup } from "./encoder-thread.ts";

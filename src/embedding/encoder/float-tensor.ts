@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
-import type { BertModel } from "../../model/bert/bert-model.ts";
+import type { BertModel } from "../../model/bert/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { convertToFloat32 } from "../../model/values.ts";
+import { convertToFloat32 } from "../../model/values/numbers.ts";
 
 type Floats = Float32Array<ArrayBuffer>;
 

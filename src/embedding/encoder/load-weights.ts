@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
-import type { BertModel } from "../../model/bert/bert-model.ts";
-import { rowScaledTensors } from "../../model/bert/row-scales.ts";
+import type { BertModel } from "../../model/bert/model.ts";
+import { rowScaledTensors } from "../../model/bert/quantized-tensor.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { type EncoderShape, paddedWidths } from "./encoder-shape.ts";
 import { floatsOf, readFloats, readScales } from "./float-tensor.ts";

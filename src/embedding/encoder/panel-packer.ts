@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { DType } from "../../model/dtype.ts";
-import { convertToFloat32, LITTLE_ENDIAN } from "../../model/values.ts";
+import { convertToFloat32, LITTLE_ENDIAN } from "../../model/values/numbers.ts";
 import type { WeightForm } from "./encoder-shape.ts";
 import { scaleRows } from "./float-tensor.ts";
 import type { BoundKernels } from "./kernels.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { memoryTensor } from "../../../test/builders/tensors.ts";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { BertModel } from "../../model/bert/bert-model.ts";
+import type { BertModel } from "../../model/bert/model.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { WordRows } from "./word-rows.ts";
 

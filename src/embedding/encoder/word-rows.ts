@@ -1,7 +1,7 @@
 import { UsageError } from "../../base/errors.ts";
 import { type Extent, planBatches } from "../../bytes/extents.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { BertModel } from "../../model/bert/bert-model.ts";
+import type { BertModel } from "../../model/bert/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { floatsOf, readScales, scaleRows } from "./float-tensor.ts";
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseTokenizerJson } from "../../model/bert/tokenizer-json.ts";
+import { parseTokenizerJson } from "../../model/bert/sidecars.ts";
 import type { Vocabulary } from "../../model/bert/vocabulary.ts";
 import { createTokenizer } from "./tokenizer.ts";
 

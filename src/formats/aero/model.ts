@@ -2,7 +2,7 @@ import { UsageError } from "../../base/errors.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss, OpenContext, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";

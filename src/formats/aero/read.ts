@@ -5,8 +5,8 @@ import { inTurns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatReader, OpenContext } from "../../model/format.ts";
-import { decodeJsonNumber } from "../../model/json-number.ts";
-import { ORIGIN_KEY } from "../../model/origin-key.ts";
+import { decodeJsonNumber } from "../../model/metadata-json.ts";
+import { ORIGIN_KEY } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import {
   type ChunkContext,

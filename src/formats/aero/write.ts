@@ -1,7 +1,7 @@
 import { UnsupportedError, UsageError } from "../../base/errors.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
-import { decodeJsonNumber } from "../../model/json-number.ts";
+import { decodeJsonNumber } from "../../model/metadata-json.ts";
 import { checkWritten } from "../../model/pieces.ts";
 import { aero } from "./index.ts";
 import { type AeroImage, type AeroPlan, planAero } from "./plan.ts";

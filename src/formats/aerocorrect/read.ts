@@ -2,8 +2,7 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
-import { AVEC_HEADER_BYTES, planAvec } from "../../model/parity/avec.ts";
-import { parityGrid } from "../../model/parity/grid.ts";
+import { AVEC_HEADER_BYTES, parityGrid, planAvec } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import {
   DIGEST_BYTES,

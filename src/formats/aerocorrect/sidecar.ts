@@ -6,10 +6,10 @@ import {
   AVEC_HEADER_BYTES,
   type AvecPlan,
   encodeAvecHeader,
+  type ParityGrid,
   planAvec,
   type ReadableBytes,
 } from "../../model/parity/avec.ts";
-import type { ParityGrid } from "../../model/parity/grid.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { DIRECTORY_COPIES, directoryHead, payloadsAt, segmentRow, sidecarFront } from "./layout.ts";
 

@@ -2,7 +2,7 @@ import { FormatError, isTareError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { failingSource, LazySource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss, PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";

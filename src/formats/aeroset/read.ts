@@ -6,8 +6,15 @@ import { encodeUtf8, printable } from "../../base/text.ts";
 import { withHead } from "../../bytes/layers/prefix.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
-import type { FormatReader, OpenContext, PartRange, Section } from "../../model/format.ts";
-import type { Member, Members, MembersContext } from "../../model/members.ts";
+import type {
+  FormatReader,
+  Member,
+  Members,
+  MembersContext,
+  OpenContext,
+  PartRange,
+  Section,
+} from "../../model/format.ts";
 import type { FieldPlace } from "../../struct/field-places.ts";
 import { decodeJsonText, type JsonNode, parseStrictJson } from "../../struct/strict-json.ts";
 import { aeroFields, aeroSections, hasChunks } from "../aero/inspect.ts";

@@ -1,7 +1,7 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { findPlans, type ReadableBytes } from "../../model/parity/avec.ts";
-import { causeOf } from "../../model/parity/group-damage.ts";
-import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { causeOf } from "../../model/parity/damage.ts";
+import { ParityReader } from "../../model/parity/reader.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** Bytes in memory, as parity reads them. */

@@ -1,4 +1,4 @@
-import { type ParityGrid, parityGrid } from "../../model/parity/grid.ts";
+import { type ParityGrid, parityGrid } from "../../model/parity/avec.ts";
 import type { Manifest } from "./manifest.ts";
 
 /** Of a vault that records no percentage (dossier 5.2). */

@@ -1,9 +1,15 @@
 import { equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Archive, ArchiveStorage, Entry, EntryStorage } from "../../model/archive.ts";
-import type { Container } from "../../model/container.ts";
-import { EntryIndex, notAFile } from "../../model/entry-index.ts";
+import {
+  type Archive,
+  type ArchiveStorage,
+  type Container,
+  type Entry,
+  EntryIndex,
+  type EntryStorage,
+  notAFile,
+} from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
 import { EntrySource, planEntry } from "./entry-source.ts";

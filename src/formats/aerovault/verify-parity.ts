@@ -1,9 +1,8 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
-import { findPlans } from "../../model/parity/avec.ts";
-import { avecPayload } from "../../model/parity/encode-avec.ts";
-import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { avecPayload, findPlans } from "../../model/parity/avec.ts";
+import { ParityReader } from "../../model/parity/reader.ts";
 import { BlockStream, type ReadFile } from "./block-stream.ts";
 import { findDirectoryFault } from "./extension-directory.ts";
 import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";

@@ -5,7 +5,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { VerifyContext } from "../../model/format.ts";
 import { AVEC_HEADER_BYTES, decodeAvecHeader, type ReadableBytes } from "../../model/parity/avec.ts";
-import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { ParityReader } from "../../model/parity/reader.ts";
 import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "./extension-payload.ts";
 import { decodeDirectory } from "./extensions.ts";
 import { checkSections, readHeader } from "./header.ts";

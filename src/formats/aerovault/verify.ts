@@ -8,8 +8,7 @@ import type { EntryList } from "./entry-list.ts";
 import { planEntry } from "./entry-source.ts";
 import type { ChunkRecord } from "./manifest.ts";
 import { manifestPlace, type Vault } from "./vault.ts";
-import type { VaultArchive } from "./vault-archive.ts";
-import { vaultArchive } from "./vault-archive.ts";
+import { type VaultArchive, vaultArchive } from "./vault-archive.ts";
 import { verifyParity } from "./verify-parity.ts";
 
 /** Batches under way at a time: one is read while another is decoded. */

@@ -2,8 +2,7 @@ import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { readMeta } from "./meta.ts";
-import type { Vault1Archive } from "./vault1-archive.ts";
-import { vault1Archive } from "./vault1-archive.ts";
+import { type Vault1Archive, vault1Archive } from "./vault1-archive.ts";
 
 /**
  * At the level "full" every file: HMAC, deflate stream, length, and the CRC where there is one. One finding for each file that

@@ -1,8 +1,7 @@
 import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import type { Vault2Archive } from "./vault2-archive.ts";
-import { vault2Archive } from "./vault2-archive.ts";
+import { type Vault2Archive, vault2Archive } from "./vault2-archive.ts";
 
 /**
  * What opening did not check: that every entry lies within the vault, and at the level "full" every chunk of it. One finding

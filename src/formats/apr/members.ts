@@ -1,6 +1,6 @@
 import { checkLimit } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Members, MembersContext } from "../../model/members.ts";
+import type { Members, MembersContext } from "../../model/format.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import { aprLimits } from "./limits.ts";
 import { aprKind } from "./sniff.ts";

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { decodeMetadataJson, type MetadataJson } from "../../model/metadata-from-json.ts";
+import { decodeMetadataJson, type MetadataJson } from "../../model/metadata-json.ts";
 
 /** Where the JSON stands and how much of it may be built. */
 export interface MetadataPlace {

@@ -1,5 +1,5 @@
 import type { FormatReader } from "../../model/format.ts";
-import { decodeJsonNumber } from "../../model/json-number.ts";
+import { decodeJsonNumber } from "../../model/metadata-json.ts";
 import type { OriginFacts } from "../../model/origin.ts";
 import { type AprModel, aprModel } from "./apr-model.ts";
 import { aprFields } from "./fields.ts";

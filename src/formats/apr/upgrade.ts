@@ -1,10 +1,10 @@
 import { UnsupportedError, UsageError } from "../../base/errors.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
-import { FloatSource } from "../../model/float-source.ts";
+import type { UpgradeContext } from "../../model/format.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { Tensor } from "../../model/tensor.ts";
-import type { UpgradeContext } from "../../model/upgrade.ts";
+import { FloatSource } from "../../model/values/numbers.ts";
 import { AprModel } from "./apr-model.ts";
 import { upgradeMetadata } from "./upgrade-metadata.ts";
 import { readAprnPayload } from "./wild/aprn.ts";

@@ -1,7 +1,6 @@
 import type { Finding } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import type { AprModel } from "./apr-model.ts";
-import { aprModel } from "./apr-model.ts";
+import { type AprModel, aprModel } from "./apr-model.ts";
 import { isSealed } from "./seal/open-sealed.ts";
 import { verifySealed } from "./seal/verify-sealed.ts";
 import type { ManifestDetails } from "./spec/open-manifest.ts";

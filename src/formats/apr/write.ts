@@ -1,7 +1,7 @@
 import { UsageError } from "../../base/errors.ts";
 import type { Output } from "../../bytes/sink.ts";
 import type { FormatWriter, ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
-import { decodeJsonNumber } from "../../model/json-number.ts";
+import { decodeJsonNumber } from "../../model/metadata-json.ts";
 import { aprModel } from "./apr-model.ts";
 import { apr } from "./index.ts";
 import { aprRestamp } from "./restamp.ts";

@@ -1,6 +1,6 @@
 import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";

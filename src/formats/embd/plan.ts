@@ -2,7 +2,6 @@ import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
-import { addedEntry, type Holding, packMetadata } from "../../model/carry.ts";
 import type { Loss, ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
 import {
   type ArrayValue,
@@ -16,10 +15,11 @@ import {
   type CarriedEntry,
   type CarriedTensor,
   encodeOrigin,
+  ORIGIN_KEY,
   type OriginLink,
   splitChain,
 } from "../../model/origin.ts";
-import { ORIGIN_KEY } from "../../model/origin-key.ts";
+import { addedEntry, type Holding, packMetadata } from "../../model/origin-metadata.ts";
 import type { Piece } from "../../model/pieces.ts";
 import { ByteWriter } from "../../struct/byte-writer.ts";
 import { ALIGNMENT, FILE_FLAGS, MAX_TEXT_BYTES } from "./layout.ts";

@@ -9,14 +9,14 @@ import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
-import { readBertModel } from "../../model/bert/bert-model.ts";
+import { readBertModel } from "../../model/bert/model.ts";
 import { bertTensorNames, isLinearWeight } from "../../model/bert/names.ts";
 import { parseVocabTxt } from "../../model/bert/vocabulary.ts";
 import type { Opened } from "../../model/format.ts";
 import { arrayValue, Metadata, stringValue } from "../../model/metadata.ts";
 import type { Model } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { transposedTensor } from "../../model/transposed-tensor.ts";
+import { transposedTensor } from "../../model/values/transposed.ts";
 import { openSource, requireModel } from "../../open.ts";
 import {
   type Conversion,

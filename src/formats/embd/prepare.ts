@@ -1,7 +1,5 @@
-import { findVocabulary, namedBertTensors, vocabularyNotes } from "../../model/bert/bert-model.ts";
-import { type BertShapes, checkBertTensors } from "../../model/bert/bert-shapes.ts";
-import { dequantizedTensor } from "../../model/bert/dequantized-tensor.ts";
-import { GGML_VOCABULARY_KEYS, vocabularyFromGguf } from "../../model/bert/ggml-vocabulary.ts";
+import { StatedFacts } from "../../model/bert/config.ts";
+import { findVocabulary, namedBertTensors, vocabularyNotes } from "../../model/bert/model.ts";
 import {
   canonicalBertName,
   canonicalBertNames,
@@ -11,12 +9,18 @@ import {
   WORD_TABLE,
 } from "../../model/bert/names.ts";
 import { ONNX_WEIGHTS_KEY } from "../../model/bert/onnx-weights.ts";
-import { isRowScalable, rowScaledTensors } from "../../model/bert/row-scales.ts";
+import { dequantizedTensor, isRowScalable, rowScaledTensors } from "../../model/bert/quantized-tensor.ts";
+import { type BertShapes, checkBertTensors } from "../../model/bert/shapes.ts";
 import { Sidecars } from "../../model/bert/sidecars.ts";
-import { StatedFacts } from "../../model/bert/stated-facts.ts";
-import { mergeTextRules, statedTextRules, textRuleEntries } from "../../model/bert/text-rules.ts";
-import { type Vocabulary, vocabularyEntries } from "../../model/bert/vocabulary.ts";
-import { castTensor } from "../../model/cast.ts";
+import {
+  GGML_VOCABULARY_KEYS,
+  mergeTextRules,
+  statedTextRules,
+  textRuleEntries,
+  type Vocabulary,
+  vocabularyEntries,
+  vocabularyFromGguf,
+} from "../../model/bert/vocabulary.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
 import { earlierForm } from "../../model/earlier-form.ts";
 import type { Loss, ModelContent, PrepareContext } from "../../model/format.ts";
@@ -24,7 +28,8 @@ import { Metadata, stringValue } from "../../model/metadata.ts";
 import { furtherInChain, renameInChain } from "../../model/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { hasNumbers } from "../../model/values.ts";
+import { castTensor } from "../../model/values/casts.ts";
+import { hasNumbers } from "../../model/values/numbers.ts";
 
 /**
  * Makes a BERT model of any format what .weights files hold: canonical names in the order of the specification's table,

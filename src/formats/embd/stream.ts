@@ -10,7 +10,7 @@ import type { OpenContext } from "../../model/format.ts";
 import { Metadata } from "../../model/metadata.ts";
 import type { Shape } from "../../model/shape.ts";
 import { Tensor } from "../../model/tensor.ts";
-import { transposedTensor } from "../../model/transposed-tensor.ts";
+import { transposedTensor } from "../../model/values/transposed.ts";
 import { MAX_DIMENSIONS, STREAM_HEADER_BYTES } from "./layout.ts";
 import { type EmbdLimits, embdLimits, type Tolerance } from "./limits.ts";
 import { EmbdModel } from "./model.ts";

@@ -3,7 +3,7 @@ import { type TareError, UnsupportedError, UsageError } from "../../base/errors.
 import { ReadGuard } from "../../bytes/layers/base.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Loss } from "../../model/format.ts";

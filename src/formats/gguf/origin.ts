@@ -1,8 +1,7 @@
 import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
-import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml-types.ts";
+import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml/file-types.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import { type Json, type OriginFacts, takeOrigin } from "../../model/origin.ts";
-import { ORIGIN_KEY } from "../../model/origin-key.ts";
+import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin.ts";
 import { SPLIT_KEYS } from "./layout.ts";
 import type { GgufModel } from "./model.ts";
 import { decodeGgufValue, encodeGgufValue, GGUF_ENCODING } from "./values.ts";

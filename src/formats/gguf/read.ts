@@ -1,8 +1,7 @@
 import { resolveLimits } from "../../base/limits.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
-import type { FormatReader, OpenContext } from "../../model/format.ts";
-import type { Members, MembersContext } from "../../model/members.ts";
+import type { FormatReader, Members, MembersContext, OpenContext } from "../../model/format.ts";
 import { readHeader } from "./header.ts";
 import { ggufFields, ggufSections } from "./inspect.ts";
 import { GGUF_LIMITS, type GgufLimits } from "./limits.ts";

@@ -1,5 +1,5 @@
 import { isTareError } from "../../base/errors.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { OnnxModel } from "./model.ts";

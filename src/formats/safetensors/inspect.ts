@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "../../base/text.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { PartRange, Section } from "../../model/format.ts";
 import type { FieldPlace } from "../../struct/field-places.ts";
 import { LENGTH_BYTES } from "./index.ts";

@@ -2,19 +2,19 @@ import { EMPTY_BYTES } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { Loss } from "../../model/format.ts";
 import type { MetadataEntry } from "../../model/metadata.ts";
 import {
   encodeOrigin,
   type Json,
+  ORIGIN_KEY,
   type Origin,
   type OriginFacts,
   type OriginLink,
   parseOrigin,
   splitChain,
 } from "../../model/origin.ts";
-import { ORIGIN_KEY } from "../../model/origin-key.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import {

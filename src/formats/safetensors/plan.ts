@@ -1,10 +1,9 @@
 import { checkLimit } from "../../base/limits.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { type PackedMetadata, packMetadata } from "../../model/carry.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
 import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { type OriginFacts, orderFor } from "../../model/origin.ts";
-import { ORIGIN_KEY } from "../../model/origin-key.ts";
+import { ORIGIN_KEY, type OriginFacts, orderFor } from "../../model/origin.ts";
+import { type PackedMetadata, packMetadata } from "../../model/origin-metadata.ts";
 import type { Piece, PlannedFile } from "../../model/pieces.ts";
 import { encodeHeader, type MetadataForm, renderHeader } from "./header.ts";
 import { LENGTH_BYTES } from "./index.ts";

@@ -1,5 +1,4 @@
-import { renamedTensors } from "../renamed-tensors.ts";
-import type { Tensor } from "../tensor.ts";
+import { renamedTensors, type Tensor } from "../tensor.ts";
 
 /** The tables before the first layer, in the order of the EMBD specification ("Required Tensors"). */
 const EMBEDDINGS = [

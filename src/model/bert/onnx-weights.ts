@@ -1,7 +1,7 @@
 import { Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
 import type { Tensor } from "../tensor.ts";
-import { transposedTensor } from "../transposed-tensor.ts";
-import { dequantizedTensor, isSymmetric, type Quantization } from "./dequantized-tensor.ts";
+import { transposedTensor } from "../values/transposed.ts";
+import { dequantizedTensor, isSymmetric, type Quantization } from "./quantized-tensor.ts";
 
 /**
  * What an ONNX graph tells about its initialisers, for those whose own name or form does not: the metadata entry under

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { TINY_TOKENS } from "../../../test/builders/bert.ts";
 import { arrayValue, Metadata, type MetadataEntry, stringValue } from "../metadata.ts";
-import { vocabularyFromGguf } from "./ggml-vocabulary.ts";
-import { parseTokenizerJson } from "./tokenizer-json.ts";
-import { parseVocabTxt, vocabularyEntries, vocabularyFromMetadata } from "./vocabulary.ts";
+import { parseTokenizerJson } from "./sidecars.ts";
+import { parseVocabTxt, vocabularyEntries, vocabularyFromGguf, vocabularyFromMetadata } from "./vocabulary.ts";
 
 const at = { source: "vocab" };
 const SPECIAL = { pad: 0, unk: 1, cls: 2, sep: 3, mask: 4 };

@@ -1,6 +1,8 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
+import type { JsonNode } from "../../struct/strict-json.ts";
 import { arrayValue, type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
-import type { TextRules } from "./text-rules.ts";
+import type { StatedFacts } from "./config.ts";
+import { isTrueOrFalse } from "./json-members.ts";
 
 /** Ids of the five tokens that a BERT tokenizer adds by itself. One that the vocabulary lacks has the id of `unk`. */
 export interface SpecialTokens {
@@ -115,7 +117,7 @@ export function stringsOf(value: MetadataValue | undefined): readonly string[] |
 }
 
 /** The numbers of an array; undefined where it is none, or holds anything else. */
-export function numbersOf(value: MetadataValue | undefined): readonly number[] | undefined {
+function numbersOf(value: MetadataValue | undefined): readonly number[] | undefined {
   if (value?.type !== "array") return undefined;
   const numbers: number[] = [];
   for (const item of value.slice()) {
@@ -123,4 +125,118 @@ export function numbersOf(value: MetadataValue | undefined): readonly number[] |
     numbers.push(item.value);
   }
   return numbers;
+}
+
+/** llama.cpp marks the beginning of a word with this instead of marking its continuation with "##". */
+const WORD_START = "\u2581";
+
+/** GGUF's keys for the ids; "seperator" is how the key is spelt. */
+const ID_KEYS: readonly (readonly [keyof SpecialTokens, readonly string[]])[] = [
+  ["pad", ["tokenizer.ggml.padding_token_id"]],
+  ["unk", ["tokenizer.ggml.unknown_token_id"]],
+  ["cls", ["tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id"]],
+  ["sep", ["tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id", "tokenizer.ggml.eos_token_id"]],
+  ["mask", ["tokenizer.ggml.mask_token_id"]],
+];
+
+/** Keys that the vocabulary takes the place of: lists as long as it is. */
+export const GGML_VOCABULARY_KEYS: readonly string[] = [
+  "tokenizer.ggml.tokens",
+  "tokenizer.ggml.token_type",
+  "tokenizer.ggml.scores",
+];
+
+/** The WordPiece vocabulary of a GGUF file, spelt as BERT spells it; undefined where the file has none of that kind. */
+export function vocabularyFromGguf(metadata: Metadata, at: Location): Vocabulary | undefined {
+  if (metadata.text("tokenizer.ggml.model") !== "bert") return undefined;
+  const stored = stringsOf(metadata.get("tokenizer.ggml.tokens"));
+  if (stored === undefined) return undefined;
+  const tokens = stored.some((token) => token.startsWith(WORD_START)) ? stored.map(restoreToken) : stored;
+  const known: Partial<Record<keyof SpecialTokens, number>> = {};
+  for (const [name, keys] of ID_KEYS) {
+    const id = keys.map((key) => metadata.number(key)).find((value) => value !== undefined);
+    if (id !== undefined && Number.isSafeInteger(id) && id >= 0 && id < tokens.length) known[name] = id;
+  }
+  return { tokens, special: specialTokensOf(tokens, at, known) };
+}
+
+/** "▁word" was "word", "ing" was "##ing"; tokens in brackets were left as they are. */
+function restoreToken(token: string): string {
+  if (token.startsWith(WORD_START)) return token.slice(WORD_START.length);
+  return token.startsWith("[") && token.endsWith("]") ? token : `##${token}`;
+}
+
+/** How text is made ready for a WordPiece vocabulary, as far as somebody says it. */
+export interface TextRules {
+  readonly lowerCase?: "lower" | "keep" | undefined;
+  /** Where absent, accents go exactly where text is lower-cased. */
+  readonly stripAccents?: "strip" | "keep" | undefined;
+  /** Where absent, each is a word of its own ("apart"). */
+  readonly ideographs?: "apart" | "joined" | undefined;
+  /** Longer words are [UNK]; 100 where absent. */
+  readonly maxWordLength?: number | undefined;
+}
+
+/** The first of them that says something decides, matter by matter. */
+export function mergeTextRules(...all: readonly (TextRules | undefined)[]): TextRules {
+  const first = <K extends keyof TextRules>(key: K): TextRules[K] | undefined =>
+    all.find((rules) => rules?.[key] !== undefined)?.[key];
+  return {
+    lowerCase: first("lowerCase"),
+    stripAccents: first("stripAccents"),
+    ideographs: first("ideographs"),
+    maxWordLength: first("maxWordLength"),
+  };
+}
+
+/** Keys of metadata and of `tokenizer_config.json`, which Hugging Face's tokenizers have as arguments. */
+const LOWER = "do_lower_case";
+const STRIP = "strip_accents";
+const IDEOGRAPHS = "tokenize_chinese_chars";
+const WORD_LENGTH = "max_input_chars_per_word";
+
+/** What a model's own metadata says. */
+export function statedTextRules(facts: StatedFacts): TextRules {
+  const chosen = <T>(key: string, yes: T, no: T): T | undefined => {
+    const said = facts.yesOrNo([key]);
+    return said === undefined ? undefined : said === "yes" ? yes : no;
+  };
+  return {
+    lowerCase: chosen(LOWER, "lower", "keep"),
+    stripAccents: chosen(STRIP, "strip", "keep"),
+    ideographs: chosen(IDEOGRAPHS, "apart", "joined"),
+    maxWordLength: facts.count([WORD_LENGTH]),
+  };
+}
+
+/** What `tokenizer_config.json` says. */
+export function configuredTextRules(config: JsonNode | undefined): TextRules {
+  return textRulesIn(config, { lower: LOWER, strip: STRIP, ideographs: IDEOGRAPHS });
+}
+
+/** Switches of a JSON object under the names that it has for them; null says nothing. */
+export function textRulesIn(
+  node: JsonNode | undefined,
+  keys: { readonly lower: string; readonly strip: string; readonly ideographs: string },
+): TextRules {
+  const chosen = <T>(key: string, yes: T, no: T): T | undefined => {
+    const said = isTrueOrFalse(node, key);
+    return said === undefined ? undefined : said === "true" ? yes : no;
+  };
+  return {
+    lowerCase: chosen(keys.lower, "lower", "keep"),
+    stripAccents: chosen(keys.strip, "strip", "keep"),
+    ideographs: chosen(keys.ideographs, "apart", "joined"),
+  };
+}
+
+/** The rules as metadata: those that are not BERT's own, and the case, which a reader must not guess. */
+export function textRuleEntries(rules: TextRules): readonly (readonly [string, string | undefined])[] {
+  const { lowerCase, stripAccents, ideographs, maxWordLength } = rules;
+  return [
+    [LOWER, lowerCase === undefined ? undefined : String(lowerCase === "lower")],
+    [STRIP, stripAccents === undefined ? undefined : String(stripAccents === "strip")],
+    [IDEOGRAPHS, ideographs === "joined" ? "false" : undefined],
+    [WORD_LENGTH, maxWordLength === undefined || maxWordLength === 100 ? undefined : String(maxWordLength)],
+  ];
 }

@@ -3,9 +3,18 @@ import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/hex.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { avecHeader, decodeAvecHeader, findPlans, longestBurst, planAvec, type ReadableBytes } from "./avec.ts";
-import { avecPayload } from "./encode-avec.ts";
-import { clampParity, knownGrids, parityGrid } from "./grid.ts";
+import {
+  avecHeader,
+  avecPayload,
+  clampParity,
+  decodeAvecHeader,
+  findPlans,
+  knownGrids,
+  longestBurst,
+  parityGrid,
+  planAvec,
+  type ReadableBytes,
+} from "./avec.ts";
 
 const engine = portableEngine();
 

@@ -6,7 +6,7 @@ import { encodeHex } from "../../base/hex.ts";
 import { memorySink, memorySource } from "../../bytes/memory.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { parityGrid } from "../../model/parity/grid.ts";
+import { parityGrid } from "../../model/parity/avec.ts";
 import { nativeEngine } from "../../platform/node/native-engine.ts";
 import { correctFindings } from "./findings.ts";
 import { generateSidecar } from "./generate.ts";

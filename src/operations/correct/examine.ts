@@ -3,10 +3,9 @@ import { FormatError, UnsupportedError } from "../../base/errors.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Sidecar, type SidecarSegment, segmentPayload } from "../../formats/aerocorrect/sidecar.ts";
-import { type AvecPlan, findPlans, longestBurst, SHARD_SUM_BYTES } from "../../model/parity/avec.ts";
-import { shardSums } from "../../model/parity/encode-avec.ts";
-import { type GroupDamage, healthOf, type ShardHealth } from "../../model/parity/group-damage.ts";
-import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { type AvecPlan, findPlans, longestBurst, SHARD_SUM_BYTES, shardSums } from "../../model/parity/avec.ts";
+import { type GroupDamage, healthOf, type ShardHealth } from "../../model/parity/damage.ts";
+import { ParityReader } from "../../model/parity/reader.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** Windows that are looked at at a time. */

@@ -7,7 +7,7 @@ import {
   planFileSidecar,
   type SidecarPlan,
 } from "../../formats/aerocorrect/sidecar.ts";
-import type { ParityGrid } from "../../model/parity/grid.ts";
+import type { ParityGrid } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { windowParity } from "./parity-job.ts";
 

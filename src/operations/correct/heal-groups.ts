@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { type HealedGroup, healLength, healMemory } from "../../model/parity/heal-group.ts";
+import { type HealedGroup, healLength, healMemory } from "../../model/parity/heal.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { segmentPlan } from "./examine.ts";
 import { type GroupPlace, healPlace } from "./heal-job.ts";

@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
 import type { AvecPlan } from "../../model/parity/avec.ts";
-import { type HealedGroup, healGroup } from "../../model/parity/heal-group.ts";
+import { type HealedGroup, healGroup } from "../../model/parity/heal.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { ParityHost } from "./parity-job.ts";
 

@@ -1,9 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
-import { planAvec } from "../../model/parity/avec.ts";
-import { avecPayload } from "../../model/parity/encode-avec.ts";
-import type { ParityGrid } from "../../model/parity/grid.ts";
+import { avecPayload, type ParityGrid, planAvec } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** The parity of one window, for any thread that can open the file. */

@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import type { HealedGroup } from "../../model/parity/heal-group.ts";
+import type { HealedGroup } from "../../model/parity/heal.ts";
 import type { WindowDamage } from "./examine.ts";
 import { type HealContext, healAgain, healGroups, type PlacedGroup } from "./heal-groups.ts";
 import type { GroupPlace } from "./heal-job.ts";

@@ -6,7 +6,7 @@ import { checkRelativeName } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import { OPENING_BYTES } from "../../bytes/transfer.ts";
 import { sniffFormat } from "../../formats/registry.ts";
-import type { Member } from "../../model/members.ts";
+import type { Member } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { collisionError, nameError, refusedNameError } from "./errors.ts";
 import { checkSetNames, checkWorkName } from "./names.ts";

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
-import type { PagedRun } from "../../model/members.ts";
+import type { PagedRun } from "../../model/format.ts";
 
 /** Length of pieces without pages: what a killed pull may have to fetch again. */
 export const PIECE_BYTES = 4 << 20;

@@ -17,7 +17,7 @@ import { checkBounds, type VaultSettings } from "../../formats/aerovault/write/p
 import type { SealedVault } from "../../formats/aerovault/write/seal.ts";
 import { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
 import { type EditHost, emptyManifest, newVaultState } from "../../formats/aerovault/write/vault-state.ts";
-import { clampParity } from "../../model/parity/grid.ts";
+import { clampParity } from "../../model/parity/avec.ts";
 import { findPasswordFault } from "../../primitives/crypto/secrets.ts";
 
 export interface CreateOptions {

@@ -2,7 +2,7 @@ import { checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { isParityRow, parityRows } from "../../formats/aerovault/parity-rows.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
-import { clampParity } from "../../model/parity/grid.ts";
+import { clampParity } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** The vault as one that carries parity: its next seal computes it, after comparing every block with its hash. */

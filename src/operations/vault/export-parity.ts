@@ -5,9 +5,7 @@ import { encodeFront, placeSegments, type SidecarPlan } from "../../formats/aero
 import { BlockStream, checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { checkUndamaged, type Vault } from "../../formats/aerovault/vault.ts";
-import { type AvecPlan, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
-import { encodeAvec } from "../../model/parity/encode-avec.ts";
-import type { ParityGrid } from "../../model/parity/grid.ts";
+import { type AvecPlan, encodeAvec, type ParityGrid, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
 import type { HealContext } from "./heal-blocks.ts";
 
 /** A sidecar that may be made: the vault is whole. */

@@ -8,7 +8,7 @@ import type { ChunkRecord } from "../../formats/aerovault/manifest.ts";
 import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { findPlans, type ReadableBytes } from "../../model/parity/avec.ts";
-import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { ParityReader } from "../../model/parity/reader.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
 /** Parity of a vault's blocks, and where it comes from. */

@@ -9,8 +9,7 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { ChunkRecord, Manifest } from "../../formats/aerovault/manifest.ts";
 import { parityRow } from "../../formats/aerovault/parity-rows.ts";
-import { planAvec } from "../../model/parity/avec.ts";
-import { parityGrid } from "../../model/parity/grid.ts";
+import { parityGrid, planAvec } from "../../model/parity/avec.ts";
 
 /** What the audits of the reference found (dossier 10), for parity and repair, and rows of section 12 about them. */
 

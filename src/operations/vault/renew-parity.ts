@@ -5,9 +5,8 @@ import { DATA_PARITY, extensionPayload, MANIFEST_PARITY } from "../../formats/ae
 import { inMemory } from "../../formats/aerovault/manifest-parity.ts";
 import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
-import { findPlans, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
-import { avecPayload, encodeAvec } from "../../model/parity/encode-avec.ts";
-import { ParityReader } from "../../model/parity/parity-reader.ts";
+import { avecPayload, encodeAvec, findPlans, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
+import { ParityReader } from "../../model/parity/reader.ts";
 import type { WritePatch } from "../correct/repair.ts";
 import type { HealContext } from "./heal-blocks.ts";
 

@@ -13,7 +13,7 @@ import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { memorySink, memorySource } from "../../bytes/memory.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { Finding } from "../../model/finding.ts";
-import { parityGrid } from "../../model/parity/grid.ts";
+import { parityGrid } from "../../model/parity/avec.ts";
 import { nativeEngine } from "../../platform/node/native-engine.ts";
 import { generateSidecar } from "../correct/generate.ts";
 

@@ -8,7 +8,7 @@ import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import { equalBytes } from "../../base/bytes.ts";
 import { memorySink, memorySource } from "../../bytes/memory.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
-import { parityGrid } from "../../model/parity/grid.ts";
+import { parityGrid } from "../../model/parity/avec.ts";
 import { generateSidecar } from "../../operations/correct/generate.ts";
 import type { GroupHealer } from "../../operations/correct/heal-groups.ts";
 import { planFileRepair } from "../../operations/correct/repair.ts";

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { isTareError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { ParityGrid } from "../../model/parity/grid.ts";
+import type { ParityGrid } from "../../model/parity/avec.ts";
 import type { ParityRunner } from "../../operations/correct/generate.ts";
 import type { GroupHealer } from "../../operations/correct/heal-groups.ts";
 import { windowParity } from "../../operations/correct/parity-job.ts";

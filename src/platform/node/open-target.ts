@@ -5,7 +5,7 @@ import { type Meter, withMeter, withOwner } from "../../bytes/layers/base.ts";
 import { INNER_MARK, type Resolver } from "../../bytes/resolver.ts";
 import type { Spool } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { EncryptionRule, Opened, PasswordSource } from "../../model/format.ts";
 import { openThrough } from "../../open-inside.ts";
 import type { Engine } from "../../primitives/engine.ts";

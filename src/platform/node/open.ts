@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import type { Model } from "../../model/model.ts";
 import { requireModel } from "../../open.ts";
 import { type Input, type OpenInputOptions, open as openPortable } from "../../open-input.ts";

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import { listFolder, listSet } from "./push-files.ts";
 
 let base: string;

@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { SourceError, UsageError } from "../../base/errors.ts";
 import { checkRelativeName } from "../../bytes/resolver.ts";
 import { formatForName } from "../../formats/registry.ts";
-import type { Container } from "../../model/container.ts";
+import type { Container } from "../../model/archive.ts";
 import { isInside } from "./directory-output.ts";
 import { fileError } from "./errors.ts";
 import { isHidden } from "./serve/request-path.ts";

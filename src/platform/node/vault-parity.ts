@@ -7,8 +7,13 @@ import { openVault } from "../../formats/aerovault/open.ts";
 import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import { closeVault, type Vault } from "../../formats/aerovault/vault.ts";
 import type { PasswordSource } from "../../model/format.ts";
-import { AVEC_HEADER_BYTES, decodeAvecHeader } from "../../model/parity/avec.ts";
-import { PARITY_LEVELS, type ParityGrid, parityGrid } from "../../model/parity/grid.ts";
+import {
+  AVEC_HEADER_BYTES,
+  decodeAvecHeader,
+  PARITY_LEVELS,
+  type ParityGrid,
+  parityGrid,
+} from "../../model/parity/avec.ts";
 import { generateSidecar } from "../../operations/correct/generate.ts";
 import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { blockFields } from "../../../src/model/block-fields.ts";
 import type { DType } from "../../../src/model/dtype.ts";
+import { blockFields } from "../../../src/model/ggml/blocks.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";

@@ -1,9 +1,8 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
 import { decodeUtf8 } from "../../../base/text.ts";
-import { parseJsonNumber } from "../../../model/json-number.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue } from "../../../model/metadata.ts";
-import { renderMembers, renderValue } from "../../../model/metadata-json.ts";
+import { parseJsonNumber, renderMembers, renderValue } from "../../../model/metadata-json.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
 import { decodeJsonText, type JsonNode, parseStrictJson } from "../../../struct/strict-json.ts";

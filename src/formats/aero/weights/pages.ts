@@ -5,7 +5,7 @@ import { checkLimit } from "../../../base/limits.ts";
 import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import { BlockCache } from "../../../bytes/layers/cache.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
-import type { PageDigests, PagedRun } from "../../../model/members.ts";
+import type { PageDigests, PagedRun } from "../../../model/format.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { checkChunkHash, checkChunkSize, readChunk } from "../chunks/chunk.ts";

@@ -1,10 +1,9 @@
 import { isTareError } from "../../../base/errors.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
-import { addedEntry, type Holding, packMetadata, retypeLike } from "../../../model/carry.ts";
 import { type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import { fingerprint } from "../../../model/metadata-json.ts";
-import { type CarriedTensor, encodeOrigin, type OriginLink } from "../../../model/origin.ts";
-import { ORIGIN_KEY } from "../../../model/origin-key.ts";
+import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink } from "../../../model/origin.ts";
+import { addedEntry, type Holding, packMetadata, retypeLike } from "../../../model/origin-metadata.ts";
 import { decodeMjsn, renderJsonObject, renderJsonValue } from "../chunks/metadata.ts";
 import { isWellFormed } from "./tensors.ts";
 

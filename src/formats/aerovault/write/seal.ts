@@ -1,7 +1,6 @@
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { LimitError } from "../../../base/errors.ts";
-import { planAvec } from "../../../model/parity/avec.ts";
-import { encodeAvec } from "../../../model/parity/encode-avec.ts";
+import { encodeAvec, planAvec } from "../../../model/parity/avec.ts";
 import { GCM_SIV_NONCE_BYTES } from "../../../primitives/cipher/gcm-siv.ts";
 import { BlockStream, checkStoredBlocks } from "../block-stream.ts";
 import { encodeManifest } from "../encode-manifest.ts";

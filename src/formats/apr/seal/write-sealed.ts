@@ -1,8 +1,8 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { alignUp } from "../../../base/integers.ts";
 import type { Output, Sink } from "../../../bytes/sink.ts";
-import { CrcSink } from "../../../model/crc-sink.ts";
 import type { WriteContext } from "../../../model/format.ts";
+import { CrcSink } from "../../../model/pieces.ts";
 import { AES_KEY_BYTES, type Aes, type GcmKey } from "../../../primitives/cipher/aes.ts";
 import { type RandomBytes, secureRandom } from "../../../primitives/crypto/secrets.ts";
 import { crc32Combine } from "../../../primitives/digest/crc32.ts";

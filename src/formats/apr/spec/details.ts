@@ -1,7 +1,7 @@
 import { UsageError } from "../../../base/errors.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { MetadataJson } from "../../../model/metadata-from-json.ts";
+import type { MetadataJson } from "../../../model/metadata-json.ts";
 import type { AprModel } from "../apr-model.ts";
 import type { SpecEntry } from "./entries.ts";
 import type { FileChecksums } from "./footer.ts";

@@ -6,7 +6,7 @@ import type { Loss } from "../../../model/format.ts";
 import type { CarriedTensor } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
-import { unevenLayout } from "../../../model/uneven-layout.ts";
+import { unevenLayout } from "../../../model/values/block-rows.ts";
 import { dtypeId, MAX_DIMENSIONS, MAX_NAME_BYTES, type SpecDType } from "./layout.ts";
 
 /** A tensor as the file will describe it. */

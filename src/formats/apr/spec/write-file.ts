@@ -1,9 +1,8 @@
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { alignUp } from "../../../base/integers.ts";
 import type { Sink } from "../../../bytes/sink.ts";
-import { CrcSink } from "../../../model/crc-sink.ts";
 import type { WriteContext } from "../../../model/format.ts";
-import { type Piece, writePieces } from "../../../model/pieces.ts";
+import { CrcSink, type Piece, writePieces } from "../../../model/pieces.ts";
 import { crc32Combine } from "../../../primitives/digest/crc32.ts";
 import { dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, fileFooter, TENSOR_FLAGS } from "./layout.ts";
 import { type Packed, packTensor } from "./pack.ts";

@@ -1,7 +1,12 @@
-import { addedEntry, packMetadata } from "../../../model/carry.ts";
 import { type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
-import { type CarriedEntry, type CarriedTensor, encodeOrigin, type OriginLink } from "../../../model/origin.ts";
-import { ORIGIN_KEY } from "../../../model/origin-key.ts";
+import {
+  type CarriedEntry,
+  type CarriedTensor,
+  encodeOrigin,
+  ORIGIN_KEY,
+  type OriginLink,
+} from "../../../model/origin.ts";
+import { addedEntry, packMetadata } from "../../../model/origin-metadata.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { holdingOf } from "../spec/plan-metadata.ts";
 import { isWellFormed } from "../spec/plan-tensors.ts";

@@ -3,7 +3,7 @@ import { FormatError, type Location } from "../../../base/errors.ts";
 import { decodeUtf8, encodeUtf8, printable } from "../../../base/text.ts";
 import type { Steps } from "../../../base/turns.ts";
 import { type Metadata, type MetadataEntry, type StringValue, stringValue } from "../../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../../model/origin-key.ts";
+import { ORIGIN_KEY } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { ByteWriter } from "../../../struct/byte-writer.ts";
 import { Cursor } from "../../../struct/cursor.ts";

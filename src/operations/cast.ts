@@ -1,1 +1,0 @@
-export { castTensor, encodeFloats, type FloatTarget, isCastable } from "../model/cast.ts";
