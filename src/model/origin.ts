@@ -18,7 +18,7 @@ export interface OriginLink {
 
 /**
  * One metadata entry as it was: `[key]` is held natively as a string, `[key, type]` natively as text of that
- * type, `[key, type, encoding, data]` not at all, so its value stands here (model/carry.ts).
+ * type, `[key, type, encoding, data]` not at all, so its value stands here (origin-metadata.ts).
  */
 export type CarriedEntry =
   | readonly [key: string]

@@ -105,8 +105,7 @@ export class Tensor implements TensorFacts {
   }
 
   /** The values as float32: exact for F16, BF16 and fp8, rounded for F64 and wide integers. */
-  async toFloat32(options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
-    // Loaded by whoever reads values: listing tensors needs none of the block types.
+  toFloat32(options?: ReadOptions): Promise<Float32Array<ArrayBuffer>> {
     return tensorValues(this, options);
   }
 

@@ -1,7 +1,6 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import type { JsonNode } from "../../struct/strict-json.ts";
 import { arrayValue, type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
-import type { StatedFacts } from "./config.ts";
 import { isTrueOrFalse } from "./json-members.ts";
 
 /** Ids of the five tokens that a BERT tokenizer adds by itself. One that the vocabulary lacks has the id of `unk`. */
@@ -195,8 +194,14 @@ const STRIP = "strip_accents";
 const IDEOGRAPHS = "tokenize_chinese_chars";
 const WORD_LENGTH = "max_input_chars_per_word";
 
+/** What is asked of a model's own metadata: see StatedFacts. */
+interface StatedRules {
+  yesOrNo(keys: readonly string[]): "yes" | "no" | undefined;
+  count(keys: readonly string[]): number | undefined;
+}
+
 /** What a model's own metadata says. */
-export function statedTextRules(facts: StatedFacts): TextRules {
+export function statedTextRules(facts: StatedRules): TextRules {
   const chosen = <T>(key: string, yes: T, no: T): T | undefined => {
     const said = facts.yesOrNo([key]);
     return said === undefined ? undefined : said === "yes" ? yes : no;
