@@ -11,7 +11,7 @@ import type { OpenContext } from "../../model/format.ts";
 import type { Part } from "../../model/model.ts";
 import type { AeroModel } from "../aero/model.ts";
 import { openAero } from "../aero/read.ts";
-import type { PartTensors } from "./part-tensors.ts";
+import { PartTensors } from "./part-tensors.ts";
 import type { ParsedSetFile, SetEntry, SetPart } from "./set-file.ts";
 
 /** What opening a file of the set takes. */
@@ -193,8 +193,6 @@ export class PartFile implements Part {
     const source = await openEntry(this.entry, `parts[${this.number}]`, context);
     try {
       const model = await openAero(await withOpening(source, OPENING_BYTES), context);
-      // Loaded with the first part: the tensors of a set are listed without any.
-      const { PartTensors } = await import("./part-tensors.ts");
       this.#tensors = new PartTensors(this, model);
       this.#opened = model;
       return model;
