@@ -4,7 +4,7 @@ import { memorySource } from "../src/bytes/memory.ts";
 import { openSource } from "../src/open.ts";
 import { showField } from "../src/struct/field-places.ts";
 import { buildAero, smallAero } from "./builders/aero.ts";
-import { buildAprender } from "./builders/apr-wild.ts";
+import { buildAprender } from "./builders/apr-layouts.ts";
 import { smallGguf, smallSafetensors } from "./cli/small-models.ts";
 import { loadFixture, loadSiblings } from "./support/fixtures.ts";
 

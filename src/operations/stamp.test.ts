@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { mjsn, ONE_TWO_THREE, smallAero, withControlHash } from "../../test/builders/aero.ts";
 import { buildApr } from "../../test/builders/apr.ts";
-import { buildApr1, buildAprender } from "../../test/builders/apr-wild.ts";
+import { buildApr1, buildAprender } from "../../test/builders/apr-layouts.ts";
 import { buildGguf, byteTensor, u32 } from "../../test/builders/gguf.ts";
 import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
 import { buildSafetensors, patternBytes, rawSafetensors } from "../../test/builders/safetensors.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { buildApr } from "../../test/builders/apr.ts";
-import { buildApr1, buildAprender, buildAprn, buildWhisper, f32 } from "../../test/builders/apr-wild.ts";
+import { buildApr1, buildAprender, buildAprn, buildWhisper, f32 } from "../../test/builders/apr-layouts.ts";
 import type { Bytes } from "../base/bytes.ts";
 import { memoryOutput, memorySource } from "../bytes/memory.ts";
 import { reader } from "../formats/apr/read.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, it } from "vitest";
-import { buildApr1, buildAprn, f32 } from "../builders/apr-wild.ts";
+import { buildApr1, buildAprn, f32 } from "../builders/apr-layouts.ts";
 import { buildSafetensors } from "../builders/safetensors.ts";
 import { scratch, tare } from "./run-tare.ts";
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { buildAprn, buildWhisper, f32 } from "../builders/apr-wild.ts";
+import { buildAprn, buildWhisper, f32 } from "../builders/apr-layouts.ts";
 import { loadFixture, loadSiblings } from "../support/fixtures.ts";
 import { type Models, PASSWORD } from "./models.ts";
 

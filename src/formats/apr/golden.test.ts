@@ -6,7 +6,7 @@ import { memorySource } from "../../bytes/memory.ts";
 import { openSource } from "../../open.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { apr } from "./index.ts";
-import { openApr } from "./open.ts";
+import { openApr } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 const STANDARD = ["empty", "one-tensor", "compressed", "every-type", "aligned-32"];

@@ -1,3 +1,3 @@
-export { AprModel } from "./apr-model.ts";
 export { apr } from "./index.ts";
-export { openApr } from "./open.ts";
+export { AprModel } from "./model.ts";
+export { openApr } from "./read.ts";

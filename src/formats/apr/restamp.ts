@@ -2,17 +2,144 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { LimitError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import { alignUp } from "../../base/integers.ts";
 import { encodeUtf8 } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
 import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/capabilities.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { renderMetadata } from "../../model/metadata-json.ts";
-import { AprModel } from "./apr-model.ts";
-import { cutFront, cutTail, joinCrc } from "./crc-algebra.ts";
-import { aprenderFile, planAprenderPieces } from "./restamp-aprender.ts";
-import { type SpecDetails, specDetails } from "./spec/details.ts";
-import { decodeFooter } from "./spec/footer.ts";
+import { ALIGNMENT_64, CRC_BYTES, HEADER_CRC_OFFSET, type Header64, header64, headerCrcOf } from "./layouts/layout.ts";
+import { WildDetails } from "./layouts/layout-facts.ts";
+import { AprModel } from "./model.ts";
+import { decodeFooter, encodeFooter } from "./spec/header.ts";
 import { DATA_ALIGNMENT, FILE_FLAGS, type FileHeader, fileFooter, fileHeader } from "./spec/layout.ts";
-import { encodeFooter } from "./spec/render.ts";
+import { type SpecDetails, specDetails } from "./spec/read.ts";
+
+/** A file of the 64-byte layout, as far as an edit of its metadata concerns it. */
+interface AprenderFile {
+  readonly source: Source;
+  /** Where the CRC-32 of everything before it stands; undefined in files that have none, as realizar's. */
+  readonly checksumOffset: number | undefined;
+}
+
+/** Refuses files whose parts have no place of their own, or which end in bytes that belong to nothing. */
+function aprenderFile(model: AprModel): AprenderFile {
+  const { details, parts } = model;
+  const source = parts[0]?.source;
+  if (source === undefined || !(details instanceof WildDetails) || details.image !== source) {
+    throw unfit(parts[0]?.label ?? "apr", "must not be compressed as a whole");
+  }
+  const { checksum } = details;
+  if (checksum?.orAt !== undefined) throw unfit(source.label, "must end with its checksum");
+  return { source, checksumOffset: checksum?.certainty === "present" ? checksum.offset : undefined };
+}
+
+/** The metadata in its own room where that suffices; else index and data move by a multiple of 64. */
+async function planAprenderPieces(
+  { source, checksumOffset }: AprenderFile,
+  metadata: Metadata,
+  { engine, signal }: RestampContext,
+): Promise<readonly RestampPiece[]> {
+  const opening = await source.read(0, header64.byteLength, { signal });
+  const header = header64.decode(opening, { source: source.label, path: "header" }, { code: "format/apr.header" });
+  checkAprenderOrder(header, source);
+  const before = await source.read(0, header.dataOffset, { signal });
+  const front = editFront(before, header, encodeUtf8(renderMetadata(metadata.entries)));
+  const end = checksumOffset ?? source.byteLength;
+  const data = { offset: header.dataOffset, byteLength: end - header.dataOffset };
+  const pieces: RestampPiece[] = [
+    { kind: "bytes", bytes: front },
+    { kind: "copy", ...data },
+  ];
+  if (checksumOffset === undefined) return pieces;
+  // From the old sum, so that a file that was damaged before is still seen to be.
+  const footer = await source.read(checksumOffset, CRC_BYTES, { signal });
+  const oldSum = new DataView(footer.buffer, footer.byteOffset).getUint32(0, true);
+  const dataSum = cutFront(oldSum, await engine.crc32(before), data.byteLength);
+  const bytes = new Uint8Array(CRC_BYTES);
+  const sum = joinCrc(await engine.crc32(front), dataSum, data.byteLength);
+  new DataView(bytes.buffer).setUint32(0, sum, true);
+  return [...pieces, { kind: "bytes", bytes }];
+}
+
+function checkAprenderOrder(header: Header64, source: Source): void {
+  const { metadataOffset, metadataSize, tensorIndexOffset, dataOffset } = header;
+  const isUsual =
+    metadataOffset === header64.byteLength &&
+    metadataOffset + metadataSize <= tensorIndexOffset &&
+    tensorIndexOffset <= dataOffset &&
+    dataOffset <= source.byteLength - CRC_BYTES;
+  if (!isUsual) throw unfit(source.label, "must have metadata, index and data one after the other");
+}
+
+function editFront(before: Bytes, header: Header64, metadata: Bytes): Bytes {
+  const { metadataOffset, tensorIndexOffset, dataOffset, headerCrc32 } = header;
+  const room = tensorIndexOffset - metadataOffset;
+  const shift = alignUp(Math.max(0, metadata.byteLength - room), ALIGNMENT_64);
+  const start = before.slice(0, header64.byteLength);
+  const view = new DataView(start.buffer);
+  view.setUint32(20, metadata.byteLength, true);
+  view.setBigUint64(24, BigInt(tensorIndexOffset + shift), true);
+  view.setBigUint64(32, BigInt(dataOffset + shift), true);
+  // realizar leaves it zero, which is not a wrong one.
+  if (headerCrc32 !== 0) view.setUint32(HEADER_CRC_OFFSET, headerCrcOf(start), true);
+  const padding = new Uint8Array(room + shift - metadata.byteLength);
+  return concatBytes([start, metadata, padding, before.subarray(tensorIndexOffset)]);
+}
+
+function unfit(label: string, problem: string): UnsupportedError {
+  const hint = "Bring it into the specification's layout with: tare upgrade OLD.apr NEW.apr";
+  const message = `Cannot edit the metadata of this APR file: it ${problem}`;
+  return new UnsupportedError("unsupported/stamp.layout", message, { source: label }, { hint });
+}
+
+/**
+ * CRC-32 (IEEE 802.3, reflected) of joined and cut runs from the CRCs of their parts. A CRC is a remainder modulo the
+ * polynomial, so appending n zero bits multiplies it by x^n; bit 31 is x^0 in this representation.
+ */
+
+const POLYNOMIAL = 0xedb8_8320;
+/** x is a generator: x^(2^32 - 1) is 1. */
+const ORDER = 0xffff_ffff;
+const ONE = 0x8000_0000;
+
+/** The CRC of A and B one after the other. */
+export function joinCrc(a: number, b: number, bBytes: number): number {
+  return (multiply(a, powerOfX((8 * (bBytes % ORDER)) % ORDER)) ^ b) >>> 0;
+}
+
+/** The CRC of B, from those of A and of both one after the other. */
+export function cutFront(whole: number, a: number, bBytes: number): number {
+  return joinCrc(a, whole, bBytes);
+}
+
+/** The CRC of A, from those of B and of both one after the other. */
+export function cutTail(whole: number, b: number, bBytes: number): number {
+  const bits = (8 * (bBytes % ORDER)) % ORDER;
+  return multiply((whole ^ b) >>> 0, powerOfX(ORDER - bits));
+}
+
+/** x^n modulo the polynomial. */
+function powerOfX(n: number): number {
+  let result = ONE;
+  // x itself is the bit below x^0.
+  let square = ONE >>> 1;
+  for (let left = n; left > 0; left = Math.floor(left / 2)) {
+    if (left % 2 === 1) result = multiply(result, square);
+    square = multiply(square, square);
+  }
+  return result;
+}
+
+/** The product of two remainders. */
+function multiply(a: number, b: number): number {
+  let product = 0;
+  let shifted = b;
+  for (let bit = 31; bit >= 0; bit--) {
+    if (((a >>> bit) & 1) === 1) product ^= shifted;
+    shifted = (shifted & 1) === 1 ? (shifted >>> 1) ^ POLYNOMIAL : shifted >>> 1;
+  }
+  return product >>> 0;
+}
 
 /**
  * Edits the metadata of a file of the specification's layout or of aprender's 64-byte one; the padding before the data, or

@@ -5,10 +5,10 @@ import type { UpgradeContext } from "../../model/format.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { FloatSource } from "../../model/values/numbers.ts";
-import { AprModel } from "./apr-model.ts";
-import { upgradeMetadata } from "./upgrade-metadata.ts";
-import { readAprnPayload } from "./wild/aprn.ts";
-import { WhisperDetails } from "./wild/whisper.ts";
+import { readAprnPayload } from "./layouts/aprn.ts";
+import { WhisperDetails } from "./layouts/whisper.ts";
+import { upgradeMetadata } from "./metadata.ts";
+import { AprModel } from "./model.ts";
 
 /** Refuses the specification's own layout, and APRN unless its payload is to be kept as bytes. */
 export function checkUpgrade(model: AprModel, { payload }: UpgradeContext): void {

@@ -1,12 +1,11 @@
 import type { Finding } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import { type AprModel, aprModel } from "./apr-model.ts";
-import { isSealed } from "./seal/open-sealed.ts";
-import { verifySealed } from "./seal/verify-sealed.ts";
-import type { ManifestDetails } from "./spec/open-manifest.ts";
-import { verifySpec } from "./spec/verify.ts";
-import { verifyManifest } from "./spec/verify-manifest.ts";
-import { verifyWild } from "./wild/verify.ts";
+import { verifyWild } from "./layouts/verify.ts";
+import { type AprModel, aprModel } from "./model.ts";
+import { verifySealed } from "./seal/verify.ts";
+import { isSealed } from "./spec/read.ts";
+import type { ManifestDetails } from "./spec/shards.ts";
+import { verifyManifest, verifySpec } from "./spec/verify.ts";
 
 /** Findings as they arise, by the rules of the model's own layout. */
 export function verifyApr(model: AprModel, context: VerifyContext): AsyncIterable<Finding> {

@@ -2,16 +2,15 @@ import { UsageError } from "../../base/errors.ts";
 import type { Output } from "../../bytes/sink.ts";
 import type { FormatWriter, ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
 import { decodeJsonNumber } from "../../model/metadata-json.ts";
-import { aprModel } from "./apr-model.ts";
 import { apr } from "./index.ts";
+import { isAprenderPlan, planAprender, writeAprender } from "./layouts/write.ts";
+import { aprModel } from "./model.ts";
 import { aprRestamp } from "./restamp.ts";
-import { isSealedPlan, planSealed } from "./seal/plan-sealed.ts";
 import { aprSigning } from "./seal/signature.ts";
-import { writeSealed } from "./seal/write-sealed.ts";
+import { isSealedPlan, planSealed, writeSealed } from "./seal/write.ts";
 import { planSpec } from "./spec/plan.ts";
 import { writeSpec } from "./spec/write.ts";
 import { checkUpgrade, upgradeApr } from "./upgrade.ts";
-import { isAprenderPlan, planAprender, writeAprender } from "./wild/plan.ts";
 
 /** Writes the specification's layout, sealed or not, and the one that aprender reads. */
 export const writer: FormatWriter = {

@@ -23,11 +23,11 @@ import type { VerifyLevel } from "../../../model/format.ts";
 import { Metadata, stringValue } from "../../../model/metadata.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
-import type { AprModel } from "../apr-model.ts";
-import { openApr } from "../open.ts";
+import type { AprModel } from "../model.ts";
+import { openApr } from "../read.ts";
 import { verifier } from "../verify.ts";
 import { writer } from "../write.ts";
-import { checkCost, parseRecord } from "./encryption-record.ts";
+import { checkCost, parseRecord } from "./keys.ts";
 import { openedByteLength, SEALED_SEGMENT_BYTES, sealedByteLength } from "./segments.ts";
 
 const engine = quickEngine();

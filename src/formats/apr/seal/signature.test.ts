@@ -11,8 +11,7 @@ import { type SignatureDemands, verifySignature } from "../../../operations/veri
 import { publicKeyDer } from "../../../primitives/crypto/ed25519.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import { apr } from "../index.ts";
-import { openApr } from "../open.ts";
-import { reader } from "../read.ts";
+import { openApr, reader } from "../read.ts";
 import { verifier } from "../verify.ts";
 import { aprSigning } from "./signature.ts";
 

@@ -6,11 +6,10 @@ import type { Container } from "../../../model/archive.ts";
 import type { FormatSigning, Sign, SigningContext, StoredSignature } from "../../../model/capabilities.ts";
 import { ED25519_SIGNATURE_BYTES } from "../../../primitives/crypto/ed25519.ts";
 import { RangeHasher } from "../../../primitives/ranges.ts";
-import { AprModel } from "../apr-model.ts";
-import { type SpecDetails, specDetails } from "../spec/details.ts";
-import { crcError, decodeFooter } from "../spec/footer.ts";
+import { AprModel } from "../model.ts";
+import { crcError, decodeFooter, encodeFooter } from "../spec/header.ts";
 import { FILE_FLAGS, FLAGS_OFFSET, fileFooter, fileHeader, SIGNATURE_BYTES } from "../spec/layout.ts";
-import { encodeFooter } from "../spec/render.ts";
+import { type SpecDetails, specDetails } from "../spec/read.ts";
 
 /** In front of the digest that is signed, so that the signature fits no other kind of file. */
 const CONTEXT = encodeUtf8("tare apr signature v1\0");

@@ -2,8 +2,8 @@ import type { Location } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Finding } from "../../../model/finding.ts";
-import type { SpecDetails } from "./details.ts";
 import { DATA_ALIGNMENT, dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, VERSION } from "./layout.ts";
+import type { SpecDetails } from "./read.ts";
 
 /** What a reader can live with and should tell; all of it is known once a file is open. */
 export function* lintOnOpen(details: SpecDetails): Generator<Finding> {

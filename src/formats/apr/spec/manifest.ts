@@ -139,3 +139,6 @@ function malformed(problem: string, path: string, source: string): FormatError {
 function at(source: string, path: string, offset = 0): Location {
   return { source, offset, path };
 }
+
+/** The metadata key under which a shard says which one it is: `{"index": 0, "count": 4}`. An extension of ours. */
+export const SHARD_KEY = "shard";

@@ -3,8 +3,7 @@ import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { Tensor } from "../../../model/tensor.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
-import { BlockSource } from "./block-source.ts";
-import { BlockTable } from "./block-table.ts";
+import { BlockSource, BlockTable } from "./blocks.ts";
 import { type Packed, packTensor } from "./pack.ts";
 
 const engine = portableEngine();
