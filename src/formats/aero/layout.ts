@@ -81,6 +81,24 @@ export function pageHashName(name: string): string {
   return `${name}.phsh`;
 }
 
+/**
+ * The keys of an entry of the tensor index (spec, "TIDX Schema"). `flags` is known to be passed over quickly where it is
+ * 0; another value is kept like a key that nobody knows.
+ */
+export const ENTRY_FIELD = {
+  name: 0,
+  dtype: 1,
+  shape: 2,
+  shard_id: 3,
+  data_off: 4,
+  data_len: 5,
+  quant_id: 6,
+  quant_params: 7,
+  hash_b3: 8,
+  flags: 9,
+} as const;
+export const ENTRY_FIELDS: readonly string[] = Object.keys(ENTRY_FIELD);
+
 /** dtype ids (spec, "DType Enum"). */
 const DTYPE_IDS: ReadonlyMap<number, DType> = new Map<number, DType>([
   [0, "F16"],

@@ -6,7 +6,7 @@ import type { Loss } from "../../../model/format.ts";
 import type { Json } from "../../../model/origin.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import type { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
-import { FIELDS } from "./tidx.ts";
+import { ENTRY_FIELDS } from "../layout.ts";
 
 /** Pairs of a MessagePack map as they are stored: key, value, key, value. */
 export interface StoredPairs {
@@ -124,7 +124,7 @@ export interface CarriedKeys {
 const NOTHING: CarriedKeys = { entries: new Map() };
 const MANIFEST_KEYS: readonly string[] = ["format", "model", "chunks", "shards"];
 const MODEL_KEYS: readonly string[] = ["name", "architecture"];
-const ENTRY_KEYS = FIELDS.filter((key) => key !== "flags");
+const ENTRY_KEYS = ENTRY_FIELDS.filter((key) => key !== "flags");
 
 /** Facts come from a file: whatever is not as `FurtherKeys` writes it is as if it were not there. */
 export function parseFurther(fact: Json | undefined): CarriedKeys {

@@ -9,7 +9,7 @@ import { KeyTable } from "../../../primitives/encoding/key-table.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { type MsgpackValue, readMsgpackValue } from "../../../primitives/encoding/msgpack-value.ts";
 import { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
-import { HASH_BYTES } from "../layout.ts";
+import { ENTRY_FIELD, ENTRY_FIELDS, HASH_BYTES } from "../layout.ts";
 import type { AeroLimits } from "../limits.ts";
 import { type FurtherKeys, type StoredPairs, writePairs } from "./further-keys.ts";
 
@@ -69,7 +69,7 @@ class TidxDecoder {
   readonly #limits: AeroLimits;
   readonly #further: FurtherKeys | undefined;
   readonly #draft = new Draft();
-  readonly #keys = new KeyTable(FIELDS);
+  readonly #keys = new KeyTable(ENTRY_FIELDS);
   #index = -1;
 
   constructor(content: Bytes, { place, limits, further }: TidxOptions) {
@@ -115,16 +115,16 @@ class TidxDecoder {
     for (let left = reader.readMapHeader(); left > 0; left--) {
       const start = reader.offset;
       const field = reader.readKnownKey(this.#keys);
-      if (field < 0 || field === FIELD.flags) {
+      if (field < 0 || field === ENTRY_FIELD.flags) {
         const value = field < 0 ? undefined : reader.offset;
-        reader.skip(field < 0 ? reader.readKey() : FIELDS[field]);
+        reader.skip(field < 0 ? reader.readKey() : ENTRY_FIELDS[field]);
         // Writers put 0 there, one byte: only another value says something.
         const isUsual = value !== undefined && reader.offset === value + 1 && this.#content[value] === 0;
         if (!isUsual) draft.further.push(this.#content.subarray(start, reader.offset));
         continue;
       }
       const bit = 1 << field;
-      if ((draft.seen & bit) !== 0) throw this.#fault(`the key "${FIELDS[field]}" must come once`);
+      if ((draft.seen & bit) !== 0) throw this.#fault(`the key "${ENTRY_FIELDS[field]}" must come once`);
       draft.seen |= bit;
       this.#readField(draft, field);
     }
@@ -132,36 +132,36 @@ class TidxDecoder {
       if (draft.further.length > 0) this.#further?.entry(draft.name, draft.further);
       return;
     }
-    const missing = FIELDS.filter((_, i) => (REQUIRED & (1 << i)) !== 0 && (draft.seen & (1 << i)) === 0);
+    const missing = ENTRY_FIELDS.filter((_, i) => (REQUIRED & (1 << i)) !== 0 && (draft.seen & (1 << i)) === 0);
     throw this.#fault(`must have "${missing.join('", "')}"`);
   }
 
   #readField(draft: Draft, field: number): void {
     const reader = this.#reader;
     switch (field) {
-      case FIELD.name:
+      case ENTRY_FIELD.name:
         this.#readName(draft);
         break;
-      case FIELD.dtype:
+      case ENTRY_FIELD.dtype:
         draft.dtype = reader.readUint("dtype");
         break;
-      case FIELD.shape:
+      case ENTRY_FIELD.shape:
         draft.shape = this.#readShape(draft.shape);
         break;
-      case FIELD.shard_id:
+      case ENTRY_FIELD.shard_id:
         draft.shardId = reader.readUint("shard_id");
         break;
-      case FIELD.data_off:
+      case ENTRY_FIELD.data_off:
         draft.dataOff = reader.readUint("data_off");
         break;
-      case FIELD.data_len:
+      case ENTRY_FIELD.data_len:
         draft.dataLen = reader.readUint("data_len");
         break;
-      case FIELD.quant_id:
+      case ENTRY_FIELD.quant_id:
         if (reader.peekType("quant_id") === "nil") reader.readNil();
         else draft.quantId = reader.readUint("quant_id");
         break;
-      case FIELD.quant_params:
+      case ENTRY_FIELD.quant_params:
         if (reader.peekType("quant_params") === "nil") reader.readNil();
         else draft.quantParams = readMsgpackValue(reader, QUANT_PARAMS, "quant_params");
         break;
@@ -219,21 +219,7 @@ class TidxDecoder {
   }
 }
 
-/** `flags` is known to be passed over quickly where it is 0; another value is kept like a key that nobody knows. */
-const FIELD = {
-  name: 0,
-  dtype: 1,
-  shape: 2,
-  shard_id: 3,
-  data_off: 4,
-  data_len: 5,
-  quant_id: 6,
-  quant_params: 7,
-  hash_b3: 8,
-  flags: 9,
-} as const;
-export const FIELDS: readonly string[] = Object.keys(FIELD);
-/** The first six; the specification names the others as optional. */
+/** The first six fields; the specification names the others as optional. */
 const REQUIRED = 0b11_1111;
 
 /** An entry in the making. */
