@@ -14,8 +14,9 @@ import { type AprModel, aprModel } from "./model.ts";
 import { parseManifest } from "./spec/manifest.ts";
 import { describeSpec } from "./spec/origin.ts";
 import { openSealable } from "./spec/read.ts";
+import { openManifest } from "./spec/shards.ts";
 
-/** Opens an APR file of any layout, or a set by its manifest. Reads no tensor data; loads the code of that layout alone. */
+/** Opens an APR file of any layout, or a set by its manifest. Reads no tensor data. */
 export async function openApr(source: Source, context: OpenContext): Promise<AprModel> {
   const { signal } = context;
   const opening = await source.read(0, Math.min(OPENING_BYTES, source.byteLength), { signal });
@@ -24,7 +25,7 @@ export async function openApr(source: Source, context: OpenContext): Promise<Apr
     case "spec":
       return openSealable(source, opening, context);
     case "manifest":
-      return (await import("./spec/shards.ts")).openManifest(source, opening, context, openApr);
+      return openManifest(source, opening, context, openApr);
     case undefined:
     case "byte-swapped":
     case "unknown-magic":
