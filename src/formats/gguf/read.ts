@@ -66,7 +66,7 @@ function lonePart({ source, header }: GgufFile, { no, count, tensorCount }: Spli
 }
 
 /** All parts of a split, from its first one; undefined for every other file. */
-export async function ggufMembers(source: Source, context: MembersContext): Promise<Members | undefined> {
+async function ggufMembers(source: Source, context: MembersContext): Promise<Members | undefined> {
   // Without a resolver only this one file is opened, and its metadata keeps the keys of the split.
   const { metadata } = await openGguf(source, { ...context, resolver: undefined });
   const split = splitFacts(metadata);

@@ -15,7 +15,7 @@ import { type GgufPlan, planGguf, writeGguf } from "./plan.ts";
 import { decodeGgufValue } from "./values.ts";
 
 /** Edits the key-value pairs of a file, or of the first file of a split set: the others hold none that count. */
-export const ggufRestamp: FormatRestamp = {
+const ggufRestamp: FormatRestamp = {
   values: "typed",
   // Where data begins, and which files belong together, follows from these.
   fixedKeys: [ALIGNMENT_KEY, ...SPLIT_KEYS],
