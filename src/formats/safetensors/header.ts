@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { alignUp, checkedAdd, MAX_OFFSET } from "../../base/integers.ts";
-import type { Limits } from "../../base/limits.ts";
 import { decodeUtf8, encodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { formatShape, type Shape } from "../../model/shape.ts";
@@ -11,13 +10,10 @@ import { type ScannedEntry, StandardEntryScanner, skipSpace, UniqueNames } from 
 import { type FurtherFields, GeneralEntryReader } from "./general-entry.ts";
 import { LENGTH_BYTES } from "./index.ts";
 import { type DTypeRow, dtypeRow, type SafetensorsDType } from "./layout.ts";
-import type { SAFETENSORS_LIMITS } from "./limits.ts";
+import type { SafetensorsLimits } from "./limits.ts";
 
 /** The one key that names no tensor. */
 export const METADATA_KEY = "__metadata__";
-
-/** The limits of this format with their values in force. */
-export type SafetensorsLimits = Limits<typeof SAFETENSORS_LIMITS>;
 
 /** Where a header comes from and what bounds it. */
 interface HeaderContext {

@@ -5,6 +5,18 @@ import { SAFETENSORS_LIMITS } from "./limits.ts";
 /** Bytes of the length field before the header. */
 export const LENGTH_BYTES = 8;
 
+/** SafeTensors: what is known before a file asks for it, and what loads the rest. */
+export const safetensors: Format = {
+  id: "safetensors",
+  name: "SafeTensors",
+  kind: "model",
+  extensions: [".safetensors", ".safetensors.index.json"],
+  sniff: sniffSafetensors,
+  read: async () => (await import("./read.ts")).reader,
+  verify: async () => (await import("./verify.ts")).verifier,
+  write: async () => (await import("./write.ts")).writer,
+};
+
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const QUOTE = 0x22;
@@ -58,15 +70,3 @@ function includesAscii(bytes: Bytes, text: string): boolean {
   }
   return false;
 }
-
-/** SafeTensors: what is known before a file asks for it, and what loads the rest. */
-export const safetensors: Format = {
-  id: "safetensors",
-  name: "SafeTensors",
-  kind: "model",
-  extensions: [".safetensors", ".safetensors.index.json"],
-  sniff: sniffSafetensors,
-  read: async () => (await import("./read.ts")).reader,
-  verify: async () => (await import("./verify.ts")).verifier,
-  write: async () => (await import("./write.ts")).writer,
-};

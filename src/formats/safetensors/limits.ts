@@ -1,4 +1,4 @@
-import { defineLimits } from "../../base/limits.ts";
+import { defineLimits, type LimitOverrides, type Limits, resolveLimits } from "../../base/limits.ts";
 
 /** What this reader is willing to hold; overridable per open. */
 export const SAFETENSORS_LIMITS = defineLimits({
@@ -27,3 +27,11 @@ export const SAFETENSORS_LIMITS = defineLimits({
     provenance: "tare",
   },
 });
+
+/** The limits of this format with their values in force. */
+export type SafetensorsLimits = Limits<typeof SAFETENSORS_LIMITS>;
+
+/** The limits in force for this format. */
+export function safetensorsLimits(overrides: LimitOverrides): SafetensorsLimits {
+  return resolveLimits("safetensors", SAFETENSORS_LIMITS, overrides);
+}

@@ -27,8 +27,8 @@ import {
   renderHeader,
 } from "./header.ts";
 import { LENGTH_BYTES } from "./index.ts";
+import { safetensorsLimits } from "./limits.ts";
 import { SafetensorsModel } from "./model.ts";
-import { safetensorsLimits } from "./read.ts";
 import { checkLayout } from "./tensors.ts";
 
 /** A carried header has no file; its tensors are only compared. */

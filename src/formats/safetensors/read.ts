@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, LimitError, type Location, SourceError, UsageError } from "../../base/errors.ts";
-import { checkLimit, type LimitOverrides, resolveLimits } from "../../base/limits.ts";
+import { checkLimit, type LimitOverrides } from "../../base/limits.ts";
 import { withHead } from "../../bytes/layers/prefix.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import { sliceSource } from "../../bytes/slice.ts";
@@ -11,15 +11,14 @@ import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { ORIGIN_KEY } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
-import { type Header, parseHeader, type SafetensorsLimits } from "./header.ts";
+import { type Header, parseHeader } from "./header.ts";
 import { isIndexText, LENGTH_BYTES } from "./index.ts";
 import { safetensorsFields, safetensorsSections } from "./inspect.ts";
-import { SAFETENSORS_LIMITS } from "./limits.ts";
+import { SAFETENSORS_LIMITS, type SafetensorsLimits, safetensorsLimits } from "./limits.ts";
 import { type SafetensorsFile, SafetensorsModel, singleFileModel } from "./model.ts";
 import { describeSafetensors } from "./origin.ts";
 import { checkShardNames, locateName, parseShardIndex, type ShardIndex } from "./shards.ts";
 import { checkLayout } from "./tensors.ts";
-
 /** Opens a SafeTensors file, or a set by its `*.safetensors.index.json`. Reads no tensor data. */
 export async function openSafetensors(source: Source, context: OpenContext): Promise<SafetensorsModel> {
   const opening = await readOpening(source, context.signal);
@@ -31,25 +30,20 @@ export async function openSafetensors(source: Source, context: OpenContext): Pro
 const OPENING_BYTES = 256 * 1024;
 
 /** How a header is to be read. */
-export interface ReadHeaderOptions {
+interface ReadHeaderOptions {
   readonly limits: LimitOverrides;
   readonly signal?: AbortSignal | undefined;
   /** For `tensor.file`, in sets. */
   readonly file?: string | undefined;
 }
 
-/** The limits in force for this format. */
-export function safetensorsLimits(overrides: LimitOverrides): SafetensorsLimits {
-  return resolveLimits("safetensors", SAFETENSORS_LIMITS, overrides);
-}
-
 /** The first bytes of a file, as many as nearly every header needs. */
-export function readOpening(source: Source, signal: AbortSignal | undefined): Promise<Bytes> {
+function readOpening(source: Source, signal: AbortSignal | undefined): Promise<Bytes> {
   return source.read(0, Math.min(source.byteLength, OPENING_BYTES), { signal });
 }
 
 /** Reads and checks everything but the tensor data; a header that ends beyond `opening` costs one more read. */
-export async function readHeader(source: Source, opening: Bytes, options: ReadHeaderOptions): Promise<Header> {
+async function readHeader(source: Source, opening: Bytes, options: ReadHeaderOptions): Promise<Header> {
   const limits = safetensorsLimits(options.limits);
   const headerLength = decodeLength(opening, source, limits);
   const dataStart = LENGTH_BYTES + headerLength;
@@ -102,7 +96,7 @@ const PARALLEL_SHARDS = 8;
 const DERIVED_KEYS: ReadonlySet<string> = new Set(["total_size", "total_parameters"]);
 
 /** Opens every shard that the index names and checks the map against them. */
-export async function openShards(source: Source, opening: Bytes, context: OpenContext): Promise<SafetensorsModel> {
+async function openShards(source: Source, opening: Bytes, context: OpenContext): Promise<SafetensorsModel> {
   const index = await readShardIndex(source, opening, context);
   const { resolver } = context;
   if (resolver === undefined) {
@@ -329,10 +323,10 @@ function derivedFacts(index: ShardIndex): (readonly [string, string])[] {
 const HEAD_BYTES = 64;
 
 /** The shards that an index names; undefined for a file of tensors. */
-export async function safetensorsMembers(source: Source, context: MembersContext): Promise<Members | undefined> {
+async function safetensorsMembers(source: Source, context: MembersContext): Promise<Members | undefined> {
   const { signal } = context;
   if (!isIndexText(await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal }))) return undefined;
-  const limits = resolveLimits("safetensors", SAFETENSORS_LIMITS, context.limits);
+  const limits = safetensorsLimits(context.limits);
   const at = { source: source.label, offset: 0 };
   checkLimit(source.byteLength, limits.indexBytes, "SafeTensors index bytes", "limit/safetensors.index-bytes", at);
   const bytes = (await source.read(0, source.byteLength, { signal })).slice();

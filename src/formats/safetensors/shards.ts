@@ -4,7 +4,8 @@ import { checkRelativeName } from "../../bytes/resolver.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { type JsonNode, readNode } from "../../struct/strict-json.ts";
-import { compareByUtf8, type SafetensorsLimits } from "./header.ts";
+import { compareByUtf8 } from "./header.ts";
+import type { SafetensorsLimits } from "./limits.ts";
 import type { StoredTensor } from "./tensors.ts";
 
 /** A parsed `*.safetensors.index.json`. */

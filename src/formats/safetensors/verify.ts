@@ -11,7 +11,7 @@ import { type SafetensorsFile, SafetensorsModel } from "./model.ts";
  * Opening has proved the structure, and the format has no checksums. What is left: the padding that writers owe,
  * and at level "full" booleans are held to their two values. No other type has bytes that could be wrong.
  */
-export async function* verifySafetensors(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
+async function* verifySafetensors(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
   if (!(container instanceof SafetensorsModel)) return;
   context.count("tensors", container.tensors.length);
   if (container.files.length !== container.parts.length) context.count("shards", container.files.length);

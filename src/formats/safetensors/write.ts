@@ -13,8 +13,14 @@ import { LENGTH_BYTES, safetensors } from "./index.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./model.ts";
 import { checkPlannedHeader, planSafetensors, type SafetensorsPlan } from "./plan.ts";
 
+/** Writes what `planSafetensors` decided; the files appear together, an index last. */
+export async function writeSafetensors(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
+  // The plan is our own: operations hand back what `plan` gave them.
+  await writeFiles((plan as SafetensorsPlan).files, output, context);
+}
+
 /** Edits `__metadata__`; every other character of the header stays, spaces behind it give and take the room. */
-export const safetensorsRestamp: FormatRestamp = {
+const safetensorsRestamp: FormatRestamp = {
   values: "text",
   fixedKeys: [],
   target(container) {
@@ -82,12 +88,6 @@ function renderStrings(metadata: Metadata): string {
     ({ key }) => `${JSON.stringify(key)}:${JSON.stringify(metadata.text(key) ?? "")}`,
   );
   return `{${members.join(",")}}`;
-}
-
-/** Writes what `planSafetensors` decided; the files appear together, an index last. */
-export async function writeSafetensors(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
-  // The plan is our own: operations hand back what `plan` gave them.
-  await writeFiles((plan as SafetensorsPlan).files, output, context);
 }
 
 export const writer: FormatWriter = {
