@@ -1,7 +1,7 @@
 import type { Extent } from "../../bytes/extents.ts";
-import { FLOAT_TYPE, INT64_TYPE, STRING_TYPE } from "./layout.ts";
+import { FLOAT_TYPE, INT64_TYPE, STRING_TYPE, type TypedField } from "./layout.ts";
 import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
-import { readTensorProto, type TensorProto, type TypedField } from "./tensors.ts";
+import { readTensorProto, type TensorProto } from "./tensors.ts";
 
 /** Field numbers of AttributeProto (onnx.proto). */
 const ATTRIBUTE = {

@@ -13,15 +13,10 @@ export const onnx: Format = {
   kind: "model",
   extensions: [".onnx"],
   access: "read",
-  sniff: (head) => (head.bytes[0] === IR_VERSION_TAG ? sniffFields(head) : "no"),
+  sniff: (head) => (head.bytes[0] === IR_VERSION_TAG ? sniffOnnx(head) : "no"),
   read: async () => (await import("./read.ts")).reader,
   verify: async () => (await import("./verify.ts")).verifier,
 };
-
-/** What knows the schema is loaded by files that begin as one of it does. */
-async function sniffFields(head: Head): Promise<SniffResult> {
-  return sniffOnnx(head);
-}
 
 /** Versions of the intermediate representation so far go to 13; a file from the future is still recognised. */
 const MAX_IR_VERSION = 127;

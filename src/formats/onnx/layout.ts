@@ -1,5 +1,4 @@
 import type { DType } from "../../model/dtype.ts";
-import type { TypedField } from "./tensors.ts";
 
 /** Field numbers of ModelProto and OperatorSetIdProto (onnx.proto). */
 export const MODEL = {
@@ -15,6 +14,9 @@ export const MODEL = {
   trainingInfo: 20,
   functions: 25,
 } as const;
+
+/** The lists that hold values one by one, by the name of their field. */
+export type TypedField = "float_data" | "int32_data" | "int64_data" | "double_data" | "uint64_data";
 
 /** What a data_type means: its name here, its width, and the list that holds its values where they are not raw bytes. */
 export interface DataType {

@@ -156,7 +156,7 @@ function unreadWarnings(unread: Made["unread"], source: string): Finding[] {
 }
 
 /** Everything between the tensors' data: the graph, and the descriptions that stand before each tensor. */
-export function onnxSections(container: Container): readonly Section[] {
+function onnxSections(container: Container): readonly Section[] {
   if (!(container instanceof OnnxModel)) return [];
   const [first] = container.parts;
   if (first === undefined) return [];

@@ -10,7 +10,7 @@ import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { countElements, type DType } from "../../model/dtype.ts";
 import { Tensor } from "../../model/tensor.ts";
 import type { ExternalFiles } from "./external-data.ts";
-import { type DataType, dataTypeOf } from "./layout.ts";
+import { type DataType, dataTypeOf, type TypedField } from "./layout.ts";
 import type { ONNX_LIMITS } from "./limits.ts";
 import { decodeVarints, decodeVarints32, type Field, type ProtoReader, WIRE, wrongCount } from "./protobuf.ts";
 
@@ -30,9 +30,6 @@ const FIELD = {
   externalData: 13,
   dataLocation: 14,
 } as const;
-
-/** The lists that hold values one by one, by the name of their field. */
-export type TypedField = "float_data" | "int32_data" | "int64_data" | "double_data" | "uint64_data";
 
 const TYPED: ReadonlyMap<number, TypedField> = new Map([
   [FIELD.floatData, "float_data"],

@@ -11,7 +11,7 @@ const SHORT_BYTES = 64 << 10;
  * Opening has told what is not read, and has proved the structure and that every tensor has as many bytes as its shape needs; the format has no
  * checksums. What is left at level "full": reading the data, which counts values that are stored one by one.
  */
-export async function* verifyOnnx(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
+async function* verifyOnnx(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
   if (!(container instanceof OnnxModel)) return;
   context.count("tensors", container.tensors.length);
   if (container.parts.length > 1) context.count("externalFiles", container.parts.length - 1);
