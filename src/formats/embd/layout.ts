@@ -100,7 +100,7 @@ export function dtypeCode(dtype: string): number | undefined {
 export type EmbdLayout = "spec" | "stream" | "adr";
 
 /** What is known of a file before it is opened. */
-export interface DetectInput {
+interface DetectInput {
   /** The beginning, as much as there is. */
   readonly bytes: Bytes;
   readonly byteLength: number;
@@ -108,7 +108,7 @@ export interface DetectInput {
   readonly tail?: Bytes | undefined;
 }
 
-export interface Detection {
+interface Detection {
   readonly layout: EmbdLayout;
   /** "doubtful" layouts are what a damaged file was meant to be, or a spelling that only a lenient reader takes. */
   readonly certainty: "certain" | "doubtful";
@@ -118,7 +118,7 @@ export interface Detection {
 const MAGIC_END_OFFSET = 8;
 const FRAME_BYTES = fileHeader.byteLength + fileFooter.byteLength;
 /** What the converter's reader accepts as a name. */
-export const MAX_STREAM_TEXT = 1 << 20;
+const MAX_STREAM_TEXT = 1 << 20;
 export const STREAM_HEADER_BYTES = 12;
 export const ADR_HEADER_BYTES = 16;
 export const ADR_ENTRY_BYTES = 100;

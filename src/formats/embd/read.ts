@@ -1,7 +1,7 @@
 import { type Bytes, startsWith } from "../../base/bytes.ts";
 import { UnsupportedError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { FormatReader, OpenContext } from "../../model/format.ts";
+import type { FormatReader, Head, OpenContext, SniffResult } from "../../model/format.ts";
 import { openAdr } from "./adr.ts";
 import { MAGIC } from "./index.ts";
 import { embdFields, embdSections } from "./inspect.ts";
@@ -75,6 +75,13 @@ async function chooseLayout(
     { source: label, offset: 0 },
     { hint: "Other programs use the same four letters; a damaged header looks like this, too" },
   );
+}
+
+/** Which of the layouts a file that begins as they do may have; for `embd.sniff`. */
+export function sniffLayout({ bytes, byteLength }: Head): SniffResult {
+  const detection = detectLayout({ bytes, byteLength });
+  if (detection?.certainty === "certain") return "yes";
+  return detection !== undefined || startsWith(bytes, MAGIC) ? "possible" : "no";
 }
 
 const NO_TAIL: Bytes = new Uint8Array(fileFooter.byteLength);

@@ -21,8 +21,43 @@ import { encodeMetadataSection, splitOrigin, type TextEntry } from "./spec/metad
 import { type SpecDetails, VOCABULARY_KEYS } from "./spec/read.ts";
 import { decodeTokens } from "./spec/vocabulary.ts";
 
+/** Writes what `planEmbd` decided, from beginning to end; nothing is visible before it is checked. */
+async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
+  const { image, primary } = ownPlan(plan);
+  const sink = await output.create(primary);
+  try {
+    await fillSink(image, sink, context);
+    await checkWritten(new Map([[primary, sink]]), { name: primary, label: output.label }, context);
+    await sink.commit();
+  } catch (error) {
+    await sink.abort().catch(() => undefined); // what went wrong first is what matters
+    throw error;
+  }
+}
+
+/** Both checksums come out of one pass: the file's is joined from the front's, the data's and the gap's. */
+async function fillSink({ front, data, footer }: EmbdImage, sink: Sink, context: WriteContext): Promise<void> {
+  const { engine } = context;
+  await sink.append(front.bytes);
+  const summing = new CrcSink(sink, engine);
+  await writePieces(data, summing, context);
+  const gap = new Uint8Array(front.gapBytes);
+  if (gap.byteLength > 0) await sink.append(gap);
+  if (footer === "none") return;
+  const dataChecksum = await summing.crc();
+  const upToData = crc32Combine(await engine.crc32(front.bytes), dataChecksum, front.dataSize);
+  const fileChecksum = crc32Combine(upToData, await engine.crc32(gap), gap.byteLength);
+  const sums = footer === "sums" ? { dataChecksum, fileChecksum } : { dataChecksum: 0, fileChecksum: 0 };
+  await sink.append(fileFooter.encode({ ...sums, magicEnd: MAGIC_END }));
+}
+
+function ownPlan(plan: WritePlan): EmbdPlan {
+  if ("image" in plan && plan.files.length === 1) return plan as EmbdPlan;
+  throw new UsageError("usage/embd.container", "Cannot write EMBD from another format's plan", { source: "plan" });
+}
+
 /** Edits the metadata of a file of the specification's layout; the padding before the data gives and takes the room. */
-export const embdRestamp: FormatRestamp = {
+const embdRestamp: FormatRestamp = {
   values: "text",
   fixedKeys: VOCABULARY_KEYS,
   target(container) {
@@ -126,41 +161,6 @@ function encodeFront(
   }
   const between = front.subarray(edited.byteLength, metadataOffset);
   return concatBytes([edited, between, metadata, rest, new Uint8Array(dataOffset - newEnd)]);
-}
-
-/** Writes what `planEmbd` decided, from beginning to end; nothing is visible before it is checked. */
-export async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
-  const { image, primary } = ownPlan(plan);
-  const sink = await output.create(primary);
-  try {
-    await fillSink(image, sink, context);
-    await checkWritten(new Map([[primary, sink]]), { name: primary, label: output.label }, context);
-    await sink.commit();
-  } catch (error) {
-    await sink.abort().catch(() => undefined); // what went wrong first is what matters
-    throw error;
-  }
-}
-
-/** Both checksums come out of one pass: the file's is joined from the front's, the data's and the gap's. */
-async function fillSink({ front, data, footer }: EmbdImage, sink: Sink, context: WriteContext): Promise<void> {
-  const { engine } = context;
-  await sink.append(front.bytes);
-  const summing = new CrcSink(sink, engine);
-  await writePieces(data, summing, context);
-  const gap = new Uint8Array(front.gapBytes);
-  if (gap.byteLength > 0) await sink.append(gap);
-  if (footer === "none") return;
-  const dataChecksum = await summing.crc();
-  const upToData = crc32Combine(await engine.crc32(front.bytes), dataChecksum, front.dataSize);
-  const fileChecksum = crc32Combine(upToData, await engine.crc32(gap), gap.byteLength);
-  const sums = footer === "sums" ? { dataChecksum, fileChecksum } : { dataChecksum: 0, fileChecksum: 0 };
-  await sink.append(fileFooter.encode({ ...sums, magicEnd: MAGIC_END }));
-}
-
-function ownPlan(plan: WritePlan): EmbdPlan {
-  if ("image" in plan && plan.files.length === 1) return plan as EmbdPlan;
-  throw new UsageError("usage/embd.container", "Cannot write EMBD from another format's plan", { source: "plan" });
 }
 
 export const writer: FormatWriter = {

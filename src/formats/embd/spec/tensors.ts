@@ -20,17 +20,6 @@ import {
 } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";
 
-/** FNV-1a of 32 bits: the offset basis and prime of its authors' page. */
-const BASIS = 0x811c9dc5;
-const PRIME = 0x01000193;
-
-/** FNV-1a over the UTF-8 bytes of a name; the field has 32 bits, so this is the 32-bit variant. */
-export function hashName(bytes: Bytes): number {
-  let hash = BASIS;
-  for (const byte of bytes) hash = Math.imul(hash ^ byte, PRIME);
-  return hash >>> 0;
-}
-
 /** A tensor as the index has it. */
 export interface IndexEntry {
   readonly name: string;
@@ -149,6 +138,17 @@ function field(at: Location, name: string): Location {
 function unknownType(name: string, code: number, at: Location): UnsupportedError {
   const message = `Cannot read tensor "${printable(name)}": dtype must be 0 to 8, found ${code}`;
   return new UnsupportedError("unsupported/embd.dtype", message, at);
+}
+
+/** FNV-1a of 32 bits: the offset basis and prime of its authors' page. */
+const BASIS = 0x811c9dc5;
+const PRIME = 0x01000193;
+
+/** FNV-1a over the UTF-8 bytes of a name; the field has 32 bits, so this is the 32-bit variant. */
+export function hashName(bytes: Bytes): number {
+  let hash = BASIS;
+  for (const byte of bytes) hash = Math.imul(hash ^ byte, PRIME);
+  return hash >>> 0;
 }
 
 function hex(value: number): string {
