@@ -194,7 +194,7 @@ export interface Engine {
    * loaded and at work: on other threads, where those are to be had.
    */
   argon2id(password: Bytes, parameters: Argon2Parameters, onBegin?: () => void): Promise<Bytes>;
-  /** AES-256 on whole blocks under a key of 32 bytes, which is copied: AES-SIV is a function over it (crypto/aes-siv.ts). */
+  /** AES-256 on whole blocks under a key of 32 bytes, which is copied: AES-SIV is a function over it (cipher/aes-siv.ts). */
   aesBlocks(key: Bytes): Promise<AesBlocks>;
   /** ChaCha20-Poly1305 (RFC 8439) under a key of 32 bytes, which is copied; on the calling thread. */
   chacha20Poly1305(key: Bytes): Promise<ChachaKey>;

@@ -1,27 +1,24 @@
 import { describe, expect, it } from "vitest";
 import { type Tier, Tiers } from "./tiers.ts";
 
-function candidate(implementation: string, load: () => Promise<number>): Tier<number> {
+function tier(implementation: string, load: () => Promise<number>): Tier<number> {
   return { tier: "native", implementation, load };
 }
 
-describe("Choice", () => {
-  const isAnswer = (value: number): boolean => value === 42;
+describe("Tiers", () => {
+  const answer = (...tiers: Tier<number>[]): Tiers<number> =>
+    new Tiers({ primitive: "answer", tiers, proves: (value) => value === 42 });
 
-  it("takes the first candidate that loads and gives the known answer", async () => {
-    const choice = new Tiers(
-      "answer",
-      [
-        candidate("missing", () => Promise.reject(new Error("Cannot find module"))),
-        candidate("wrong", async () => 41),
-        candidate("right", async () => 42),
-        candidate("never reached", () => Promise.reject(new Error("must not load"))),
-      ],
-      isAnswer,
+  it("takes the first tier that loads and gives the known answer", async () => {
+    const tiers = answer(
+      tier("missing", () => Promise.reject(new Error("Cannot find module"))),
+      tier("wrong", async () => 41),
+      tier("right", async () => 42),
+      tier("never reached", () => Promise.reject(new Error("must not load"))),
     );
-    expect(choice.implementation).toBe("missing");
-    expect(await choice.get()).toBe(42);
-    expect(choice.implementation).toBe("right");
+    expect(tiers.implementation).toBe("missing");
+    expect(await tiers.get()).toBe(42);
+    expect(tiers.implementation).toBe("right");
   });
 
   it("loads once, however many ask", async () => {
@@ -30,17 +27,17 @@ describe("Choice", () => {
       loads++;
       return 42;
     };
-    const choice = new Tiers("answer", [candidate("counted", load)], isAnswer);
-    await Promise.all([choice.get(), choice.get()]);
-    await choice.get();
+    const tiers = answer(tier("counted", load));
+    await Promise.all([tiers.get(), tiers.get()]);
+    await tiers.get();
     expect(loads).toBe(1);
   });
 
-  it("refuses where no candidate is right, with the last failure as the cause", async () => {
+  it("refuses where no tier is right, with the last failure as the cause", async () => {
     const cause = new Error("Cannot find module");
-    const choice = new Tiers("answer", [candidate("missing", () => Promise.reject(cause))], isAnswer);
-    await expect(choice.get()).rejects.toMatchObject({ code: "unsupported/engine.primitive", cause });
-    expect(choice.implementation).toBe("none");
-    expect(choice.tier).toBeUndefined();
+    const tiers = answer(tier("missing", () => Promise.reject(cause)));
+    await expect(tiers.get()).rejects.toMatchObject({ code: "unsupported/engine.primitive", cause });
+    expect(tiers.implementation).toBe("none");
+    expect(tiers.tier).toBeUndefined();
   });
 });

@@ -1,5 +1,6 @@
 import type { Engine } from "../../primitives/engine.ts";
-import { type PortableOptions, portableEngine } from "../../primitives/portable.ts";
+import { portableEngine } from "../../primitives/portable.ts";
+import type { PortableOptions } from "../../primitives/table.ts";
 import { WorkerPool } from "../../workers/pool.ts";
 import { pooledEngine } from "../../workers/pooled-engine.ts";
 import { spawnWebWorker } from "./spawn-worker.ts";

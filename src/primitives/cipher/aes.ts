@@ -1,6 +1,7 @@
 import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { decodeHex } from "../../base/hex.ts";
+import type { BlockCipher } from "./gcm-siv-wasm.ts";
 
 /** AES-256-GCM appends a tag of this length. */
 export const GCM_TAG_BYTES = 16;
@@ -110,6 +111,47 @@ export function checkBlocks(blocks: Bytes): void {
   if (blocks.byteLength % AES_BLOCK_BYTES === 0) return;
   const message = `Cannot encipher blocks: their length must be a multiple of ${AES_BLOCK_BYTES}, found ${blocks.byteLength}`;
   throw new UsageError("usage/aes.blocks", message, { source: "engine" });
+}
+
+/** AES-256 on blocks over a cipher that takes so many bytes at a time. */
+export class CipherBlocks implements AesBlocks {
+  #cipher: BlockCipher | undefined;
+  readonly #windowBytes: number;
+
+  constructor(cipher: BlockCipher, windowBytes: number) {
+    this.#cipher = cipher;
+    this.#windowBytes = windowBytes;
+  }
+
+  encrypt(blocks: Bytes): Bytes {
+    const cipher = this.#ready(blocks);
+    const result = new Uint8Array(blocks.byteLength);
+    for (let at = 0; at < blocks.byteLength; at += this.#windowBytes) {
+      result.set(cipher.encrypt(blocks.subarray(at, at + this.#windowBytes)), at);
+    }
+    return result;
+  }
+
+  chain(blocks: Bytes): Bytes {
+    const cipher = this.#ready(blocks);
+    const state = new Uint8Array(AES_BLOCK_BYTES);
+    for (let at = 0; at < blocks.byteLength; at += AES_BLOCK_BYTES) {
+      for (let i = 0; i < AES_BLOCK_BYTES; i++) state[i] = (state[i] as number) ^ (blocks[at + i] as number);
+      state.set(cipher.encrypt(state));
+    }
+    return state;
+  }
+
+  wipe(): void {
+    this.#cipher?.wipe();
+    this.#cipher = undefined;
+  }
+
+  #ready(blocks: Bytes): BlockCipher {
+    checkBlocks(blocks);
+    if (this.#cipher === undefined) throw wipedBlocks();
+    return this.#cipher;
+  }
 }
 
 /** NIST SP 800-38A F.1.5 and F.2.5: ECB and CBC under one key; the IV is added to the first block of CBC. */

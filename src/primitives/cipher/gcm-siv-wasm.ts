@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadFirstKernel, loadKernel } from "../../kernels/load.ts";
 import { equalSecrets } from "../crypto/hmac.ts";
 import { wipe } from "../crypto/secrets.ts";
-import { AES_KEY_BYTES, type MakeAesBlocks } from "./aes.ts";
+import { AES_KEY_BYTES, CipherBlocks, checkAesKey, type MakeAesBlocks } from "./aes.ts";
 import {
   checkGcmSiv,
   derivationBlocks,
@@ -38,8 +38,6 @@ export async function loadGcmSivWasm(): Promise<GcmSiv> {
 /** AES-256 on blocks, by the same kernel. */
 export async function loadAesBlocksWasm(): Promise<MakeAesBlocks> {
   const kernel = await loadAesKernel();
-  // Only older vaults go by single blocks.
-  const [{ checkAesKey }, { CipherBlocks }] = await Promise.all([import("./aes.ts"), import("./aes-javascript.ts")]);
   return (key) => {
     checkAesKey(key);
     return new CipherBlocks(new WasmCipher(kernel, key), kernel.windowBytes());
