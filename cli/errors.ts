@@ -1,5 +1,4 @@
-import { type ErrorJson, isTareError, type Location } from "../src/base/errors.ts";
-import { namedSystemError } from "../src/base/system-errors.ts";
+import { type ErrorJson, isTareError, type Location, namedSystemError } from "../src/base/errors.ts";
 import { printable } from "../src/base/text.ts";
 import { isInterruption } from "./exit-codes.ts";
 import type { Colors } from "./render/colors.ts";

@@ -1,5 +1,4 @@
-import { isTareError } from "../src/base/errors.ts";
-import { namedSystemError } from "../src/base/system-errors.ts";
+import { isTareError, namedSystemError } from "../src/base/errors.ts";
 
 /** Exit codes that scripts rely on; docs/cli.md lists them. Later commands add theirs here. */
 export const EXIT = {

@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
 import type { Bytes } from "../src/base/bytes.ts";
-import { errnoOf, systemError } from "../src/base/system-errors.ts";
+import { errnoOf, systemError } from "../src/base/errors.ts";
 
 const STDOUT = 1;
 const STDERR = 2;

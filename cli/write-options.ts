@@ -1,5 +1,5 @@
 import { UsageError } from "../src/base/errors.ts";
-import { decodeHex } from "../src/base/hex.ts";
+import { decodeHex } from "../src/base/text.ts";
 import type { Format, FormatOption, WriteOptions } from "../src/model/format.ts";
 
 /** Flags of `convert` that only some formats honour. */

@@ -1,4 +1,4 @@
-import { encodeHex } from "../../src/base/hex.ts";
+import { encodeHex } from "../../src/base/text.ts";
 
 /**
  * JSON of a result. Numbers that JSON cannot say become null (NaN, infinities) or their digits as a string

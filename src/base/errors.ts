@@ -12,7 +12,7 @@ export interface Location {
   readonly path?: string;
 }
 
-export interface ErrorExtra {
+interface ErrorExtra {
   readonly hint?: string | undefined;
   /** How long the file would have to be, where it is cut short: what comes before its end may be whole. */
   readonly neededBytes?: number | undefined;
@@ -138,4 +138,185 @@ export interface ErrorEntry {
   readonly fix: string;
   /** The gravest that it ever is, where that is no error: no command ends because of it, so that it has no exit code. */
   readonly severity?: "warning" | "note";
+}
+
+/** What one error of the operating system means to the person who named the file. */
+interface SystemError {
+  readonly code: `source/${string}` | `usage/${string}`;
+  /** Stands after "Cannot open …: ". */
+  readonly reason: string;
+  readonly hint?: string;
+}
+
+const NO_PERMISSION: SystemError = {
+  code: "source/forbidden",
+  reason: "permission denied",
+  hint: "Check who owns the file and its folder",
+};
+
+const NO_SPACE: SystemError = {
+  code: "source/no-space",
+  reason: "no space left",
+  hint: "Free some space, or write to another disk; what was there before is unchanged",
+};
+
+const TOO_MANY_FILES: SystemError = {
+  code: "source/io",
+  reason: "too many open files",
+  hint: 'Raise the limit with "ulimit -n", or open fewer files at once',
+};
+
+const DISK_ERROR: SystemError = {
+  code: "source/io",
+  reason: "the disk reported an error",
+  hint: "The disk may be failing: copy what you can and check it",
+};
+
+const BUSY: SystemError = {
+  code: "source/io",
+  reason: "it is in use",
+  hint: "Something else holds it, as a running program or a mount does: run the command again when that is done",
+};
+
+const NO_DEVICE: SystemError = { code: "source/io", reason: "there is no such device" };
+
+const LOST_MOUNT: SystemError = {
+  code: "source/io",
+  reason: "the network file system does not know it any more",
+  hint: "Mount it again, then run the command again",
+};
+
+const NOT_OFFERED: SystemError = { code: "source/io", reason: "the file system does not offer this" };
+
+const NO_MEMORY: SystemError = { code: "source/io", reason: "the system has no memory left" };
+
+/**
+ * Errors of the operating system by their POSIX names: one sentence and one code each, wherever they occur. What is not listed
+ * is "source/io" and is told by its name.
+ */
+export const SYSTEM_ERRORS: Readonly<Record<string, SystemError>> = {
+  ENOENT: { code: "source/not-found", reason: "no such file" },
+  ENOTDIR: { code: "source/not-found", reason: "a part of the path is not a folder" },
+  EISDIR: { code: "source/is-directory", reason: "it is a folder" },
+  EEXIST: { code: "usage/exists", reason: "it exists already", hint: "Choose another name, or pass --force" },
+  ENOTEMPTY: { code: "source/io", reason: "the folder is not empty" },
+  EACCES: NO_PERMISSION,
+  EPERM: NO_PERMISSION,
+  EROFS: { code: "source/forbidden", reason: "the file system is read-only" },
+  ENOSPC: NO_SPACE,
+  EDQUOT: { ...NO_SPACE, reason: "the disk quota is used up" },
+  EFBIG: { code: "source/no-space", reason: "the file system does not take files of that length" },
+  EMFILE: TOO_MANY_FILES,
+  ENFILE: { ...TOO_MANY_FILES, reason: "too many open files in the whole system" },
+  ENAMETOOLONG: { code: "source/io", reason: "the name is too long" },
+  ELOOP: { code: "source/io", reason: "too many symbolic links" },
+  EIO: DISK_ERROR,
+  EREMOTEIO: DISK_ERROR,
+  EUCLEAN: { ...DISK_ERROR, reason: "the file system is damaged" },
+  EBUSY: BUSY,
+  ETXTBSY: { ...BUSY, reason: "it is a program that runs" },
+  EXDEV: { code: "source/io", reason: "it lies on another file system" },
+  EMLINK: { code: "source/io", reason: "it has too many links" },
+  ENODEV: NO_DEVICE,
+  ENXIO: NO_DEVICE,
+  ENOMEDIUM: { code: "source/io", reason: "there is no medium in the drive" },
+  ESTALE: LOST_MOUNT,
+  ENOTCONN: { ...LOST_MOUNT, reason: "the file system does not answer" },
+  EHOSTDOWN: { ...LOST_MOUNT, reason: "the file server does not answer" },
+  ETIMEDOUT: { ...LOST_MOUNT, reason: "the file server does not answer" },
+  ENOSYS: NOT_OFFERED,
+  ENOTSUP: NOT_OFFERED,
+  EOPNOTSUPP: NOT_OFFERED,
+  EINVAL: NOT_OFFERED,
+  ENOMEM: NO_MEMORY,
+  ENOBUFS: NO_MEMORY,
+  EAGAIN: { code: "source/io", reason: "the system has no room for it right now", hint: "Run the command again" },
+  EOVERFLOW: { code: "source/io", reason: "it is too large for this system" },
+  EPIPE: { code: "source/io", reason: "nothing reads it any more" },
+  EADDRINUSE: {
+    code: "source/io",
+    reason: "the address is in use",
+    hint: "Something else listens there: choose another port, or 0 for a free one",
+  },
+  EADDRNOTAVAIL: { code: "source/io", reason: "this machine does not have that address" },
+};
+
+/**
+ * Numbers that Node gives without a name ("Unknown system error -122"): those of Linux, and two of macOS and the BSDs. No
+ * number means something else for a file on the other system.
+ */
+const UNNAMED: Readonly<Record<number, string>> = {
+  69: "EDQUOT",
+  70: "ESTALE",
+  116: "ESTALE",
+  117: "EUCLEAN",
+  122: "EDQUOT",
+  123: "ENOMEDIUM",
+};
+
+/** The POSIX name of what the system gave ("ENOENT"), or undefined. Node's own codes ("ERR_…") are none. */
+export function errnoOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return undefined;
+  if (/^E[A-Z0-9]+$/.test(error.code)) return error.code;
+  const number = /^Unknown system error -(\d+)$/.exec(error.code)?.[1];
+  if (number !== undefined) return UNNAMED[Number(number)] ?? `error ${number}`;
+  return error.code === "UNKNOWN" ? "unknown error" : undefined; // libuv's word for what Windows did not explain
+}
+
+/** The error that the table has for a name; `action` is the start of a sentence, "Cannot open \"x\"". */
+export function systemError(errno: string, action: string, at: Location, extra: ErrorExtra = {}): TareError {
+  const known = Object.hasOwn(SYSTEM_ERRORS, errno) ? SYSTEM_ERRORS[errno] : undefined;
+  const { code, reason, hint }: SystemError = known ?? { code: "source/io", reason: `the system says ${errno}` };
+  const message = `${action}: ${reason}`;
+  if (isUsage(code)) return new UsageError(code, message, at, { hint, ...extra });
+  return new SourceError(code, message, at, { hint, ...extra });
+}
+
+function isUsage(code: SystemError["code"]): code is `usage/${string}` {
+  return code.startsWith("usage/");
+}
+
+/** What was tried, by the name of the system call in Node's error. */
+const ACTIONS: Readonly<Record<string, string>> = {
+  open: "open",
+  read: "read",
+  readlink: "read",
+  write: "write",
+  writev: "write",
+  fsync: "write",
+  fdatasync: "write",
+  ftruncate: "write",
+  truncate: "write",
+  copyfile: "copy",
+  rename: "rename",
+  link: "rename",
+  symlink: "make",
+  mkdir: "make",
+  mkdtemp: "make",
+  unlink: "remove",
+  rmdir: "remove",
+  rm: "remove",
+  scandir: "list",
+  opendir: "list",
+  chmod: "change",
+  fchmod: "change",
+  utime: "change",
+  futime: "change",
+  listen: "listen at",
+  spawn: "run",
+};
+
+/**
+ * What the system gave, as one of our errors; undefined for anything else. For errors that reach a boundary (the command
+ * line, a worker's messages) although whoever made the call should have said what it was for.
+ */
+export function namedSystemError(error: unknown): TareError | undefined {
+  const errno = errnoOf(error);
+  if (errno === undefined) return undefined;
+  const { syscall, path } = error as { readonly syscall?: unknown; readonly path?: unknown };
+  const call = typeof syscall === "string" ? (syscall.split(" ", 1)[0] ?? "") : "";
+  const verb = Object.hasOwn(ACTIONS, call) ? ACTIONS[call] : "use";
+  const source = typeof path === "string" ? path : undefined;
+  const action = `Cannot ${verb} ${source === undefined ? "a file" : `"${source}"`}`;
+  return systemError(errno, action, { source: source ?? "system" }, { cause: error });
 }

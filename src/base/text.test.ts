@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { UsageError } from "./errors.ts";
-import { decodeUtf8, encodeUtf8, hideSecrets, isUtf8 } from "./text.ts";
+import { decodeBase64Url, decodeUtf8, encodeBase64Url, encodeUtf8, hideSecrets, isUtf8 } from "./text.ts";
 
 describe("hideSecrets()", () => {
   it.each([
@@ -48,4 +48,25 @@ describe("isUtf8()", () => {
     }
     expect(isUtf8(encodeUtf8("aé层😀"))).toBe(true);
   });
+});
+
+it("encodeBase64Url() and decodeBase64Url() go there and back, without padding (RFC 4648 §10)", () => {
+  for (const [text, encoded] of [
+    ["", ""],
+    ["f", "Zg"],
+    ["fo", "Zm8"],
+    ["foo", "Zm9v"],
+    ["foobar", "Zm9vYmFy"],
+  ] as const) {
+    expect(encodeBase64Url(encodeUtf8(text))).toBe(encoded);
+    expect(decodeBase64Url(encoded)).toEqual(encodeUtf8(text));
+  }
+  expect(encodeBase64Url(Uint8Array.of(0xfb, 0xff))).toBe("-_8");
+  expect(decodeBase64Url("-_8")).toEqual(Uint8Array.of(0xfb, 0xff));
+});
+
+it("decodeBase64Url() takes one spelling of each value and no other", () => {
+  for (const bad of ["Zg==", "Zh", "Zm9", "+/8", "a", "Zg ", "Z\n8", "Zm9vYg="]) {
+    expect(decodeBase64Url(bad), bad).toBeUndefined();
+  }
 });

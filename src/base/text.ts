@@ -77,3 +77,57 @@ export function isUtf8(bytes: Bytes): boolean {
   }
   return true;
 }
+
+const PAIRS: readonly string[] = Array.from({ length: 256 }, (_, value) => value.toString(16).padStart(2, "0"));
+
+export function encodeHex(bytes: Bytes): string {
+  let text = "";
+  for (const value of bytes) text += PAIRS[value];
+  return text;
+}
+
+/** Undefined where the text is not an even number of hex digits. */
+export function decodeHex(text: string): Bytes | undefined {
+  if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
+  const bytes = new Uint8Array(text.length / 2);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
+  return bytes;
+}
+
+/** Large inputs go through btoa in pieces: an argument list has a length limit. */
+const PIECE = 0x8000 - (0x8000 % 3);
+
+export function encodeBase64(bytes: Bytes): string {
+  let text = "";
+  for (let i = 0; i < bytes.byteLength; i += PIECE) {
+    text += btoa(String.fromCharCode(...bytes.subarray(i, i + PIECE)));
+  }
+  return text;
+}
+
+/** Undefined where the text is not base64. */
+export function decodeBase64(text: string): Bytes | undefined {
+  let binary: string;
+  try {
+    binary = atob(text);
+  } catch {
+    return undefined; // a DOMException that names no position
+  }
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/** base64url without padding (RFC 4648 §5). */
+export function encodeBase64Url(bytes: Bytes): string {
+  return encodeBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+/** Undefined where the text is not base64url without padding, in its one spelling: unused bits must be zero. */
+export function decodeBase64Url(text: string): Bytes | undefined {
+  if (!/^[\w-]*$/.test(text) || text.length % 4 === 1) return undefined;
+  const bytes = decodeBase64(text.replaceAll("-", "+").replaceAll("_", "/"));
+  if (bytes === undefined) return undefined;
+  const last = text.slice(text.length - (text.length % 4));
+  return encodeBase64Url(bytes.subarray(bytes.byteLength - (bytes.byteLength % 3))) === last ? bytes : undefined;
+}

@@ -1,6 +1,6 @@
 import { startsWith } from "../base/bytes.ts";
 import type { ErrorCatalog } from "../base/errors.ts";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import type { Head } from "../model/format.ts";
 
 /** Something that is not a weights file we read, and what to tell the person who has it. */

@@ -1,4 +1,4 @@
-import { decodeBase64 } from "../base/base64.ts";
+import { decodeBase64 } from "../base/text.ts";
 
 /** What every kernel exports beside its own functions. */
 export interface KernelExports {

@@ -1,7 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { FormatError, LimitError } from "../base/errors.ts";
-import { encodeHex } from "../base/hex.ts";
-import { decodeUtf8, encodeUtf8 } from "../base/text.ts";
+import { decodeUtf8, encodeHex, encodeUtf8 } from "../base/text.ts";
 import { JsonScanner } from "../struct/json-scanner.ts";
 import { decodeJsonText } from "../struct/strict-json.ts";
 import { arrayValue, type EncodedValue, type MetadataEntry, type MetadataValue } from "./metadata.ts";

@@ -1,4 +1,4 @@
-import { decodeBase64, encodeBase64 } from "../base/base64.ts";
+import { decodeBase64, encodeBase64 } from "../base/text.ts";
 import {
   type ArrayValue,
   arrayValue,

@@ -1,6 +1,5 @@
-import type { Bytes } from "../base/bytes.ts";
+import { type Bytes, readMemory } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
-import { readMemory } from "../base/read-memory.ts";
 import type { Output, Sink } from "../bytes/sink.ts";
 import { runOf } from "../bytes/slice.ts";
 import type { Source } from "../bytes/source.ts";

@@ -1,6 +1,5 @@
 import { IntegrityError, isTareError, type Location, UsageError } from "../base/errors.ts";
-import { encodeHex } from "../base/hex.ts";
-import { printable } from "../base/text.ts";
+import { encodeHex, printable } from "../base/text.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
 import { sliceSource } from "../bytes/slice.ts";

@@ -1,8 +1,6 @@
-import { decodeBase64, encodeBase64 } from "../base/base64.ts";
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { FormatError, isTareError, LimitError } from "../base/errors.ts";
-import { decodeHex, encodeHex } from "../base/hex.ts";
-import { decodeUtf8, encodeUtf8 } from "../base/text.ts";
+import { decodeBase64, decodeHex, decodeUtf8, encodeBase64, encodeHex, encodeUtf8 } from "../base/text.ts";
 import { checkRelativeName } from "../bytes/resolver.ts";
 import type { Signature } from "../model/capabilities.ts";
 import { ED25519_PUBLIC_BYTES, ED25519_SIGNATURE_BYTES } from "../primitives/crypto/ed25519.ts";

@@ -1,5 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import type { Sign } from "../model/capabilities.ts";
 import { ED25519_SEED_BYTES, encodePrivateKey, encodePublicKey } from "../primitives/crypto/ed25519.ts";
 import { type RandomBytes, secureRandom } from "../primitives/crypto/secrets.ts";

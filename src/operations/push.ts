@@ -1,5 +1,4 @@
-import type { Bytes } from "../base/bytes.ts";
-import { readMemory } from "../base/read-memory.ts";
+import { type Bytes, readMemory } from "../base/bytes.ts";
 import type { S3Address } from "../bytes/s3/address.ts";
 import type { S3Client, S3Condition } from "../bytes/s3/client.ts";
 import {

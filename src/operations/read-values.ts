@@ -1,5 +1,4 @@
-import type { Bytes } from "../base/bytes.ts";
-import { readMemory } from "../base/read-memory.ts";
+import { type Bytes, readMemory } from "../base/bytes.ts";
 import { evenTensor, type Tensor } from "../model/tensor.ts";
 import { convertToNumbers, itemOf, type Numbers } from "../model/values/numbers.ts";
 

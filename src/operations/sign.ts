@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import { checkRelativeName, type Resolver } from "../bytes/resolver.ts";
 import type { Container } from "../model/archive.ts";
 import type { Sign, SigningContext } from "../model/capabilities.ts";

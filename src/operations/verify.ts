@@ -1,6 +1,6 @@
 import { isTareError } from "../base/errors.ts";
-import { encodeHex } from "../base/hex.ts";
 import type { LimitOverrides } from "../base/limits.ts";
+import { encodeHex } from "../base/text.ts";
 import type { Container } from "../model/archive.ts";
 import { type Finding, findingFromError } from "../model/finding.ts";
 import type { Opened, VerifyLevel } from "../model/format.ts";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { engineContract } from "../../test/contracts/engine-contract.ts";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import { portableEngine } from "./portable.ts";
 
 engineContract("portable, WebAssembly", async () => ({ engine: portableEngine({ tier: "wasm" }) }));

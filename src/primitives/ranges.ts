@@ -1,6 +1,5 @@
-import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
+import { type Bytes, EMPTY_BYTES, readMemory } from "../base/bytes.ts";
 import { SourceError, UsageError } from "../base/errors.ts";
-import { readMemory } from "../base/read-memory.ts";
 import type { ExtentsOptions, HashExtent, Hasher, RangeOptions, ReadableRange } from "./engine.ts";
 
 /**

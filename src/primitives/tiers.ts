@@ -1,5 +1,4 @@
-import { UnsupportedError } from "../base/errors.ts";
-import { errnoOf, systemError } from "../base/system-errors.ts";
+import { errnoOf, systemError, UnsupportedError } from "../base/errors.ts";
 
 /** How an implementation runs: machine code from the host, WebAssembly, or plain TypeScript. */
 export type TierName = "native" | "wasm" | "javascript";

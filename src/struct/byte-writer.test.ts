@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import { ByteWriter } from "./byte-writer.ts";
 
 test("ByteWriter writes little-endian numbers, growing from any size", () => {

@@ -1,5 +1,4 @@
-import type { Bytes } from "../base/bytes.ts";
-import { GrowingBytes } from "../base/growing-bytes.ts";
+import { type Bytes, GrowingBytes } from "../base/bytes.ts";
 
 /** Appends little-endian numbers and bytes to a buffer that grows. */
 export class ByteWriter {

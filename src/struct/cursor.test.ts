@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FormatError, LimitError } from "../base/errors.ts";
-import { decodeHex } from "../base/hex.ts";
+import { decodeHex } from "../base/text.ts";
 import { Cursor, type CursorOptions } from "./cursor.ts";
 
 const options: CursorOptions = { source: "file", base: 1000, code: "format/test", what: "test", path: "toc" };

@@ -1,6 +1,5 @@
 import type { Bytes } from "../base/bytes.ts";
-import { encodeHex } from "../base/hex.ts";
-import { printable } from "../base/text.ts";
+import { encodeHex, printable } from "../base/text.ts";
 import type { ByteOrder } from "./field.ts";
 import type { Layout } from "./layout.ts";
 

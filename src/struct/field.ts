@@ -1,6 +1,6 @@
 import { type Bytes, equalBytes } from "../base/bytes.ts";
-import { encodeHex } from "../base/hex.ts";
 import { toOffset } from "../base/integers.ts";
+import { encodeHex } from "../base/text.ts";
 
 /** How the numbers of a record are laid out. */
 export type ByteOrder = "little" | "big";

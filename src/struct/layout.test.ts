@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FormatError, LimitError, UsageError } from "../base/errors.ts";
-import { decodeHex } from "../base/hex.ts";
+import { decodeHex } from "../base/text.ts";
 import { ascii, bigU64, bytes, type Decoded, f32, f64, i32, reserved, struct, u8, u16, u32, u64 } from "./layout.ts";
 
 const record = struct("test record", 58, {

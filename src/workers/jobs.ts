@@ -1,5 +1,4 @@
-import { type Bytes, concatBytes } from "../base/bytes.ts";
-import type { Scratch } from "../base/scratch.ts";
+import { type Bytes, concatBytes, type Scratch } from "../base/bytes.ts";
 import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import type { JobHost } from "./jobs.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import { blobSource } from "../bytes/blob.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { patternBytes } from "../primitives/digest/implementation.ts";

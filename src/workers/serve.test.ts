@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../base/bytes.ts";
-import { encodeHex } from "../base/hex.ts";
+import { encodeHex } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
 import type { Source } from "../bytes/source.ts";
 import { portableEngine } from "../primitives/portable.ts";

@@ -1,5 +1,4 @@
-import { type ErrorJson, isTareError } from "../base/errors.ts";
-import { namedSystemError } from "../base/system-errors.ts";
+import { type ErrorJson, isTareError, namedSystemError } from "../base/errors.ts";
 import { JOBS, type JobContext, type JobHost } from "./jobs.ts";
 import { type JobKind, type JobRequest, type JobResult, PROTOCOL_VERSION, type ServerPort } from "./protocol.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { encodeBase64 } from "../../src/base/base64.ts";
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
+import { encodeBase64 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { ReadOptions, Source } from "../../src/bytes/source.ts";
 import { openEmbd } from "../../src/formats/embd/read.ts";

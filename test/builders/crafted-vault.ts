@@ -1,6 +1,5 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
-import { encodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { encodeManifest } from "../../src/formats/aerovault/encode-manifest.ts";
 import { entryList } from "../../src/formats/aerovault/entry-list.ts";
 import { type ExtensionRow, encodeDirectory } from "../../src/formats/aerovault/extensions.ts";

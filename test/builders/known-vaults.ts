@@ -1,6 +1,5 @@
 import { type Bytes, equalBytes } from "../../src/base/bytes.ts";
-import { decodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import type { OpenContext } from "../../src/model/format.ts";
 import type { Argon2Parameters } from "../../src/primitives/crypto/argon2.ts";
 import type { Engine } from "../../src/primitives/engine.ts";

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { SourceError } from "../../src/base/errors.ts";
-import { decodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import type { Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";

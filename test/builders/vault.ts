@@ -1,6 +1,5 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
-import { encodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { openVault } from "../../src/formats/aerovault/open.ts";
 import { closeVault, type Vault } from "../../src/formats/aerovault/vault.ts";

@@ -2,8 +2,7 @@ import { createCipheriv, createHash, createHmac as nodeHmac, randomBytes } from 
 import { deflateRawSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { type Bytes, concatBytes, EMPTY_BYTES } from "../../src/base/bytes.ts";
-import { decodeHex, encodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { decodeHex, encodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { applyCounter, countFromEnd, countFromStart } from "../../src/primitives/cipher/aes.ts";
 import { aesSiv } from "../../src/primitives/cipher/aes-siv.ts";
 import { createHmac } from "../../src/primitives/crypto/hmac.ts";

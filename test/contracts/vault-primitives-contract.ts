@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Bytes, EMPTY_BYTES } from "../../src/base/bytes.ts";
-import { decodeHex, encodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { decodeHex, encodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { chunkLengths } from "../../src/primitives/chunking/gear.ts";
 import { hkdfSha256, hmacSha512 } from "../../src/primitives/crypto/hmac.ts";
 import { patternBytes } from "../../src/primitives/digest/implementation.ts";

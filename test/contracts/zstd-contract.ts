@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type Bytes, concatBytes, equalBytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
-import { decodeHex } from "../../src/base/hex.ts";
+import { decodeHex } from "../../src/base/text.ts";
 import { decodeZstdHeader } from "../../src/primitives/compress/zstd.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";

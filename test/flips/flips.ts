@@ -1,5 +1,4 @@
-import type { Bytes } from "../../src/base/bytes.ts";
-import { equalBytes } from "../../src/base/bytes.ts";
+import { type Bytes, equalBytes } from "../../src/base/bytes.ts";
 import { vaultHeader } from "../../src/formats/aerovault/layout.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { damage, exportBytes, readAll, repairBytes, scrubBytes, type VaultTools } from "../builders/damaged-vault.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
-import { decodeHex } from "../../src/base/hex.ts";
+import { decodeHex } from "../../src/base/text.ts";
 import { memoryOutput, memorySource } from "../../src/bytes/memory.ts";
 import { FORMATS } from "../../src/formats/registry.ts";
 import type { FormatWriter, Opened } from "../../src/model/format.ts";

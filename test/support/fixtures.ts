@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { decodeHex } from "../../src/base/hex.ts";
+import { decodeHex } from "../../src/base/text.ts";
 
 const root = new URL("../fixtures/", import.meta.url).pathname;
 

@@ -1,6 +1,5 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
-import { decodeHex } from "../../src/base/hex.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../src/base/text.ts";
 
 /** A frame and what it holds. */
 export interface ZstdVector {

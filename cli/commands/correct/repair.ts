@@ -1,8 +1,7 @@
 import { realpath } from "node:fs/promises";
 import type { Bytes } from "../../../src/base/bytes.ts";
 import { IntegrityError } from "../../../src/base/errors.ts";
-import { decodeHex } from "../../../src/base/hex.ts";
-import { printable } from "../../../src/base/text.ts";
+import { decodeHex, printable } from "../../../src/base/text.ts";
 import { correctFindings, healthText } from "../../../src/operations/correct/findings.ts";
 import type { FileRepair } from "../../../src/operations/correct/repair.ts";
 import { fileError } from "../../../src/platform/node/errors.ts";

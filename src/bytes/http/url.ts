@@ -1,6 +1,5 @@
-import { encodeBase64 } from "../../base/base64.ts";
 import { SourceError, UsageError } from "../../base/errors.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeBase64, encodeUtf8 } from "../../base/text.ts";
 import { checkRelativeName, escapeError, isFolderOfKind, type ResolveOptions, type Resolver } from "../resolver.ts";
 import type { Source } from "../source.ts";
 import { isCondition } from "./headers.ts";

@@ -1,8 +1,6 @@
-import { encodeBase64 } from "../../base/base64.ts";
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeBase64, encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { networkError } from "../http/errors.ts";
 import { type HeaderReader, isEntityTag, parseContentLength } from "../http/headers.ts";
 import type { HttpMethod, HttpTransport } from "../http/transport.ts";

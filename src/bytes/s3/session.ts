@@ -1,8 +1,7 @@
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { HttpRequest, HttpResponse, HttpTransport } from "../http/transport.ts";
 import { regionOfHost, type S3Endpoint } from "./address.ts";
 import { readRefusal, type S3Refusal, s3Error } from "./errors.ts";
-
 import { type Credentials, EMPTY_SHA256, type Sha256, SigV4 } from "./sigv4.ts";
 
 /** How to reach a store and as whom. */

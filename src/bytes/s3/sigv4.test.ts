@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { canonicalRequest, EMPTY_SHA256, encodeRfc3986, hmacSha256, type Sha256, SigV4 } from "./sigv4.ts";
 

@@ -1,6 +1,5 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
+import { decodeUtf8, encodeHex, encodeUtf8 } from "../../base/text.ts";
 
 /** SHA-256 of a buffer; callers pass `(bytes) => engine.digest("sha256", bytes)`. */
 export type Sha256 = (bytes: Bytes) => Promise<Bytes>;

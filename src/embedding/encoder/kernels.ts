@@ -1,4 +1,4 @@
-import { decodeBase64 } from "../../base/base64.ts";
+import { decodeBase64 } from "../../base/text.ts";
 import type { KernelKind } from "./encoder-shape.ts";
 import { scalarKernels } from "./kernels-scalar.ts";
 

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Output } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";

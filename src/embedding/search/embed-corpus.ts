@@ -1,5 +1,4 @@
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { DIGEST_BYTES, type IndexedTexts } from "./corpus-index.ts";
 import { VectorTable } from "./vector-table.ts";

@@ -1,6 +1,5 @@
 import { UsageError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { printable } from "../../base/text.ts";
+import { encodeHex, printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";

@@ -1,7 +1,6 @@
-import { encodeBase64 } from "../../base/base64.ts";
 import { isTareError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
 import { alignUp } from "../../base/integers.ts";
+import { encodeBase64, encodeHex } from "../../base/text.ts";
 import type { Loss } from "../../model/format.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { float32Tensor, memoryTensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import { DTYPES, dtypeFacts, type KnownDType } from "../../model/dtype.ts";
 import type { ModelContent, WriteOptions } from "../../model/format.ts";

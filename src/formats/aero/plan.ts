@@ -1,9 +1,8 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
 import { isPowerOfTwo } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { ModelContent, WriteHashes, WriteOptions, WritePlan } from "../../model/format.ts";
 import { type OriginFacts, splitChain } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";

@@ -1,7 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, LimitError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { printable } from "../../base/text.ts";
+import { encodeHex, printable } from "../../base/text.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { adjacentTensors, float32Tensor, memoryTensor } from "../../../test/builders/tensors.ts";
 import { countingSource } from "../../../test/support/counting-source.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memoryOutput, memorySink, memorySource } from "../../bytes/memory.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";

@@ -3,7 +3,7 @@ import { loadFixture } from "../../../test/support/fixtures.ts";
 import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { avecPayload, parityGrid } from "../../model/parity/avec.ts";
 import { portableEngine } from "../../primitives/portable.ts";

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
 import { alignUp } from "../../base/integers.ts";
+import { decodeHex, encodeHex } from "../../base/text.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import { describeAero } from "../aero/origin.ts";
 import type { SetModel } from "./model.ts";

@@ -1,6 +1,5 @@
 import { FormatError, IntegrityError, type Location, SourceError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { printable } from "../../base/text.ts";
+import { encodeHex, printable } from "../../base/text.ts";
 import { LazySource } from "../../bytes/derived.ts";
 import { parseHttpUrl } from "../../bytes/http/url.ts";
 import { withHead } from "../../bytes/layers/prefix.ts";

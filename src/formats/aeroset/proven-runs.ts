@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { DelegatingSource } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";

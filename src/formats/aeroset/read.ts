@@ -1,8 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, type Location, UsageError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
 import { checkLimit, resolveLimits } from "../../base/limits.ts";
-import { encodeUtf8, printable } from "../../base/text.ts";
+import { encodeHex, encodeUtf8, printable } from "../../base/text.ts";
 import { withHead } from "../../bytes/layers/prefix.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";

@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
-import { decodeUtf8, encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, decodeUtf8, encodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { Output } from "../../bytes/sink.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
 import type { WriteContext } from "../../model/format.ts";

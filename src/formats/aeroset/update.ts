@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError, UsageError } from "../../base/errors.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
-import { encodeUtf8, printable } from "../../base/text.ts";
+import { decodeHex, encodeHex, encodeUtf8, printable } from "../../base/text.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { ModelContent, WriteContext, WriteOptions } from "../../model/format.ts";

@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, LimitError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { printable } from "../../base/text.ts";
+import { encodeHex, printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";

@@ -5,7 +5,7 @@ import { openedBy, READERS, writerById } from "../../../test/builders/loaded-for
 import { hexFixture } from "../../../test/builders/safetensors.ts";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { Sink } from "../../bytes/sink.ts";
 import type { Format, Opened, WriteOptions } from "../../model/format.ts";

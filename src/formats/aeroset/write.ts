@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, SourceError, UnsupportedError, UsageError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";

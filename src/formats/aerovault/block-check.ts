@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, LimitError, type Location } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { VaultCipher } from "./framing.ts";
 import { HEADER_BYTES, PREFIX_BYTES } from "./layout.ts";

@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import type { ReadableBytes } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";

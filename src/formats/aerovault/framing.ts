@@ -1,6 +1,5 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { AES_KEY_BYTES } from "../../primitives/cipher/aes.ts";
 import { GCM_SIV_NONCE_BYTES, GCM_SIV_TAG_BYTES, type GcmSivKey } from "../../primitives/cipher/gcm-siv.ts";
 import type { Engine, KeyedDigest } from "../../primitives/engine.ts";

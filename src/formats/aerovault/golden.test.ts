@@ -6,7 +6,7 @@ import { formatContract, type Golden } from "../../../test/contracts/format-cont
 import { loadFixture } from "../../../test/support/fixtures.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, TareError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { verify } from "../../operations/verify.ts";
 import { encodeManifest } from "./encode-manifest.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { hkdfSha256 } from "../../primitives/crypto/hmac.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { blockAad, VaultCipher } from "./framing.ts";

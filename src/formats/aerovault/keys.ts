@@ -1,6 +1,5 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { decodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 import { AES_KEY_BYTES } from "../../primitives/cipher/aes.ts";
 import { hkdfSha256, hmacSha512 } from "../../primitives/crypto/hmac.ts";
 import { type RandomBytes, wipe } from "../../primitives/crypto/secrets.ts";

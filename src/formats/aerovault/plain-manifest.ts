@@ -1,7 +1,6 @@
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError, type Location } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { ReadableBytes } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";

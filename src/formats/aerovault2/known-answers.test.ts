@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { quickEngine } from "../../../test/builders/sealed-apr.ts";
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { aesSiv } from "../../primitives/cipher/aes-siv.ts";
 import { expandWrappingKeys } from "../aerovault/keys.ts";
 import { ChunkCipher, chunkAad } from "./chunk-cipher.ts";

@@ -1,6 +1,6 @@
-import { decodeBase64Url, encodeBase64Url } from "../../base/base64.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
+import { decodeBase64Url, encodeBase64Url } from "../../base/text.ts";
 import type { AesSivKey } from "../../primitives/cipher/aes-siv.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";

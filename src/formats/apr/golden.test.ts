@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { convertBytes, formatContract, type Golden } from "../../../test/contracts/format-contract.ts";
 import { loadFixture, loadSiblings } from "../../../test/support/fixtures.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { openSource } from "../../open.ts";
 import { portableEngine } from "../../primitives/portable.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, UnsupportedError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { FormatReader, Members, MembersContext, OpenContext } from "../../model/format.ts";
 import { decodeJsonNumber } from "../../model/metadata-json.ts";

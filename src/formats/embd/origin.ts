@@ -1,7 +1,6 @@
-import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeBase64, encodeBase64, encodeUtf8 } from "../../base/text.ts";
 import { atOnce } from "../../base/turns.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { type Json, ORIGIN_KEY, type OriginFacts } from "../../model/origin.ts";

@@ -1,6 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { printable } from "../../base/text.ts";
+import { encodeHex, printable } from "../../base/text.ts";
 import { type Extent, findGaps } from "../../bytes/extents.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";

@@ -1,4 +1,4 @@
-import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
+import { decodeBase64, encodeBase64 } from "../../base/text.ts";
 import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml/file-types.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin.ts";

@@ -19,6 +19,7 @@ import { type SafetensorsFile, SafetensorsModel, singleFileModel } from "./model
 import { describeSafetensors } from "./origin.ts";
 import { checkShardNames, locateName, parseShardIndex, type ShardIndex } from "./shards.ts";
 import { checkLayout } from "./tensors.ts";
+
 /** Opens a SafeTensors file, or a set by its `*.safetensors.index.json`. Reads no tensor data. */
 export async function openSafetensors(source: Source, context: OpenContext): Promise<SafetensorsModel> {
   const opening = await readOpening(source, context.signal);

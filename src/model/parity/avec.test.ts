@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import {
   avecHeader,

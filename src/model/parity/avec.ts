@@ -1,5 +1,4 @@
-import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
-import { readMemory } from "../../base/read-memory.ts";
+import { type Bytes, EMPTY_BYTES, equalBytes, readMemory } from "../../base/bytes.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { ascii, reserved, struct, u16, u32, u64 } from "../../struct/layout.ts";
 

@@ -1,5 +1,4 @@
-import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
-import { readMemory } from "../../base/read-memory.ts";
+import { type Bytes, concatBytes, equalBytes, readMemory } from "../../base/bytes.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { type AvecPlan, fillUp, groupLength, type ReadableBytes, SHARD_SUM_BYTES, shardSums } from "./avec.ts";
 import {

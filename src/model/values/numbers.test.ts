@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it, test } from "vitest";
-import { decodeBase64 } from "../../base/base64.ts";
+import { decodeBase64 } from "../../base/text.ts";
 import type { DType } from "../dtype.ts";
 import { convertToFloat32, convertToNumbers } from "./numbers.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Content, makeContent } from "../../../test/builders/vault-content.ts";
 import { loadFixture } from "../../../test/support/fixtures.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { memorySink, memorySource } from "../../bytes/memory.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";

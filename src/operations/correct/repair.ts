@@ -1,6 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { overlaidSource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";

@@ -1,6 +1,6 @@
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { sniffFormat } from "../../formats/registry.ts";
 import type { Format, PagedRun } from "../../model/format.ts";

@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { IntegrityError, LimitError, SourceError, UsageError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { printable } from "../../base/text.ts";
+import { encodeHex, printable } from "../../base/text.ts";
 
 /** A run of a file that did not arrive as the file's own digests say. */
 export interface BadPiece {

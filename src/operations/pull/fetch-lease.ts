@@ -1,5 +1,4 @@
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { readMemory } from "../../base/read-memory.ts";
+import { type Bytes, equalBytes, readMemory } from "../../base/bytes.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { pageError } from "./errors.ts";
 import { CHECK_BYTES } from "./journal.ts";

@@ -1,6 +1,6 @@
 import { isTareError } from "../../base/errors.ts";
-import { encodeHex } from "../../base/hex.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
+import { encodeHex } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Format } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";

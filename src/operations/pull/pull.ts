@@ -1,6 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
+import { encodeHex } from "../../base/text.ts";
 import { strongTag } from "../../bytes/http/headers.ts";
 import { type AllowedOrigins, parseHttpUrl } from "../../bytes/http/url.ts";
 import { type RetryPolicy, retryPolicy } from "../../bytes/layers/retry.ts";

@@ -1,5 +1,4 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { Scratch } from "../../base/scratch.ts";
+import { type Bytes, Scratch } from "../../base/bytes.ts";
 import { checkRange } from "../../bytes/extents.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
 import { planBlockBatches } from "../../formats/aerovault/block-batches.ts";

@@ -1,8 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, readMemory } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
-import { readMemory } from "../../base/read-memory.ts";
 import { ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
 import { fileError } from "./errors.ts";

@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { Scratch } from "../../base/scratch.ts";
+import { Scratch } from "../../base/bytes.ts";
 import { blobSource } from "../../bytes/blob.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { portableEngine } from "../../primitives/portable.ts";

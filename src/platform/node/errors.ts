@@ -1,7 +1,6 @@
-import { type Location, SourceError } from "../../base/errors.ts";
-import { errnoOf, systemError } from "../../base/system-errors.ts";
+import { errnoOf, type Location, SourceError, systemError } from "../../base/errors.ts";
 
-export { errnoOf } from "../../base/system-errors.ts";
+export { errnoOf } from "../../base/errors.ts";
 
 /**
  * Turns what node:fs throws into one of our errors: `action` is a whole sentence start, "Cannot open \"x\"". What is no

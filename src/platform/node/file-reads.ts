@@ -1,8 +1,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, readMemory } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
-import { readMemory } from "../../base/read-memory.ts";
 import { bufferError } from "../../bytes/layers/base.ts";
 import { errnoOf, fileError } from "./errors.ts";
 

@@ -1,7 +1,6 @@
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import type { Bytes } from "../../base/bytes.ts";
-import { readMemory } from "../../base/read-memory.ts";
+import { type Bytes, readMemory } from "../../base/bytes.ts";
 import type { TransferWatch } from "../../bytes/http/exchange.ts";
 import type { BodyReader } from "./http-reply.ts";
 import { FillingTaker, type Taker } from "./http-takers.ts";

@@ -6,9 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { isMainThread } from "node:worker_threads";
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, readMemory } from "../../base/bytes.ts";
 import { LimitError } from "../../base/errors.ts";
-import { readMemory } from "../../base/read-memory.ts";
 import { untilAborted } from "../../bytes/abort.ts";
 import { fileError } from "./errors.ts";
 

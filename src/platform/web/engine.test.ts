@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { blobSource } from "../../bytes/blob.ts";
 import { patternBytes } from "../../primitives/digest/implementation.ts";
 import { portableEngine } from "../../primitives/portable.ts";

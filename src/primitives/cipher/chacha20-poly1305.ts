@@ -1,6 +1,6 @@
 import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
+import { decodeHex } from "../../base/text.ts";
 
 /** RFC 8439 §2.8. */
 export const CHACHA_KEY_BYTES = 32;

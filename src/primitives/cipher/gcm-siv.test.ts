@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { GCM_SIV_VECTORS } from "../../../test/vectors/gcm-siv.ts";
 import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
+import { decodeHex, encodeHex } from "../../base/text.ts";
 import { NODE_GCM_SIV } from "../../platform/node/gcm-siv.ts";
 import { patternBytes } from "../digest/implementation.ts";
 import { type GcmSiv, type GcmSivKey, provesGcmSiv } from "./gcm-siv.ts";

@@ -1,6 +1,6 @@
 import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
+import { decodeHex } from "../../base/text.ts";
 import { AES_KEY_BYTES } from "./aes.ts";
 
 /** AES-256-GCM-SIV appends a tag of this length. */

@@ -1,7 +1,6 @@
 import { type Bytes, concatBytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { FormatError, isTareError, LimitError, type Location } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 
 export interface InflateOptions {
   /** LimitError `limit/deflate.output` beyond this, whatever the stream says; memory stays far below it. */

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeBase64 } from "../../base/base64.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
+import { decodeBase64, decodeHex, encodeHex } from "../../base/text.ts";
 import { type Lz4Codec, lz4Bound, lz4Javascript, provesLz4 } from "./lz4.ts";
 import { loadLz4Wasm } from "./lz4-wasm.ts";
 

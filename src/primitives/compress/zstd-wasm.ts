@@ -1,5 +1,5 @@
-import { decodeBase64 } from "../../base/base64.ts";
 import type { Bytes } from "../../base/bytes.ts";
+import { decodeBase64 } from "../../base/text.ts";
 import { WASM } from "../../kernels/generated/zstd.ts";
 import type { ZstdCodec } from "./zstd.ts";
 

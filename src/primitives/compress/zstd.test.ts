@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { noise, ZSTD_VECTORS, zstdBomb, zstdRleBomb } from "../../../test/vectors/zstd.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { decodeHex } from "../../base/hex.ts";
+import { decodeHex } from "../../base/text.ts";
 import { decodeZstdFrame, decodeZstdHeader, walkZstdBlocks } from "./zstd.ts";
 
 const at = { source: "test", offset: 100 };

@@ -1,7 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { FormatError, isTareError, LimitError, type Location, type TareError, UsageError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { ZstdCompressOptions, ZstdDecompressOptions } from "../engine.ts";
 
 /** RFC 8878 section 3.1.1: the magic number 0xFD2FB528, little-endian. */

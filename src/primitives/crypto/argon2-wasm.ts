@@ -1,5 +1,5 @@
-import { decodeBase64 } from "../../base/base64.ts";
 import type { Bytes } from "../../base/bytes.ts";
+import { decodeBase64 } from "../../base/text.ts";
 import type { KernelExports } from "../../kernels/load.ts";
 import type { Argon2id } from "./argon2.ts";
 import {

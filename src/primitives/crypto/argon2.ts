@@ -1,7 +1,6 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 
 /** RFC 9106's inputs of Argon2id, version 0x13, without secret and associated data. */
 export interface Argon2Parameters {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { NODE_AES, NODE_ARGON2, NODE_ED25519, NODE_SHA512 } from "../../platform/node/crypto.ts";
 import { provesAes } from "../cipher/aes.ts";
 import { aesJavascript } from "../cipher/aes-javascript.ts";

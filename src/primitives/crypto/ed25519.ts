@@ -1,7 +1,6 @@
-import { decodeBase64, encodeBase64 } from "../../base/base64.ts";
 import { type Bytes, concatBytes, EMPTY_BYTES, equalBytes, startsWith } from "../../base/bytes.ts";
 import { UnsupportedError, UsageError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/hex.ts";
+import { decodeBase64, decodeHex, encodeBase64 } from "../../base/text.ts";
 
 export const ED25519_SEED_BYTES = 32;
 export const ED25519_PUBLIC_BYTES = 32;

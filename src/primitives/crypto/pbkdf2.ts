@@ -1,6 +1,5 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { decodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 
 export interface Pbkdf2Parameters {
   readonly salt: Bytes;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BLAKE3_VECTOR_KEY, BLAKE3_VECTORS } from "../../../test/vectors/blake3.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { type Blake3Core, blake3, cutBlake3, cutHashers } from "./blake3.ts";
 import { blake3Javascript } from "./blake3-javascript.ts";
 import { loadBlake3Wasm } from "./blake3-wasm.ts";

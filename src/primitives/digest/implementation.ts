@@ -1,5 +1,5 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { decodeHex } from "../../base/hex.ts";
+import { decodeHex } from "../../base/text.ts";
 import type { Hasher, HasherAlgorithm } from "../engine.ts";
 import type { Blake3Core } from "./blake3.ts";
 

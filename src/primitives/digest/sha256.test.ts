@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { sha256 } from "./sha256.ts";
 
 /** Takes no time, so that inputs beyond 2^32 bits can be given, and keeps what it was asked to compress last. */

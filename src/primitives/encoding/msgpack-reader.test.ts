@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../base/bytes.ts";
-import { decodeHex } from "../../base/hex.ts";
+import { decodeHex } from "../../base/text.ts";
 import { MsgpackReader } from "./msgpack-reader.ts";
 
 const read = (hex: string, base = 100): MsgpackReader =>

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
-import { decodeHex, encodeHex } from "../../base/hex.ts";
+import { decodeHex, encodeHex } from "../../base/text.ts";
 import { decodeFirstMsgpack, decodeMsgpack, encodeMsgpack, type MsgpackValue } from "./msgpack-value.ts";
 
 const place = { source: "test", base: 50 };

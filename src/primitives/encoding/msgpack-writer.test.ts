@@ -1,6 +1,6 @@
 import { encode } from "@msgpack/msgpack";
 import { describe, expect, it } from "vitest";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { MsgpackWriter } from "./msgpack-writer.ts";
 
 const write = (use: (writer: MsgpackWriter) => void): string => {

@@ -1,6 +1,5 @@
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, GrowingBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { GrowingBytes } from "../../base/growing-bytes.ts";
 import { HEAD } from "./msgpack-head.ts";
 
 const MAX_U64 = 0xffff_ffff_ffff_ffffn;

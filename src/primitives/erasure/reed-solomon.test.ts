@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { encodeHex } from "../../base/hex.ts";
+import { encodeHex } from "../../base/text.ts";
 import { portableEngine } from "../portable.ts";
 import { combineJavascript } from "./gf256.ts";
 import { loadCombineWasm } from "./gf256-wasm.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeBase64 } from "../../base/base64.ts";
+import { decodeBase64 } from "../../base/text.ts";
 import { provesQuantizer, QUANT_BYTES, QUANT_ELEMENTS, QUANT_TYPES, type Quantizer } from "./quantizer.ts";
 import { quantizerJavascript } from "./quantizer-javascript.ts";
 import { loadQuantizerWasm } from "./quantizer-wasm.ts";

@@ -1,7 +1,7 @@
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, reviveError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
 import { checkLimit } from "../../../base/limits.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { type Extent, planBatches } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Engine } from "../../../primitives/engine.ts";

@@ -1,7 +1,6 @@
-import { decodeBase64, encodeBase64 } from "../../../base/base64.ts";
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
-import { printable } from "../../../base/text.ts";
+import { decodeBase64, encodeBase64, printable } from "../../../base/text.ts";
 import type { Loss } from "../../../model/format.ts";
 import type { Json } from "../../../model/origin.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import { loadFixture } from "../../../../test/support/fixtures.ts";
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
-import { encodeHex } from "../../../base/hex.ts";
 import { alignUp } from "../../../base/integers.ts";
-import { encodeUtf8 } from "../../../base/text.ts";
+import { encodeHex, encodeUtf8 } from "../../../base/text.ts";
 import { memoryOutput, memorySource } from "../../../bytes/memory.ts";
 import { stringValue } from "../../../model/metadata.ts";
 import { contentOf, planConversion, writeConversion } from "../../../operations/convert.ts";

@@ -1,6 +1,6 @@
 import { decode } from "@msgpack/msgpack";
 import { expect, test } from "vitest";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { stringValue } from "../../../model/metadata.ts";
 import { encodeControlHash, encodePageHashes, measurePageHashes } from "./digests.ts";
 import { renderJsonObject } from "./metadata.ts";

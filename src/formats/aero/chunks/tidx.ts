@@ -1,7 +1,7 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
 import { checkLimit } from "../../../base/limits.ts";
+import { encodeHex } from "../../../base/text.ts";
 import type { Steps } from "../../../base/turns.ts";
 import type { Json } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { drain, expectBytes, patternBytes, sourceContract } from "../../../../test/contracts/source-contract.ts";
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { withMeter } from "../../../bytes/layers/base.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import type { Spool } from "../../../bytes/sink.ts";

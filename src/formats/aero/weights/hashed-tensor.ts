@@ -1,7 +1,6 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import { IntegrityError, isTareError, LimitError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
-import { printable } from "../../../base/text.ts";
+import { encodeHex, printable } from "../../../base/text.ts";
 import { allocateFor, deliver, ReadGuard } from "../../../bytes/layers/base.ts";
 import type { Spool } from "../../../bytes/sink.ts";
 import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../../bytes/slice.ts";

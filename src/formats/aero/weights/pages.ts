@@ -1,7 +1,7 @@
 import { type Bytes, EMPTY_BYTES, equalBytes } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
 import { checkLimit } from "../../../base/limits.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import { BlockCache } from "../../../bytes/layers/cache.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";

@@ -1,6 +1,6 @@
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { isTareError, LimitError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { VerifyContext } from "../../../model/format.ts";

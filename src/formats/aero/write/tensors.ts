@@ -1,6 +1,6 @@
-import { decodeBase64 } from "../../../base/base64.ts";
 import type { Bytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
+import { decodeBase64 } from "../../../base/text.ts";
 import { byteLengthOf, type DType } from "../../../model/dtype.ts";
 import type { Loss } from "../../../model/format.ts";
 import { arrayValue, type MetadataValue, stringValue } from "../../../model/metadata.ts";

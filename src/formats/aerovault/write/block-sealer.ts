@@ -1,5 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { GCM_SIV_NONCE_BYTES } from "../../../primitives/cipher/gcm-siv.ts";
 import type { RandomBytes } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";

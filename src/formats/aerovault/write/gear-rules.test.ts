@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import { completeKeys } from "../keys.ts";
 import { DEFAULT_BOUNDS } from "../manifest.ts";

@@ -1,5 +1,4 @@
-import type { Bytes } from "../../../base/bytes.ts";
-import { Scratch } from "../../../base/scratch.ts";
+import { type Bytes, Scratch } from "../../../base/bytes.ts";
 import type { Source, SourceDescriptor } from "../../../bytes/source.ts";
 import type { GearRule } from "../../../primitives/chunking/gear.ts";
 import { type RandomBytes, secureRandom } from "../../../primitives/crypto/secrets.ts";

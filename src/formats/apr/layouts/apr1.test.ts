@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { zstdFrame } from "../../../../test/builders/aero.ts";
 import { faultsOf, openBytes, refusalOf, survives } from "../../../../test/builders/apr-layout-reading.ts";
 import { buildApr1, buildWrapper, f32, lz4Literals } from "../../../../test/builders/apr-layouts.ts";
-import { decodeHex } from "../../../base/hex.ts";
+import { decodeHex } from "../../../base/text.ts";
 
 const W = { name: "w", shape: [2], bytes: f32(1, 2) };
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { openBytes } from "../../../../test/builders/apr-layout-reading.ts";
 import { float32Tensor, memoryTensor } from "../../../../test/builders/tensors.ts";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { memoryOutput } from "../../../bytes/memory.ts";
 import type { ModelContent, WriteOptions } from "../../../model/format.ts";
 import { Metadata, type MetadataValue, stringValue } from "../../../model/metadata.ts";

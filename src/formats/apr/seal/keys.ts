@@ -1,8 +1,6 @@
-import { decodeBase64, encodeBase64 } from "../../../base/base64.ts";
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { FormatError, LimitError, type Location, UnsupportedError, UsageError } from "../../../base/errors.ts";
-import { encodeHex } from "../../../base/hex.ts";
-import { encodeUtf8 } from "../../../base/text.ts";
+import { decodeBase64, encodeBase64, encodeHex, encodeUtf8 } from "../../../base/text.ts";
 import type { PasswordSource } from "../../../model/format.ts";
 import { Metadata, type MetadataValue } from "../../../model/metadata.ts";
 import { AES_KEY_BYTES, KEY_WRAP_BYTES } from "../../../primitives/cipher/aes.ts";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { buildApr } from "../../../../test/builders/apr.ts";
 import { passwordOf, quickEngine, smallTensors, writeSealedApr } from "../../../../test/builders/sealed-apr.ts";
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
-import { encodeHex } from "../../../base/hex.ts";
+import { encodeHex } from "../../../base/text.ts";
 import { memorySink, memorySource } from "../../../bytes/memory.ts";
 import type { Finding } from "../../../model/finding.ts";
 import { signerOf } from "../../../operations/keys.ts";

@@ -1,5 +1,4 @@
-import type { Bytes } from "../../../base/bytes.ts";
-import { readMemory } from "../../../base/read-memory.ts";
+import { type Bytes, readMemory } from "../../../base/bytes.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { type Lz4Codec, lz4Bound } from "../../../primitives/compress/lz4.ts";

@@ -1,5 +1,4 @@
-import type { Bytes } from "../../../base/bytes.ts";
-import { readMemory } from "../../../base/read-memory.ts";
+import { type Bytes, readMemory } from "../../../base/bytes.ts";
 
 /**
  * Bytes read and sent at a time. Over loopback 64 KiB cost a third more processor time a byte than 512 KiB, and more

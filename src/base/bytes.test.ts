@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readMemory } from "./read-memory.ts";
+import { readMemory } from "./bytes.ts";
 
 it.each([0, 1, 65_535, 65_536, 1 << 20])("gives %i zeros, on which words of any width can be laid", (byteLength) => {
   const memory = readMemory(byteLength);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { namedSystemError, SYSTEM_ERRORS, systemError } from "./system-errors.ts";
+import { namedSystemError, SYSTEM_ERRORS, systemError } from "./errors.ts";
 
 /** As node:fs throws it. */
 function thrown(code: string, syscall: string, path?: string): Error {
