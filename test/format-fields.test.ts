@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Bytes } from "../src/base/bytes.ts";
 import { memorySource } from "../src/bytes/memory.ts";
 import { openSource } from "../src/open.ts";
-import { showField } from "../src/struct/field-places.ts";
+import { showField } from "../src/struct/fields.ts";
 import { buildAero, smallAero } from "./builders/aero.ts";
 import { buildAprender } from "./builders/apr-layouts.ts";
 import { smallGguf, smallSafetensors } from "./cli/small-models.ts";

@@ -6,7 +6,7 @@ import type { Resolver } from "../bytes/resolver.ts";
 import type { Output, Spool } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Engine } from "../primitives/engine.ts";
-import type { FieldPlace } from "../struct/field-places.ts";
+import type { FieldPlace } from "../struct/fields.ts";
 import type { Container } from "./archive.ts";
 import type { Vocabulary } from "./bert/vocabulary.ts";
 import type { FormatRestamp, FormatSigning } from "./capabilities.ts";

@@ -1,7 +1,7 @@
-import type { Bytes } from "../base/bytes.ts";
+import { type Bytes, GrowingBytes } from "../base/bytes.ts";
 import { FormatError, type Location } from "../base/errors.ts";
 import { toOffset } from "../base/integers.ts";
-import type { ByteOrder } from "./field.ts";
+import type { ByteOrder } from "./fields.ts";
 
 export interface CursorOptions {
   /** Source label for messages. */
@@ -143,5 +143,78 @@ export class Cursor {
     const { code, what } = this.#options;
     const message = `Cannot read ${what}: ${byteLength} bytes must follow, ${this.remaining} are left`;
     return new FormatError(code, message, this.at(path));
+  }
+}
+
+/** Appends little-endian numbers and bytes to a buffer that grows. */
+export class ByteWriter {
+  readonly #buffer: GrowingBytes;
+
+  constructor(capacity = 256) {
+    this.#buffer = new GrowingBytes(capacity);
+  }
+
+  get byteLength(): number {
+    return this.#buffer.byteLength;
+  }
+
+  u8(value: number): void {
+    const start = this.#buffer.grow(1);
+    this.#buffer.view.setUint8(start, value);
+  }
+
+  i8(value: number): void {
+    const start = this.#buffer.grow(1);
+    this.#buffer.view.setInt8(start, value);
+  }
+
+  u16(value: number): void {
+    const start = this.#buffer.grow(2);
+    this.#buffer.view.setUint16(start, value, true);
+  }
+
+  i16(value: number): void {
+    const start = this.#buffer.grow(2);
+    this.#buffer.view.setInt16(start, value, true);
+  }
+
+  u32(value: number): void {
+    const start = this.#buffer.grow(4);
+    this.#buffer.view.setUint32(start, value, true);
+  }
+
+  i32(value: number): void {
+    const start = this.#buffer.grow(4);
+    this.#buffer.view.setInt32(start, value, true);
+  }
+
+  /** A number must be a safe integer. */
+  u64(value: number | bigint): void {
+    const start = this.#buffer.grow(8);
+    this.#buffer.view.setBigUint64(start, BigInt(value), true);
+  }
+
+  i64(value: number | bigint): void {
+    const start = this.#buffer.grow(8);
+    this.#buffer.view.setBigInt64(start, BigInt(value), true);
+  }
+
+  f32(value: number): void {
+    const start = this.#buffer.grow(4);
+    this.#buffer.view.setFloat32(start, value, true);
+  }
+
+  f64(value: number): void {
+    const start = this.#buffer.grow(8);
+    this.#buffer.view.setFloat64(start, value, true);
+  }
+
+  bytes(bytes: Bytes): void {
+    this.#buffer.append(bytes);
+  }
+
+  /** What was written since the start or the last call; the writer begins anew. */
+  take(): Bytes {
+    return this.#buffer.take();
   }
 }

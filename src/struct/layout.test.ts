@@ -1,7 +1,22 @@
 import { expect, test } from "vitest";
 import { FormatError, LimitError, UsageError } from "../base/errors.ts";
 import { decodeHex } from "../base/text.ts";
-import { ascii, bigU64, bytes, type Decoded, f32, f64, i32, reserved, struct, u8, u16, u32, u64 } from "./layout.ts";
+import {
+  ascii,
+  bigU64,
+  bytes,
+  type Decoded,
+  f32,
+  f64,
+  flags,
+  i32,
+  reserved,
+  struct,
+  u8,
+  u16,
+  u32,
+  u64,
+} from "./layout.ts";
 
 const record = struct("test record", 58, {
   magic: ascii(0, 4).is("TEST"),
@@ -113,3 +128,22 @@ function caught(action: () => unknown): unknown {
   }
   throw new Error("nothing was thrown");
 }
+
+const chunkFlags = flags("chunk flags", { compressed: 0, encrypted: 1, last: 40 });
+
+test("flags() names bits, also those above 31", () => {
+  expect(chunkFlags.decode(0b11)).toEqual(["compressed", "encrypted"]);
+  expect(chunkFlags.decode(1n << 40n)).toEqual(["last"]);
+  expect(chunkFlags.has(2 ** 40, "last")).toBe(true);
+  expect(chunkFlags.has(2 ** 40, "compressed")).toBe(false);
+  expect(chunkFlags.encode(["last", "compressed"])).toBe(0x100_0000_0001n);
+});
+
+test("flags() shows bits that have no name", () => {
+  expect(chunkFlags.unknown(0b11)).toBe(0n);
+  expect(chunkFlags.unknown(0b1101)).toBe(0b1100n);
+});
+
+test("flags() refuses two names for one bit", () => {
+  expect(() => flags("twice", { a: 3, b: 3 })).toThrow('Cannot define "twice": bit 3 has two names');
+});

@@ -1,9 +1,9 @@
 import type { Bytes } from "../base/bytes.ts";
 import { FormatError, LimitError, type Location, UsageError } from "../base/errors.ts";
-import type { ByteOrder, Field, RecordView } from "./field.ts";
+import type { ByteOrder, Field, RecordView } from "./fields.ts";
 
-export type { ByteOrder } from "./field.ts";
-export { ascii, bigU64, bytes, Field, f32, f64, i32, reserved, u8, u16, u32, u64 } from "./field.ts";
+export type { ByteOrder } from "./fields.ts";
+export { ascii, bigU64, bytes, Field, f32, f64, i32, reserved, u8, u16, u32, u64 } from "./fields.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a table of fields of different types has no narrower common type
 type AnyField = Field<any, "required" | "optional">;
@@ -21,7 +21,7 @@ export type Encodable<F extends Fields> = {
   readonly [K in Exclude<keyof F, OptionalNames<F>>]: ValueOf<F[K]>;
 } & { readonly [K in OptionalNames<F>]?: ValueOf<F[K]> };
 
-export interface DecodeOptions {
+interface DecodeOptions {
   /** "little" where absent. */
   readonly byteOrder?: ByteOrder;
   /** Where the record begins in `bytes`; 0 where absent. */
@@ -31,7 +31,7 @@ export interface DecodeOptions {
 }
 
 /** One line of the specification's table. */
-export interface LayoutRow {
+interface LayoutRow {
   readonly name: string;
   readonly offset: number;
   readonly byteLength: number;
@@ -185,4 +185,48 @@ function beyondExact(name: string, item: CompiledField, at: Location): LimitErro
 /** A mistake in our own source, found when the module is loaded. */
 function wrongTable(name: string, detail: string): UsageError {
   return new UsageError("usage/struct", `Cannot define "${name}": ${detail}`, { source: name });
+}
+
+/** Named bits of a flag field. */
+interface Flags<Name extends string> {
+  readonly name: string;
+  /** Bit number, counted from the least significant one, by name. */
+  readonly bits: Readonly<Record<Name, number>>;
+  has(value: number | bigint, name: Name): boolean;
+  /** The names set in `value`, in the order of the definition. */
+  decode(value: number | bigint): readonly Name[];
+  /** The bits of `value` that have no name; 0n where all are known. */
+  unknown(value: number | bigint): bigint;
+  encode(names: Iterable<Name>): bigint;
+}
+
+/** Defines flags by bit number; bits above 31 are safe, as nothing goes through 32-bit operators. */
+export function flags<const T extends Readonly<Record<string, number>>>(
+  name: string,
+  bits: T,
+): Flags<keyof T & string> {
+  type Name = keyof T & string;
+  const masks = new Map<Name, bigint>();
+  let known = 0n;
+  for (const [bitName, bit] of Object.entries(bits)) {
+    const mask = 1n << BigInt(bit);
+    if ((known & mask) !== 0n) {
+      throw new UsageError("usage/struct", `Cannot define "${name}": bit ${bit} has two names`, { source: name });
+    }
+    known |= mask;
+    masks.set(bitName as Name, mask);
+  }
+  const maskOf = (bitName: Name): bigint => masks.get(bitName) ?? 0n;
+  return {
+    name,
+    bits,
+    has: (value, bitName) => (BigInt(value) & maskOf(bitName)) !== 0n,
+    decode: (value) => [...masks].filter(([, mask]) => (BigInt(value) & mask) !== 0n).map(([bitName]) => bitName),
+    unknown: (value) => BigInt(value) & ~known,
+    encode: (names) => {
+      let value = 0n;
+      for (const bitName of names) value |= maskOf(bitName);
+      return value;
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { crc32Javascript } from "../../src/primitives/digest/crc32.ts";
-import { ByteWriter } from "../../src/struct/byte-writer.ts";
+import { ByteWriter } from "../../src/struct/cursor.ts";
 
 /** Files as aprender, realizar and whisper.apr write them; rendered here, not by the writer under test. */
 

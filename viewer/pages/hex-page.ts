@@ -3,7 +3,7 @@ import type { Extent } from "../../src/bytes/extents.ts";
 import type { Source } from "../../src/bytes/source.ts";
 import type { Opened } from "../../src/model/format.ts";
 import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
-import { type FieldPlace, showField } from "../../src/struct/field-places.ts";
+import { type FieldPlace, showField } from "../../src/struct/fields.ts";
 import type { Target } from "../reader/open-targets.ts";
 
 /** Bytes of a field that are read to show its value. */

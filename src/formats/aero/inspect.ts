@@ -1,6 +1,6 @@
 import { type Extent, findGaps } from "../../bytes/extents.ts";
 import type { Section } from "../../model/format.ts";
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import type { Chunk } from "./chunks/toc.ts";
 import { FOURCC, fileHeader, tocEntry, tocHeader } from "./layout.ts";
 import type { AeroModel } from "./model.ts";

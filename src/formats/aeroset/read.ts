@@ -14,7 +14,7 @@ import type {
   PartRange,
   Section,
 } from "../../model/format.ts";
-import type { FieldPlace } from "../../struct/field-places.ts";
+import type { FieldPlace } from "../../struct/fields.ts";
 import { decodeJsonText, type JsonNode, parseStrictJson } from "../../struct/strict-json.ts";
 import { aeroFields, aeroSections, hasChunks } from "../aero/inspect.ts";
 import type { AeroModel } from "../aero/model.ts";

@@ -1,5 +1,5 @@
 import type { PartRange } from "../../model/format.ts";
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import { blockExtent } from "./block-check.ts";
 import { PREFIX_BYTES, vaultHeader } from "./layout.ts";
 import type { Vault } from "./vault.ts";

@@ -1,5 +1,5 @@
 import type { Extent } from "../../bytes/extents.ts";
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import { centralRow, endRecord, localHeader } from "./layout.ts";
 import type { Vault1 } from "./vault1.ts";
 import type { ZipRow } from "./zip-directory.ts";

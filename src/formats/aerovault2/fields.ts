@@ -1,4 +1,4 @@
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import { HEADER_BYTES, PREFIX_BYTES, vault2Header } from "./layout.ts";
 import { MANIFEST_OFFSET, type Vault2 } from "./vault2.ts";
 

@@ -1,7 +1,7 @@
 import { encodeUtf8 } from "../../base/text.ts";
 import { type Extent, findGaps } from "../../bytes/extents.ts";
 import type { PartRange, Section } from "../../model/format.ts";
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import type { Layout } from "../../struct/layout.ts";
 import { aprnHeader, header64, whisperHeader, wrapperHeader } from "./layouts/layout.ts";
 import { WildDetails } from "./layouts/layout-facts.ts";

@@ -1,6 +1,6 @@
 import { type Extent, findGaps } from "../../bytes/extents.ts";
 import type { PartRange, Section } from "../../model/format.ts";
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import type { AdrDetails } from "./adr.ts";
 import {
   ADR_HEADER_BYTES,

@@ -2,8 +2,7 @@ import { type Bytes, startsWith } from "../../base/bytes.ts";
 import { decodeUtf8 } from "../../base/text.ts";
 import type { KnownDType } from "../../model/dtype.ts";
 import { crc32Javascript } from "../../primitives/digest/crc32.ts";
-import { flags } from "../../struct/flags.ts";
-import { ascii, type Decoded, struct, u8, u16, u32, u64 } from "../../struct/layout.ts";
+import { ascii, type Decoded, flags, struct, u8, u16, u32, u64 } from "../../struct/layout.ts";
 import { MAGIC, SWAPPED } from "./index.ts";
 
 /**

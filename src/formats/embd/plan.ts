@@ -21,7 +21,7 @@ import {
 } from "../../model/origin.ts";
 import { addedEntry, type Holding, packMetadata } from "../../model/origin-metadata.ts";
 import type { Piece } from "../../model/pieces.ts";
-import { ByteWriter } from "../../struct/byte-writer.ts";
+import { ByteWriter } from "../../struct/cursor.ts";
 import { ALIGNMENT, FILE_FLAGS, MAX_TEXT_BYTES } from "./layout.ts";
 import { carriedFront, type EmbdFacts, flagsFor, footerBytes, type PlannedFront, parseFacts } from "./origin.ts";
 import { type FrontContent, renderFront } from "./spec/front.ts";

@@ -8,7 +8,7 @@ import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
 import type { Piece } from "../../model/pieces.ts";
-import { ByteWriter } from "../../struct/byte-writer.ts";
+import { ByteWriter } from "../../struct/cursor.ts";
 import type { ByteOrder } from "../../struct/layout.ts";
 import {
   ALIGNMENT_KEY,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { array, buildGguf, text, u8, u32 } from "../../../test/builders/gguf.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { showField } from "../../struct/field-places.ts";
+import { showField } from "../../struct/fields.ts";
 import { ggufFields } from "./inspect.ts";
 import { openGguf } from "./read.ts";
 

@@ -1,6 +1,6 @@
 import type { PartRange, Section } from "../../model/format.ts";
 import type { ValueType } from "../../model/metadata.ts";
-import { type FieldPlace, placesOf } from "../../struct/field-places.ts";
+import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import type { GgufHeader } from "./header.ts";
 import { fileHeader } from "./layout.ts";
 import type { KeyValueExtent } from "./metadata.ts";

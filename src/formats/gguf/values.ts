@@ -11,8 +11,7 @@ import type {
   StringValue,
   ValueType,
 } from "../../model/metadata.ts";
-import { ByteWriter } from "../../struct/byte-writer.ts";
-import { Cursor } from "../../struct/cursor.ts";
+import { ByteWriter, Cursor } from "../../struct/cursor.ts";
 import {
   ARRAY_ID,
   ARRAY_MIN_BYTES,

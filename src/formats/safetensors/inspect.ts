@@ -1,7 +1,7 @@
 import { encodeUtf8 } from "../../base/text.ts";
 import type { Container } from "../../model/archive.ts";
 import type { PartRange, Section } from "../../model/format.ts";
-import type { FieldPlace } from "../../struct/field-places.ts";
+import type { FieldPlace } from "../../struct/fields.ts";
 import { LENGTH_BYTES } from "./index.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./model.ts";
 

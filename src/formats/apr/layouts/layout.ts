@@ -1,7 +1,6 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
-import { flags } from "../../../struct/flags.ts";
-import { ascii, bytes, type Decoded, struct, u8, u16, u32, u64 } from "../../../struct/layout.ts";
+import { ascii, bytes, type Decoded, flags, struct, u8, u16, u32, u64 } from "../../../struct/layout.ts";
 
 /**
  * Headers of the layouts that programs really write, one line per row of docs/formats/apr-wild.md. Magics are not pinned:

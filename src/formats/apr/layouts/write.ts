@@ -20,7 +20,7 @@ import { addedEntry, packMetadata } from "../../../model/origin-metadata.ts";
 import { CrcSink, checkWritten, type Piece, writePieces } from "../../../model/pieces.ts";
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
-import { ByteWriter } from "../../../struct/byte-writer.ts";
+import { ByteWriter } from "../../../struct/cursor.ts";
 import { holdingOf } from "../spec/plan.ts";
 import { isWellFormed } from "../spec/tensors.ts";
 import { aprenderId, fits } from "./dtypes.ts";

@@ -6,7 +6,7 @@ import { isSlice } from "../../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { GCM_NONCE_BYTES, GCM_TAG_BYTES, type GcmKey } from "../../../primitives/cipher/aes.ts";
-import { ByteWriter } from "../../../struct/byte-writer.ts";
+import { ByteWriter } from "../../../struct/cursor.ts";
 
 /** Stored bytes of a tensor are cut into so many, each sealed by itself. */
 const SEGMENT_BYTES = 64 << 10;

@@ -5,7 +5,7 @@ import { checkLimit } from "../../../base/limits.ts";
 import { type Extent, findOverlap } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Shape } from "../../../model/shape.ts";
-import { ByteWriter } from "../../../struct/byte-writer.ts";
+import { ByteWriter } from "../../../struct/cursor.ts";
 import type { AprLimits } from "../limits.ts";
 import {
   DATA_ALIGNMENT,

@@ -1,6 +1,5 @@
 import type { DType } from "../../../model/dtype.ts";
-import { flags } from "../../../struct/flags.ts";
-import { ascii, type Decoded, struct, u16, u32, u64 } from "../../../struct/layout.ts";
+import { ascii, type Decoded, flags, struct, u16, u32, u64 } from "../../../struct/layout.ts";
 
 /**
  * File header, one line per row of docs/formats/apr.md#file-header. The version is not pinned here: another major

@@ -5,8 +5,7 @@ import type { Steps } from "../../../base/turns.ts";
 import { type Metadata, type MetadataEntry, type StringValue, stringValue } from "../../../model/metadata.ts";
 import { ORIGIN_KEY } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
-import { ByteWriter } from "../../../struct/byte-writer.ts";
-import { Cursor } from "../../../struct/cursor.ts";
+import { ByteWriter, Cursor } from "../../../struct/cursor.ts";
 import { ENTRY_HEADER_BYTES, MAX_TEXT_BYTES, METADATA_HEADER_BYTES } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";
 

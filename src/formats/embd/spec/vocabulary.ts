@@ -10,7 +10,7 @@ import {
   type MetadataEntry,
   type MetadataValue,
 } from "../../../model/metadata.ts";
-import { ByteWriter } from "../../../struct/byte-writer.ts";
+import { ByteWriter } from "../../../struct/cursor.ts";
 import { MAX_TEXT_BYTES, SPECIAL_BYTES, TOKEN_HEADER_BYTES, VOCABULARY_HEADER_BYTES } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";
 import { type SectionPlace, textValue } from "./metadata.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { placesOf, showField } from "./field-places.ts";
+import { placesOf, showField } from "./fields.ts";
 import { ascii, bytes, struct, u16, u64 } from "./layout.ts";
 
 const record = struct("record", 22, {
