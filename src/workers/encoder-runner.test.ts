@@ -3,8 +3,8 @@ import { tinyBert } from "../../test/builders/tiny-bert.ts";
 import { createEncoder } from "../embedding/encoder/encoder.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import { encoderRunner } from "./encoder-runner.ts";
-import { localPort } from "./local-port.ts";
 import { WorkerPool } from "./pool.ts";
+import { localPort } from "./serve.ts";
 
 const HOST = {
   engine: portableEngine({ tier: "javascript" }),

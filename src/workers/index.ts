@@ -1,7 +1,6 @@
 export { WORKER_ERRORS } from "../catalog/node.ts";
 export { encoderRunner } from "./encoder-runner.ts";
 export type { JobContext, JobHost, LeafDescriptor } from "./jobs.ts";
-export { localPort } from "./local-port.ts";
 export { type PoolOptions, type RunOptions, WorkerPool } from "./pool.ts";
 export { type PooledOptions, pooledEngine } from "./pooled-engine.ts";
 export type {
@@ -14,4 +13,4 @@ export type {
   ToWorker,
   WorkerPort,
 } from "./protocol.ts";
-export { serveJobs } from "./serve.ts";
+export { localPort, serveJobs } from "./serve.ts";

@@ -1,4 +1,5 @@
 import { type Bytes, concatBytes, type Scratch } from "../base/bytes.ts";
+import { UsageError } from "../base/errors.ts";
 import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";
@@ -6,8 +7,7 @@ import type { Source, SourceDescriptor } from "../bytes/source.ts";
 import type { SealOutput } from "../formats/aerovault/write/seal-job.ts";
 import type { ExtractTarget, TargetFile } from "../operations/vault/extract-job.ts";
 import type { Engine } from "../primitives/engine.ts";
-import { unpackExtents } from "./packed-extents.ts";
-import type { JobKind, JobRequest, JobResult } from "./protocol.ts";
+import { type JobKind, type JobRequest, type JobResult, unpackExtents } from "./protocol.ts";
 
 /** A descriptor that is not made of others. */
 export type LeafDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" | "assembled" }>;
@@ -37,7 +37,7 @@ export interface JobContext extends JobHost {
 }
 
 /** A job by its kind. */
-export type Job<K extends JobKind> = (request: JobRequest<K>, context: JobContext) => Promise<JobResult<K>>;
+type Job<K extends JobKind> = (request: JobRequest<K>, context: JobContext) => Promise<JobResult<K>>;
 
 type Jobs = { readonly [K in JobKind]: Job<K> };
 
@@ -81,16 +81,16 @@ export const JOBS: Jobs = {
       await source.close();
     }
   },
-  "vault-seal": async (request, context) => (await import("./file-jobs.ts")).seal(request, context),
-  "parity-window": async (request, context) => (await import("./file-jobs.ts")).parityWindow(request, context),
-  "parity-heal": async (request, context) => (await import("./file-jobs.ts")).parityHeal(request, context),
-  "vault-extract": async (request, context) => (await import("./file-jobs.ts")).extract(request, context),
+  "vault-seal": async (request, context) => seal(request, context),
+  "parity-window": async (request, context) => parityWindow(request, context),
+  "parity-heal": async (request, context) => parityHeal(request, context),
+  "vault-extract": async (request, context) => extract(request, context),
   "embed-group": async (request) => (await import("./embed-group.ts")).embedGroup(request),
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };
 
 /** Opens a descriptor, or all that an assembled one is made of. */
-export async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {
+async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {
   if (descriptor.kind !== "assembled") return host.openDescriptor(descriptor);
   const sources: Source[] = [];
   const rows = descriptor.rows.slice();
@@ -121,4 +121,60 @@ export function flattenDescriptor(
     leaf = leaf.of;
   }
   return { descriptor: leaf, offset: position };
+}
+
+/** Jobs of writers and repairers, who have files: a page has none of them. */
+
+const seal: Job<"vault-seal"> = async (request, context) => {
+  const { runSealJob } = await import("../formats/aerovault/write/seal-job.ts");
+  return runSealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+};
+
+const parityWindow: Job<"parity-window"> = async (request, context) => {
+  const { runParityJob } = await import("../operations/correct/parity-job.ts");
+  const payload = await runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+  context.hand?.(payload.buffer);
+  return payload;
+};
+
+const parityHeal: Job<"parity-heal"> = async (request, context) => {
+  const { runHealJob } = await import("../operations/correct/heal-job.ts");
+  const group = await runHealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
+  for (const { buffer } of [group, ...group.changed].map(({ bytes }) => bytes)) context.hand?.(buffer);
+  return group;
+};
+
+const extract: Job<"vault-extract"> = async (request, context) => {
+  const { runExtractJob } = await import("../operations/vault/extract-job.ts");
+  const open = async (descriptor: SourceDescriptor | undefined): Promise<Source> => {
+    if (descriptor === undefined) throw noDisk("the vault must be a file that a worker can open");
+    return openAny(descriptor, context);
+  };
+  const { openTarget } = context;
+  if (openTarget === undefined) throw noDisk("this host has no files to write to");
+  return runExtractJob(request, { ...context, open, openTarget });
+};
+
+/** Opens a descriptor of any kind, as the whole it describes. */
+async function openAny(descriptor: SourceDescriptor, host: JobHost): Promise<Source> {
+  if (descriptor.kind !== "slice") return openFlat(descriptor, host);
+  const leaf = flattenDescriptor(descriptor, 0, descriptor.byteLength);
+  const whole = await openFlat(leaf.descriptor, host);
+  return owningSlice(whole, leaf.offset, descriptor.byteLength);
+}
+
+/** A slice that closes what it was cut from. */
+function owningSlice(whole: Source, offset: number, byteLength: number): Source {
+  const slice = sliceSource(whole, offset, byteLength);
+  return {
+    label: slice.label,
+    byteLength,
+    read: (at, length, options) => slice.read(at, length, options),
+    stream: (at, options) => slice.stream(at, options),
+    close: () => whole.close(),
+  };
+}
+
+function noDisk(problem: string): UsageError {
+  return new UsageError("usage/worker.request", `Cannot extract on a worker: ${problem}`, { source: "worker" });
 }

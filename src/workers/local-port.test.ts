@@ -3,8 +3,8 @@ import { encodeHex } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import type { JobHost } from "./jobs.ts";
-import { localPort } from "./local-port.ts";
 import { WorkerPool } from "./pool.ts";
+import { localPort } from "./serve.ts";
 
 const ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 const FILE = { kind: "file", path: "/x", byteLength: 3, identity: "1" } as const;

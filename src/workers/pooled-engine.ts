@@ -29,10 +29,9 @@ import type {
 } from "../primitives/engine.ts";
 import type { ReedSolomon } from "../primitives/erasure/reed-solomon.ts";
 import type { Quantizer } from "../primitives/quant/quantizer.ts";
-import { digestSplit } from "./digest-split.ts";
-import { splitExtents } from "./extents-split.ts";
-import { packExtents } from "./packed-extents.ts";
 import type { WorkerPool } from "./pool.ts";
+import { packExtents } from "./protocol.ts";
+import { digestSplit, splitExtents } from "./split.ts";
 
 export interface PooledOptions {
   /** Ranges shorter than this stay on the calling thread: a message and an open cost more than they save. */

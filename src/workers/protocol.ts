@@ -9,7 +9,7 @@ import type { HealedGroup } from "../model/parity/heal.ts";
 import type { HealRequest } from "../operations/correct/heal-job.ts";
 import type { ParityRequest } from "../operations/correct/parity-job.ts";
 import type { ExtractRequest } from "../operations/vault/extract-job.ts";
-import type { DigestAlgorithm, QuantizedRange, Subtrees } from "../primitives/engine.ts";
+import type { DigestAlgorithm, HashExtent, QuantizedRange, Subtrees } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";
 
 /** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
@@ -109,4 +109,23 @@ export interface WorkerPort {
 export interface ServerPort {
   post(message: FromWorker, transfer?: readonly ArrayBuffer[]): void;
   listen(onMessage: (message: ToWorker) => void): void;
+}
+
+/** Extents as one array that is cheap to send. */
+export function packExtents(extents: readonly HashExtent[]): Float64Array<ArrayBuffer> {
+  const packed = new Float64Array(extents.length * 2);
+  extents.forEach(({ offset, byteLength }, i) => {
+    packed[2 * i] = offset;
+    packed[2 * i + 1] = byteLength;
+  });
+  return packed;
+}
+
+/** The same extents, `base` bytes further on. */
+export function unpackExtents(packed: Float64Array<ArrayBuffer>, base: number): HashExtent[] {
+  const extents: HashExtent[] = [];
+  for (let i = 0; i < packed.length; i += 2) {
+    extents.push({ offset: base + (packed[i] as number), byteLength: packed[i + 1] as number });
+  }
+  return extents;
 }

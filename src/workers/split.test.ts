@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { HashExtent } from "../primitives/engine.ts";
-import { splitExtents } from "./extents-split.ts";
+import { splitExtents } from "./split.ts";
 
 const MIB = 1 << 20;
 
