@@ -46,12 +46,11 @@ export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./byt
 export type { Output, Sink } from "./bytes/sink.ts";
 export { sliceSource } from "./bytes/slice.ts";
 export type { ReadOptions, Source, StreamOptions } from "./bytes/source.ts";
+export type { Embedder, EmbedderOptions } from "./embedding/embedder.ts";
 export type { EmbedOptions } from "./embedding/encoder/encoder.ts";
-export type { Embedder, EmbedderOptions } from "./embedding/load-embedder.ts";
-export { type Match, rankVectors } from "./embedding/search/rank.ts";
-export { VectorTable } from "./embedding/search/vector-table.ts";
-export { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "./embedding/similarity.ts";
+export { type Match, rankVectors, VectorTable } from "./embedding/search/rank.ts";
 export { createTokenizer, type Tokenizer, type TokenizerOptions } from "./embedding/tokenizer/tokenizer.ts";
+export { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "./embedding/vectors.ts";
 export { FORMATS, formatById, formatForName } from "./formats/registry.ts";
 export { type LoadEmbedderOptions, loadEmbedder } from "./load-embedder.ts";
 export type { Archive, ArchiveStorage, Container, Entry } from "./model/archive.ts";

@@ -1,4 +1,4 @@
-import type { Embedder, EmbedderOptions } from "./embedding/load-embedder.ts";
+import type { Embedder, EmbedderOptions } from "./embedding/embedder.ts";
 import type { Model } from "./model/model.ts";
 import { requireModel } from "./open.ts";
 import { type Input, type OpenInputOptions, openWithSiblings } from "./open-input.ts";
@@ -13,7 +13,7 @@ export interface LoadEmbedderOptions
  */
 export async function loadEmbedder(input: Input | Model, options: LoadEmbedderOptions = {}): Promise<Embedder> {
   // Tokenizer, encoder and kernels are only for those who embed.
-  const { loadEmbedder: loadFromModel } = await import("./embedding/load-embedder.ts");
+  const { loadEmbedder: loadFromModel } = await import("./embedding/embedder.ts");
   if (isModel(input)) return loadFromModel(input, options);
   const { engine, limits, http, password, signal } = options;
   const own = options.resolver === undefined ? {} : { resolver: options.resolver };

@@ -1,6 +1,6 @@
 import { FormatError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
-import type { Embedder } from "../../src/embedding/load-embedder.ts";
+import type { Embedder } from "../../src/embedding/embedder.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
 import { requireModel } from "../../src/open.ts";
 import type { NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";

@@ -1,8 +1,7 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeUtf8, printable } from "../../src/base/text.ts";
-import { rankVectors } from "../../src/embedding/search/rank.ts";
-import type { VectorTable } from "../../src/embedding/search/vector-table.ts";
-import { cosineSimilarity } from "../../src/embedding/similarity.ts";
+import { rankVectors, type VectorTable } from "../../src/embedding/search/rank.ts";
+import { cosineSimilarity } from "../../src/embedding/vectors.ts";
 import { encodeNpyHeader } from "../../src/model/values/npy.ts";
 import type { Context, Result } from "../context.ts";
 import { openOutputFile } from "../output-target.ts";

@@ -1,11 +1,16 @@
 import { existsSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { printable } from "../../src/base/text.ts";
-import { type CorpusIndex, readCorpusIndex, writeCorpusIndex } from "../../src/embedding/search/corpus-index.ts";
+import {
+  type CorpusIndex,
+  type IndexIdentity,
+  identifyEmbedder,
+  readCorpusIndex,
+  sameIdentity,
+  writeCorpusIndex,
+} from "../../src/embedding/search/corpus-index.ts";
 import { type EmbeddedCorpus, embedCorpus, type TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
-import { type IndexIdentity, identifyEmbedder, sameIdentity } from "../../src/embedding/search/index-identity.ts";
-import { rankVectors } from "../../src/embedding/search/rank.ts";
-import { VectorTable } from "../../src/embedding/search/vector-table.ts";
+import { rankVectors, VectorTable } from "../../src/embedding/search/rank.ts";
 import type { Context, Result } from "../context.ts";
 import { formatInteger, plural } from "../render/sizes.ts";
 import { renderTable } from "../render/table.ts";

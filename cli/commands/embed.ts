@@ -1,6 +1,6 @@
 import { LimitError, UsageError } from "../../src/base/errors.ts";
 import type { TextEmbedder } from "../../src/embedding/search/embed-corpus.ts";
-import { VectorTable } from "../../src/embedding/search/vector-table.ts";
+import { VectorTable } from "../../src/embedding/search/rank.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";

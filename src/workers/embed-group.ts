@@ -1,5 +1,4 @@
-import type { EncoderThread } from "../embedding/encoder/encoder-thread.ts";
-import { bindImage } from "../embedding/encoder/image.ts";
+import { bindImage, type EncoderThread } from "../embedding/encoder/encoder-thread.ts";
 import type { JobRequest, JobResult } from "./protocol.ts";
 
 /** Encoders that a worker keeps; one that was not used for long makes room. */

@@ -1,5 +1,5 @@
 import { isTareError } from "../base/errors.ts";
-import type { EncoderImage, GroupRunner } from "../embedding/encoder/image.ts";
+import type { EncoderImage, GroupRunner } from "../embedding/encoder/encoder-thread.ts";
 import type { WorkerPool } from "./pool.ts";
 
 let count = 0;

@@ -1,8 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { ErrorJson } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
-import type { SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
-import type { EncoderImage } from "../embedding/encoder/image.ts";
+import type { EncoderImage, SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
 import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
 import type { DType } from "../model/dtype.ts";
 import type { HealedGroup } from "../model/parity/heal.ts";

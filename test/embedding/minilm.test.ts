@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Embedder } from "../../src/embedding/load-embedder.ts";
+import type { Embedder } from "../../src/embedding/embedder.ts";
 import { loadEmbedder, type NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
 import { CPP_EMBEDDER_SENTENCES, MINILM_SENTENCES } from "../vectors/minilm.ts";
 

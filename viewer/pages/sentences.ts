@@ -1,6 +1,6 @@
 import { UsageError } from "../../src/base/errors.ts";
-import { type Embedder, loadEmbedder } from "../../src/embedding/load-embedder.ts";
-import { cosineSimilarity } from "../../src/embedding/similarity.ts";
+import { type Embedder, loadEmbedder } from "../../src/embedding/embedder.ts";
+import { cosineSimilarity } from "../../src/embedding/vectors.ts";
 import type { Target } from "../reader/open-targets.ts";
 
 export interface SimilarityMatrix {

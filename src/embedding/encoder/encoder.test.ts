@@ -1,9 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { naiveBert } from "../../../test/builders/naive-bert.ts";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
 import type { BertConfig } from "../../model/bert/config.ts";
 import { enableRelaxedSimd } from "../../platform/node/relaxed-simd.ts";
-import { createEncoder, type EncoderOptions } from "./encoder.ts";
+import { createEncoder, type EncoderOptions, planGroups } from "./encoder.ts";
 
 enableRelaxedSimd();
 
@@ -125,4 +125,14 @@ describe("createEncoder()", () => {
     const options: EncoderOptions = { kernel: "simd" };
     expect(await (await createEncoder(tinyBert(), options)).embed([])).toEqual([]);
   });
+});
+
+test("planGroups() fills groups with the longest first and leaves none out", () => {
+  const groups = planGroups([3, 10, 7, 2, 10], 12);
+  expect(groups.map(({ members }) => members)).toEqual([[1], [4], [2, 0, 3]]);
+  expect(groups.map(({ rows }) => rows)).toEqual([10, 10, 12]);
+});
+
+test("planGroups() of nothing is nothing", () => {
+  expect(planGroups([], 12)).toEqual([]);
 });

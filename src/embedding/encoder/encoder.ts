@@ -1,18 +1,15 @@
 import { LimitError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import type { BertModel } from "../../model/bert/model.ts";
-import { normalizeVector } from "../similarity.ts";
-import { type EncoderShape, GROUP_ROWS, type KernelKind, type Precision } from "./encoder-shape.ts";
-import { EncoderThread, type SentenceGroup } from "./encoder-thread.ts";
-import { type GroupPlan, planGroups } from "./groups.ts";
-import type { EncoderImage, GroupRunner } from "./image.ts";
+import { normalizeVector } from "../vectors.ts";
+import { type EncoderImage, EncoderThread, type GroupRunner, type SentenceGroup } from "./encoder-thread.ts";
 import { type BoundKernels, loadEncoderKernels } from "./kernels.ts";
 import { type EncoderLayout, planLayout } from "./layout.ts";
-import { loadWeights } from "./load-weights.ts";
-import { linearNames } from "./parameters.ts";
+import { type EncoderShape, GROUP_ROWS, type KernelKind, linearNames, type Precision } from "./shape.ts";
+import { loadWeights } from "./weights.ts";
 import { WordRows } from "./word-rows.ts";
 
 /** Sentences filled up with a token that is attended to as any other and only left out of the mean. */
-export interface Padding {
+interface Padding {
   readonly id: number;
   readonly tokens: number;
 }
@@ -261,4 +258,30 @@ class BertEncoder implements Encoder {
 interface GroupResult {
   readonly members: readonly number[];
   readonly values: Float32Array<ArrayBuffer>;
+}
+
+/** Sentences, by their number, that are computed together. */
+interface GroupPlan {
+  readonly members: readonly number[];
+  readonly rows: number;
+}
+
+/**
+ * Sentences by length, the longest first, in groups of at most `maxRows` tokens: rows are not padded, so what matters is
+ * only that groups are full, and that the last ones to be computed are short.
+ */
+export function planGroups(lengths: readonly number[], maxRows: number): GroupPlan[] {
+  const order = lengths.map((_, i) => i).sort((a, b) => (lengths[b] as number) - (lengths[a] as number) || a - b);
+  const groups: { members: number[]; rows: number }[] = [];
+  for (const member of order) {
+    const length = lengths[member] as number;
+    const last = groups.at(-1);
+    if (last !== undefined && last.rows + length <= maxRows) {
+      last.members.push(member);
+      last.rows += length;
+    } else {
+      groups.push({ members: [member], rows: length });
+    }
+  }
+  return groups;
 }

@@ -1,8 +1,13 @@
 import { halfValues } from "../../primitives/quant/half.ts";
 import type { EncoderKernels } from "./kernels.ts";
-import { scalarAttend } from "./kernels-scalar-attention.ts";
-import { scalarGemmBytes, scalarPackPanelBytes, scalarQuantizeBytes } from "./kernels-scalar-bytes.ts";
-import { scalarGemm, scalarGemmInt8, scalarPackPanel } from "./kernels-scalar-gemm.ts";
+import {
+  scalarGemm,
+  scalarGemmBytes,
+  scalarGemmInt8,
+  scalarPackPanel,
+  scalarPackPanelBytes,
+  scalarQuantizeBytes,
+} from "./kernels-scalar-gemm.ts";
 
 /** The kernels of kernels/encoder in TypeScript, on the same layouts: the last resort, and what the others are held to. */
 export function scalarKernels(buffer: ArrayBuffer): EncoderKernels {
@@ -147,5 +152,81 @@ function quantize({ floats, shorts }: Views, { a, lda, m, k, to, scales, top }: 
     floats[scales + row] = most / top;
     const factor = most > 0 ? Math.fround(top / most) : 0;
     for (let i = 0; i < k; i++) shorts[to + row * k + i] = Math.round((floats[at + i] as number) * factor);
+  }
+}
+
+/** Attention of one sentence; places and strides count floats. */
+interface Attention {
+  readonly qkv: number;
+  readonly ldq: number;
+  readonly tokens: number;
+  readonly heads: number;
+  /** Of one head. */
+  readonly width: number;
+  readonly scale: number;
+  readonly to: number;
+  readonly ldt: number;
+}
+
+/** Straight from the definition, one row of scores at a time. */
+function scalarAttend(floats: Float32Array, attention: Attention): void {
+  const { qkv, tokens, heads, width, to } = attention;
+  const shares = new Float64Array(tokens);
+  const all = heads * width;
+  for (let head = 0; head < heads; head++) {
+    for (let row = 0; row < tokens; row++) {
+      const query = qkv + row * attention.ldq + head * width;
+      weigh(floats, { ...attention, query, keys: qkv + all + head * width, shares });
+      const out = to + row * attention.ldt + head * width;
+      mix(floats, { ...attention, values: qkv + 2 * all + head * width, shares, out });
+    }
+  }
+}
+
+/** The softmax of one query with every key. */
+function weigh(
+  floats: Float32Array,
+  {
+    query,
+    keys,
+    shares,
+    ldq,
+    width,
+    scale,
+  }: Attention & { readonly query: number; readonly keys: number; readonly shares: Float64Array },
+): void {
+  let greatest = Number.NEGATIVE_INFINITY;
+  for (let token = 0; token < shares.length; token++) {
+    let score = 0;
+    const key = keys + token * ldq;
+    for (let i = 0; i < width; i++) score += (floats[query + i] as number) * (floats[key + i] as number);
+    shares[token] = score * scale;
+    greatest = Math.max(greatest, score * scale);
+  }
+  let sum = 0;
+  for (let token = 0; token < shares.length; token++) {
+    shares[token] = Math.exp((shares[token] as number) - greatest);
+    sum += shares[token] as number;
+  }
+  for (let token = 0; token < shares.length; token++) shares[token] = (shares[token] as number) / sum;
+}
+
+/** The values by their shares. */
+function mix(
+  floats: Float32Array,
+  {
+    values,
+    shares,
+    out,
+    ldq,
+    width,
+  }: Attention & { readonly values: number; readonly shares: Float64Array; readonly out: number },
+): void {
+  for (let i = 0; i < width; i++) {
+    let sum = 0;
+    for (let token = 0; token < shares.length; token++) {
+      sum += (shares[token] as number) * (floats[values + token * ldq + i] as number);
+    }
+    floats[out + i] = sum;
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { enableRelaxedSimd } from "../../platform/node/relaxed-simd.ts";
-import type { KernelKind } from "./encoder-shape.ts";
 import { type BoundKernels, bindShared, type EncoderKernels, loadEncoderKernels } from "./kernels.ts";
+import type { KernelKind } from "./shape.ts";
 
 enableRelaxedSimd();
 

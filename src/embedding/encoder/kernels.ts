@@ -1,6 +1,6 @@
 import { decodeBase64 } from "../../base/text.ts";
-import type { KernelKind } from "./encoder-shape.ts";
 import { scalarKernels } from "./kernels-scalar.ts";
+import type { KernelKind } from "./shape.ts";
 
 /** What sums of a product start with; bits, as in kernels/encoder/gemm. */
 export const FROM_BIAS = 1;

@@ -8,7 +8,7 @@ import {
   padToEight,
   type WeightForm,
   weightForm,
-} from "./encoder-shape.ts";
+} from "./shape.ts";
 
 /** One linear layer in memory, by byte offsets. */
 export interface MatrixPlace {

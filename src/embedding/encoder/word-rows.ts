@@ -3,7 +3,7 @@ import { type Extent, planBatches } from "../../bytes/extents.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { BertModel } from "../../model/bert/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { floatsOf, readScales, scaleRows } from "./float-tensor.ts";
+import { floatsOf, readScales, scaleRows } from "./tensor-reads.ts";
 
 const NAME = "embeddings.word_embeddings.weight";
 /** Rows further apart are not read in one go. */

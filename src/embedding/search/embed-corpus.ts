@@ -1,7 +1,7 @@
 import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { DIGEST_BYTES, type IndexedTexts } from "./corpus-index.ts";
-import { VectorTable } from "./vector-table.ts";
+import { VectorTable } from "./rank.ts";
 
 /** The part of an embedder that a search needs. */
 export interface TextEmbedder {

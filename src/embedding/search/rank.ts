@@ -1,5 +1,4 @@
-import { vectorNorm } from "../similarity.ts";
-import type { VectorTable } from "./vector-table.ts";
+import { vectorNorm } from "../vectors.ts";
 
 /** One answer of a search. */
 export interface Match {
@@ -50,4 +49,28 @@ function insert(best: Match[], match: Match, top: number): void {
   }
   best.splice(low, 0, match);
   if (best.length > top) best.pop();
+}
+
+/** Vectors of one dimension, one after the other in one buffer. */
+export class VectorTable {
+  readonly dimension: number;
+  readonly count: number;
+  /** `count` × `dimension` values. */
+  readonly values: Float32Array<ArrayBuffer>;
+
+  constructor(dimension: number, values: Float32Array<ArrayBuffer>) {
+    this.dimension = dimension;
+    this.values = values;
+    this.count = dimension === 0 ? 0 : values.length / dimension;
+  }
+
+  /** Room for `count` vectors of zeros. */
+  static allocate(dimension: number, count: number): VectorTable {
+    return new VectorTable(dimension, new Float32Array(dimension * count));
+  }
+
+  /** A view: writing to it writes to the table. */
+  row(index: number): Float32Array<ArrayBuffer> {
+    return this.values.subarray(index * this.dimension, (index + 1) * this.dimension);
+  }
 }

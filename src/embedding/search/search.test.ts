@@ -3,12 +3,10 @@ import { expect, test } from "vitest";
 import { isTareError } from "../../base/errors.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "../similarity.ts";
-import { type CorpusIndex, readCorpusIndex, writeCorpusIndex } from "./corpus-index.ts";
+import { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "../vectors.ts";
+import { type CorpusIndex, identifyEmbedder, readCorpusIndex, sameIdentity, writeCorpusIndex } from "./corpus-index.ts";
 import { embedCorpus, type TextEmbedder } from "./embed-corpus.ts";
-import { identifyEmbedder, sameIdentity } from "./index-identity.ts";
-import { rankVectors } from "./rank.ts";
-import { VectorTable } from "./vector-table.ts";
+import { rankVectors, VectorTable } from "./rank.ts";
 
 const engine = portableEngine();
 

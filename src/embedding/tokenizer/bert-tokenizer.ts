@@ -1,11 +1,9 @@
 import type { Vocabulary } from "../../model/bert/vocabulary.ts";
 import { CHARACTER, type CharacterOptions, Characters } from "./characters.ts";
-import { decodePieces } from "./decode-pieces.ts";
-import { SpecialMatcher } from "./special-matcher.ts";
 import type { Tokenizer } from "./tokenizer.ts";
-import { WordPieces } from "./word-pieces.ts";
+import { decodePieces, WordPieces } from "./word-pieces.ts";
 
-export interface BertTokenizerOptions extends CharacterOptions {
+interface BertTokenizerOptions extends CharacterOptions {
   readonly maxWordLength: number;
 }
 
@@ -154,5 +152,35 @@ export class BertTokenizer implements Tokenizer {
   #endWord(): void {
     this.#words.end();
     this.#barrier = 0;
+  }
+}
+
+/** A token that is recognised in the text as it was typed, before anything is normalised. */
+interface SpecialToken {
+  readonly token: string;
+  readonly id: number;
+}
+
+/** Finds [PAD], [UNK], [CLS], [SEP] and [MASK] in a text: exact, case-sensitive, longest first, no spaces needed. */
+class SpecialMatcher {
+  readonly #tokens: readonly SpecialToken[];
+  readonly #firstUnits: ReadonlySet<number>;
+
+  constructor({ tokens, special }: Vocabulary) {
+    const ids = new Set([special.pad, special.unk, special.cls, special.sep, special.mask]);
+    this.#tokens = [...ids]
+      .map((id) => ({ id, token: tokens[id] ?? "" }))
+      .filter(({ token }) => token !== "")
+      .sort((a, b) => b.token.length - a.token.length);
+    this.#firstUnits = new Set(this.#tokens.map(({ token }) => token.charCodeAt(0)));
+  }
+
+  /** Cheap: false for nearly every unit of a text. */
+  mayBeginWith(unit: number): boolean {
+    return this.#firstUnits.has(unit);
+  }
+
+  matchAt(text: string, position: number): SpecialToken | undefined {
+    return this.#tokens.find(({ token }) => text.startsWith(token, position));
   }
 }

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
-import { type Embedder, type EmbedderOptions, loadEmbedder as loadPortable } from "../../embedding/load-embedder.ts";
+import { type Embedder, type EmbedderOptions, loadEmbedder as loadPortable } from "../../embedding/embedder.ts";
 import type { Model } from "../../model/model.ts";
 import { requireModel } from "../../open.ts";
 import { type Input, openModel } from "../../open-input.ts";

@@ -1,5 +1,5 @@
 import { isTareError, SourceError } from "../../base/errors.ts";
-import type { Embedder } from "../../embedding/load-embedder.ts";
+import type { Embedder } from "../../embedding/embedder.ts";
 import { loadEmbedder } from "../../load-embedder.ts";
 import type { FromEmbedder, ToEmbedder } from "./embedder-protocol.ts";
 

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { ErrorJson } from "../../base/errors.ts";
-import type { EmbedderOptions } from "../../embedding/load-embedder.ts";
+import type { EmbedderOptions } from "../../embedding/embedder.ts";
 import type { OpenHttpOptions } from "../../open-input.ts";
 
 /** What an embedder's worker can be given to load: all of it can be cloned. */

@@ -7,7 +7,7 @@ import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
 import { takeOrigin } from "../model/origin.ts";
 import { createEncoder, type EmbedOptions, type Encoder, type EncoderOptions } from "./encoder/encoder.ts";
-import type { KernelKind, Precision } from "./encoder/encoder-shape.ts";
+import type { KernelKind, Precision } from "./encoder/shape.ts";
 import { createTokenizer, type Tokenizer } from "./tokenizer/tokenizer.ts";
 
 export interface EmbedderOptions extends Omit<EncoderOptions, "padding"> {

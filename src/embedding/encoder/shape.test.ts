@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
-import { type EncoderShape, type KernelKind, type Precision, weightForm } from "./encoder-shape.ts";
+import { type EncoderShape, type KernelKind, type Precision, weightForm } from "./shape.ts";
 
 function shapeOf(precision: Precision, intermediate: number): EncoderShape {
   return { ...tinyBert().config, intermediate, precision, rows: 128, slots: 1 };

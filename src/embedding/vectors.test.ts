@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clsPooling, meanPooling } from "./pooling.ts";
+import { clsPooling, meanPooling } from "./vectors.ts";
 
 const VALUES = Float32Array.of(9, 1, 2, 0, 3, 4, 0, 5, 6, 0);
 const ROWS = { start: 1, rows: 3, stride: 3, width: 2 };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
 import { createEncoder } from "./encoder.ts";
-import { bindImage, type EncoderImage, type GroupRunner } from "./image.ts";
+import { bindImage, type EncoderImage, type GroupRunner } from "./encoder-thread.ts";
 
 test("bindImage() gives threads slots of their own, and the weights to who comes too late for one", async () => {
   let image: EncoderImage | undefined;
