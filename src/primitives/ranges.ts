@@ -274,7 +274,7 @@ interface Active {
  * in which no extent begins or ends, takes a path so short that V8 compiles it in no time: compiling took as long as
  * hashing 200 MB when it was one long function.
  */
-export class Sweep {
+class Sweep {
   readonly #create: (index: number) => Hasher;
   readonly #extents: readonly HashExtent[];
   readonly #order: readonly number[];

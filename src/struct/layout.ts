@@ -188,7 +188,7 @@ function wrongTable(name: string, detail: string): UsageError {
 }
 
 /** Named bits of a flag field. */
-interface Flags<Name extends string> {
+export interface Flags<Name extends string> {
   readonly name: string;
   /** Bit number, counted from the least significant one, by name. */
   readonly bits: Readonly<Record<Name, number>>;

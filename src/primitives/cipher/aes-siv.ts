@@ -5,7 +5,7 @@ import type { Engine } from "../engine.ts";
 import { AES_BLOCK_BYTES, AES_KEY_BYTES, type AesBlocks, applyCounter, countFromEnd } from "./aes.ts";
 
 /** AES-SIV puts so many bytes in front of the ciphertext: tag and nonce in one. */
-export const SIV_TAG_BYTES = AES_BLOCK_BYTES;
+const SIV_TAG_BYTES = AES_BLOCK_BYTES;
 /** Half for CMAC, half for the counter (RFC 5297 §2.2). */
 export const SIV_KEY_BYTES = 2 * AES_KEY_BYTES;
 

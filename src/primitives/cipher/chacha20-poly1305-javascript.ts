@@ -64,7 +64,7 @@ const CONSTANTS = [0x61707865, 0x3320646e, 0x79622d32, 0x6b206574] as const;
 const DOUBLE_ROUNDS = 10;
 
 /** The words of a state that a key of 32 bytes and a nonce of 12 begin with; the counter is 0. */
-export function chachaState(key: Bytes, nonce: Bytes): Int32Array {
+function chachaState(key: Bytes, nonce: Bytes): Int32Array {
   const state = new Int32Array(BLOCK_WORDS);
   const keyView = new DataView(key.buffer, key.byteOffset, key.byteLength);
   const nonceView = new DataView(nonce.buffer, nonce.byteOffset, nonce.byteLength);
@@ -75,7 +75,7 @@ export function chachaState(key: Bytes, nonce: Bytes): Int32Array {
 }
 
 /** Adds the key stream from block `counter` on; the same again takes it away. A new buffer. */
-export function addChacha20(state: Int32Array, counter: number, bytes: Bytes): Bytes {
+function addChacha20(state: Int32Array, counter: number, bytes: Bytes): Bytes {
   const result = new Uint8Array(Math.ceil(bytes.byteLength / CHACHA_BLOCK_BYTES) * CHACHA_BLOCK_BYTES);
   result.set(bytes);
   const view = new DataView(result.buffer);

@@ -181,7 +181,7 @@ const PIECE_BYTES = 64 << 10;
 const MAX_MATCH_BYTES = 258;
 
 /** The last 32 KiB of output, and what has not been handed out. */
-export class DeflateWindow {
+class DeflateWindow {
   readonly #bytes: Bytes = new Uint8Array(HISTORY_BYTES + PIECE_BYTES + MAX_MATCH_BYTES);
   #end = 0;
   #taken = 0;
@@ -239,10 +239,10 @@ export class DeflateWindow {
 const AHEAD_BYTES = 8;
 
 /** The stream ended within something. */
-export class DeflateCut extends Error {}
+class DeflateCut extends Error {}
 
 /** Bits of a stream that comes in pieces, the lowest bit of each byte first (RFC 1951 §3.1.1). */
-export class DeflateBits {
+class DeflateBits {
   #bytes: Bytes = EMPTY_BYTES;
   #position = 0;
   #hold = 0;

@@ -44,7 +44,7 @@ const FIRST_BYTES = 1 << 20;
  * The content of a frame by RFC 8878 alone, without libzstd. The output grows with what is decoded and never beyond
  * `target.maxBytes`.
  */
-export function decodeZstdContent(bytes: Bytes, target: ZstdTarget): Bytes {
+function decodeZstdContent(bytes: Bytes, target: ZstdTarget): Bytes {
   const decoder = new BlockDecoder(bytes, target);
   let end = target.frame.byteLength;
   for (const block of walkZstdBlocks(bytes, target.frame, target.at)) {
@@ -172,7 +172,7 @@ interface LiteralsHeader {
 const KINDS = ["raw", "rle", "compressed", "treeless"] as const;
 
 /** Reads the literals of one block after another; the Huffman tree of one may serve the next. */
-export class LiteralsDecoder {
+class LiteralsDecoder {
   /** The literals of the last block: the first `byteLength` bytes. */
   readonly bytes: Bytes = new Uint8Array(MAX_BLOCK_BYTES);
   byteLength = 0;

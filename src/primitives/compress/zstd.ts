@@ -10,7 +10,7 @@ export const ZSTD_MAGIC = 0xfd2f_b528;
 export const MAX_BLOCK_BYTES = 128 << 10;
 
 /** The window that a decoder must keep is bounded whatever the frame asks for; the zstd tool has the same bound. */
-export const MAX_WINDOW_BYTES = 128 << 20;
+const MAX_WINDOW_BYTES = 128 << 20;
 
 /** Where the frame stands, for messages: `offset` is that of its first byte. */
 export type FramePlace = Location;

@@ -107,12 +107,12 @@ function highProduct(a: number, b: number): number {
 }
 
 /** 1024 bytes as 32-bit words, low word of each pair first. */
-export const ARGON2_BLOCK_WORDS = 256;
+const ARGON2_BLOCK_WORDS = 256;
 
 const mixed = new Int32Array(ARGON2_BLOCK_WORDS);
 
 /** G of RFC 9106 §3.5: `target` becomes the compression of the two blocks, or that combined with what it held. */
-export function compressBlock(
+function compressBlock(
   previous: Uint32Array,
   reference: Uint32Array,
   target: Uint32Array,

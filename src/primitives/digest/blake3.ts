@@ -59,7 +59,7 @@ export function blake3(core: Blake3Core): Blake3Implementation {
 }
 
 /** The domain of the plain hash. */
-export function plainDomain(): Blake3Domain {
+function plainDomain(): Blake3Domain {
   const view = new DataView(new ArrayBuffer(BLAKE3_CV_BYTES));
   BLAKE3_IV.forEach((word, i) => {
     view.setUint32(4 * i, word, true);

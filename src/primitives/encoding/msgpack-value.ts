@@ -68,7 +68,7 @@ export function encodeMsgpack(value: MsgpackValue): Bytes {
 }
 
 /** Appends a value to what a writer holds. */
-export function writeMsgpackValue(writer: MsgpackWriter, value: MsgpackValue): void {
+function writeMsgpackValue(writer: MsgpackWriter, value: MsgpackValue): void {
   switch (value.type) {
     case "array":
       writer.array(value.items.length);

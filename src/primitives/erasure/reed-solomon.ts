@@ -149,7 +149,7 @@ export function codingMatrix(dataShards: number, parityShards: number): Bytes[] 
 }
 
 /** What each data shard is made of, in terms of the shards that are there: as many as there are data shards. */
-export function decodingRows(matrix: readonly Bytes[], present: readonly number[]): Bytes[] {
+function decodingRows(matrix: readonly Bytes[], present: readonly number[]): Bytes[] {
   return invertMatrix(present.map((index) => matrix[index] as Bytes));
 }
 

@@ -69,7 +69,7 @@ const encodeQ5_1: BlockEncoder = (values, into) => {
   }
 };
 
-export const BLOCK_ENCODERS: Readonly<Record<QuantType, BlockEncoder>> = {
+const BLOCK_ENCODERS: Readonly<Record<QuantType, BlockEncoder>> = {
   Q8_0: encodeQ8_0,
   Q4_0: encodeQ4_0,
   Q4_1: encodeQ4_1,
