@@ -1,4 +1,4 @@
-import { decodeOverlay, type MetadataOverlay } from "../src/operations/metadata-overlay.ts";
+import { decodeOverlay, type MetadataOverlay } from "../src/operations/convert.ts";
 import { readFlagFile } from "./flag-file.ts";
 
 /** The JSON object that `--metadata` names. */

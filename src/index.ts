@@ -81,9 +81,16 @@ export {
   prepareConversion,
   writeConversion,
 } from "./operations/convert.ts";
-export { type DiffOptions, type DiffReport, diff } from "./operations/diff.ts";
-export { type ArchiveDiffOptions, type ArchiveDiffReport, diffArchives } from "./operations/diff-archives.ts";
+export {
+  type ArchiveDiffOptions,
+  type ArchiveDiffReport,
+  type DiffOptions,
+  type DiffReport,
+  diff,
+  diffArchives,
+} from "./operations/diff.ts";
 export { type Inspection, inspect, metadataToJson } from "./operations/inspect.ts";
+export { type LayoutRow, mapLayout } from "./operations/map.ts";
 export {
   createLoader,
   type LoaderOptions,
@@ -91,9 +98,9 @@ export {
   type SliceOptions,
   type StreamingLoader,
   type TensorSlice,
-} from "./operations/loader.ts";
-export { type LayoutRow, mapLayout } from "./operations/map.ts";
-export { type PrefetchOptions, prefetch } from "./operations/prefetch.ts";
+} from "./operations/reading/loader.ts";
+export { type PrefetchOptions, prefetch } from "./operations/reading/prefetch.ts";
+export { type StreamTensorsOptions, streamTensors, type TensorPiece } from "./operations/reading/stream-tensors.ts";
 export { matchGlob } from "./operations/select.ts";
 export {
   decodeEntered,
@@ -107,7 +114,6 @@ export {
   writeStamp,
 } from "./operations/stamp.ts";
 export { type StatisticsOptions, statistics, type TensorStatistics } from "./operations/stats.ts";
-export { type StreamTensorsOptions, streamTensors, type TensorPiece } from "./operations/stream-tensors.ts";
 export { type Report, type TensorDigest, type VerifyOptions, verify } from "./operations/verify.ts";
 export type { DigestAlgorithm, Engine, Hasher } from "./primitives/engine.ts";
 export { portableEngine } from "./primitives/portable.ts";

@@ -1,6 +1,6 @@
 import { printable } from "../../src/base/text.ts";
 import type { Archive } from "../../src/model/archive.ts";
-import { type ArchiveDiffReport, diffArchives, type EntryChange } from "../../src/operations/diff-archives.ts";
+import { type ArchiveDiffReport, diffArchives, type EntryChange } from "../../src/operations/diff.ts";
 import type { Context } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit-codes.ts";
 import { formatInteger, formatSize, plural } from "../render/sizes.ts";

@@ -1,7 +1,7 @@
 import { chmod, lstat, rm, unlink } from "node:fs/promises";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
-import { generateKeys } from "../../src/operations/keys.ts";
+import { generateKeys } from "../../src/operations/sign.ts";
 import { errnoOf, fileError } from "../../src/platform/node/errors.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { SourceError, UsageError } from "../../src/base/errors.ts";
 import { parseHttpUrl, parseOrigin } from "../../src/bytes/http/url.ts";
 import type { PulledFile } from "../../src/operations/pull/file-job.ts";
-import { type PullOptions, planPull, pull } from "../../src/operations/pull/pull.ts";
+import { type PullOptions, planPull, pull } from "../../src/operations/pull.ts";
 import { type PullConnector, pullConnector } from "../../src/platform/node/pull-connect.ts";
 import { openPullStore } from "../../src/platform/node/pull-store.ts";
 import { defineCommand } from "../command.ts";

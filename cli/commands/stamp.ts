@@ -4,8 +4,8 @@ import { printable } from "../../src/base/text.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
 import type { MetadataValue } from "../../src/model/metadata.ts";
 import { ORIGIN_KEY } from "../../src/model/origin.ts";
-import { signatureName } from "../../src/operations/detached-signature.ts";
 import { valueToJson } from "../../src/operations/inspect.ts";
+import { signatureName } from "../../src/operations/sign.ts";
 import {
   decodeEntered,
   type MetadataEdit,

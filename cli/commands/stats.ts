@@ -1,6 +1,6 @@
 import { printable } from "../../src/base/text.ts";
 import { requireModel } from "../../src/open.ts";
-import { mapTensors } from "../../src/operations/map-tensors.ts";
+import { mapTensors } from "../../src/operations/reading/concurrency.ts";
 import { type Histogram, statistics, type TensorStatistics } from "../../src/operations/stats.ts";
 import { defineCommand } from "../command.ts";
 import type { Context } from "../context.ts";

@@ -8,7 +8,7 @@ import type { FormatWriter, ModelContent, PasswordSource, WritePlan } from "../m
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
-import { mapTensors } from "./map-tensors.ts";
+import { mapTensors } from "./reading/concurrency.ts";
 import { verify } from "./verify.ts";
 
 /** Tensors hashed at once. */

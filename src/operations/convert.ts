@@ -1,3 +1,4 @@
+import type { Bytes } from "../base/bytes.ts";
 import { isTareError, type Location, UnsupportedError, UsageError } from "../base/errors.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import type { Output } from "../bytes/sink.ts";
@@ -17,7 +18,8 @@ import type {
 } from "../model/format.ts";
 import type { Checkpoint, ConvertedModel } from "../model/ggml/checkpoint.ts";
 import { FILE_TYPE_KEY, withTrueTypes } from "../model/ggml/file-types.ts";
-import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
+import { type EncodedValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../model/metadata.ts";
+import { decodeMetadataJson } from "../model/metadata-json.ts";
 import { type CarriedTensor, renameInChain, restoreOrder, takeOrigin } from "../model/origin.ts";
 import { restoreMetadata } from "../model/origin-metadata.ts";
 import type { Shape } from "../model/shape.ts";
@@ -25,9 +27,8 @@ import type { Tensor } from "../model/tensor.ts";
 import { unevenLayout } from "../model/values/block-rows.ts";
 import { castTensor, type FloatTarget, isCastable } from "../model/values/casts.ts";
 import { checkWritten, type PayloadCheck, readableOutput } from "./check-written.ts";
-import { type MetadataOverlay, overlayMetadata } from "./metadata-overlay.ts";
+import { unclaimedBytes } from "./map.ts";
 import { matchesAny } from "./select.ts";
-import { unclaimedBytes } from "./unclaimed-bytes.ts";
 
 export interface ConversionOptions extends WriteOptions {
   readonly include?: readonly string[] | undefined;
@@ -94,7 +95,7 @@ function withFormats(options: ConversionOptions, target: FormatWriter): Conversi
 }
 
 /** What a conversion may look at beside the file it converts. */
-export interface PreparationContext {
+interface PreparationContext {
   /** Reaches the files beside the source. */
   readonly siblings?: Resolver | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -351,4 +352,31 @@ const NAMED_HINT =
 
 function labelOf({ container, format }: Opened): string {
   return container.parts[0]?.label ?? format.id;
+}
+
+/** Values of one JSON file; no configuration has more. */
+const MAX_VALUES = 4_000_000;
+
+/** A JSON object whose members are laid over a model's metadata. */
+export interface MetadataOverlay {
+  readonly entries: readonly MetadataEntry[];
+}
+
+/** Reads the overlay; refuses what is not one JSON object. */
+export function decodeOverlay(bytes: Bytes, label: string): MetadataOverlay {
+  const place = { source: label, offset: 0, maxValues: MAX_VALUES, what: "the metadata to lay over" };
+  return { entries: decodeMetadataJson(bytes, place).entries };
+}
+
+/**
+ * The metadata with the overlay's members set. A model's configuration, as Hugging Face keeps it beside the weights, has
+ * neither `architecture` as an object nor `apr_version`: all of it becomes `architecture`, its `model_type` also the
+ * model's.
+ */
+export function overlayMetadata(metadata: Metadata, { entries }: MetadataOverlay): Metadata {
+  const own = new Metadata(entries);
+  const isOverlay = own.get("apr_version") !== undefined || own.get("architecture")?.type === "map";
+  if (isOverlay) return entries.reduce((laid, { key, value }) => laid.with(key, value), metadata);
+  const type = own.text("model_type") ?? metadata.text("model_type") ?? "unknown";
+  return metadata.with("model_type", stringValue(type)).with("architecture", { type: "map", entries });
 }

@@ -2,8 +2,15 @@ import { describe, expect, test } from "vitest";
 import { expectBytes, patternBytes } from "../../test/contracts/source-contract.ts";
 import { MODEL, type StartedStore, seed, startTestStore } from "../../test/support/s3-tools.ts";
 import { memorySource } from "../bytes/memory.ts";
-import { type PushItem, type PushOptions, type PushResult, pushObject } from "./push.ts";
-import { encodePushEntry, type PushJournal, parsePushRecord } from "./push-record.ts";
+import {
+  encodePushEntry,
+  type PushItem,
+  type PushJournal,
+  type PushOptions,
+  type PushResult,
+  parsePushRecord,
+  pushObject,
+} from "./push.ts";
 
 /** A journal that survives the push, as one on disk does. */
 function memoryJournal(): PushJournal & { text: string } {

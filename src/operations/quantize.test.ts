@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { float32Tensor, memoryTensor } from "../../test/builders/tensors.ts";
 import { quantizerJavascript } from "../primitives/quant/quantizer-javascript.ts";
-import { keptReason, quantizeTensor } from "./quantize.ts";
-import type { QuantError } from "./quantize-error.ts";
+import { keptReason, type QuantError, quantizeTensor } from "./quantize.ts";
 
 const wave = (count: number): number[] => Array.from({ length: count }, (_, i) => Math.sin(i * 0.7) * 3);
 

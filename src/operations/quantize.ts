@@ -9,20 +9,19 @@ import { Tensor } from "../model/tensor.ts";
 import { convertToFloat32, hasNumbers, itemOf, LITTLE_ENDIAN } from "../model/values/numbers.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "../primitives/quant/quantizer.ts";
-import { ErrorMeter, type QuantError } from "./quantize-error.ts";
 
 /** Elements encoded at once: the bound on memory for a read of any length. */
 const PIECE_ELEMENTS = 1 << 18;
 
 /** Why a tensor is not quantised; undefined where it is. */
-export type KeptReason =
+type KeptReason =
   | "not floating point"
   | "fewer than two dimensions"
   | "rows are no multiple of 32"
   | "llama.cpp needs floats here";
 
 /** Whose tensors are quantised: a GGUF's, whose names llama.cpp gives a meaning to, or any model's. */
-export type QuantizedNames = "gguf" | "any";
+type QuantizedNames = "gguf" | "any";
 
 /**
  * ggml quantises matrices of floats whose rows hold whole blocks. Norms and biases have one dimension, cost next to
@@ -41,7 +40,7 @@ export function isBlockType({ dtype }: Tensor): boolean {
   return dtypeFacts(dtype).layout === "block" || dtype === "APR_Q4" || dtype === "APR_Q8";
 }
 
-export interface QuantizeOptions {
+interface QuantizeOptions {
   readonly quantizer: Quantizer;
   /** Where it has workers, they encode long runs; not while errors are measured. */
   readonly engine?: Pick<Engine, "quantizeRange"> | undefined;
@@ -165,4 +164,78 @@ function floatsOf(dtype: Tensor["dtype"], bytes: Bytes, at: Location): Float32Ar
   const isPlain = dtype === "F32" && LITTLE_ENDIAN && bytes.byteOffset % 4 === 0;
   if (!isPlain) return convertToFloat32(dtype, bytes, at);
   return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+}
+
+/** What quantising cost one tensor, measured on the values that will be read back. */
+export interface QuantError {
+  readonly elementCount: number;
+  /** Root of the mean squared difference. */
+  readonly rmse: number;
+  /** `rmse` as a share of the root mean square of the values; 0 for a tensor of zeros. */
+  readonly relative: number;
+  readonly maxAbs: number;
+  /** Blocks whose scale is infinite or no number: they decode to nothing useful. */
+  readonly badBlocks: number;
+}
+
+/** Adds up the differences while a tensor is encoded. Blocks that are encoded again are counted once. */
+class ErrorMeter {
+  readonly #type: QuantType;
+  readonly #quantizer: Quantizer;
+  #back = new Float32Array(0);
+  #nextBlock = 0;
+  #reported = false;
+  #squares = 0;
+  #power = 0;
+  #maxAbs = 0;
+  #badBlocks = 0;
+
+  constructor(type: QuantType, quantizer: Quantizer) {
+    this.#type = type;
+    this.#quantizer = quantizer;
+  }
+
+  /** Blocks from `first` on; anything before the last one seen is passed over. */
+  add(first: number, values: Float32Array<ArrayBuffer>, blocks: Bytes): void {
+    const skip = Math.max(0, this.#nextBlock - first);
+    const count = values.length / QUANT_ELEMENTS - skip;
+    if (first > this.#nextBlock || count <= 0) return;
+    if (this.#back.length < count * QUANT_ELEMENTS) this.#back = new Float32Array(count * QUANT_ELEMENTS);
+    const back = this.#back.subarray(0, count * QUANT_ELEMENTS);
+    this.#quantizer.decode(this.#type, blocks.subarray(skip * QUANT_BYTES[this.#type]), back);
+    for (let block = 0; block < count; block++) this.#addBlock(values, skip + block, back, block);
+    this.#nextBlock += count;
+  }
+
+  /** True once, when every block has been seen. */
+  isComplete(blockCount: number): boolean {
+    if (this.#reported || this.#nextBlock < blockCount) return false;
+    this.#reported = true;
+    return true;
+  }
+
+  result(): QuantError {
+    const elementCount = this.#nextBlock * QUANT_ELEMENTS;
+    const rmse = Math.sqrt(this.#squares / elementCount);
+    const relative = this.#power === 0 ? 0 : Math.sqrt(this.#squares / this.#power);
+    return { elementCount, rmse, relative, maxAbs: this.#maxAbs, badBlocks: this.#badBlocks };
+  }
+
+  #addBlock(values: Float32Array<ArrayBuffer>, block: number, back: Float32Array<ArrayBuffer>, decoded: number): void {
+    let squares = 0;
+    let power = 0;
+    for (let j = 0; j < QUANT_ELEMENTS; j++) {
+      const value = values[block * QUANT_ELEMENTS + j] as number;
+      const difference = Math.abs(value - (back[decoded * QUANT_ELEMENTS + j] as number));
+      squares += difference * difference;
+      power += value * value;
+      if (difference > this.#maxAbs) this.#maxAbs = difference;
+    }
+    if (Number.isFinite(squares)) {
+      this.#squares += squares;
+      this.#power += power;
+    } else {
+      this.#badBlocks++;
+    }
+  }
 }

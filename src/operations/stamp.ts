@@ -4,18 +4,17 @@ import { printable } from "../base/text.ts";
 import type { Sink } from "../bytes/sink.ts";
 import type { FormatRestamp } from "../model/capabilities.ts";
 import type { FormatReader, Opened } from "../model/format.ts";
-import type { Metadata, MetadataValue } from "../model/metadata.ts";
+import { type Metadata, type MetadataValue, stringValue } from "../model/metadata.ts";
 import { fingerprint } from "../model/metadata-json.ts";
 import { type Model, nearNames } from "../model/model.ts";
-import { ORIGIN_KEY } from "../model/origin.ts";
+import { type CarriedEntry, encodeOrigin, ORIGIN_KEY, parseOrigin } from "../model/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
-import { reviseOrigin } from "./stamp-origin.ts";
-import { type Patch, SplicedSource } from "./stamp-source.ts";
-import { type EnteredValue, fitValue } from "./stamp-values.ts";
+import { type Patch, SplicedSource } from "./stamp/spliced-source.ts";
+import { type EnteredValue, fitValue } from "./stamp/values.ts";
 
-export { type Patch, SplicedSource } from "./stamp-source.ts";
-export { decodeEntered, type EnteredValue, parseEntered, typeOf } from "./stamp-values.ts";
+export { type Patch, SplicedSource } from "./stamp/spliced-source.ts";
+export { decodeEntered, type EnteredValue, parseEntered, typeOf } from "./stamp/values.ts";
 
 /** One edit; later ones win. */
 export type MetadataEdit =
@@ -196,4 +195,23 @@ function fixedKey(key: string, source: string): UsageError {
 function unwritten(source: string, what: string): IntegrityError {
   const message = `Cannot stamp: ${what} would not be read back as it should be; nothing was written`;
   return new IntegrityError("integrity/stamp", message, { source });
+}
+
+/**
+ * The metadata with what `tare.origin` says of a key brought in line with an edit of it: a value that only the origin
+ * carried must not come back in the next conversion, and a key that a writer had added is the model's own once it was
+ * set. The type of a value that the file holds as text or as a plain number stays.
+ */
+function reviseOrigin(metadata: Metadata, key: string, edit: "set" | "unset"): Metadata {
+  const text = metadata.text(ORIGIN_KEY);
+  const origin = text === undefined ? undefined : parseOrigin(text);
+  const entry = origin?.entries?.find(([name]) => name === key);
+  if (origin?.entries === undefined || entry === undefined) return metadata;
+  const isHeld = entry.length === 1 || (entry.length === 2 && entry[1] !== "added");
+  if (edit === "set" && isHeld) return metadata;
+  const entries = origin.entries.flatMap((other): CarriedEntry[] => {
+    if (other[0] !== key) return [other];
+    return edit === "set" ? [[key]] : [];
+  });
+  return metadata.with(ORIGIN_KEY, stringValue(encodeOrigin({ ...origin, entries })));
 }

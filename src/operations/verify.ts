@@ -7,8 +7,8 @@ import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
-import { carriesDigests } from "./carries-digests.ts";
-import { mapTensors } from "./map-tensors.ts";
+import { carriesDigests } from "./map.ts";
+import { mapTensors } from "./reading/concurrency.ts";
 
 /** Tensors below this are hashed in one piece: setting up a job would cost more than the hashing. */
 const WHOLE_BYTES = 64 << 10;

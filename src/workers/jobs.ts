@@ -131,14 +131,14 @@ const seal: Job<"vault-seal"> = async (request, context) => {
 };
 
 const parityWindow: Job<"parity-window"> = async (request, context) => {
-  const { runParityJob } = await import("../operations/correct/parity-job.ts");
+  const { runParityJob } = await import("../operations/correct/jobs.ts");
   const payload = await runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
   context.hand?.(payload.buffer);
   return payload;
 };
 
 const parityHeal: Job<"parity-heal"> = async (request, context) => {
-  const { runHealJob } = await import("../operations/correct/heal-job.ts");
+  const { runHealJob } = await import("../operations/correct/jobs.ts");
   const group = await runHealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
   for (const { buffer } of [group, ...group.changed].map(({ bytes }) => bytes)) context.hand?.(buffer);
   return group;

@@ -5,8 +5,7 @@ import type { EncoderImage, SentenceGroup } from "../embedding/encoder/encoder-t
 import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
 import type { DType } from "../model/dtype.ts";
 import type { HealedGroup } from "../model/parity/heal.ts";
-import type { HealRequest } from "../operations/correct/heal-job.ts";
-import type { ParityRequest } from "../operations/correct/parity-job.ts";
+import type { HealRequest, ParityRequest } from "../operations/correct/jobs.ts";
 import type { ExtractRequest } from "../operations/vault/extract-job.ts";
 import type { DigestAlgorithm, HashExtent, QuantizedRange, Subtrees } from "../primitives/engine.ts";
 import type { QuantType } from "../primitives/quant/quantizer.ts";

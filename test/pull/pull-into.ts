@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/set-file.ts";
-import { type PullOptions, type PullResult, pull } from "../../src/operations/pull/pull.ts";
+import { type PullOptions, type PullResult, pull } from "../../src/operations/pull.ts";
 import { nativeEngine } from "../../src/platform/node/native-engine.ts";
 import { pullConnector } from "../../src/platform/node/pull-connect.ts";
 import { openPullStore } from "../../src/platform/node/pull-store.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { encodeJournalHeader, encodeRecord } from "../../src/operations/pull/journal.ts";
+import { encodeJournalHeader, encodeRecord } from "../../src/operations/pull/store.ts";
 import { nativeEngine } from "../../src/platform/node/native-engine.ts";
 import { aeroFile, folder, holds, noise, pullInto, serve, setOf, stateOf } from "./pull-into.ts";
 

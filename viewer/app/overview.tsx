@@ -1,4 +1,4 @@
-import type { ModelDescription } from "../../src/operations/model-description.ts";
+import type { ModelDescription } from "../../src/operations/inspect.ts";
 import type { Overview } from "../shared/protocol.ts";
 import { formatCount, formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { whereOf, withShortDigests } from "./error-panel.tsx";

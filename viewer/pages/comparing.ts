@@ -1,7 +1,6 @@
 import { UsageError } from "../../src/base/errors.ts";
 import type { Container } from "../../src/model/archive.ts";
-import { diff } from "../../src/operations/diff.ts";
-import { diffArchives } from "../../src/operations/diff-archives.ts";
+import { diff, diffArchives } from "../../src/operations/diff.ts";
 import type { Target } from "../reader/open-targets.ts";
 import type { CallContext } from "../reader/serve-calls.ts";
 import type { Comparison } from "../shared/calls.ts";

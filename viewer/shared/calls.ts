@@ -1,5 +1,4 @@
-import type { DiffReport } from "../../src/operations/diff.ts";
-import type { ArchiveDiffReport } from "../../src/operations/diff-archives.ts";
+import type { ArchiveDiffReport, DiffReport } from "../../src/operations/diff.ts";
 import type { TensorStatistics } from "../../src/operations/stats.ts";
 import type { Report } from "../../src/operations/verify.ts";
 import type { FieldRow, HexPage } from "../pages/hex-page.ts";

@@ -1,8 +1,7 @@
 import type { ErrorJson } from "../../src/base/errors.ts";
 import type { ArchiveStorage } from "../../src/model/archive.ts";
 import type { Finding } from "../../src/model/finding.ts";
-import type { DTypeShare, TensorSummary } from "../../src/operations/inspect.ts";
-import type { ModelDescription } from "../../src/operations/model-description.ts";
+import type { DTypeShare, ModelDescription, TensorSummary } from "../../src/operations/inspect.ts";
 import type { ReaderCalls } from "./calls.ts";
 
 /** A file that was dropped or chosen, with its path inside the folder it came from. */

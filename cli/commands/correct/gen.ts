@@ -72,7 +72,7 @@ async function generate(
       import("../../../src/platform/node/file-source.ts"),
       import("../../../src/platform/node/correct-runner.ts"),
       import("../../../src/platform/node/sidecar-mode.ts"),
-      import("../../../src/operations/correct/generate.ts"),
+      import("../../../src/operations/correct.ts"),
     ]);
   await context.expectHashing(path);
   const { signal } = context;

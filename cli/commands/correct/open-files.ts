@@ -3,7 +3,7 @@ import type { Source } from "../../../src/bytes/source.ts";
 import { SIDECAR_SUFFIX } from "../../../src/formats/aerocorrect/layout.ts";
 import type { Sidecar } from "../../../src/formats/aerocorrect/sidecar.ts";
 import type { Finding } from "../../../src/model/finding.ts";
-import type { FileVerdict } from "../../../src/operations/correct/repair.ts";
+import type { FileVerdict } from "../../../src/operations/correct.ts";
 import type { Context } from "../../context.ts";
 import { formatSize } from "../../render/sizes.ts";
 

@@ -2,8 +2,7 @@ import { realpath } from "node:fs/promises";
 import type { Bytes } from "../../../src/base/bytes.ts";
 import { IntegrityError } from "../../../src/base/errors.ts";
 import { decodeHex, printable } from "../../../src/base/text.ts";
-import { correctFindings, healthText } from "../../../src/operations/correct/findings.ts";
-import type { FileRepair } from "../../../src/operations/correct/repair.ts";
+import { correctFindings, type FileRepair, healthText } from "../../../src/operations/correct.ts";
 import { fileError } from "../../../src/platform/node/errors.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
@@ -75,7 +74,7 @@ async function plan(
   expected: Bytes | undefined,
 ): Promise<FileRepair> {
   const [{ planFileRepair }, { groupHealer }] = await Promise.all([
-    import("../../../src/operations/correct/repair.ts"),
+    import("../../../src/operations/correct.ts"),
     import("../../../src/platform/node/correct-runner.ts"),
   ]);
   const progress = context.progress({ label: "examining", total: file.byteLength });

@@ -1,6 +1,5 @@
 import { printable } from "../../../src/base/text.ts";
-import { correctFindings, healthText } from "../../../src/operations/correct/findings.ts";
-import type { FileVerdict } from "../../../src/operations/correct/repair.ts";
+import { correctFindings, type FileVerdict, healthText } from "../../../src/operations/correct.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
@@ -19,7 +18,7 @@ export const correctVerifyCommand = defineCommand({
   async run(context, { flags, positionals }) {
     const [path = ""] = positionals;
     const beside = sidecarPath(path, flags.sidecar);
-    const { verifyFile } = await import("../../../src/operations/correct/repair.ts");
+    const { verifyFile } = await import("../../../src/operations/correct.ts");
     await context.expectHashing(path);
     const opened = await openProtected(context, path, beside);
     try {

@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
+import { encodeUtf8 } from "../../base/text.ts";
 import { type AllowedOrigins, checkOrigin, parseHttpUrl } from "../../bytes/http/url.ts";
 import { withHead } from "../../bytes/layers/prefix.ts";
 import { checkRelativeName } from "../../bytes/resolver.ts";
@@ -8,8 +9,7 @@ import { OPENING_BYTES } from "../../bytes/transfer.ts";
 import { sniffFormat } from "../../formats/registry.ts";
 import type { Member } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { collisionError, nameError, refusedNameError } from "./errors.ts";
-import { checkSetNames, checkWorkName } from "./names.ts";
+import { collisionError, longNameError, nameError, refusedNameError } from "./errors.ts";
 
 /** A file that belongs to what is pulled. */
 export interface PullFile {
@@ -34,7 +34,7 @@ export interface PullSet {
   readonly index?: { readonly path: string; readonly bytes: Bytes } | undefined;
 }
 
-export interface DiscoverOptions {
+interface DiscoverOptions {
   readonly url: string;
   readonly engine: Engine;
   readonly limits: LimitOverrides;
@@ -60,7 +60,7 @@ export function nameOfUrl(url: string): string {
 }
 
 /** The address of a file beside another one; the query, where signatures and revisions stand, is kept. */
-export function siblingUrl(url: string, path: string): string {
+function siblingUrl(url: string, path: string): string {
   const sibling = new URL(url);
   sibling.hash = "";
   const folder = sibling.pathname.slice(0, sibling.pathname.lastIndexOf("/") + 1);
@@ -116,4 +116,88 @@ function checkCollisions(files: readonly PullFile[], label: string): void {
     if (known !== undefined && known !== url) throw collisionError(path, label);
     urls.set(path, url);
   }
+}
+
+/** Where the names of a set come from: what its index is called, and whom to blame. */
+interface NamedSet {
+  readonly label: string;
+  /** Of the index itself, which is written beside the files. */
+  readonly index?: string | undefined;
+}
+
+/** Behind a file's name while it is fetched; `.tare-part.probe` is the longest. */
+const WORK_FILE = /\.tare-[a-z]/i;
+/** File systems hold 255 bytes; the names of work files are longer than the file's own by up to 20. */
+const MAX_SEGMENT_BYTES = 230;
+/** Of the whole path: systems hold 4096 bytes, of which the folder needs its share. */
+const MAX_PATH_BYTES = 1024;
+/** Some file systems take these for nothing, so that two names become one; terminals do not show them. */
+const INVISIBLE = /\p{Default_Ignorable_Code_Point}|\p{Cf}/u;
+const WILDCARD = /[<>"|?*]/;
+/** What Windows calls a file of another name by: GIT~1 is .git. */
+const SHORT_NAME = /^[^./]{1,8}~\d/;
+
+/** Weights in every format that model repositories have; a number may follow where a file was cut. */
+const WEIGHTS =
+  /\.(safetensors|gguf|ggml|aero|apr|weights|onnx|onnx_data|ort|data|bin|pt|pth|ckpt|h5|msgpack|npz|npy|tflite|mlmodel|pb)(\.?(part|shard)?[-_.]?\d{1,6})?$/i;
+/** Parts that are called by their digest. */
+const DIGEST = /^(sha256[-_.])?[0-9a-f]{16,128}$/i;
+/** What lies beside the weights: configuration, tokenizer, words about the model. */
+const COMPANION =
+  /^((\w+_)?config(_\w+)?\.json|tokenizer\.(json|model)|[\w.-]*tokenizer_config\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(json|txt)|merges\.txt|[\w.-]*(spiece|sentencepiece|spm)[\w.-]*\.(model|vocab)|[\w-]+\.tiktoken|tekken\.json|chat_template\.(json|jinja)|modules\.json|model_index\.json|params\.json|[\w.-]+\.index\.json|[\w.-]+\.aerocorrect|[\w.-]+\.sig|(readme|license|licence|notice|use_policy|model_card)([\w-]*|[\w.-]*\.(md|txt)))$/i;
+
+/** Refuses a name under which a pull cannot work, whoever gave it. */
+export function checkWorkName(name: string, label: string): void {
+  checkRelativeName(name, { source: label });
+  if (WORK_FILE.test(name)) throw refusedNameError(name, label, "pull calls its own work files so");
+  if (INVISIBLE.test(name)) throw refusedNameError(name, label, "it has characters that are not seen");
+  const longest = Math.max(...name.split("/").map((segment) => encodeUtf8(segment).byteLength));
+  if (longest > MAX_SEGMENT_BYTES) throw longNameError(name, label, { found: longest, allowed: MAX_SEGMENT_BYTES });
+  const whole = encodeUtf8(name).byteLength;
+  if (whole > MAX_PATH_BYTES) throw longNameError(name, label, { found: whole, allowed: MAX_PATH_BYTES });
+}
+
+/**
+ * Judges the names that an index gives to files, all of them before the first is fetched. An index comes from a server:
+ * it may name files of a model, and nothing that a shell, an interpreter or another program would read by itself.
+ */
+export function checkSetNames(names: readonly string[], set: NamedSet): void {
+  for (const name of names) {
+    checkWorkName(name, set.label);
+    const fault = findFault(name);
+    if (fault !== undefined) throw refusedNameError(name, set.label, fault);
+  }
+  checkDistinct(names, set);
+}
+
+function findFault(name: string): string | undefined {
+  const segments = name.split("/");
+  if (segments.some((segment) => segment.startsWith("."))) return "it is hidden";
+  if (WILDCARD.test(name)) return "it has a character that systems keep for themselves";
+  if (segments.some((segment) => SHORT_NAME.test(segment)))
+    return "it may be the short name of another file on Windows";
+  const last = segments.at(-1) ?? "";
+  return WEIGHTS.test(last) || DIGEST.test(last) || COMPANION.test(last) ? undefined : "it is no part of a model";
+}
+
+/** Names are compared as file systems do that fold case and Unicode form; a file cannot be a folder as well. */
+function checkDistinct(names: readonly string[], { label, index }: NamedSet): void {
+  const files = new Map<string, string>();
+  for (const name of index === undefined ? names : [...names, index]) {
+    const key = foldName(name);
+    const known = files.get(key);
+    if (known !== undefined && known !== name) throw collisionError(name, label, known);
+    files.set(key, name);
+  }
+  for (const [key, name] of files) {
+    for (let end = key.indexOf("/"); end >= 0; end = key.indexOf("/", end + 1)) {
+      const file = files.get(key.slice(0, end));
+      if (file !== undefined) throw collisionError(name, label, file);
+    }
+  }
+}
+
+/** Upper case first: ß and SS, ſ and s are one to file systems that fold. */
+function foldName(name: string): string {
+  return name.normalize("NFC").toUpperCase().toLowerCase().normalize("NFC");
 }

@@ -1,4 +1,4 @@
-import { SourceError } from "../../base/errors.ts";
+import { SourceError, UsageError } from "../../base/errors.ts";
 import { type HttpTarget, startExchange } from "../../bytes/http/exchange.ts";
 import { formatRange, readValidators, strongTag, type Validators } from "../../bytes/http/headers.ts";
 import { openHttp } from "../../bytes/http/index.ts";
@@ -11,7 +11,7 @@ import type { Source } from "../../bytes/source.ts";
 import { OPENING_BYTES } from "../../bytes/transfer.ts";
 
 /** How requests to one server are made. */
-export interface PullServer {
+interface PullServer {
   readonly transport: HttpTransport;
   /** For this server only. */
   readonly headers: Readonly<Record<string, string>>;
@@ -149,7 +149,7 @@ export class Remote {
 }
 
 /** What is known about a copy before it is read. */
-export interface RemoteFacts {
+interface RemoteFacts {
   readonly byteLength: number;
   /** Absent for a copy that was not opened. */
   readonly validators: Validators | undefined;
@@ -159,7 +159,7 @@ export interface RemoteFacts {
 }
 
 /** The request target of an address: credentials in its URL become a header. */
-export function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): HttpTarget {
+function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): HttpTarget {
   const { url, label, authorization } = parseHttpUrl(address.url);
   const own = authorization === undefined ? {} : { authorization };
   const headers = checkHeaders({ ...own, ...address.headers }, label);
@@ -171,4 +171,26 @@ export function versionOf(validators: Validators): string | undefined {
   const tag = strongTag(validators);
   if (tag !== undefined) return `etag ${tag}`;
   return validators.lastModified === undefined ? undefined : `modified ${validators.lastModified}`;
+}
+
+/** The folder that a mirror stands for: itself, or where the file lies if the mirror names that file. */
+export function mirrorFolder(mirror: string, url: string): string {
+  const { label } = parseHttpUrl(mirror);
+  const folder = new URL(mirror);
+  const name = new URL(url.replace(/^s3:/i, "http:")).pathname.split("/").at(-1) ?? "";
+  if (folder.pathname.endsWith(`/${name}`)) folder.pathname = folder.pathname.slice(0, -name.length);
+  if (!folder.pathname.endsWith("/")) folder.pathname += "/";
+  if (!folder.pathname.startsWith("/")) {
+    throw new UsageError("usage/pull.mirror", `Cannot use "${label}" as a mirror: it names no folder`, {
+      source: label,
+    });
+  }
+  return folder.href;
+}
+
+/** A file of the set at the mirror; its query is kept. */
+export function mirrorUrl(folder: string, path: string): string {
+  const url = new URL(folder);
+  url.pathname += path.split("/").map(encodeURIComponent).join("/");
+  return url.href;
 }

@@ -3,17 +3,13 @@ import type { LimitOverrides } from "../../base/limits.ts";
 import { strongTag } from "../../bytes/http/headers.ts";
 import { SPLIT_BYTES } from "../../bytes/transfer.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { readLayout, resumePieces } from "./begin-file.ts";
 import { isChange, sizeError, spaceError } from "./errors.ts";
-import { Blocks, fetchLease, WriteFailure } from "./fetch-lease.ts";
-import type { Begun, FileJob } from "./file-job.ts";
-import { FileTransfer } from "./file-transfer.ts";
-import { checkArrived } from "./finish-file.ts";
-import { type Lease, TAKEN_OVER } from "./lease.ts";
+import { Blocks, fetchLease, TokenBucket, WriteFailure } from "./fetch.ts";
+import { type Begun, checkArrived, type FileJob, readLayout, resumePieces } from "./file-job.ts";
 import { PIECE_BYTES } from "./pieces.ts";
 import { type OpenedRemote, openRemote, Remote, type RemoteOptions } from "./remote.ts";
 import type { PullStore } from "./store.ts";
-import { TokenBucket } from "./token-bucket.ts";
+import { FileTransfer, type Lease, TAKEN_OVER } from "./transfer.ts";
 
 export interface SchedulerOptions {
   readonly engine: Engine;

@@ -7,7 +7,7 @@ import { gridOf } from "../../formats/aerovault/parity-grid.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { avecPayload, encodeAvec, findPlans, planAvec, type ReadableBytes } from "../../model/parity/avec.ts";
 import { ParityReader } from "../../model/parity/reader.ts";
-import type { WritePatch } from "../correct/repair.ts";
+import type { WritePatch } from "../correct.ts";
 import type { HealContext } from "./heal-blocks.ts";
 
 /** Parity that a vault carries, and that is not what its blocks and its manifest give. */

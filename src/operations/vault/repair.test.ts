@@ -15,7 +15,7 @@ import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { Finding } from "../../model/finding.ts";
 import { parityGrid } from "../../model/parity/avec.ts";
 import { nativeEngine } from "../../platform/node/native-engine.ts";
-import { generateSidecar } from "../correct/generate.ts";
+import { generateSidecar } from "../correct.ts";
 
 const PASSWORD = "a password of tests";
 const engine = await nativeEngine();

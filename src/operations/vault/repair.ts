@@ -7,7 +7,7 @@ import { sectionsEnd } from "../../formats/aerovault/header.ts";
 import { MAC_BYTES, MAC_OFFSET } from "../../formats/aerovault/layout.ts";
 import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";
 import { ChunkOwners } from "../../formats/aerovault/verify.ts";
-import type { Patch, WritePatch } from "../correct/repair.ts";
+import type { Patch, WritePatch } from "../correct.ts";
 import { type DataParity, type HealContext, type HealedBlocks, healBlocks } from "./heal-blocks.ts";
 import { DATA_SEGMENT, type RecoveredVault, resembles, segmentOf } from "./recover.ts";
 import { type DamagedParity, findDamagedParity } from "./renew-parity.ts";

@@ -5,7 +5,7 @@ import { findPathFault } from "../../formats/aerovault/paths.ts";
 import { Vault1Archive } from "../../formats/aerovault1/vault1-archive.ts";
 import { Vault2Archive } from "../../formats/aerovault2/vault2-archive.ts";
 import type { Archive, Entry } from "../../model/archive.ts";
-import { diffArchives } from "../diff-archives.ts";
+import { diffArchives } from "../diff.ts";
 import type { AddInput, OpenedInput } from "./inputs.ts";
 
 /** Refuses an archive that has no successor. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { appendFile, mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push-record.ts";
+import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push.ts";
 import { cacheFolder } from "./cache-place.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { foreignFolder, foreignness } from "./own-folder.ts";

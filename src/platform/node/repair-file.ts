@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { copyFile, type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Source } from "../../bytes/source.ts";
-import type { WritePatch } from "../../operations/correct/repair.ts";
+import type { WritePatch } from "../../operations/correct.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { changedError, hasFileChanged } from "./file-source.ts";
 import { createPartial, publishExclusive, publishReplacing, removePartial, syncFolder } from "./partial-files.ts";

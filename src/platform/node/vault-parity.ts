@@ -14,7 +14,7 @@ import {
   type ParityGrid,
   parityGrid,
 } from "../../model/parity/avec.ts";
-import { generateSidecar } from "../../operations/correct/generate.ts";
+import { generateSidecar } from "../../operations/correct.ts";
 import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";

@@ -1,0 +1,276 @@
+import { type Bytes, equalBytes, readMemory } from "../../base/bytes.ts";
+import type { Engine, Hasher } from "../../primitives/engine.ts";
+import { pageError } from "./errors.ts";
+import { DIGEST_BYTES, type Piece } from "./pieces.ts";
+import { CHECK_BYTES, type PartialFile } from "./store.ts";
+import type { Lease } from "./transfer.ts";
+
+interface FetchOptions {
+  readonly engine: Engine;
+  readonly blocks: Blocks;
+  readonly bucket: TokenBucket | undefined;
+  readonly onProgress: (byteLength: number) => void;
+}
+
+/**
+ * Fetches the pieces of a lease with one request: bytes are hashed and written as they arrive, and a piece counts once
+ * its digest is right and its bytes are written. Ends early where another connection has taken over the rest.
+ */
+export async function fetchLease(lease: Lease, options: FetchOptions): Promise<void> {
+  const { offset, byteLength } = lease.extent;
+  const intake = new Intake(lease, options);
+  try {
+    for await (const bytes of lease.remote.source.stream(offset, { byteLength, signal: lease.signal })) {
+      await options.bucket?.take(bytes.byteLength);
+      await intake.add(bytes);
+      if (lease.next >= lease.end) break;
+    }
+    await intake.settle();
+  } finally {
+    // Nobody else may have these bytes before the last write to their place is over.
+    await intake.abandon();
+  }
+}
+
+/** What the local disk refused: no other server could help. */
+export class WriteFailure {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
+  }
+}
+
+/** The way of the bytes of one lease from the connection into the file. */
+class Intake {
+  readonly #lease: Lease;
+  readonly #options: FetchOptions;
+  readonly #writer: BlockWriter;
+  readonly #completions: Promise<void>[] = [];
+  #check: PieceCheck | undefined;
+  #failure: WriteFailure | undefined;
+
+  constructor(lease: Lease, options: FetchOptions) {
+    this.#lease = lease;
+    this.#options = options;
+    this.#writer = new BlockWriter(lease.file.partial, options.blocks);
+  }
+
+  async add(bytes: Bytes): Promise<void> {
+    const lease = this.#lease;
+    let rest = bytes;
+    while (rest.byteLength > 0 && lease.next < lease.end) {
+      const { piece } = lease;
+      this.#check ??= new PieceCheck(piece, this.#options.engine, lease.remote.label);
+      const part = rest.subarray(0, piece.byteLength - lease.arrived);
+      await this.#check.update(part);
+      await this.#writer.add(piece.offset + lease.arrived, part);
+      lease.receive(part.byteLength);
+      rest = rest.subarray(part.byteLength);
+      if (lease.arrived === piece.byteLength) await this.#finishPiece(this.#check);
+    }
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Resolves when every piece that arrived is written and recorded. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#completions);
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Resolves when no write is under way, however it ends. */
+  async abandon(): Promise<void> {
+    await this.#writer.close();
+    await Promise.allSettled(this.#completions);
+  }
+
+  async #finishPiece(check: PieceCheck): Promise<void> {
+    const lease = this.#lease;
+    const index = lease.next;
+    const digest = await check.finish();
+    const written = this.#writer.flush();
+    const { byteLength } = lease.piece;
+    const completion = written
+      .then(() => lease.file.complete(lease, index, digest))
+      .then(() => this.#options.onProgress(byteLength))
+      .catch((error: unknown) => {
+        this.#failure ??= new WriteFailure(error);
+      });
+    this.#completions.push(completion);
+    lease.next++;
+    lease.arrived = 0;
+    this.#check = undefined;
+  }
+}
+
+/** Hashes a piece as it arrives and compares it page by page. */
+class PieceCheck {
+  readonly #piece: Piece;
+  readonly #engine: Engine;
+  readonly #label: string;
+  #hasher: Hasher | undefined;
+  #position = 0;
+  #first: Bytes | undefined;
+
+  constructor(piece: Piece, engine: Engine, label: string) {
+    this.#piece = piece;
+    this.#engine = engine;
+    this.#label = label;
+  }
+
+  /** Throws `integrity/pull.page` as soon as a page is complete and wrong. */
+  async update(bytes: Bytes): Promise<void> {
+    const { byteLength, pages } = this.#piece;
+    const step = pages?.pageBytes ?? byteLength;
+    let rest = bytes;
+    while (rest.byteLength > 0) {
+      const start = Math.floor(this.#position / step) * step;
+      const end = Math.min(start + step, byteLength);
+      const part = rest.subarray(0, end - this.#position);
+      this.#hasher ??= await this.#engine.hasher("blake3");
+      this.#hasher.update(part);
+      this.#position += part.byteLength;
+      rest = rest.subarray(part.byteLength);
+      if (this.#position === end) this.#compare(this.#hasher.digest(), start, end);
+    }
+  }
+
+  /** What the journal keeps of the piece. */
+  async finish(): Promise<Bytes> {
+    return (this.#first ?? (await this.#engine.digest("blake3", new Uint8Array(0)))).subarray(0, CHECK_BYTES);
+  }
+
+  #compare(found: Bytes, start: number, end: number): void {
+    this.#hasher = undefined;
+    this.#first ??= found;
+    const { offset, pages } = this.#piece;
+    if (pages === undefined) return;
+    const index = start / pages.pageBytes;
+    const wanted = pages.digests.subarray(index * DIGEST_BYTES, (index + 1) * DIGEST_BYTES);
+    if (equalBytes(wanted, found)) return;
+    throw pageError({ label: this.#label, offset: offset + start, byteLength: end - start, wanted, found });
+  }
+}
+
+/** What arrives in pieces of this length is worth a write of its own. */
+const DIRECT_BYTES = 128 << 10;
+
+/** The buffers of all connections: their number and size bound the memory of a pull. */
+export class Blocks {
+  readonly #byteLength: number;
+  readonly #free: Bytes[] = [];
+
+  constructor(byteLength: number) {
+    this.#byteLength = byteLength;
+  }
+
+  take(): Bytes {
+    return this.#free.pop() ?? readMemory(this.#byteLength);
+  }
+
+  give(block: Bytes): void {
+    this.#free.push(block);
+  }
+}
+
+/** Gathers what arrives into blocks and writes them while the next one fills: two for each connection. */
+class BlockWriter {
+  readonly #partial: PartialFile;
+  readonly #blocks: Blocks;
+  #block: Bytes | undefined;
+  #start = 0;
+  #filled = 0;
+  /** The write under way, and those before it. */
+  #written: Promise<void> = Promise.resolve();
+
+  constructor(partial: PartialFile, blocks: Blocks) {
+    this.#partial = partial;
+    this.#blocks = blocks;
+  }
+
+  async add(offset: number, bytes: Bytes): Promise<void> {
+    if (this.#filled === 0 && bytes.byteLength >= DIRECT_BYTES) return this.#writeDirectly(offset, bytes);
+    let rest = bytes;
+    let at = offset;
+    while (rest.byteLength > 0) {
+      const block = this.#open(at);
+      const part = rest.subarray(0, block.byteLength - this.#filled);
+      block.set(part, this.#filled);
+      this.#filled += part.byteLength;
+      at += part.byteLength;
+      rest = rest.subarray(part.byteLength);
+      if (this.#filled === block.byteLength) await this.#send();
+    }
+  }
+
+  /** Without a copy: this connection waits for the disk, while the others go on. */
+  async #writeDirectly(offset: number, bytes: Bytes): Promise<void> {
+    const writing = this.#partial.write(offset, bytes);
+    this.#written = Promise.all([this.#written, writing]).then(() => undefined);
+    this.#written.catch(() => undefined); // whoever waits for it next reports it
+    await writing.catch(() => undefined);
+  }
+
+  /** Resolves when everything so far is written. */
+  flush(): Promise<void> {
+    void this.#send();
+    return this.#written;
+  }
+
+  async close(): Promise<void> {
+    if (this.#block !== undefined) this.#blocks.give(this.#block);
+    this.#block = undefined;
+    await this.#written.catch(() => undefined);
+  }
+
+  #open(offset: number): Bytes {
+    this.#block ??= this.#blocks.take();
+    if (this.#filled === 0) this.#start = offset;
+    return this.#block;
+  }
+
+  /** Begins to write the block; resolves when the one before it is through, so that there are never more than two. */
+  #send(): Promise<void> {
+    const block = this.#block;
+    const before = this.#written;
+    if (block === undefined || this.#filled === 0) return before;
+    const [offset, bytes] = [this.#start, block.subarray(0, this.#filled)];
+    this.#block = undefined;
+    this.#filled = 0;
+    const writing = this.#partial.write(offset, bytes).finally(() => this.#blocks.give(block));
+    this.#written = Promise.all([before, writing]).then(() => undefined);
+    this.#written.catch(() => undefined); // whoever waits for it next reports it
+    return before;
+  }
+}
+
+/** How long the bucket may save up: after a pause nobody gets more than this much at once. */
+const BURST_SECONDS = 0.25;
+
+/** Most bytes a second over all connections together. */
+export class TokenBucket {
+  readonly bytesPerSecond: number;
+  readonly #now: () => number;
+  readonly #sleep: (milliseconds: number) => Promise<void>;
+  /** When everything that was handed out is paid for, in milliseconds. */
+  #paidAt = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    bytesPerSecond: number,
+    clock: { readonly now?: () => number; readonly sleep?: (milliseconds: number) => Promise<void> } = {},
+  ) {
+    this.bytesPerSecond = bytesPerSecond;
+    this.#now = clock.now ?? (() => performance.now());
+    this.#sleep = clock.sleep ?? ((milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)));
+  }
+
+  /** Resolves when so many more bytes may have passed. */
+  async take(byteLength: number): Promise<void> {
+    const now = this.#now();
+    const start = Math.max(this.#paidAt, now - BURST_SECONDS * 1000);
+    this.#paidAt = start + (byteLength / this.bytesPerSecond) * 1000;
+    const wait = this.#paidAt - now;
+    // A timer shorter than this costs more than it holds back; the debt is kept.
+    if (wait > 5) await this.#sleep(wait);
+  }
+}

@@ -1,0 +1,44 @@
+import { type Bytes, readMemory } from "../../base/bytes.ts";
+import { evenTensor, type Tensor } from "../../model/tensor.ts";
+import { convertToNumbers, itemOf, type Numbers } from "../../model/values/numbers.ts";
+
+/** Bytes taken in one go; rounded down to whole elements or blocks. */
+const PIECE_BYTES = 1 << 20;
+
+export interface ReadValuesOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
+}
+
+/** The values of a tensor in pieces, in order, in bounded memory. The next piece is read while one is worked on. */
+export async function* readValues(stored: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Numbers> {
+  const tensor = evenTensor(stored);
+  for await (const bytes of readPieces(tensor, options)) {
+    yield convertToNumbers(tensor.dtype, bytes, { source: tensor.file ?? tensor.name, path: tensor.name });
+  }
+}
+
+/** The bytes of a tensor in whole elements; a piece is valid until the next one is asked for. */
+export async function* readPieces(tensor: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Bytes> {
+  const source = tensor.source();
+  const itemBytes = itemOf(tensor.dtype)?.byteLength ?? 1;
+  const pieceBytes = PIECE_BYTES - (PIECE_BYTES % itemBytes);
+  const buffers: [Bytes, Bytes] = [new Uint8Array(0), new Uint8Array(0)];
+  const read = (offset: number, turn: number): Promise<Bytes> => {
+    const byteLength = Math.min(pieceBytes, tensor.byteLength - offset);
+    const slot = turn % 2 === 0 ? 0 : 1;
+    if (buffers[slot].byteLength < byteLength) buffers[slot] = readMemory(byteLength);
+    return source.read(offset, byteLength, { into: buffers[slot].subarray(0, byteLength), signal: options.signal });
+  };
+  let offset = 0;
+  let turn = 0;
+  let pending = tensor.byteLength > 0 ? read(0, turn++) : undefined;
+  while (pending !== undefined) {
+    const bytes: Bytes = await pending;
+    offset += bytes.byteLength;
+    pending = offset < tensor.byteLength ? read(offset, turn++) : undefined;
+    pending?.catch(() => undefined); // awaited on the next turn; a consumer that leaves early must not crash the process
+    options.onProgress?.(bytes.byteLength);
+    yield bytes;
+  }
+}
