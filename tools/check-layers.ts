@@ -45,7 +45,11 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
 ];
 
 /** Operations that are about one format; the others know formats by the registry and by what `Format` says. */
-const FORMAT_OPERATIONS: readonly string[] = ["src/operations/vault/", "src/operations/correct/"];
+const FORMAT_OPERATIONS: readonly string[] = [
+  "src/operations/vault/",
+  "src/operations/correct/",
+  "src/operations/correct.ts",
+];
 
 /** Files at the root of src compose the layers below them. */
 const COMPOSERS = new Map([
