@@ -46,13 +46,13 @@ export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./byt
 export type { Output, Sink } from "./bytes/sink.ts";
 export { sliceSource } from "./bytes/slice.ts";
 export type { ReadOptions, Source, StreamOptions } from "./bytes/source.ts";
+export { type LoadEmbedderOptions, loadEmbedder } from "./embed.ts";
 export type { Embedder, EmbedderOptions } from "./embedding/embedder.ts";
 export type { EmbedOptions } from "./embedding/encoder/encoder.ts";
 export { type Match, rankVectors, VectorTable } from "./embedding/search/rank.ts";
 export { createTokenizer, type Tokenizer, type TokenizerOptions } from "./embedding/tokenizer/tokenizer.ts";
 export { cosineSimilarity, dotProduct, normalizeVector, vectorNorm } from "./embedding/vectors.ts";
 export { FORMATS, formatById, formatForName } from "./formats/registry.ts";
-export { type LoadEmbedderOptions, loadEmbedder } from "./load-embedder.ts";
 export type { Archive, ArchiveStorage, Container, Entry } from "./model/archive.ts";
 export type { SpecialTokens, Vocabulary } from "./model/bert/vocabulary.ts";
 export { bitsPerElement, byteLengthOf, DTYPES, type DType } from "./model/dtype.ts";
@@ -72,8 +72,7 @@ export type { Shape } from "./model/shape.ts";
 export { Tensor } from "./model/tensor.ts";
 export { castTensor } from "./model/values/casts.ts";
 export { encodeNpyHeader } from "./model/values/npy.ts";
-export { type OpenOptions, openSource } from "./open.ts";
-export { type Input, type OpenInputOptions, open, openModel } from "./open-input.ts";
+export { type Input, type OpenInputOptions, type OpenOptions, open, openModel, openSource } from "./open.ts";
 export {
   type Conversion,
   type ConversionOptions,

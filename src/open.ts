@@ -1,16 +1,174 @@
+import type { Bytes } from "./base/bytes.ts";
 import { FormatError, UnsupportedError, UsageError } from "./base/errors.ts";
 import type { LimitOverrides } from "./base/limits.ts";
+import { blobSource } from "./bytes/blob.ts";
+import { type HttpOptions, httpResolver, openHttp } from "./bytes/http/index.ts";
+import { parseOrigin } from "./bytes/http/url.ts";
+import { withOwner } from "./bytes/layers/base.ts";
 import { withHead } from "./bytes/layers/prefix.ts";
-import { isMemory } from "./bytes/memory.ts";
-import type { Resolver } from "./bytes/resolver.ts";
+import { isMemory, memorySource } from "./bytes/memory.ts";
+import { INNER_MARK, type ResolveOptions, type Resolver, splitInnerPaths } from "./bytes/resolver.ts";
 import type { Spool } from "./bytes/sink.ts";
 import type { Source } from "./bytes/source.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
-import type { Container } from "./model/archive.ts";
+import { type Archive, archiveResolver, type Container, type Entry } from "./model/archive.ts";
 import type { Finding } from "./model/finding.ts";
 import type { EncryptionRule, Format, Head, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
+
+/** What can be opened everywhere: an http(s) address, one of a vault with `::path/inside` behind it, a File or Blob, bytes, or any Source. */
+export type Input = string | URL | Blob | ArrayBuffer | Bytes | Source;
+
+export interface OpenInputOptions extends OpenOptions {
+  readonly http?: OpenHttpOptions | undefined;
+}
+
+export interface OpenHttpOptions extends Omit<HttpOptions, "signal" | "pinned"> {
+  /** Servers, by URL, that files may refer to beside their own. */
+  readonly allowOrigins?: readonly string[] | undefined;
+}
+
+/** Opens a model or an archive; only its control region is read. Close the result when done. */
+export async function open(input: Input, options: OpenInputOptions = {}): Promise<Container> {
+  const { container } = await openWithSiblings(input, options);
+  return container;
+}
+
+/** The same with what reaches the files beside it, for those who need more than the file itself. */
+export async function openWithSiblings(input: Input, options: OpenInputOptions = {}): Promise<OpenedThrough> {
+  const { source, resolver, inner = [] } = await sourceOf(input, options);
+  return openThrough(source, inner, { resolver, ...options });
+}
+
+/** Like `open`, for callers that want tensors: an archive is refused. */
+export async function openModel(input: Input, options: OpenInputOptions = {}): Promise<Model> {
+  return requireModel(await open(input, options));
+}
+
+/** Where the bytes of an input are, what reaches its siblings, and which paths inside of it are meant. */
+async function sourceOf(
+  input: Input,
+  options: OpenInputOptions,
+): Promise<{ readonly source: Source; readonly resolver?: Resolver; readonly inner?: readonly string[] }> {
+  if (typeof input === "string" || input instanceof URL) {
+    const [url = "", ...inner] = splitInnerPaths(String(input));
+    if (!/^https?:\/\//i.test(url)) {
+      throw new UsageError(
+        "usage/not-a-url",
+        `Cannot open "${url}": without a file system only http(s) addresses are text`,
+        {
+          source: url,
+        },
+        { hint: 'Paths open with: import { open } from "tare/node"' },
+      );
+    }
+    const { allowOrigins = [], headers, ...http } = options.http ?? {};
+    const { origin } = new URL(url);
+    const address = (href: string, { pinned, namedBy, onRedirect }: ResolveOptions = {}): Promise<Source> => {
+      // What may be a credential stays with the server that it was meant for.
+      const own = new URL(href).origin === origin ? headers : undefined;
+      const headBytes = openingBytesFor(new URL(href).pathname);
+      return openHttp(href, { headBytes, ...http, headers: own, pinned, namedBy, onRedirect, signal: options.signal });
+    };
+    const allowedOrigins = new Set(allowOrigins.map(parseOrigin));
+    return { source: await address(url), resolver: httpResolver(url, address, { allowedOrigins }), inner };
+  }
+  if (input instanceof Blob) return { source: blobSource(input) };
+  if (input instanceof ArrayBuffer) return { source: memorySource(new Uint8Array(input)) };
+  return { source: input instanceof Uint8Array ? memorySource(input) : input };
+}
+
+/** Options of the outermost place do not concern what lies inside: its siblings are other entries. */
+type InsideOptions = Omit<OpenOptions, "resolver" | "name">;
+
+interface ThroughOptions extends OpenOptions {
+  /**
+   * Sees everything that is opened on the way, outermost first, before anything of it is used: throwing refuses it. `inner` are
+   * the names that led to it.
+   */
+  readonly onOpened?: ((container: Container, inner: readonly string[]) => Promise<void>) | undefined;
+}
+
+/** What was opened last, and what reaches the files beside it: entries of the same archive, for a file inside one. */
+interface OpenedThrough extends Opened {
+  readonly siblings: Resolver | undefined;
+}
+
+/**
+ * Opens `source` and then, one inside the other, what `inner` names: files of archives, the last of which may be a model or
+ * an archive again. Closing the result closes everything down to `source`; so does a failure.
+ */
+export async function openThrough(
+  source: Source,
+  inner: readonly string[],
+  { onOpened, ...given }: ThroughOptions,
+): Promise<OpenedThrough> {
+  const { options, hasAsked } = withWatchedPassword(given);
+  // Whatever is open last owns everything before it.
+  let last: { close(): Promise<void> } = source;
+  try {
+    let opened = await openSource(source, options);
+    last = opened.container;
+    await onOpened?.(opened.container, []);
+    let { resolver: siblings } = options;
+    const { resolver: _resolver, name: _name, ...within } = options;
+    for (let rest = inner; rest.length > 0; ) {
+      const { container } = opened;
+      if (container.kind !== "archive") throw notAnArchive(rest.join(INNER_MARK), opened);
+      const { entry, taken } = findEntry(container, rest);
+      const file = withOwner(entry.source(), container);
+      last = file;
+      const resolver = archiveResolver(container, entry.path);
+      // What lies in an archive that the password opened was put there by somebody who knows it.
+      const encryption = within.encryption === "expected" && hasAsked() ? undefined : within.encryption;
+      opened = await openSource(file, { ...within, encryption, resolver, name: resolver.name });
+      last = opened.container;
+      siblings = resolver;
+      rest = rest.slice(taken);
+      await onOpened?.(opened.container, inner.slice(0, inner.length - rest.length));
+    }
+    return { ...opened, siblings };
+  } catch (error) {
+    await last.close();
+    throw error;
+  }
+}
+
+/** The same options, and whether the password was asked for. */
+function withWatchedPassword(options: OpenOptions): { readonly options: OpenOptions; hasAsked(): boolean } {
+  const { password } = options;
+  let asked = false;
+  if (password === undefined) return { options, hasAsked: () => asked };
+  const watched: PasswordSource = (label) => {
+    asked = true;
+    return password(label);
+  };
+  return { options: { ...options, password: watched }, hasAsked: () => asked };
+}
+
+interface FoundEntry {
+  readonly entry: Entry;
+  /** How many of the names it took. */
+  readonly taken: number;
+}
+
+/** An entry whose path itself has `::` in it wins over a place inside one of a shorter path. */
+function findEntry(archive: Archive, names: readonly string[]): FoundEntry {
+  for (let taken = names.length; taken > 1; taken--) {
+    const path = names.slice(0, taken).join(INNER_MARK);
+    const entry = archive.entries.find((candidate) => candidate.path === path);
+    if (entry !== undefined) return { entry, taken };
+  }
+  return { entry: archive.entry(names[0] as string), taken: 1 };
+}
+
+function notAnArchive(path: string, current: Opened): UsageError {
+  const message = `Cannot look for "${path}" inside: this is a ${current.format.name} model, not an archive`;
+  return new UsageError("usage/not-an-archive", message, {
+    source: current.container.parts[0]?.label ?? current.format.id,
+  });
+}
 
 export interface OpenOptions {
   readonly engine?: Engine | undefined;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
-import { loadEmbedder as loadPortable } from "../../src/load-embedder.ts";
+import { loadEmbedder as loadPortable } from "../../src/embed.ts";
 import { bertTensorNames } from "../../src/model/bert/names.ts";
 import { loadEmbedder } from "../../src/platform/node/load-embedder.ts";
 import { TINY, TINY_TOKENS, tinyShape, tinyValues } from "../builders/bert.ts";

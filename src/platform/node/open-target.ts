@@ -7,7 +7,7 @@ import type { Spool } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
 import type { EncryptionRule, Opened, PasswordSource } from "../../model/format.ts";
-import { openThrough } from "../../open-inside.ts";
+import { openThrough } from "../../open.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { directoryResolver } from "./directory-resolver.ts";
 import { identityOf, openFile, openStdin } from "./file-source.ts";

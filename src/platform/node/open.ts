@@ -1,8 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { Container } from "../../model/archive.ts";
 import type { Model } from "../../model/model.ts";
-import { requireModel } from "../../open.ts";
-import { type Input, type OpenInputOptions, open as openPortable } from "../../open-input.ts";
+import { type Input, type OpenInputOptions, open as openPortable, requireModel } from "../../open.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { nodeEngine } from "./engine.ts";
 import { openTarget } from "./open-target.ts";

@@ -1,6 +1,6 @@
 import { isTareError, SourceError } from "../../base/errors.ts";
+import { loadEmbedder } from "../../embed.ts";
 import type { Embedder } from "../../embedding/embedder.ts";
-import { loadEmbedder } from "../../load-embedder.ts";
 import type { FromEmbedder, ToEmbedder } from "./embedder-protocol.ts";
 
 /** The script of a worker that holds one embedder: a sentence takes milliseconds, which a page must not wait for. */

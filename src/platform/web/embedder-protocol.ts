@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { ErrorJson } from "../../base/errors.ts";
 import type { EmbedderOptions } from "../../embedding/embedder.ts";
-import type { OpenHttpOptions } from "../../open-input.ts";
+import type { OpenHttpOptions } from "../../open.ts";
 
 /** What an embedder's worker can be given to load: all of it can be cloned. */
 export type ClonableInput = string | Blob | ArrayBuffer | Bytes;

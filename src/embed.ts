@@ -1,7 +1,6 @@
 import type { Embedder, EmbedderOptions } from "./embedding/embedder.ts";
 import type { Model } from "./model/model.ts";
-import { requireModel } from "./open.ts";
-import { type Input, type OpenInputOptions, openWithSiblings } from "./open-input.ts";
+import { type Input, type OpenInputOptions, openWithSiblings, requireModel } from "./open.ts";
 
 export interface LoadEmbedderOptions
   extends EmbedderOptions,
