@@ -10,13 +10,13 @@ import { isMemory, memorySource } from "./bytes/memory.ts";
 import { INNER_MARK, type ResolveOptions, type Resolver, splitInnerPaths } from "./bytes/resolver.ts";
 import type { Spool } from "./bytes/sink.ts";
 import type { Source } from "./bytes/source.ts";
+import { describeUnknown, recogniseForeign } from "./formats/foreign.ts";
 import { FORMATS, openingBytesFor } from "./formats/registry.ts";
 import { type Archive, archiveResolver, type Container, type Entry } from "./model/archive.ts";
 import type { Finding } from "./model/finding.ts";
 import type { EncryptionRule, Format, Head, OpenContext, Opened, PasswordSource } from "./model/format.ts";
 import type { Model } from "./model/model.ts";
 import type { Engine } from "./primitives/engine.ts";
-
 /** What can be opened everywhere: an http(s) address, one of a vault with `::path/inside` behind it, a File or Blob, bytes, or any Source. */
 export type Input = string | URL | Blob | ArrayBuffer | Bytes | Source;
 
@@ -241,8 +241,6 @@ async function chooseFormat(head: Head, formats: readonly Format[], label: strin
   const results = await Promise.all(formats.map(async (format) => ({ format, result: await format.sniff(head) })));
   const sure = results.find(({ result }) => result === "yes");
   if (sure !== undefined) return sure.format;
-  // A page that opens what it knows need not load what it would say of everything else.
-  const { recogniseForeign, describeUnknown } = await import("./formats/foreign.ts");
   const foreign = recogniseForeign(head);
   if (foreign !== undefined) {
     const { code, what, hint } = foreign;

@@ -54,9 +54,7 @@ const FORMAT_OPERATIONS: readonly string[] = [
 /** Files at the root of src compose the layers below them. */
 const COMPOSERS = new Map([
   ["src/open.ts", 4.5],
-  ["src/open-inside.ts", 4.55],
-  ["src/open-input.ts", 4.6],
-  ["src/load-embedder.ts", 4.7],
+  ["src/embed.ts", 4.7],
   ["src/index.ts", 5.5],
 ]);
 
