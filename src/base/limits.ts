@@ -39,7 +39,7 @@ export function checkLimit(value: number, limit: number, what: string, code: `li
 }
 
 /** A running allowance of bytes for one operation: what decompression and spooling draw on. */
-class Budget {
+export class Budget {
   #left: number;
   readonly #what: string;
 
