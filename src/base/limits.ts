@@ -37,36 +37,3 @@ export function checkLimit(value: number, limit: number, what: string, code: `li
     hint: "Raise the limit with --limits FILE (or open(source, { limits })) if you trust this file",
   });
 }
-
-/** A running allowance of bytes for one operation: what decompression and spooling draw on. */
-export class Budget {
-  #left: number;
-  readonly #what: string;
-
-  constructor(byteLength: number, what: string) {
-    this.#left = byteLength;
-    this.#what = what;
-  }
-
-  get left(): number {
-    return this.#left;
-  }
-
-  spend(byteLength: number, at: Location): void {
-    if (byteLength > this.#left) {
-      throw new LimitError(
-        "limit/budget",
-        `Cannot hold ${byteLength} more bytes for ${this.#what}: ${this.#left} left`,
-        at,
-        {
-          hint: "Raise --memory, or read a part of it",
-        },
-      );
-    }
-    this.#left -= byteLength;
-  }
-
-  refund(byteLength: number): void {
-    this.#left += byteLength;
-  }
-}
