@@ -79,9 +79,6 @@ async function sourceOf(
   return { source: input instanceof Uint8Array ? memorySource(input) : input };
 }
 
-/** Options of the outermost place do not concern what lies inside: its siblings are other entries. */
-type InsideOptions = Omit<OpenOptions, "resolver" | "name">;
-
 interface ThroughOptions extends OpenOptions {
   /**
    * Sees everything that is opened on the way, outermost first, before anything of it is used: throwing refuses it. `inner` are
