@@ -18,7 +18,7 @@ export const ADDONS: readonly RegExp[] = [/^@napi-rs\/blake-hash/, /^@cloudpss\/
 const NODE_GROUPS: readonly (readonly [name: string, test: RegExp])[] = [
   [
     "core",
-    /\/src\/(?:base|struct|bytes|model)\/(?:[^/]+|(?:http|layers)\/[^/]+)$|\/src\/formats\/(?:\w+\/index|[^/]+)\.ts$/,
+    /\/src\/(?:base|struct|bytes|model)\/(?:[^/]+|(?:http|layers|values|ggml)\/[^/]+)$|\/src\/formats\/(?:\w+\/index|[^/]+)\.ts$/,
   ],
   ["engine", /\/src\/(?:primitives|workers)\/[^/]+$|\/src\/platform\/node\/engine\/(?:index|engine)\.ts$/],
   ...FORMAT_FOLDERS.map((name) => [`format-${name}`, new RegExp(`/src/formats/${name}/`)] as const),
