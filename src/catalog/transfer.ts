@@ -33,9 +33,9 @@ export const PULL_ERRORS = {
     fix: "Pull the files one by one into folders of their own.",
   },
   "source/pull.name": {
-    what: "The index of a set names itself, or a file that is no part of a model, is hidden, or is called like a work file of pull.",
+    what: "The index of a set names itself, or a file that no set of its format has, is hidden, lies in a folder that programs act on, or is called like a work file of pull.",
     why: "An index comes from a server. It must not decide what a shell, an interpreter or another program reads later.",
-    fix: "Do not trust the set. If it is yours, name its parts as models do, or pull a single file by its own address.",
+    fix: "Do not trust the set. If it is yours, give its parts the extension of their format, or pull a single file by its own address.",
   },
   "limit/pull.name-bytes": {
     what: "A file of the set has a name that is too long for file systems.",

@@ -64,7 +64,15 @@ describe("pull() of shards", () => {
   });
 
   it("writes nothing where an index names what is no part of a model", async () => {
-    for (const name of [".bash_profile", "sitecustomize.py", "A.safetensors", "a.safetensors.tare-part"]) {
+    const code = "venv/lib/python3.11/site-packages/zz.pth";
+    for (const name of [
+      ".bash_profile",
+      "sitecustomize.py",
+      code,
+      "zz.pth",
+      "A.safetensors",
+      "a.safetensors.tare-part",
+    ]) {
       const weights = { "a.safetensors": noise(100, 1), [name]: noise(100, 2) };
       const map = Object.fromEntries(Object.keys(weights).map((file, i) => [`t${i}`, file]));
       const index = new TextEncoder().encode(JSON.stringify({ metadata: {}, weight_map: map }));

@@ -1,39 +1,69 @@
 import { describe, expect, test } from "vitest";
 import { checkSetNames, checkWorkName } from "./discover.ts";
 
-const SET = { label: "https://host/m.index.json", index: "m.index.json" };
+const SET = { label: "https://host/m.index.json", format: "safetensors", index: "m.index.json" };
 const check =
   (...names: string[]) =>
   (): void =>
     checkSetNames(names, SET);
 
 describe("checkSetNames()", () => {
-  test("takes what sets and model repositories have", () => {
-    expect(
-      check(
-        "model-00001-of-00002.safetensors",
-        "sub/model-00002-of-00002.safetensors",
-        "Q8_0/m-00001-of-00003.gguf",
-        "part-000.aero",
-        "part.aero.003",
-        "weights.bin",
-        "onnx/model.onnx_data",
-        "sha256-0123456789abcdef0123",
-        "模型-1.safetensors",
-        "config.json",
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer.model",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "vocab.txt",
-        "merges.txt",
-        "sentencepiece.bpe.model",
-        "README.md",
-        "LICENSE",
-        "LICENSE.txt",
-      ),
-    ).not.toThrow();
+  test.each([
+    ["safetensors", ["model-00001-of-00002.safetensors", "sub/model-00002-of-00002.safetensors", "模型-1.SafeTensors"]],
+    ["gguf", ["Q8_0/m-00001-of-00003.gguf"]],
+    ["aeroset", ["part-000.aero", "part.aero.003", "sha256-0123456789abcdef0123"]],
+    ["apr", ["m-00001-of-00002.apr"]],
+  ])("takes what sets of %s have", (format, names) => {
+    expect(() => checkSetNames(names, { ...SET, format })).not.toThrow();
+  });
+
+  test("takes PyTorch's shards from the index that is called after them", () => {
+    const names = ["pytorch_model-00001-of-00002.bin"];
+    expect(() => checkSetNames(names, { ...SET, index: "pytorch_model.bin.index.json" })).not.toThrow();
+    expect(check(...names)).toThrow(expect.objectContaining({ code: "source/pull.name" }));
+  });
+
+  test.each(["safetensors", "aeroset", "apr", "gguf", "onnx"])(
+    "refuses parts of another kind in a set of %s",
+    (format) => {
+      const own = ["a.safetensors", "a.aero", "a.apr", "a.gguf", "a.weights", "a.onnx"];
+      const others = [
+        ...["zz.pth", "venv/lib/python3.11/site-packages/zz.pth", "a.pt", "a.ckpt", "a.bin", "a.data", "a.pb", "a.h5"],
+        ...["a.npz", "a.mlmodel", "config.json", "tokenizer.json", "modules.json", "vocab.txt", "README.md", "LICENSE"],
+        ...[
+          "a.so",
+          "a.dll",
+          "a.node",
+          "a.whl",
+          "a.jar",
+          "x.egg-link",
+          "setup.cfg",
+          "tox.ini",
+          "CMakeLists.txt",
+          "a.mk",
+        ],
+      ];
+      const kept = [...own, ...others].filter((name) => {
+        try {
+          checkSetNames([name], { label: "x", format });
+          return true;
+        } catch {
+          return false;
+        }
+      });
+      const mine: Record<string, string[]> = { aeroset: ["a.aero"], onnx: [] };
+      expect(kept).toEqual(mine[format] ?? [`a.${format}`]);
+    },
+  );
+
+  test.each([
+    "venv/lib/python3.11/site-packages/zz.safetensors",
+    "usr/lib/python3/Dist-Packages/torch/zz.safetensors",
+    "node_modules/x/a.safetensors",
+    "etc/cron.d/a.safetensors",
+    "Library/LaunchAgents/a.safetensors",
+  ])("refuses a folder whose files programs take up: %s", (name) => {
+    expect(check(name)).toThrow(expect.objectContaining({ code: "source/pull.name" }));
   });
 
   test.each([
@@ -74,8 +104,8 @@ describe("checkSetNames()", () => {
     ["case of a folder and its file", "A/x.safetensors", "a/X.safetensors"],
     ["Unicode form", "caf\u00e9.safetensors", "cafe\u0301.safetensors"],
     ["folding", "stra\u00dfe.safetensors", "STRASSE.safetensors"],
-    ["a file that is a folder", "a.bin", "A.bin/b.safetensors"],
-    ["the index itself", "M.index.json", "a.safetensors"],
+    ["a file that is a folder", "a.safetensors", "A.safetensors/b.safetensors"],
+    ["the index itself", "M.index.json/b.safetensors", "a.safetensors"],
   ])("refuses names that are one on some file system: %s", (_, first, second) => {
     expect(check(first, second)).toThrow(expect.objectContaining({ code: "usage/pull.collision" }));
     expect(check(second, first)).toThrow(expect.objectContaining({ code: "usage/pull.collision" }));
@@ -85,7 +115,7 @@ describe("checkSetNames()", () => {
     expect(check("a.safetensors", "a.safetensors", "A/b.safetensors", "a/c.safetensors")).not.toThrow();
   });
 
-  test.each([`${"b".repeat(300)}.safetensors`, `${"é".repeat(115)}.bin`, `${"d/".repeat(520)}x.bin`])(
+  test.each([`${"b".repeat(300)}.safetensors`, `${"é".repeat(115)}.safetensors`, `${"d/".repeat(520)}x.safetensors`])(
     "says of a name that is too long that it is (%#)",
     (name) => {
       expect(check(name)).toThrow(expect.objectContaining({ code: "limit/pull.name-bytes" }));

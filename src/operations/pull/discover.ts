@@ -85,7 +85,7 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
   }
   checkSetNames(
     files.map(({ path }) => path).filter((path) => path !== name),
-    { label: source.label, index: name },
+    { label: source.label, format: format?.id ?? "", index: name },
   );
   if (index === undefined) return { format: format?.id, files };
   // A file that the set names by its full address gets a local name, and the local set must say so.
