@@ -9,6 +9,7 @@ import {
   isSameVersion,
   placeOfFile,
   type RangeStore,
+  redirectedTo,
   type StoredFile,
   type StoredVersion,
   versionOf,
@@ -57,6 +58,8 @@ export class HttpOpening {
   readonly #store: RangeStore | undefined;
   readonly #place: string;
   #known: StoredVersion | undefined;
+  /** Where the last reply came from, if redirects led elsewhere. */
+  #from: string | undefined;
   #unreachable = 0;
 
   /** With `expected`, any other length or version than that is refused. */
@@ -95,6 +98,7 @@ export class HttpOpening {
       ...(condition === undefined ? {} : { "if-none-match": condition }),
     };
     const exchange = await startExchange(this.#target, { headers, signals: [this.#options.signal] });
+    this.#from = redirectedTo(this.#target.url, exchange.response.url);
     try {
       const { status } = exchange.response;
       if (status === 206) return await this.#openRanged(exchange);
@@ -117,8 +121,10 @@ export class HttpOpening {
     const found = readValidators(exchange.response.headers);
     const validators: Validators = { etag: known.validator, lastModified: undefined };
     // The status itself says that the tag is the current one; only another tag contradicts it.
-    if (found.etag !== undefined && !isSameTag(found.etag, known.validator)) {
-      // An answer about another version than the one asked about is no answer.
+    const isOther = found.etag !== undefined && !isSameTag(found.etag, known.validator);
+    if (isOther || known.from !== this.#from) {
+      // An answer about another version than the one asked about is no answer; nor is that of a server that never gave
+      // the tag: what it calls so may be another file.
       await this.#forget();
       return this.#open();
     }
@@ -202,6 +208,7 @@ export class HttpOpening {
     if (total === 0) return memorySource(EMPTY_BYTES, label);
     if (total !== undefined) throw rangeError(label, `it refuses bytes 0-${this.#headBytes - 1} of ${total}`);
     const plain = await startExchange(this.#target, { signals: [this.#options.signal] });
+    this.#from = redirectedTo(this.#target.url, plain.response.url);
     try {
       if (plain.response.status !== 200) throw statusError(plain.response, label);
       return await this.#openWhole(plain);
@@ -262,7 +269,7 @@ export class HttpOpening {
   }
 
   #fileOf(validators: Validators, byteLength: number): StoredFile | undefined {
-    const version = versionOf(validators, byteLength);
+    const version = versionOf(validators, byteLength, this.#from);
     return version === undefined ? undefined : { ...version, place: this.#place, label: this.#target.label };
   }
 }

@@ -163,6 +163,8 @@ export interface StoredVersion {
   /** A strong ETag, or the digest that an index states: at one place, two files that agree in it have the same bytes. */
   readonly validator: string;
   readonly byteLength: number;
+  /** From `redirectedTo`: a tag means something only to the server that gave it, and a redirect may lead to another. */
+  readonly from?: string | undefined;
 }
 
 /**
@@ -198,15 +200,24 @@ function addressOf(name: string): string {
   return /^https?:/i.test(name) ? addressWithoutSignature(name) : name;
 }
 
+/**
+ * Where redirects led from `url`; undefined where they did not. Without its query: that of a signed address is another one
+ * each time, and nothing would ever be found again.
+ */
+export function redirectedTo(url: string, finalUrl: string): string | undefined {
+  const [asked, answered] = [new URL(url), new URL(finalUrl)].map(({ origin, pathname }) => origin + pathname);
+  return asked === answered ? undefined : answered;
+}
+
 /** The version behind a reply, or undefined where only the server could tell it from another one: then nothing is kept. */
-export function versionOf(validators: Validators, byteLength: number): StoredVersion | undefined {
+export function versionOf(validators: Validators, byteLength: number, from?: string): StoredVersion | undefined {
   const validator = strongTag(validators);
-  return validator === undefined ? undefined : { validator, byteLength };
+  return validator === undefined ? undefined : { validator, byteLength, from };
 }
 
 /** True where the bytes kept for `a` are those of `b`. */
 export function isSameVersion(a: StoredVersion, b: StoredVersion): boolean {
-  return a.validator === b.validator && a.byteLength === b.byteLength;
+  return a.validator === b.validator && a.byteLength === b.byteLength && a.from === b.from;
 }
 
 const MAX_BYTES = 64 << 20;

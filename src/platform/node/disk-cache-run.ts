@@ -38,6 +38,8 @@ const HEADER = struct("run", 96, {
 export interface RunHead extends Extent {
   readonly label: string;
   readonly validator: string;
+  /** Where redirects led when the bytes came. */
+  readonly from: string | undefined;
   readonly fileByteLength: number;
   /** SHA-256 of the place, in hex. */
   readonly place: string;
@@ -54,7 +56,8 @@ export function digestPlace(place: string): string {
 /** Everything of a run's file but its bytes, which follow. */
 export function encodeRunHead(file: StoredFile, offset: number, content: Bytes): Bytes {
   const label = encodeUtf8(file.label);
-  const validator = encodeUtf8(file.validator);
+  // No header line has a line break in it.
+  const validator = encodeUtf8(file.from === undefined ? file.validator : `${file.validator}\n${file.from}`);
   const header = HEADER.encode({
     offset,
     byteLength: content.byteLength,
@@ -82,13 +85,16 @@ export async function readRunHead(handle: FileHandle, path: string): Promise<Run
     throw damagedEntry(path, "its header does not match its checksum");
   }
   const labelEnd = HEADER.byteLength + fixed.labelBytes;
+  const version = decodeUtf8(head.subarray(labelEnd, checksumsAt)) ?? "";
+  const end = version.indexOf("\n");
   return {
     offset: fixed.offset,
     byteLength: fixed.byteLength,
     fileByteLength: fixed.fileBytes,
     place: encodeHex(fixed.place),
     label: decodeUtf8(head.subarray(HEADER.byteLength, labelEnd)) ?? "",
-    validator: decodeUtf8(head.subarray(labelEnd, checksumsAt)) ?? "",
+    validator: end < 0 ? version : version.slice(0, end),
+    from: end < 0 ? undefined : version.slice(end + 1),
     checksums: head.slice(checksumsAt, sealAt),
     dataOffset,
   };
@@ -99,6 +105,7 @@ export function isRunOf(head: RunHead, file: StoredFile): boolean {
   return (
     head.place === digestPlace(file.place) &&
     head.validator === file.validator &&
+    head.from === file.from &&
     head.fileByteLength === file.byteLength
   );
 }

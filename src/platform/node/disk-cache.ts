@@ -77,7 +77,8 @@ export class DiskCache implements RangeStore {
     // Versions are dropped when they are replaced: that there are several means that two processes did it at once.
     for (const run of await this.#list(shelf)) {
       const head = await this.#use(run, shelf, async (opened) => opened.head);
-      if (head?.place === digest) return { validator: head.validator, byteLength: head.fileByteLength };
+      if (head?.place === digest)
+        return { validator: head.validator, byteLength: head.fileByteLength, from: head.from };
     }
     return undefined;
   }
@@ -251,6 +252,7 @@ function longestAt(runs: readonly NamedRun[], position: number): NamedRun | unde
   return best;
 }
 
-function tagOf({ validator, byteLength }: StoredVersion): string {
-  return createHash("sha256").update(`${byteLength}\n${validator}`).digest("hex").slice(0, 16);
+function tagOf({ validator, byteLength, from }: StoredVersion): string {
+  const place = from === undefined ? "" : `\n${from}`;
+  return createHash("sha256").update(`${byteLength}\n${validator}${place}`).digest("hex").slice(0, 16);
 }
