@@ -139,7 +139,7 @@ class Pull {
     const path = nameOfUrl(address.url);
     const receipt = await this.#receiptOf(path, address.url);
     if (receipt?.etag !== undefined) {
-      const answer = await askUnchanged(address, receipt.etag, this.#remote);
+      const answer = await askUnchanged(address, { etag: receipt.etag, via: receipt.via }, this.#remote);
       if (answer === "unchanged") return { address, source: await this.#store.open(path), opened: undefined };
     }
     const opened = await openRemote(address, this.#remote);
@@ -205,7 +205,7 @@ class Pull {
       if ((await this.#remembered(file.path))?.sha256 === sha256) return { ...here, verified: "sha256", sha256 };
       const isSame = file.byteLength === undefined || file.byteLength === local.byteLength;
       if (isSame && (await this.#digestOf(file.path)) === sha256) {
-        await this.#note(file.path, { from: parseHttpUrl(file.url).label, etag: undefined, sha256 });
+        await this.#note(file.path, { from: parseHttpUrl(file.url).label, sha256 });
         return { ...here, verified: "sha256", sha256 };
       }
     } else if (await this.#isCurrent(file, entry, set)) {
@@ -222,7 +222,8 @@ class Pull {
     // The single file itself was asked for on opening.
     if (file.url === entry.address.url && set.index === undefined) return entry.opened === undefined;
     const address = await this.#addressOf(file, entry);
-    return (await askUnchanged(address, receipt.etag, this.#remote)) === "unchanged";
+    const { etag, via } = receipt;
+    return (await askUnchanged(address, { etag, via }, this.#remote)) === "unchanged";
   }
 
   async #digestOf(path: string): Promise<string> {
@@ -278,9 +279,9 @@ class Pull {
       onProgress: options.onProgress,
       // The file behind the URL is open already.
       opened: first === undefined ? new Map() : new Map([[first.address.url, first.opened as OpenedRemote]]),
-      onDone: (job, etag) => {
+      onDone: (job, { etag, via }) => {
         const from = parseHttpUrl(job.file.url).label;
-        return this.#note(job.file.path, { from, etag, sha256: job.file.sha256 });
+        return this.#note(job.file.path, { from, etag, via, sha256: job.file.sha256 });
       },
     });
     await scheduler.run();
@@ -292,14 +293,11 @@ class Pull {
     // An index that was rewritten for its local files is no copy of the server's.
     const isCopy = index.bytes.byteLength === source.byteLength;
     const etag = isCopy ? strongTag(opened.validators) : undefined;
-    await this.#note(index.path, { from: parseHttpUrl(address.url).label, etag, sha256: undefined });
+    await this.#note(index.path, { from: parseHttpUrl(address.url).label, etag, via: opened.via });
     return indexResult(index.path, index.bytes, index.bytes.byteLength);
   }
 
-  async #note(
-    path: string,
-    facts: { readonly from: string; readonly etag: string | undefined; readonly sha256: string | undefined },
-  ): Promise<void> {
+  async #note(path: string, facts: Pick<ReceiptEntry, "from" | "etag" | "via" | "sha256">): Promise<void> {
     const local = await this.#store.look(path);
     if (local === undefined) return;
     const entry = { ...facts, byteLength: local.byteLength, stamp: local.stamp };

@@ -34,6 +34,8 @@ export interface Begun {
   readonly byteLength: number;
   readonly resumedBytes: number;
   readonly etag: string | undefined;
+  /** Where redirects led to the file of that tag. */
+  readonly via: string | undefined;
 }
 
 /** One file on its way, from being listed to being in place. */

@@ -7,6 +7,7 @@ import { RangedHttpSource } from "../../bytes/http/source.ts";
 import type { HttpTransport } from "../../bytes/http/transport.ts";
 import { checkHeaders, parseHttpUrl } from "../../bytes/http/url.ts";
 import type { RetryPolicy } from "../../bytes/layers/retry.ts";
+import { redirectedTo } from "../../bytes/layers/store.ts";
 import type { Source } from "../../bytes/source.ts";
 import { OPENING_BYTES } from "../../bytes/transfer.ts";
 
@@ -35,6 +36,8 @@ export interface RemoteOptions {
 export interface OpenedRemote {
   readonly source: Source;
   readonly validators: Validators;
+  /** Where redirects led, if they did: the validators are that server's. */
+  readonly via: string | undefined;
   /** "sequential" where the server sends the whole file whatever is asked for. */
   readonly access: "ranges" | "sequential";
   /** The source again, where reading it needs no further request. */
@@ -51,12 +54,14 @@ const SMOOTHING = 0.3;
 export async function openRemote(address: RemoteAddress, options: RemoteOptions): Promise<OpenedRemote> {
   let validators = NO_VALIDATORS;
   let access: OpenedRemote["access"] = "ranges";
+  let via: string | undefined;
   const noticing: HttpTransport = {
     conditions: address.transport.conditions,
     async request(request) {
       const response = await address.transport.request(request);
       if (response.status === 200 || response.status === 206) {
         validators = readValidators(response.headers);
+        via = redirectedTo(request.url, response.url);
         access = response.status === 200 ? "sequential" : "ranges";
       }
       return response;
@@ -74,19 +79,24 @@ export async function openRemote(address: RemoteAddress, options: RemoteOptions)
     maxMemoryBytes: MAX_MEMORY_BYTES,
   });
   const isHeld = source.byteLength <= (access === "ranges" ? OPENING_BYTES : MAX_MEMORY_BYTES);
-  return { source, validators, access, held: isHeld ? source : undefined };
+  return { source, validators, via, access, held: isHeld ? source : undefined };
 }
 
-/** Whether the file on the server is still the one that had this tag; "unknown" where the server does not say. */
+/**
+ * Whether the file on the server is still the one that had this tag; "unknown" where the server does not say, or where
+ * redirects lead to another one than they did: what that calls by the tag may be another file.
+ */
 export async function askUnchanged(
   address: RemoteAddress,
-  etag: string,
+  { etag, via }: { readonly etag: string; readonly via?: string | undefined },
   options: RemoteOptions,
 ): Promise<"unchanged" | "unknown"> {
   const headers = { "if-none-match": etag, range: formatRange(0, 1) };
-  const exchange = await startExchange(targetOf(address, options), { headers, signals: [options.signal] });
+  const target = targetOf(address, options);
+  const exchange = await startExchange(target, { headers, signals: [options.signal] });
   exchange.cancel();
-  const { status, headers: found } = exchange.response;
+  const { status, headers: found, url } = exchange.response;
+  if (redirectedTo(target.url, url) !== via) return "unknown";
   // A server that overlooks the condition still shows the tag.
   const isSame = status === 304 || (status < 300 && strongTag(readValidators(found)) === etag);
   return isSame ? "unchanged" : "unknown";
@@ -167,10 +177,11 @@ function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): HttpTar
 }
 
 /** What names the version of a file on its server; undefined where the server does not say. */
-export function versionOf(validators: Validators): string | undefined {
+export function versionOf({ validators, via }: Pick<OpenedRemote, "validators" | "via">): string | undefined {
   const tag = strongTag(validators);
-  if (tag !== undefined) return `etag ${tag}`;
-  return validators.lastModified === undefined ? undefined : `modified ${validators.lastModified}`;
+  const at = via === undefined ? "" : ` at ${via}`;
+  if (tag !== undefined) return `etag ${tag}${at}`;
+  return validators.lastModified === undefined ? undefined : `modified ${validators.lastModified}${at}`;
 }
 
 /** The folder that a mirror stands for: itself, or where the file lies if the mirror names that file. */

@@ -23,7 +23,7 @@ export interface SchedulerOptions {
   /** Files that are open already, by URL. */
   readonly opened: ReadonlyMap<string, OpenedRemote>;
   /** A file is in place. */
-  readonly onDone: (job: FileJob, etag: string | undefined) => Promise<void>;
+  readonly onDone: (job: FileJob, version: Pick<Begun, "etag" | "via">) => Promise<void>;
 }
 
 /** All connections together hold no more than this: two blocks each. */
@@ -166,7 +166,8 @@ export class Scheduler {
         throw spaceError(opened.source.label, missing, free);
       }
       const transfer = new FileTransfer({ pieces, remotes: [own, ...copies], partial, resumed });
-      return { partial, transfer, comparison, byteLength, resumedBytes, etag: strongTag(opened.validators) };
+      const version = { etag: strongTag(opened.validators), via: opened.via };
+      return { partial, transfer, comparison, byteLength, resumedBytes, ...version };
     } catch (error) {
       await partial.close();
       throw error;
@@ -256,7 +257,7 @@ export class Scheduler {
         verified,
         ...(sha256 === undefined ? {} : { sha256 }),
       };
-      await onDone(job, begun.etag);
+      await onDone(job, begun);
       job.state = "done";
     } catch (error) {
       await source.close();

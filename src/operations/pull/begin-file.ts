@@ -1,0 +1,127 @@
+import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
+import type { LimitOverrides } from "../../base/limits.ts";
+import { encodeHex } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
+import { sniffFormat } from "../../formats/registry.ts";
+import type { Format, PagedRun } from "../../model/format.ts";
+import type { Engine } from "../../primitives/engine.ts";
+import { hashedExtents, type Piece, planPieces } from "./pieces.ts";
+import { type OpenedRemote, versionOf } from "./remote.ts";
+import { decodeJournal, encodeJournalHeader, type PartialFile } from "./store.ts";
+/** What the file itself can be compared with. */
+export type Comparison =
+  /** Every byte of weights has a page digest; the format checks what is left. */
+  | { readonly by: "pages"; readonly format: Format }
+  /** The format has digests of longer runs only, or of some runs. */
+  | { readonly by: "chunks"; readonly format: Format }
+  | { readonly by: "nothing" };
+
+/** A file cut into pieces, before any of them is fetched. */
+export interface FileLayout {
+  readonly pieces: readonly Piece[];
+  readonly comparison: Comparison;
+  /** Names this very version of the file; undefined where nothing does, and an unfinished pull cannot go on. */
+  readonly identity: string | undefined;
+  /**
+   * "digest" where the whole is compared with the index at the end, whatever pieces it was made of. Else pieces of an
+   * earlier run are believed by the journal alone, which has to be one that was written here.
+   */
+  readonly proof: "digest" | "journal";
+}
+
+export interface LayoutOptions {
+  readonly engine: Engine;
+  readonly limits: LimitOverrides;
+  readonly signal: AbortSignal;
+  /** From an index. */
+  readonly sha256: string | undefined;
+}
+
+/** Bytes of the beginning that go into a file's identity. */
+const HEAD_BYTES = 64 << 10;
+
+/** Reads the page digests of a file that has them, and cuts any file into pieces. */
+export async function readLayout(opened: OpenedRemote, options: LayoutOptions): Promise<FileLayout> {
+  const { source } = opened;
+  const { engine, signal, sha256 } = options;
+  const head = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
+  const { comparison, runs } = await compareBy(source, head, options);
+  const pieces = planPieces(source.byteLength, runs);
+  let name = sha256 === undefined ? versionOf(opened) : `sha256 ${sha256}`;
+  if (sha256 === undefined && comparison.by === "pages") {
+    // The digests of all pages and the tables name the content wherever it comes from.
+    const known = concatBytes([head, ...runs.map(({ digests }) => digests)]);
+    name = `pages ${encodeHex(await engine.digest("blake3", known))}`;
+  }
+  const identity = name === undefined ? undefined : `${source.byteLength} ${name}`;
+  return { pieces, comparison, identity, proof: sha256 === undefined ? "journal" : "digest" };
+}
+
+interface Compared {
+  readonly comparison: Comparison;
+  readonly runs: readonly PagedRun[];
+}
+
+async function compareBy(source: Source, head: Bytes, options: LayoutOptions): Promise<Compared> {
+  const format = await sniffFormat({ bytes: head, byteLength: source.byteLength, name: "" });
+  const reader = await format?.read();
+  if (format === undefined || reader?.pageDigests === undefined) return { comparison: { by: "nothing" }, runs: [] };
+  const { runs, coverage } = await reader.pageDigests(await reader.open(source, options), options.signal);
+  return { comparison: { by: coverage === "all" ? "pages" : "chunks", format }, runs };
+}
+
+/** Which pieces of an earlier run can be kept: each is read again and compared. Else the file begins anew. */
+export async function resumePieces(
+  partial: PartialFile,
+  layout: FileLayout,
+  { engine, signal }: { readonly engine: Engine; readonly signal: AbortSignal },
+): Promise<Set<number>> {
+  const { pieces, proof } = layout;
+  const sealed = partial.seal === undefined ? undefined : `${layout.identity} ${partial.seal}`;
+  const identity = proof === "digest" || layout.identity === undefined ? layout.identity : sealed;
+  const journal = decodeJournal(await partial.readJournal());
+  if (journal === undefined || identity === undefined || journal.identity !== identity) {
+    await partial.reset(encodeJournalHeader(identity ?? ""));
+    return new Set();
+  }
+  await partial.trimJournal(journal.byteLength);
+  const claimed = new Map<number, Bytes>();
+  for (const { index, check } of journal.records) if (index < pieces.length) claimed.set(index, check);
+  if (claimed.size === 0) return new Set();
+  const source = await partial.reopen(byteLengthOf(pieces));
+  try {
+    return await compare(source, pieces, claimed, { engine, signal });
+  } finally {
+    await source.close();
+  }
+}
+
+function byteLengthOf(pieces: readonly Piece[]): number {
+  const last = pieces.at(-1);
+  return last === undefined ? 0 : last.offset + last.byteLength;
+}
+
+async function compare(
+  source: Source,
+  pieces: readonly Piece[],
+  claimed: ReadonlyMap<number, Bytes>,
+  { engine, signal }: { readonly engine: Engine; readonly signal: AbortSignal },
+): Promise<Set<number>> {
+  const sound = new Set<number>();
+  const order = [...claimed.keys()].sort((a, b) => a - b);
+  const extents = order.map((index) => hashedExtents(pieces[index] as Piece));
+  const digests = await engine.digestExtents("blake3", source, extents.flat(), { signal });
+  let position = 0;
+  for (const [i, index] of order.entries()) {
+    const count = extents[i]?.length ?? 0;
+    const found = digests.slice(position, position + count);
+    position += count;
+    if (isSound(pieces[index] as Piece, found, claimed.get(index) as Bytes)) sound.add(index);
+  }
+  return sound;
+}
+
+function isSound({ pages }: Piece, found: readonly Bytes[], check: Bytes): boolean {
+  if (pages !== undefined) return equalBytes(concatBytes(found), pages.digests);
+  return equalBytes((found[0] as Bytes).subarray(0, check.byteLength), check);
+}
