@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, open, readdir, readFile, rename, rmdir, stat, unlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, open, readdir, rename, rmdir, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import { errnoOf } from "./errors.ts";
+import { makeFolder } from "./make-folder.ts";
 
 /** The format of the entries: another one would stand beside it. */
 const FORMAT_FOLDER = "v1";
@@ -36,6 +38,23 @@ export interface CacheEntry extends NamedRun {
 /** The folder of one place; `digest` is the hex SHA-256 of it. */
 export function shelfPath(folder: string, digest: string): string {
   return join(folder, FORMAT_FOLDER, digest.slice(0, 32));
+}
+
+/** The folder that all entries of a cache lie in. */
+export function entriesPath(folder: string): string {
+  return join(folder, FORMAT_FOLDER);
+}
+
+/** Opens what must be a plain file; undefined where it is not. Nobody waits for the writer of a pipe in its place. */
+export async function openPlain(path: string): Promise<FileHandle | undefined> {
+  const handle = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch(() => undefined);
+  const isPlain = await handle?.stat().then(
+    (facts) => facts.isFile(),
+    () => false,
+  );
+  if (isPlain === true) return handle;
+  await handle?.close();
+  return undefined;
 }
 
 /** The runs of one place; none where there is no such folder. */
@@ -126,7 +145,7 @@ export async function writeRun(
 ): Promise<NamedRun> {
   const run = { ...name, path: join(shelf, `${name.tag}-${name.offset}-${name.byteLength}.run`) };
   for (let attempt = 0; ; attempt++) {
-    await mkdir(shelf, { recursive: true, mode: 0o700 });
+    await makeFolder(shelf, 0o700);
     try {
       await writeWhole(run.path, parts);
       return run;
@@ -163,14 +182,23 @@ export interface CacheSize {
 
 /** Undefined where nobody has written it down. */
 export async function readSize(folder: string): Promise<CacheSize | undefined> {
-  const text = await readFile(join(folder, FORMAT_FOLDER, "size"), "utf8").catch(() => "");
+  const handle = await openPlain(join(folder, FORMAT_FOLDER, "size"));
+  const { buffer, bytesRead } = await readStart(handle).finally(() => handle?.close());
+  const text = buffer.toString("latin1", 0, bytesRead);
   const match = /^(\d{1,15}) (\d{1,15})\n$/.exec(text);
   return match === null ? undefined : { bytes: Number(match[1]), countedMs: Number(match[2]) };
 }
 
+/** Two numbers fit; whatever is longer is not the file that was written. */
+async function readStart(handle: FileHandle | undefined): Promise<{ buffer: Buffer; bytesRead: number }> {
+  const buffer = Buffer.alloc(64);
+  const read = await handle?.read(buffer, 0, buffer.byteLength, 0).catch(() => undefined);
+  return { buffer, bytesRead: read?.bytesRead ?? 0 };
+}
+
 export async function writeSize(folder: string, size: CacheSize): Promise<void> {
   const root = join(folder, FORMAT_FOLDER);
-  await mkdir(root, { recursive: true, mode: 0o700 });
+  await makeFolder(root, 0o700);
   const text = `${Math.max(0, size.bytes)} ${Math.floor(size.countedMs)}\n`;
   await writeWhole(join(root, "size"), [new TextEncoder().encode(text)]);
 }

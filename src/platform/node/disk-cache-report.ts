@@ -1,8 +1,8 @@
-import { open } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import { type CacheEntry, removeEntry, scanCache } from "./disk-cache-folder.ts";
-import { checkRun, type OpenRun, type RunHead, readRunHead } from "./disk-cache-run.ts";
+import { type CacheEntry, openPlain, removeEntry, scanCache } from "./disk-cache-folder.ts";
+import { checkRun, damagedEntry, type OpenRun, type RunHead, readRunHead } from "./disk-cache-run.ts";
 
 /** What the cache holds of one remote file. */
 export interface CachedFile {
@@ -80,7 +80,12 @@ export async function verifyCache(folder: string, options: CacheCheckOptions): P
 }
 
 async function withRun<T>(entry: CacheEntry, job: (run: OpenRun) => Promise<T>): Promise<T> {
-  const handle = await open(entry.path, "r");
+  const handle = await openPlain(entry.path);
+  // It was there a moment ago; what is gone since is no damage.
+  if (handle === undefined) {
+    const facts = await lstat(entry.path);
+    throw damagedEntry(entry.path, facts.isFile() ? "it cannot be read" : "it is no plain file");
+  }
   try {
     return await job({ handle, path: entry.path, head: await readRunHead(handle, entry.path) });
   } finally {

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import {
   chmod,
   chown,
@@ -13,7 +13,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { expectBytes, patternBytes, sourceContract } from "../../../test/contracts/source-contract.ts";
 import type { Bytes } from "../../base/bytes.ts";
@@ -247,6 +247,38 @@ describe("a file that redirects lead to", () => {
   });
 });
 
+test.skipIf(process.platform === "win32")(
+  "a pipe in the place of an entry or of the size keeps nobody waiting",
+  async () => {
+    await keep(new DiskCache({ folder }), 0, 1000);
+    const [path = ""] = await runPaths();
+    for (const place of [path, join(folder, "v1", "size")]) {
+      await rm(place, { force: true });
+      execFileSync("mkfifo", [place]);
+    }
+    const cache = new DiskCache({ folder });
+    expect(await cache.recall(FILE.place)).toBeUndefined();
+    expect(await cache.get(FILE, 0, new Uint8Array(10))).toBe(0);
+    expect(await listCache(folder)).toEqual([]);
+    const { findings } = await verifyCache(folder, { damaged: "remove" });
+    expect(findings.map(({ code }) => code)).toEqual(["integrity/cache.entry"]);
+    await cache.close();
+    await keep(new DiskCache({ folder }), 0, 1000);
+    expect(await fetch(0, 1000)).toHaveLength(1000);
+  },
+);
+
+test.skipIf(process.platform !== "linux")(
+  "says so where its folder cannot be made, and does not try for ever",
+  async () => {
+    const problems: string[] = [];
+    const cache = new DiskCache({ folder: "/proc/nope/tare", onProblem: (_, kind) => problems.push(kind) });
+    await keep(cache, 0, 1000);
+    await keep(cache, 1000, 2000);
+    expect(problems).toEqual(["unwritable"]);
+  },
+);
+
 describe("listCache()", () => {
   test("tells the files, what is kept of them and when it was used", async () => {
     const cache = new DiskCache({ folder });
@@ -295,6 +327,20 @@ describe.skipIf(process.geteuid === undefined)("a folder that is not ours alone"
   });
   test.skipIf(process.geteuid?.() !== 0)("is not used where it belongs to somebody else", async () => {
     await chown(folder, 65534, 65534);
+    await expectUnused();
+  });
+  test.each([
+    ["the folder of all entries", () => join(folder, "v1")],
+    ["the folder of a place", async () => dirname((await runPaths())[0] ?? "")],
+  ])("is not used where %s is not ours alone", async (_, find) => {
+    const inner = await find();
+    await chmod(inner, 0o777);
+    await expectUnused();
+    await chmod(inner, 0o700);
+    expect(await fetch(0, 1000)).toHaveLength(1000);
+    if (process.geteuid?.() !== 0) return;
+    problems.length = 0;
+    await chown(inner, 65534, 65534);
     await expectUnused();
   });
   test("entries that others could have written are passed over", async () => {

@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
-import { open } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import type { RangeStore, StoredFile, StoredVersion } from "../../bytes/layers/store.ts";
 import {
+  entriesPath,
   listShelf,
   type NamedRun,
+  openPlain,
   pruneCache,
   readSize,
   removeEntry,
@@ -57,7 +59,8 @@ export class DiskCache implements RangeStore {
   readonly #onProblem: (message: string, kind: CacheProblem) => void;
   readonly #listings = new Map<string, { readonly atMs: number; runs: NamedRun[] }>();
   #state: "working" | "failed" = "working";
-  #owner: Promise<"us" | "others"> | undefined;
+  /** By folder. */
+  readonly #owners = new Map<string, Promise<"us" | "others">>();
   #size: Promise<number> | undefined;
   /** Bytes that this process added since the size was last written down. */
   #added = 0;
@@ -71,9 +74,9 @@ export class DiskCache implements RangeStore {
   }
 
   async recall(place: string): Promise<StoredVersion | undefined> {
-    if ((await this.#ownership()) === "others") return undefined;
     const digest = digestPlace(place);
     const shelf = shelfPath(this.folder, digest);
+    if ((await this.#ownership(shelf)) === "others") return undefined;
     // Versions are dropped when they are replaced: that there are several means that two processes did it at once.
     for (const run of await this.#list(shelf)) {
       const head = await this.#use(run, shelf, async (opened) => opened.head);
@@ -84,8 +87,8 @@ export class DiskCache implements RangeStore {
   }
 
   async get(file: StoredFile, offset: number, into: Bytes): Promise<number> {
-    if ((await this.#ownership()) === "others") return 0;
     const shelf = this.#shelfOf(file);
+    if ((await this.#ownership(shelf)) === "others") return 0;
     const tag = tagOf(file);
     let runs = (await this.#list(shelf)).filter((run) => run.tag === tag);
     let done = 0;
@@ -107,8 +110,8 @@ export class DiskCache implements RangeStore {
 
   async put(file: StoredFile, offset: number, bytes: Bytes): Promise<void> {
     if (bytes.byteLength === 0 || this.#state === "failed" || !this.#mayAdd(bytes.byteLength)) return;
-    if ((await this.#ownership()) === "others") return;
     const shelf = this.#shelfOf(file);
+    if ((await this.#ownership(shelf)) === "others") return;
     const name = { tag: tagOf(file), offset, byteLength: bytes.byteLength };
     try {
       const runs = await this.#list(shelf);
@@ -122,14 +125,19 @@ export class DiskCache implements RangeStore {
       this.#listings.get(shelf)?.runs.push(run);
       await this.#grow(head.byteLength + bytes.byteLength);
     } catch (error) {
-      // A folder that others keep removing is theirs to keep empty; anything else will not get better.
-      if (errnoOf(error) !== "ENOENT") this.#fail(error);
+      // A folder that others keep removing is theirs to keep empty; anything else will not get better. Below /proc, a
+      // folder that cannot be made is said not to be there.
+      const isThere = await stat(this.folder).then(
+        () => true,
+        () => false,
+      );
+      if (errnoOf(error) !== "ENOENT" || !isThere) this.#fail(error);
     }
   }
 
   async forget(place: string): Promise<void> {
-    if ((await this.#ownership()) === "others") return;
     const shelf = shelfPath(this.folder, digestPlace(place));
+    if ((await this.#ownership(shelf)) === "others") return;
     this.#listings.delete(shelf);
     for (const { path } of await listShelf(shelf)) await removeEntry({ path, shelf }).catch(() => undefined);
   }
@@ -161,7 +169,7 @@ export class DiskCache implements RangeStore {
   /** Undefined where the run is gone, is damaged, or cannot be opened; a damaged one is removed. */
   async #use<T>(run: NamedRun, shelf: string, job: (opened: Opened) => Promise<T>): Promise<T | undefined> {
     const { path } = run;
-    const handle = await open(path, "r").catch(() => undefined);
+    const handle = await openPlain(path);
     if (handle === undefined) return undefined;
     try {
       const facts = await handle.stat();
@@ -182,15 +190,25 @@ export class DiskCache implements RangeStore {
     }
   }
 
-  /** Looked at once: a folder that is made meanwhile is made by us, and entries are looked at one by one. */
-  #ownership(): Promise<"us" | "others"> {
-    this.#owner ??= foreignFolder(this.folder).then((why) => {
-      if (why === undefined) return "us";
-      this.#state = "failed";
-      this.#onProblem(`The cache folder "${this.folder}" ${why}: nothing in it is used`, "foreign");
-      return "others";
-    });
-    return this.#owner;
+  /**
+   * Every folder on the way to the entries of a place, each looked at once: one that is made meanwhile is made by us, and
+   * entries are looked at one by one. Whoever may write to a folder can put other entries of ours into it.
+   */
+  async #ownership(shelf: string): Promise<"us" | "others"> {
+    for (const path of [this.folder, entriesPath(this.folder), shelf]) {
+      const known = this.#owners.get(path) ?? this.#judge(path);
+      this.#owners.set(path, known);
+      if ((await known) === "others") return "others";
+    }
+    return "us";
+  }
+
+  async #judge(path: string): Promise<"us" | "others"> {
+    const why = await foreignFolder(path);
+    if (why === undefined) return "us";
+    this.#state = "failed";
+    this.#onProblem(`The cache folder "${path}" ${why}: nothing in it is used`, "foreign");
+    return "others";
   }
 
   #mayAdd(byteLength: number): boolean {

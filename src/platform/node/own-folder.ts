@@ -1,5 +1,6 @@
 import type { Stats } from "node:fs";
-import { mkdir, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
+import { makeFolder } from "./make-folder.ts";
 
 /** Owner and rights, as `stat` gives them. */
 export type Ownership = Pick<Stats, "uid" | "gid" | "mode">;
@@ -30,7 +31,7 @@ export async function foreignFolder(path: string): Promise<string | undefined> {
 
 /** Makes a folder for us alone where it is missing; undefined where it cannot be made or is not ours alone. */
 export async function makeOwnFolder(path: string): Promise<string | undefined> {
-  const made = await mkdir(path, { recursive: true, mode: 0o700 }).then(
+  const made = await makeFolder(path, 0o700).then(
     () => true,
     () => false,
   );

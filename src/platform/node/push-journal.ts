@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { appendFile, mkdir, readFile, rm, stat } from "node:fs/promises";
+import { appendFile, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push.ts";
 import { cacheFolder } from "./cache-place.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { makeFolder } from "./make-folder.ts";
 import { foreignFolder, foreignness } from "./own-folder.ts";
 import type { Environment } from "./proxy-environment.ts";
 
@@ -36,7 +37,7 @@ export function filePushJournal(folder: string, destination: readonly string[]):
     async add(entry): Promise<void> {
       try {
         if (!(await isOurs())) return;
-        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await makeFolder(folder, 0o700);
         await appendFile(path, encodePushEntry(entry), { mode: 0o600 });
       } catch (error) {
         throw fileError(error, `Cannot write the journal "${path}"`, at);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { access, mkdir, readFile, realpath, stat, unlink } from "node:fs/promises";
+import { access, readFile, realpath, stat, unlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { equalBytes } from "../../base/bytes.ts";
@@ -13,6 +13,7 @@ import type { EncryptionRule } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { fileSink } from "./file-sink.ts";
+import { makeFolder } from "./make-folder.ts";
 import { foreignFolder } from "./own-folder.ts";
 import { readVaultMark } from "./vault-mark.ts";
 
@@ -290,7 +291,7 @@ function writeMemory(path: string, memory: Memory, tell: Tell): Promise<void> {
 
 async function writeState(path: string, text: string, tell: Tell): Promise<void> {
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await makeFolder(dirname(path), 0o700);
     const sink = await fileSink(path, { overwrite: "replace" });
     await sink.append(encodeUtf8(text));
     await sink.commit();
