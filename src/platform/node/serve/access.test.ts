@@ -1,4 +1,5 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
@@ -89,6 +90,34 @@ test("parseCors() takes origins and the star", () => {
   for (const text of ["good.example", "null", `${GOOD}/path`, "file:///x", "https://u@good.example"]) {
     expect(() => parseCors([text])).toThrow(expect.objectContaining({ code: "usage/serve.cors" }));
   }
+});
+
+describe("requests that name several hosts", () => {
+  const statusOf = async (server: DirectoryServer, head: string): Promise<string> => {
+    const socket = connect(server.port, "127.0.0.1");
+    socket.write(`${head}\r\nConnection: close\r\n\r\n`);
+    let text = "";
+    for await (const piece of socket) text += String(piece);
+    return text.slice(9, 12);
+  };
+  test("are refused, in whichever order they stand", async () => {
+    const server = await start();
+    const own = `127.0.0.1:${server.port}`;
+    const path = "/secret.txt";
+    for (const [head, status] of [
+      [`GET ${path} HTTP/1.1\r\nHost: ${own}`, "200"],
+      [`GET http://${own}${path} HTTP/1.1\r\nHost: ${own}`, "200"],
+      [`GET ${path} HTTP/1.1\r\nHost: ${own}\r\nHost: evil.example`, "400"],
+      [`GET ${path} HTTP/1.1\r\nHost: evil.example\r\nHost: ${own}`, "400"],
+      [`GET ${path} HTTP/1.1\r\nHost: ${own}\r\nhost: ${own}`, "400"],
+      [`GET http://evil.example${path} HTTP/1.1\r\nHost: ${own}`, "400"],
+      [`GET http://${own}${path} HTTP/1.1\r\nHost: localhost`, "400"],
+      [`GET http://u@${own}${path} HTTP/1.1\r\nHost: ${own}`, "400"],
+      [`GET http://evil.example${path} HTTP/1.0`, "400"],
+    ] as const) {
+      expect([head, await statusOf(server, head)]).toEqual([head, status]);
+    }
+  });
 });
 
 test("knowsHost() takes addresses in digits, names of this machine, and names that were let in", () => {

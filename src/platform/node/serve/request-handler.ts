@@ -27,6 +27,8 @@ const READ_AHEAD_BYTES = 64 << 20;
 const BUSY = textReply(503, "Too many transfers at once", { "retry-after": "1" });
 /** RFC 9110 §15.5.20. The name is not repeated: it came from a page that has no business here. */
 const MISDIRECTED = textReply(421, "This server does not go by that name; see tare serve --help on --cors");
+/** RFC 9112 §3.2: what stands before this server and the server itself must not each go by another name. */
+const AMBIGUOUS = textReply(400, "Cannot answer: the request names more than one host", { connection: "close" });
 const NOT_FOUND = textReply(404, "No such file");
 
 type NamedPath = Extract<RequestPath, { readonly kind: "path" }>;
@@ -46,6 +48,7 @@ export class RequestHandler {
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url = "" } = request;
     const { access } = this.#options;
+    if (namesSeveralHosts(request)) return this.#send(request, response, AMBIGUOUS);
     if (!access.knowsHost(request.headers.host)) return this.#send(request, response, MISDIRECTED);
     if (method === "OPTIONS") {
       const headers = { allow: ALLOWED_METHODS, ...access.preflightHeaders(request.headers) };
@@ -110,4 +113,11 @@ export class RequestHandler {
       response.end();
     } else response.end(body);
   }
+}
+
+/** True where Host is there twice, or where the target has an authority that is not the Host. */
+function namesSeveralHosts({ url = "", headers, headersDistinct }: IncomingMessage): boolean {
+  if ((headersDistinct["host"]?.length ?? 0) > 1) return true;
+  const authority = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1];
+  return authority !== undefined && authority.toLowerCase() !== headers.host?.toLowerCase();
 }
