@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Bytes } from "../src/base/bytes.ts";
 import { type Context, createContext } from "./context.ts";
 import { checkStandardOutput, stdoutSink } from "./stdout-sink.ts";
-import type { Terminal } from "./terminal.ts";
+import { BrokenPipe, type Terminal } from "./terminal.ts";
 
 function fakeTerminal(outIsTerminal: boolean): Terminal & { readonly written: string[] } {
   const written: string[] = [];
@@ -43,6 +43,12 @@ describe("checkStandardOutput()", () => {
 });
 
 describe("stdoutSink()", () => {
+  it("fails where nobody takes the bytes any more", async () => {
+    const terminal = { ...fakeTerminal(false), writeOut: () => Promise.reject(new BrokenPipe()) };
+    const sink = stdoutSink(terminal);
+    await expect(sink.append(Uint8Array.of(1))).rejects.toMatchObject({ code: "source/io" });
+    await expect(sink.commit()).rejects.toMatchObject({ code: "source/io" });
+  });
   it("lands appends in call order and counts them", async () => {
     const terminal = fakeTerminal(false);
     const sink = stdoutSink(terminal);

@@ -1,8 +1,9 @@
 import type { Bytes } from "../src/base/bytes.ts";
 import { UsageError } from "../src/base/errors.ts";
+import { systemError } from "../src/base/system-errors.ts";
 import type { Output, Sink } from "../src/bytes/sink.ts";
 import type { Context } from "./context.ts";
-import type { Terminal } from "./terminal.ts";
+import { BrokenPipe, type Terminal } from "./terminal.ts";
 
 /** Weights belong neither on a screen nor into a JSON document. */
 export function checkStandardOutput(context: Context): void {
@@ -20,7 +21,10 @@ export function checkStandardOutput(context: Context): void {
   );
 }
 
-/** Standard output as a Sink: bytes are visible as they come, as in any pipe, and cannot be taken back. */
+/**
+ * Standard output as a Sink: bytes are visible as they come, as in any pipe, and cannot be taken back. A reader that goes
+ * away has not got the file, whereas one of a listing has seen enough.
+ */
 export function stdoutSink(terminal: Terminal): Sink {
   let position = 0;
   let written: Promise<void> = Promise.resolve();
@@ -31,12 +35,18 @@ export function stdoutSink(terminal: Terminal): Sink {
     },
     append(bytes: Bytes): Promise<void> {
       position += bytes.byteLength;
-      written = written.then(() => terminal.writeOut(bytes));
+      written = written.then(() => terminal.writeOut(bytes)).catch(undelivered);
       return written;
     },
     commit: () => written,
     abort: () => Promise.resolve(),
   };
+}
+
+function undelivered(error: unknown): never {
+  if (!(error instanceof BrokenPipe)) throw error;
+  const source = "standard output";
+  throw systemError("EPIPE", `Cannot write to ${source}`, { source }, { cause: error });
 }
 
 /** Standard output for a writer of one file. */
