@@ -58,9 +58,11 @@ export async function releaseLock(path: string, line: string): Promise<void> {
 /** By a hard link, so that the lock never exists without its line; where links are not to be had, by exclusive creation. */
 async function createLock(path: string, line: string, label: string): Promise<boolean> {
   const staged = besideLock(path);
+  let isStaged = false;
   try {
     try {
       await writeDurably(staged, line);
+      isStaged = true;
       await link(staged, path);
       await syncFolder(dirname(path)).catch(async (error: unknown) => {
         await releaseLock(path, line);
@@ -75,7 +77,8 @@ async function createLock(path: string, line: string, label: string): Promise<bo
     const errno = errnoOf(error);
     if (errno === "EEXIST") return false;
     // Another machine took what was staged for the rest of a dead process of its own: the next try tells.
-    if (errno === "ENOENT" && existsSync(dirname(path))) return false;
+    // Before that, it means that no file can be made there, now or ever: folders of /proc say so.
+    if (errno === "ENOENT" && isStaged && existsSync(dirname(path))) return false;
     if (errno === "EPERM" || errno === "ENOTSUP" || errno === "ENOSYS") return createExclusively(path, line, label);
     throw fileError(error, `Cannot lock "${label}"`, { source: label });
   }

@@ -306,3 +306,10 @@ test("lockVault() tells links in a circle on the way to a vault from a lock", as
     message: expect.stringContaining("symbolic links"),
   });
 });
+
+test.skipIf(process.platform !== "linux")("says so where no lock can be made, and does not try for ever", async () => {
+  for (const vault of ["/proc/x.aerovault", "/proc/self/mem"]) {
+    const locked = lockVault(vault, { signal: AbortSignal.timeout(5000) });
+    await expect(locked).rejects.toMatchObject({ code: expect.stringMatching(/^source\//) });
+  }
+});
