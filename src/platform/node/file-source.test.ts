@@ -188,3 +188,7 @@ describe.skipIf(process.platform === "win32")("openStdin()", () => {
     expect(output.trim()).toBe(answer);
   });
 });
+
+test.skipIf(process.platform !== "linux")("a device that never ends is read up to a limit", async () => {
+  await expect(openFile("/dev/zero")).rejects.toMatchObject({ code: "limit/spool" });
+});

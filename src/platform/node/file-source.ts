@@ -8,7 +8,7 @@ import { ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../../bytes/source.ts";
 import { errnoOf, fileError } from "./errors.ts";
 import { allocateBytes, allocateTarget, readFully, streamFile } from "./file-reads.ts";
-import { canWaitForPipes, spoolFile, spoolPipe, spoolStdin } from "./spool.ts";
+import { canWaitForPipes, MAX_DEVICE_BYTES, spoolFile, spoolPipe, spoolStdin } from "./spool.ts";
 
 export interface OpenFileOptions {
   /** Shown in errors and progress; the path as given where absent. */
@@ -45,7 +45,8 @@ export async function openFile(path: string, options: OpenFileOptions = {}): Pro
     if (stats.isFile() && !(await hasHiddenBytes(handle, stats))) {
       return new FileSource(handle, { path: resolve(path), label, stats });
     }
-    const spooled = await spoolFile(handle, label, options);
+    const maxSpoolBytes = options.maxSpoolBytes ?? (stats.isCharacterDevice() ? MAX_DEVICE_BYTES : undefined);
+    const spooled = await spoolFile(handle, label, { ...options, maxSpoolBytes });
     await handle.close();
     return spooledSource(spooled, label);
   } catch (error) {

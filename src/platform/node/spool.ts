@@ -13,6 +13,8 @@ import { fileError } from "./errors.ts";
 
 /** Enough for any one weight file, and an end for `cat /dev/zero |`. */
 const MAX_SPOOL_BYTES = 64 * 2 ** 30;
+/** Devices that show bytes one by one may never end (/dev/zero), and none holds weights. */
+export const MAX_DEVICE_BYTES = 64 * 2 ** 20;
 const COPY_BYTES = 1 << 20;
 
 export interface SpoolOptions {
