@@ -51,6 +51,8 @@ describe("other headers", () => {
     expect(parseRetryAfter("120", now)).toBe(120);
     expect(parseRetryAfter("Wed, 21 Oct 2015 07:28:30 GMT", now)).toBe(30);
     expect(parseRetryAfter("Wed, 21 Oct 2015 07:00:00 GMT", now)).toBe(0);
+    expect(parseRetryAfter("1000000000", now)).toBe(1e9);
+    expect(parseRetryAfter("9".repeat(400), now)).toBe(Number.MAX_SAFE_INTEGER);
     expect(parseRetryAfter("soon", now)).toBeUndefined();
     expect(parseRetryAfter(null, now)).toBeUndefined();
   });

@@ -45,7 +45,8 @@ export function parseContentLength(text: string | null): number | undefined {
 /** Seconds to wait, from a number of seconds or a date (RFC 9110 §10.2.3); undefined where it is neither. */
 export function parseRetryAfter(text: string | null, now: number): number | undefined {
   if (text === null) return undefined;
-  if (/^\d{1,9}$/.test(text.trim())) return Number(text);
+  // RFC 9110 §10.2.3 sets no bound; whoever waits does, for seconds as for dates.
+  if (/^\d+$/.test(text.trim())) return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
   const date = Date.parse(text);
   return Number.isNaN(date) ? undefined : Math.max(0, (date - now) / 1000);
 }
