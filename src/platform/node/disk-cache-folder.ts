@@ -17,7 +17,7 @@ const TEMPORARY = /\.tmp$/;
 /** No write takes an hour: what is older was left by a process that died. */
 const STALE_MS = 3_600_000;
 /** How often a folder that vanishes is made again. */
-const WRITE_ATTEMPTS = 3;
+const WRITE_ATTEMPTS = 10;
 
 /** A run as its name tells it. */
 export interface NamedRun extends Extent {
@@ -145,13 +145,14 @@ export async function writeRun(
 ): Promise<NamedRun> {
   const run = { ...name, path: join(shelf, `${name.tag}-${name.offset}-${name.byteLength}.run`) };
   for (let attempt = 0; ; attempt++) {
-    await makeFolder(shelf, 0o700);
     try {
+      await makeFolder(shelf, 0o700);
       await writeWhole(run.path, parts);
       return run;
     } catch (error) {
-      // Whoever emptied the folder meanwhile has removed it, too.
-      if (errnoOf(error) !== "ENOENT" || attempt === WRITE_ATTEMPTS) throw error;
+      // Whoever emptied the folder meanwhile has removed it, too: between two calls of making it, it was there and is not.
+      const isRemoved = errnoOf(error) === "ENOENT" || errnoOf(error) === "EEXIST";
+      if (!isRemoved || attempt === WRITE_ATTEMPTS) throw error;
     }
   }
 }
