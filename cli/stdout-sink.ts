@@ -1,6 +1,5 @@
 import type { Bytes } from "../src/base/bytes.ts";
-import { UsageError } from "../src/base/errors.ts";
-import { systemError } from "../src/base/system-errors.ts";
+import { systemError, UsageError } from "../src/base/errors.ts";
 import type { Output, Sink } from "../src/bytes/sink.ts";
 import type { Context } from "./context.ts";
 import { BrokenPipe, type Terminal } from "./terminal.ts";

@@ -121,6 +121,8 @@ function checkCollisions(files: readonly PullFile[], label: string): void {
 /** Where the names of a set come from: what its index is called, and whom to blame. */
 interface NamedSet {
   readonly label: string;
+  /** Id of the set's format. */
+  readonly format: string;
   /** Of the index itself, which is written beside the files. */
   readonly index?: string | undefined;
 }
@@ -137,14 +139,25 @@ const WILDCARD = /[<>"|?*]/;
 /** What Windows calls a file of another name by: GIT~1 is .git. */
 const SHORT_NAME = /^[^./]{1,8}~\d/;
 
-/** Weights in every format that model repositories have; a number may follow where a file was cut. */
-const WEIGHTS =
-  /\.(safetensors|gguf|ggml|aero|apr|weights|onnx|onnx_data|ort|data|bin|pt|pth|ckpt|h5|msgpack|npz|npy|tflite|mlmodel|pb)(\.?(part|shard)?[-_.]?\d{1,6})?$/i;
+/** What the files of a set are called, by the format of the set: no such set can have a part of another kind. */
+const PARTS: Readonly<Record<string, string>> = {
+  safetensors: "safetensors",
+  aeroset: "aero",
+  apr: "apr",
+  gguf: "gguf",
+};
+/** PyTorch's shards have an index of the very form of SafeTensors' and say so in its name. */
+const PYTORCH_INDEX = /\.bin\.index\.json$/i;
+/** A number may follow where a file was cut. */
+const CUT = "(\\.?(part|shard)?[-_.]?\\d{1,6})?";
 /** Parts that are called by their digest. */
 const DIGEST = /^(sha256[-_.])?[0-9a-f]{16,128}$/i;
-/** What lies beside the weights: configuration, tokenizer, words about the model. */
-const COMPANION =
-  /^((\w+_)?config(_\w+)?\.json|tokenizer\.(json|model)|[\w.-]*tokenizer_config\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(json|txt)|merges\.txt|[\w.-]*(spiece|sentencepiece|spm)[\w.-]*\.(model|vocab)|[\w-]+\.tiktoken|tekken\.json|chat_template\.(json|jinja)|modules\.json|model_index\.json|params\.json|[\w.-]+\.index\.json|[\w.-]+\.aerocorrect|[\w.-]+\.sig|(readme|license|licence|notice|use_policy|model_card)([\w-]*|[\w.-]*\.(md|txt)))$/i;
+/**
+ * Folders whose files a program takes up because they lie there: interpreters, package managers, schedulers, desktops,
+ * service managers. No part of a model belongs into one, whatever it is called.
+ */
+const ACTED_ON =
+  /^(site-packages|dist-packages|__pycache__|__pypackages__|node_modules|cron\.\w+|(init|rc\d?|profile)\.d|systemd|autostart|launchagents|launchdaemons)$/i;
 
 /** Refuses a name under which a pull cannot work, whoever gave it. */
 export function checkWorkName(name: string, label: string): void {
@@ -159,25 +172,36 @@ export function checkWorkName(name: string, label: string): void {
 
 /**
  * Judges the names that an index gives to files, all of them before the first is fetched. An index comes from a server:
- * it may name files of a model, and nothing that a shell, an interpreter or another program would read by itself.
+ * it may name parts of a set of its own format, and nothing that a shell, an interpreter or another program would read by
+ * itself. A list of what is allowed, as nobody knows all that is read: Python runs every .pth below site-packages.
  */
 export function checkSetNames(names: readonly string[], set: NamedSet): void {
+  const part = partName(set);
   for (const name of names) {
     checkWorkName(name, set.label);
-    const fault = findFault(name);
+    const fault = findFault(name, part);
     if (fault !== undefined) throw refusedNameError(name, set.label, fault);
   }
   checkDistinct(names, set);
 }
 
-function findFault(name: string): string | undefined {
+/** What the parts of a set are called; of formats that have no sets, no name is allowed. */
+function partName({ format, index = "" }: NamedSet): RegExp {
+  const own = PARTS[format] ?? "(?!)";
+  const extension = format === "safetensors" && PYTORCH_INDEX.test(index) ? `(${own}|bin)` : own;
+  return new RegExp(`\\.${extension}${CUT}$`, "i");
+}
+
+function findFault(name: string, part: RegExp): string | undefined {
   const segments = name.split("/");
   if (segments.some((segment) => segment.startsWith("."))) return "it is hidden";
   if (WILDCARD.test(name)) return "it has a character that systems keep for themselves";
   if (segments.some((segment) => SHORT_NAME.test(segment)))
     return "it may be the short name of another file on Windows";
+  if (segments.slice(0, -1).some((segment) => ACTED_ON.test(segment)))
+    return "programs act on what lies in such a folder";
   const last = segments.at(-1) ?? "";
-  return WEIGHTS.test(last) || DIGEST.test(last) || COMPANION.test(last) ? undefined : "it is no part of a model";
+  return part.test(last) || DIGEST.test(last) ? undefined : "no part of such a set is called so";
 }
 
 /** Names are compared as file systems do that fold case and Unicode form; a file cannot be a folder as well. */

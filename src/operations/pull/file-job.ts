@@ -137,7 +137,7 @@ export async function readLayout(opened: OpenedRemote, options: LayoutOptions): 
   const head = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
   const { comparison, runs } = await compareBy(source, head, options);
   const pieces = planPieces(source.byteLength, runs);
-  let name = sha256 === undefined ? versionOf(opened.validators) : `sha256 ${sha256}`;
+  let name = sha256 === undefined ? versionOf(opened) : `sha256 ${sha256}`;
   if (sha256 === undefined && comparison.by === "pages") {
     // The digests of all pages and the tables name the content wherever it comes from.
     const known = concatBytes([head, ...runs.map(({ digests }) => digests)]);

@@ -144,6 +144,8 @@ export interface ReceiptEntry {
   /** Of the local file; another one means that somebody changed it since. */
   readonly stamp: string;
   readonly etag?: string | undefined;
+  /** Where redirects led when the file with that tag came. */
+  readonly via?: string | undefined;
   readonly sha256?: string | undefined;
   /** Shows that this machine wrote the entry: what others wrote is no reason to believe anything. */
   readonly seal?: string | undefined;
@@ -179,7 +181,7 @@ export function encodeReceipt(receipt: Receipt): Bytes {
 
 function parseEntry(value: unknown): ReceiptEntry | undefined {
   if (!isObject(value)) return undefined;
-  const { from, byteLength, stamp, etag, sha256, seal } = value;
+  const { from, byteLength, stamp, etag, via, sha256, seal } = value;
   if (typeof from !== "string" || !Number.isSafeInteger(byteLength) || typeof stamp !== "string") return undefined;
   return {
     from,
@@ -187,14 +189,15 @@ function parseEntry(value: unknown): ReceiptEntry | undefined {
     stamp,
     // It is sent to the server: nothing but an entity-tag may be.
     ...(typeof etag === "string" && strongTag({ etag, lastModified: undefined }) !== undefined ? { etag } : {}),
+    ...(typeof via === "string" ? { via } : {}),
     ...(typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? { sha256 } : {}),
     ...(typeof seal === "string" ? { seal } : {}),
   };
 }
 
 /** What the seal of an entry covers beside the file itself. */
-export function sealedFacts({ from, etag, sha256 }: ReceiptEntry): string[] {
-  return [from, etag ?? "", sha256 ?? ""];
+export function sealedFacts({ from, etag, via, sha256 }: ReceiptEntry): string[] {
+  return [from, etag ?? "", sha256 ?? "", ...(via === undefined ? [] : [via])];
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
