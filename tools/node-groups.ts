@@ -16,11 +16,8 @@ export const ADDONS: readonly RegExp[] = [/^@napi-rs\/blake-hash/, /^@cloudpss\/
  * along, unless an earlier one has it. Tiers of primitives and commands are loaded one by one, so they are in no group.
  */
 const NODE_GROUPS: readonly (readonly [name: string, test: RegExp])[] = [
-  [
-    "core",
-    /\/src\/(?:base|struct|bytes|model)\/(?:[^/]+|(?:http|layers|values|ggml)\/[^/]+)$|\/src\/formats\/(?:\w+\/index|[^/]+)\.ts$/,
-  ],
-  ["engine", /\/src\/(?:primitives|workers)\/[^/]+$|\/src\/platform\/node\/engine\/(?:index|engine)\.ts$/],
+  ["core", /\/src\/(?:base|struct|bytes)\/|\/src\/model\/(?!bert\/)|\/src\/formats\/(?:\w+\/index|[^/]+)\.ts$/],
+  ["engine", /\/src\/(?:primitives|workers)\/[^/]+$/],
   ...FORMAT_FOLDERS.map((name) => [`format-${name}`, new RegExp(`/src/formats/${name}/`)] as const),
 ];
 

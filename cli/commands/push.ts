@@ -3,6 +3,7 @@ import { basename, resolve } from "node:path";
 import { SourceError, UsageError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
 import { s3Address } from "../../src/bytes/s3/address.ts";
+import { chooseCondition, LEAST_PART_BYTES } from "../../src/bytes/s3/commit.ts";
 import { isS3Url, parseS3Address, type S3Address, type S3Client } from "../../src/bytes/s3/open.ts";
 import { formatForName } from "../../src/formats/registry.ts";
 import { type PushItem, type PushJournal, type PushResult, pushObject } from "../../src/operations/push.ts";
@@ -68,9 +69,6 @@ interface Row {
   readonly state: PushResult["state"] | "planned";
 }
 
-/** S3 refuses shorter parts, but only when all of them have been sent. */
-const LEAST_PART_BYTES = 5 << 20;
-
 function checkPartSize(byteLength: number | undefined): void {
   if (byteLength === undefined || (byteLength >= LEAST_PART_BYTES && byteLength <= 5 * 2 ** 30)) return;
   throw new UsageError("usage/flag-value", `Cannot use --part-size ${byteLength}: must be 5 MiB to 5 GiB`, {
@@ -134,7 +132,6 @@ async function listFile(context: Context, path: string, links: LinkRule): Promis
 }
 
 async function rehearse(context: Context, { client, targets }: Job): Promise<Row[]> {
-  const { chooseCondition } = await import("../../src/bytes/s3/commit.ts");
   const overwrite = context.flags.force === true ? "replace" : "refuse";
   const rows: Row[] = [];
   for (const { file, address, byteLength } of targets) {
