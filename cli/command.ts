@@ -30,6 +30,17 @@ export interface Positionals {
   readonly max: number;
 }
 
+/** Names of arguments that are files, or targets, which the command reads or changes in their place. */
+export const INPUT_NAMES: ReadonlySet<string> = new Set(
+  "TARGET VAULT IN FIRST FILE PATH A B SET PART WEIGHTS OLD".split(" "),
+);
+/** Names of all other arguments. */
+export const OTHER_NAMES: ReadonlySet<string> = new Set(
+  "OUT NEW DIR URL DESTINATION NAME ENTRY GLOB FROM TO TEXT CODE SHELL update export|embed|strip ls|verify|prune|clear|path".split(
+    " ",
+  ),
+);
+
 export interface Example {
   readonly command: string;
   readonly says: string;

@@ -4,6 +4,7 @@ import { printable } from "../src/base/text.ts";
 import type { Finding } from "../src/model/finding.ts";
 import type { CacheProblem, DiskCache } from "../src/platform/node/disk-cache.ts";
 import type { OpenedTarget } from "../src/platform/node/open-target.ts";
+import type { InputFile } from "../src/platform/node/output-place.ts";
 import type { Engine } from "../src/primitives/engine.ts";
 import type { GlobalFlags } from "./global-flags.ts";
 import { readLimits } from "./limits-file.ts";
@@ -26,6 +27,8 @@ export interface ContextOptions {
   readonly onExit: (callback: () => void) => void;
   /** Where `show` writes instead of standard output: -o of a command whose result is a report. */
   readonly reportPath: string | undefined;
+  /** Files on disk that the arguments name and that the command reads: nothing that it writes may take their place. */
+  readonly inputs: readonly InputFile[];
 }
 
 /** The two readings of one result; only the one that is asked for is made. */
@@ -78,6 +81,7 @@ class CommandContext implements Context {
   readonly signal: AbortSignal;
   readonly onExit: (callback: () => void) => void;
   readonly reportPath: string | undefined;
+  readonly inputs: InputFile[];
   readonly colors: Colors;
   readonly width: number | undefined;
   readonly #opened: OpenedTarget[] = [];
@@ -88,7 +92,7 @@ class CommandContext implements Context {
   readonly #doubts: Finding[] = [];
 
   constructor(options: ContextOptions) {
-    const { command, flags, env, terminal, signal, onExit, reportPath } = options;
+    const { command, flags, env, terminal, signal, onExit, reportPath, inputs } = options;
     this.command = command;
     this.flags = flags;
     this.env = env;
@@ -96,6 +100,7 @@ class CommandContext implements Context {
     this.signal = signal;
     this.onExit = onExit;
     this.reportPath = reportPath;
+    this.inputs = [...inputs];
     const toTerminal = terminal.outIsTerminal && reportPath === undefined;
     this.colors = chooseColors({ flag: flags.color, isTerminal: toTerminal, env });
     this.width = toTerminal ? terminal.columns : undefined;
@@ -146,6 +151,7 @@ class CommandContext implements Context {
   async open(target: string): Promise<OpenedTarget> {
     const opened = await openForCommand(this, target);
     this.#opened.push(opened);
+    this.inputs.push(...partFiles(opened));
     return opened;
   }
 
@@ -206,6 +212,14 @@ class CommandContext implements Context {
     const engine = await this.#engine?.catch(() => undefined);
     await engine?.close();
   }
+}
+
+/** The files of a model on disk: what was named may be an index, a folder or the first of several. */
+function partFiles({ container }: OpenedTarget): readonly InputFile[] {
+  if (container.kind !== "model") return [];
+  return container.parts.flatMap(({ source: { descriptor } }) =>
+    descriptor?.kind === "file" ? [{ path: descriptor.path, kind: "plain" as const }] : [],
+  );
 }
 
 /** The document with what was doubted on the way, among the warnings that it has or as such. */

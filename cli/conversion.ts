@@ -59,9 +59,11 @@ export async function runConversion(context: Context, job: ConversionJob): Promi
     job.path,
     files.map((file) => file.name),
   );
+  // Files of a set get their names one after the other, and what is read must be whole till the last of them has its own.
+  const inputs = files.length === 1 ? "rewritten" : "kept";
   const resumes = new Set(conversion.plan.resumes);
   for (const [i, path] of paths.entries()) {
-    if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path);
+    if (!toPipe && !resumes.has(files[i]?.name ?? "")) await checkAbsent(context, path, { inputs });
   }
   // Where only some tensors are wanted, damage may be in the others.
   if ((job.options.include ?? job.options.exclude) === undefined) {

@@ -1,17 +1,17 @@
 import { UsageError } from "../src/base/errors.ts";
 import { isS3Url } from "../src/bytes/s3/address.ts";
-import type { Alias, Command } from "./command.ts";
+import type { InputFile } from "../src/platform/node/output-place.ts";
+import { type Alias, type Command, INPUT_NAMES } from "./command.ts";
 import { commandNames, findCommand, isGroup } from "./commands/registry.ts";
 import { type Context, type ContextOptions, createContext } from "./context.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./exit-codes.ts";
-import { parseFlags } from "./flags.ts";
+import { type FlagTable, parseFlags } from "./flags.ts";
 import { GLOBAL_FLAGS, type GlobalFlags } from "./global-flags.ts";
 import { nearest } from "./nearest.ts";
 import { checkAbsent } from "./output-target.ts";
 import { type Colors, chooseColors } from "./render/colors.ts";
 import { encodeJson } from "./render/json.ts";
 import { readVersion } from "./version.ts";
-
 /** What a run has to do with outside of its arguments. */
 export type World = Pick<ContextOptions, "env" | "terminal" | "signal" | "onExit">;
 
@@ -59,6 +59,7 @@ export async function dispatch(argv: readonly string[], world: World): Promise<E
     flags: adapted.flags,
     ...world,
     reportPath: command.output === "report" && adapted.flags.output !== "-" ? adapted.flags.output : undefined,
+    inputs: await findInputs(command, table, adapted),
   });
   return runCommand(command, context, adapted.positionals);
 }
@@ -88,16 +89,42 @@ async function runCommand(command: Command, context: Context, positionals: reado
 async function checkOutputs(command: Command, context: Context, positionals: readonly string[]): Promise<void> {
   const named = (command.writes ?? []).map((position) => positionals[position]);
   const output = context.reportPath === undefined ? context.flags.output : undefined;
-  const outputs = [...named, output, context.reportPath].filter((text) => text !== undefined && /::|:\/\//.test(text));
-  if (outputs.length === 0) return;
-  const { findVaultPath, refuseAddress, refuseVaultPath } = await import("../src/platform/node/output-place.ts");
-  for (const text of outputs as string[]) {
+  const isPath = (text: string | undefined): text is string => text !== undefined;
+  const outputs = [...named, output, context.reportPath].filter(isPath).filter((text) => /::|:\/\//.test(text));
+  const reported = context.reportPath === undefined ? [] : named.filter(isPath);
+  if (outputs.length === 0 && reported.length === 0) return;
+  const { checkInputsKept, findVaultPath, refuseAddress, refuseVaultPath } = await import(
+    "../src/platform/node/output-place.ts"
+  );
+  // What a command makes must not give way to the report about it.
+  const made = reported.map((path) => ({ path, kind: "vault" as const }));
+  if (context.reportPath !== undefined) await checkInputsKept(context.reportPath, made);
+  for (const text of outputs) {
     // A path in a vault of a store has an error of its own.
     if (!text.includes("::") || !isS3Url(text)) refuseAddress(text, command.remoteOutput ?? "none");
     if (text === context.reportPath) continue; // a report is a single file
     if (command.vaultOutput === "single file") await findVaultPath(text);
     else await refuseVaultPath(text, `what tare ${context.command} writes`);
   }
+}
+
+/** The files that the arguments name and that are read: what is written is compared with them. */
+async function findInputs(command: Command, table: FlagTable, { flags, positionals }: Typed): Promise<InputFile[]> {
+  const writes = new Set(command.writes);
+  if (flags.output === undefined && writes.size === 0) return [];
+  const { names } = command.positionals;
+  const targets = positionals.filter((_, i) => !writes.has(i) && INPUT_NAMES.has(names[i] ?? names.at(-1) ?? ""));
+  const { localFileOf } = await import("../src/platform/node/open-target.ts");
+  const found = await Promise.all(
+    targets.map(async (text): Promise<InputFile> => {
+      const file = await localFileOf(text);
+      return { path: file ?? text, kind: file !== undefined && file !== text ? "vault" : "plain" };
+    }),
+  );
+  const given = Object.entries(flags as Readonly<Record<string, unknown>>).filter(
+    ([name, value]) => name !== "output" && table[name]?.kind === "path" && typeof value === "string",
+  );
+  return [...found, ...given.map(([, value]) => ({ path: value as string, kind: "plain" as const }))];
 }
 
 function isDamage(code: ExitCode): boolean {

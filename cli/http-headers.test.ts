@@ -21,6 +21,7 @@ function contextWith(flags: GlobalFlags, env: Record<string, string>): { context
     signal,
     onExit: () => undefined,
     reportPath: undefined,
+    inputs: [],
   });
   return { context, talk };
 }

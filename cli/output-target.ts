@@ -4,7 +4,13 @@ import { UsageError } from "../src/base/errors.ts";
 import { isS3Url } from "../src/bytes/s3/address.ts";
 import type { Output, Sink } from "../src/bytes/sink.ts";
 import type { Overwrite } from "../src/platform/node/file-sink.ts";
-import { findVaultPath, type VaultPath, vaultPathText } from "../src/platform/node/output-place.ts";
+import {
+  checkInputsKept,
+  findVaultPath,
+  type KeepOptions,
+  type VaultPath,
+  vaultPathText,
+} from "../src/platform/node/output-place.ts";
 import type { Context } from "./context.ts";
 
 /** What `--force` means to a sink. */
@@ -12,8 +18,12 @@ export function overwriteOf(context: Context): Overwrite {
   return context.flags.force === true ? "replace" : "refuse";
 }
 
-/** Refuses a path that is taken, before any work is done for it. Sinks check again when they commit. */
-export async function checkAbsent(context: Context, path: string): Promise<void> {
+/**
+ * Refuses a path that is taken, before any work is done for it: with --force only where the command reads what is there.
+ * Sinks check again when they commit.
+ */
+export async function checkAbsent(context: Context, path: string, keep?: KeepOptions): Promise<void> {
+  await checkNotInput(context, path, keep);
   if (context.flags.force === true) return;
   if (isS3Url(path)) return (await import("./s3-output.ts")).checkS3Absent(context, path);
   // Inside a vault: whoever opens it to write looks, before anything is written.
@@ -29,6 +39,12 @@ export async function checkAbsent(context: Context, path: string): Promise<void>
       hint: "Choose another name, or pass --force",
     },
   );
+}
+
+/** Refuses to write over what the command reads. */
+export async function checkNotInput(context: Context, path: string, keep?: KeepOptions): Promise<void> {
+  if (path === "-" || isS3Url(path) || (await findVaultPath(path)) !== undefined) return;
+  await checkInputsKept(path, context.inputs, keep);
 }
 
 async function checkVaultAbsent(context: Context, path: VaultPath): Promise<void> {
@@ -50,6 +66,8 @@ export function requireOutput(context: Context, what: string): string {
 
 /** A file that appears when it is complete; one that is new has at most the permissions `newMode`, where they are given. */
 export async function openOutputFile(context: Context, path: string, newMode?: number): Promise<Sink> {
+  // Again: by now it is known which files a model is made of.
+  await checkNotInput(context, path, { sidecars: "written" });
   const inside = await findVaultPath(path);
   if (inside !== undefined) return (await vaultOutputOf(context, inside)).create(inside.entry.split("/").at(-1) ?? "");
   const { fileSink, abortAllSinks } = await import("../src/platform/node/file-sink.ts");

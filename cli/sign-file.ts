@@ -31,7 +31,7 @@ export async function signOpened(context: Context, opened: OpenedTarget, { seed,
   const engine = await context.engine();
   const sign = await signerOf(engine, seed);
   if (context.flags["dry-run"] !== true) {
-    const sink = await openSink(context, path, output);
+    const sink = await openSink(context, { path, place, output });
     await write(context, opened, { place, sink, sign });
   }
   const publicKey = await (await engine.ed25519()).publicKey(seed);
@@ -76,11 +76,14 @@ async function write(context: Context, opened: OpenedTarget, { place, sink, sign
 }
 
 /** What is signed in its place replaces itself; a path that was named follows --force. */
-async function openSink(context: Context, path: string, output: string | undefined): Promise<Sink> {
+async function openSink(
+  context: Context,
+  { path, place, output }: Pick<Signed, "path" | "place"> & Pick<SignJob, "output">,
+): Promise<Sink> {
   const { fileSink, abortAllSinks } = await import("../src/platform/node/file-sink.ts");
   context.onExit(abortAllSinks);
   if (output === undefined) return fileSink(path, { overwrite: "replace" });
-  await checkAbsent(context, path);
+  await checkAbsent(context, path, { inputs: place === "inside" ? "rewritten" : "kept" });
   return fileSink(path, { overwrite: overwriteOf(context) });
 }
 

@@ -30,6 +30,7 @@ function contextOn(terminal: Terminal): Context {
     signal,
     onExit: () => undefined,
     reportPath: undefined,
+    inputs: [],
   });
 }
 

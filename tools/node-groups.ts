@@ -17,7 +17,7 @@ export const ADDONS: readonly RegExp[] = [/^@napi-rs\/blake-hash/, /^@cloudpss\/
  */
 const NODE_GROUPS: readonly (readonly [name: string, test: RegExp])[] = [
   ["core", /\/src\/(?:base|struct|bytes)\/|\/src\/model\/(?!bert\/)|\/src\/formats\/(?:\w+\/index|[^/]+)\.ts$/],
-  ["engine", /\/src\/(?:primitives|workers)\/[^/]+$/],
+  ["engine", /\/src\/(?:workers\/(?!.*-job)|primitives\/(?!.*-(?:javascript|wasm|webcrypto|web)\.ts))/],
   ...FORMAT_FOLDERS.map((name) => [`format-${name}`, new RegExp(`/src/formats/${name}/`)] as const),
 ];
 

@@ -125,7 +125,8 @@ export const convertCommand = defineCommand({
     if (out === "-" && flags.verify === true) throw unreadableError("standard output");
     const isFolder = out.endsWith("/") || (await isDirectory(out));
     const target = chooseFormat(flags.to, isFolder || out === "-" ? undefined : out);
-    if (!isFolder && out !== "-" && flags["max-shard-size"] === undefined) await checkAbsent(context, out);
+    if (!isFolder && out !== "-" && flags["max-shard-size"] === undefined)
+      await checkAbsent(context, out, { inputs: "rewritten" });
     const opened = await context.open(input);
     const named = outputBaseName(opened.label, target);
     const path = isFolder ? pathIn(out, target.folderName ?? named) : out;

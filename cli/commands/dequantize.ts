@@ -31,7 +31,7 @@ export const dequantizeCommand = defineCommand({
         source: "command line",
       });
     }
-    await checkAbsent(context, path);
+    await checkAbsent(context, path, { inputs: "rewritten" });
     const opened = await context.open(input);
     await runConversion(context, {
       opened,

@@ -21,7 +21,7 @@ export const mergeCommand = defineCommand({
   remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const path = requireOutput(context, "the file to write");
-    if (path !== "-") await checkAbsent(context, path);
+    if (path !== "-") await checkAbsent(context, path, { inputs: "rewritten" });
     const [input = ""] = positionals;
     const opened = await context.open(input);
     const { format } = opened;

@@ -37,7 +37,7 @@ export const quantizeCommand = defineCommand({
     const name = await outputFileName(path);
     const target = formatForName(name);
     if (target === undefined) throw usage(`Cannot tell the output format of "${path}"`);
-    await checkAbsent(context, path);
+    await checkAbsent(context, path, { inputs: "rewritten" });
     const opened = await context.open(input);
     const errors = flags.report === true ? "measured" : "ignored";
     const work = new Quantization({ context, type: quantName(flags.type), keep: flags.keep ?? [], errors, opened });

@@ -54,7 +54,7 @@ export const stampCommand = defineCommand({
     const opened = await context.open(target);
     const path = outputPath(context, opened);
     if (path === "-") checkStandardOutput(context);
-    else if (context.flags.output !== undefined) await checkAbsent(context, path);
+    else if (context.flags.output !== undefined) await checkAbsent(context, path, { inputs: "rewritten" });
     const plan = await planStamp(opened, edits, {
       engine: await context.engine(),
       limits: await context.limits(),

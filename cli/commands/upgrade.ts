@@ -36,7 +36,7 @@ export const upgradeCommand = defineCommand({
   remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [input = "", path = ""] = positionals;
-    await checkAbsent(context, path);
+    await checkAbsent(context, path, { inputs: "rewritten" });
     const opened = await context.open(input);
     if (opened.container.kind === "archive") {
       checkFlags(flags, ["wrap", "dequantize", "allow-lossy"], "a vault");

@@ -72,6 +72,11 @@ const PLACE_ERRORS = {
     why: "Nothing is overwritten unless you say so.",
     fix: "Choose another name, or pass --force.",
   },
+  "usage/own-input": {
+    what: "The output is a file that the command reads.",
+    why: "What is written holds less than that file, or another thing: with --force the file would be lost.",
+    fix: "Choose another name for the output.",
+  },
   "usage/not-a-file": {
     what: "The output is a device, pipe or socket.",
     why: "Outputs appear under their name all at once, by a rename that would remove the device.",

@@ -149,9 +149,9 @@ export const VAULT_EXTRACT_ERRORS = {
     fix: "Extract them by their names into different folders, or to a file system that keeps them apart.",
   },
   "usage/vault.own-file": {
-    what: "An entry would be extracted over the vault that is read, or over its sidecar, lock or journal.",
-    why: "The vault would be destroyed while its files are taken out of it. Whoever made it chose the names in it.",
-    fix: "Extract to another folder.",
+    what: "The output is the vault that the command works with, by whatever name, or its sidecar, lock or journal; or an entry would be extracted there.",
+    why: "The vault would be destroyed for what was taken out of it. Whoever made it chose the names in it, and --force is meant for earlier outputs.",
+    fix: "Choose another name for the output, or another folder.",
   },
   "source/vault.link": {
     what: "A link or a file stands where extraction needs a folder.",

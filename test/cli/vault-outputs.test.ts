@@ -13,6 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { INPUT_NAMES, OTHER_NAMES } from "../../cli/command.ts";
+import { COMMANDS } from "../../cli/commands/registry.ts";
 import { type Run, TARE, tare } from "./run-tare.ts";
 import { smallGguf, smallSafetensors } from "./small-models.ts";
 
@@ -164,6 +166,125 @@ describe("an address", () => {
     const done = await run(["push", "m.gguf", "https://AKIA:SEKRET@bucket/x", "--json"]);
     expect(done.code).toBe(2);
     expect(done.out + done.err).not.toMatch(/AKIA|SEKRET/);
+  });
+});
+
+describe("a file that the command reads", () => {
+  const VAULT_OUTPUTS: readonly (readonly string[])[] = [
+    ["vault", "parity", "IN", "export", "-o", "OUT"],
+    ["vault", "ls", "IN", "-o", "OUT"],
+    ["vault", "info", "IN", "-o", "OUT"],
+    ["vault", "scrub", "IN", "-o", "OUT"],
+    ["vault", "cat", "IN", "m.gguf", "-o", "OUT"],
+    ["vault", "repair", "IN", "-o", "OUT"],
+    ["vault", "mkdir", "IN", "d", "-o", "OUT"],
+    ["vault", "add", "IN", "m.gguf", "-o", "OUT"],
+    ["vault", "diff", "fresh", "IN", "-o", "OUT"],
+    ["vault", "create", "IN", "-o", "OUT"],
+    ["correct", "gen", "IN", "-o", "OUT"],
+    ["inspect", "IN::m.gguf", "-o", "OUT"],
+    ["convert", "IN::m.gguf", "OUT", "--to", "gguf"],
+    ["convert", "IN::m.gguf", "-o", "OUT", "--to", "gguf"],
+    ["cat", "IN::m.gguf", "token_embd.weight", "-o", "OUT"],
+  ];
+
+  function typed(args: readonly string[], input: string, output: string): readonly string[] {
+    return [...args.map((word) => word.replace(/^IN\b/, input).replace(/^OUT$/, output)), "--force"];
+  }
+
+  it.each(VAULT_OUTPUTS)("is no output where it is a vault: %s %s %s %s %s", async (...args) => {
+    symlinkSync("v", join(folder, "m.link"));
+    linkSync(join(folder, "v"), join(folder, "m.hard"));
+    const pairs = [
+      ["v", "./v"],
+      ["v", "m.hard"],
+      ["v", ".v.tare-header"],
+      ["m.link", "v"],
+      ["m.link", ".v.lock"],
+    ] as const;
+    try {
+      for (const [input, output] of pairs) {
+        const done = await run(typed(args, input, output));
+        expect({ input, output, code: done.code, err: done.err }).toMatchObject({ code: 2 });
+        expect(done.err).toMatch(/usage\/(vault\.own-file|own-input)/);
+        expect(isUnchanged()).toBe(true);
+      }
+    } finally {
+      rmSync(join(folder, "m.link"));
+      rmSync(join(folder, "m.hard"));
+    }
+    expect(beside()).toEqual([]);
+  });
+
+  it("is no output where it is the sidecar, unless sidecars are what is made", async () => {
+    await ok("vault", "parity", "v", "export");
+    const sidecar = readFileSync(join(folder, "v.aerocorrect"));
+    for (const args of [
+      ["vault", "ls", "v", "-o", "v.aerocorrect"],
+      ["vault", "cat", "v", "m.gguf", "-o", "v.aerocorrect"],
+      ["vault", "repair", "v", "--sidecar", "v.aerocorrect", "-o", "v.aerocorrect"],
+    ]) {
+      const done = await run([...args, "--force"]);
+      expect({ args, code: done.code, err: done.err }).toMatchObject({ code: 2 });
+    }
+    expect(readFileSync(join(folder, "v.aerocorrect")).equals(sidecar)).toBe(true);
+    await ok("vault", "parity", "v", "export");
+    await ok("correct", "gen", "v", "--force");
+    rmSync(join(folder, "v.aerocorrect"));
+  });
+
+  it("is no output where it is a model and what is written is not all of it", async () => {
+    const model = join(folder, "m.one.gguf");
+    writeFileSync(model, smallGguf());
+    for (const args of [
+      ["ls", model, "-o", model],
+      ["cat", model, "token_embd.weight", "-o", model],
+      ["correct", "gen", model, "-o", model],
+      ["sign", model, "--key", "k.key", "-o", model],
+      ["sign", model, "--key", "k.key", "-o", "k.key"],
+      ["ls", model, "-o", "pw", "--password-file", "pw"],
+      ["verify", model, "-o", model],
+    ]) {
+      const done = await run([...args, "--force"]);
+      expect({ args, code: done.code, err: done.err }).toMatchObject({ code: 2 });
+      expect(done.err).toContain("usage/own-input");
+    }
+    expect(readFileSync(model).equals(smallGguf())).toBe(true);
+    // A name that only looks like one of a file: an entry, a tensor.
+    writeFileSync(join(folder, "m.gguf.copy"), "old");
+    await ok("vault", "mv", "v", "m.gguf", "m.gguf.copy");
+    await ok("vault", "cat", "v", "m.gguf.copy", "-o", "m.gguf.copy", "--force");
+  });
+
+  it("may be the output of what rewrites a model, but not where that is several files", async () => {
+    const place = mkdtempSync(join(folder, "m.set-"));
+    const at = (name: string): string => join(place, name);
+    writeFileSync(at("a.safetensors"), smallSafetensors());
+    await ok("convert", at("a.safetensors"), at("a.safetensors"), "--force");
+    await ok("shard", at("a.safetensors"), "-o", place, "--max-size", "1");
+    const shards = readdirSync(place).filter((name) => /-of-/.test(name));
+    const first = at(shards[0] as string);
+    expect(shards.length).toBeGreaterThan(1);
+    const before = readFileSync(first);
+    for (const args of [
+      ["ls", at("a.safetensors.index.json"), "-o", first],
+      ["convert", at("a.safetensors.index.json"), at("a.safetensors"), "--max-shard-size", "1"],
+    ]) {
+      const done = await run([...args, "--force"]);
+      expect({ args, code: done.code, err: done.err }).toMatchObject({ code: 2 });
+      expect(done.err).toContain("usage/own-input");
+    }
+    expect(readFileSync(first).equals(before)).toBe(true);
+  });
+
+  it("is known for every argument of every command", async () => {
+    for (const { name, load } of COMMANDS) {
+      for (const argument of (await load()).positionals.names) {
+        expect({ name, argument, known: INPUT_NAMES.has(argument) !== OTHER_NAMES.has(argument) }).toMatchObject({
+          known: true,
+        });
+      }
+    }
   });
 });
 

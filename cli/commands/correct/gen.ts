@@ -26,7 +26,7 @@ export const correctGenCommand = defineCommand({
   async run(context, { flags, positionals }) {
     const [path = ""] = positionals;
     const sidecar = sidecarPath(path, context.flags.output);
-    await checkAbsent(context, sidecar);
+    await checkAbsent(context, sidecar, { sidecars: "written" });
     const percent = flags.parity === undefined ? PARITY_LEVELS.medium : parseParity(flags.parity);
     const dryRun = context.flags["dry-run"] === true;
     const { plan, byteLength } = await generate(context, path, { sidecar, percent, run: dryRun ? "dry" : "real" });

@@ -7,7 +7,7 @@ import { parityGrid } from "../../../src/model/parity/avec.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
-import { checkAbsent, overwriteOf } from "../../output-target.ts";
+import { checkAbsent, checkNotInput, overwriteOf } from "../../output-target.ts";
 import { PARITY_FLAG, parseParity } from "../../parity-level.ts";
 import { formatSize } from "../../render/sizes.ts";
 import { writeContext } from "./change.ts";
@@ -63,7 +63,8 @@ async function exportSidecar(context: Context, vault: string, percent?: number):
   const isFile = (await stat(output).catch(() => undefined))?.isFile() === true;
   const existing = isFile ? await findVaultSidecar(vault, writing.engine, output).catch(() => undefined) : undefined;
   await existing?.close();
-  if (existing === undefined) await checkAbsent(context, output);
+  const keep = { sidecars: "written" } as const;
+  await (existing === undefined ? checkAbsent(context, output, keep) : checkNotInput(context, output, keep));
   const dryRun = context.flags["dry-run"] === true;
   const progress = context.progress({ label: "computing parity" });
   const overwrite = existing === undefined ? overwriteOf(context) : "replace";

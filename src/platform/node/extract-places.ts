@@ -2,14 +2,12 @@ import { lstatSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { FormatError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
 import type { ExtractTarget } from "../../operations/vault/extract-job.ts";
 import { findClashes, findFoldedGroups, type SplitNames } from "../../operations/vault/extract-plan.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { filesBeside, isSameName } from "./output-place.ts";
 import { syncFile } from "./partial-files.ts";
 import { FolderTree, type OpenFolder } from "./vault-folders.ts";
-import { journalPath } from "./vault-journal.ts";
-import { vaultLockPath } from "./vault-lock.ts";
 import { existsError } from "./vault-target.ts";
 import { fileIdentity } from "./vault-tree.ts";
 
@@ -193,17 +191,7 @@ function ownFiles(vault: string): readonly string[] {
   } catch {
     // Not there any more: its name is still not to be taken.
   }
-  return [...new Set([named, real])].flatMap((path) => [
-    path,
-    `${path}${SIDECAR_SUFFIX}`,
-    vaultLockPath(path),
-    journalPath(path),
-  ]);
-}
-
-/** Case apart where the file system may not tell: refusing a name too many costs less than a vault. */
-function isSameName(one: string, other: string): boolean {
-  return one === other || (process.platform !== "linux" && one.toLowerCase() === other.toLowerCase());
+  return [...new Set([named, real])].flatMap((path) => [path, ...filesBeside(path)]);
 }
 
 /** What tells files apart, whatever names lead to them; undefined where there is none. */

@@ -1,12 +1,14 @@
-import { lstat, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { lstat, open, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { isTareError, SourceError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { INNER_MARK, splitInnerPaths } from "../../bytes/resolver.ts";
 import { isS3Url } from "../../bytes/s3/address.ts";
+import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
 import { findPathFault, normalizePath } from "../../formats/aerovault/paths.ts";
 import { errnoOf, fileError } from "./errors.ts";
-
+import { journalPath } from "./vault-journal.ts";
+import { vaultLockPath } from "./vault-lock.ts";
 /** A file inside a vault, as the place of an output. */
 export interface VaultPath {
   /** The vault's path on disk. */
@@ -73,6 +75,102 @@ export async function checkOutsideVaults(text: string): Promise<void> {
     throw error;
   });
   if (path !== undefined) throw notStored(text, "this");
+}
+
+/** A file on disk that a command reads, or that it changes in its place. */
+export interface InputFile {
+  readonly path: string;
+  /** "vault" for what holds more than the command takes out of it. */
+  readonly kind: "vault" | "plain";
+}
+
+export interface KeepOptions {
+  /** "rewritten" where a plain input may give way to what was made of all of it, in one rename at the end. */
+  readonly inputs?: "kept" | "rewritten" | undefined;
+  /** "written" by a command that makes sidecars, of which an older one may be in the way. */
+  readonly sidecars?: "written" | undefined;
+}
+
+/**
+ * Refuses an output that is a file which the command reads, by whatever name, or that belongs to one: --force is meant for
+ * earlier outputs. What would be lost is the vault, and all that was not taken out of it; or the lock that keeps writers apart.
+ */
+export async function checkInputsKept(
+  output: string,
+  inputs: readonly InputFile[],
+  options: KeepOptions = {},
+): Promise<void> {
+  if (inputs.length === 0) return;
+  const place = await placeOf(output);
+  for (const { path, kind } of inputs) {
+    if (isSamePlace(place, await placeOf(path))) {
+      const isVault = kind === "vault" || (await looksLikeVault(path));
+      if (options.inputs !== "rewritten" || isVault) throw ownInput(output, path, isVault ? "vault" : "plain");
+    }
+    const real = await realpath(path).catch(() => path); // not there: its name is still not to be taken
+    for (const file of new Set([...filesBeside(resolve(path)), ...filesBeside(real)])) {
+      if (options.sidecars === "written" && file.endsWith(SIDECAR_SUFFIX)) continue;
+      if (isSamePlace(place, await placeOf(file))) throw ownInput(output, path, "vault");
+    }
+  }
+}
+
+/** What belongs to a vault and stands beside it: sidecar, lock and journal. */
+export function filesBeside(vault: string): readonly string[] {
+  return [`${vault}${SIDECAR_SUFFIX}`, vaultLockPath(vault), journalPath(vault)];
+}
+
+interface DiskPlace {
+  /** What tells files apart, whatever names lead to them; undefined where there is none. */
+  readonly identity: string | undefined;
+  readonly path: string;
+}
+
+async function placeOf(path: string): Promise<DiskPlace> {
+  const full = resolve(path);
+  const [facts, folder] = await Promise.all([
+    stat(full, { bigint: true }).catch(() => undefined), // nothing there, or nothing that may be seen: opening tells
+    realpath(dirname(full)).catch(() => dirname(full)),
+  ]);
+  return {
+    identity: facts === undefined ? undefined : `${facts.dev}:${facts.ino}`,
+    path: join(folder, basename(full)),
+  };
+}
+
+function isSamePlace(one: DiskPlace, other: DiskPlace): boolean {
+  return (one.identity !== undefined && one.identity === other.identity) || isSameName(one.path, other.path);
+}
+
+/** Case apart where the file system may not tell: refusing a name too many costs less than a vault. */
+export function isSameName(one: string, other: string): boolean {
+  return one === other || (process.platform !== "linux" && one.toLowerCase() === other.toLowerCase());
+}
+
+/** By its first bytes; those of version 1 are ZIP files. */
+async function looksLikeVault(path: string): Promise<boolean> {
+  const handle = await open(path, "r").catch(() => undefined); // opening it for the command tells why
+  if (handle === undefined) return false;
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(VAULT_HEAD_BYTES), 0, VAULT_HEAD_BYTES, 0);
+    const head = buffer.toString("latin1", 0, bytesRead);
+    return ["AEROVAULT", "PK\u0003\u0004"].some((magic) => head.startsWith(magic));
+  } finally {
+    await handle.close();
+  }
+}
+
+/** As long as the word that vaults begin with. */
+const VAULT_HEAD_BYTES = 9;
+
+function ownInput(output: string, path: string, kind: InputFile["kind"]): UsageError {
+  const hint = "Choose another name";
+  if (kind === "vault") {
+    const message = `Cannot write "${output}": it is "${path}", which this command works with, or a file that belongs to it`;
+    return new UsageError("usage/vault.own-file", message, { source: output }, { hint });
+  }
+  const message = `Cannot write "${output}": this command reads that file, which would be lost`;
+  return new UsageError("usage/own-input", message, { source: output }, { hint });
 }
 
 function notStored(text: string, what: string): UsageError {

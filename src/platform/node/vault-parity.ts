@@ -19,6 +19,7 @@ import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";
 import { changedError, hasFileChanged, openFile } from "./file-source.ts";
+import { checkInputsKept } from "./output-place.ts";
 import { openSidecarFile } from "./sidecar-file.ts";
 import { sidecarMode } from "./sidecar-mode.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
@@ -43,6 +44,7 @@ export async function exportVaultParity(
 ): Promise<SidecarPlan> {
   const { engine, limits, password, encryption, signal } = context;
   const real = await realVault(path);
+  await checkInputsKept(output, [{ path, kind: "vault" }], { sidecars: "written" });
   if (run !== "dry") await removeVaultLitter(real); // of an export that was killed
   const source = await openFile(real, { label: path });
   let vault: Vault | undefined;

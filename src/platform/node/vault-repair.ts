@@ -9,6 +9,7 @@ import { recoverVault } from "../../operations/vault/recover.ts";
 import { planVaultRepair, type VaultRepair } from "../../operations/vault/repair.ts";
 import { type OpenFileOptions, openFile } from "./file-source.ts";
 import { lockInode } from "./inode-lock.ts";
+import { checkInputsKept } from "./output-place.ts";
 import { repairCopy, repairInPlace } from "./repair-file.ts";
 import { lockedElsewhere } from "./vault-lock.ts";
 import { type FoundSidecar, findVaultSidecar, realVault } from "./vault-sidecar.ts";
@@ -115,6 +116,7 @@ export async function repairVault(
   options: RepairOptions,
 ): Promise<RepairReport> {
   const real = await realVault(path);
+  if (options.output !== undefined) await checkInputsKept(options.output, [{ path, kind: "vault" }]);
   if (options.run === "dry") return examineAndRepair(real, path, context, options);
   return withVaultLock(real, path, context, () => examineAndRepair(real, path, context, options));
 }
