@@ -13,8 +13,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { lockInode } from "../../src/platform/node/inode-lock.ts";
+import { lockVault } from "../../src/platform/node/vault-lock.ts";
 import { makeXorshift } from "../builders/vault-content.ts";
 import { type Run, tare } from "./run-tare.ts";
 
@@ -264,6 +267,32 @@ describe("tare vault parity", () => {
     expect((await run("vault", "parity", "s.aerovault", "export", ...P)).code).toBe(2);
     expect(await json("vault parity", "s.aerovault", "export", "--force", ...P)).toMatchObject({ code: 0 });
   });
+});
+
+describe("tare vault parity export", () => {
+  it("waits for a writer, whose gaps a sidecar would otherwise describe", async () => {
+    write("busy.aerovault", bytesOf("bare.aerovault"));
+    const lock = await lockVault(join(folder, "busy.aerovault"));
+    const exported = run("vault", "parity", "busy.aerovault", "export", ...P);
+    let isDone = false;
+    void exported.then(() => {
+      isDone = true;
+    });
+    await sleep(4000);
+    expect(isDone).toBe(false);
+    expect(existsSync(join(folder, "busy.aerovault.aerocorrect"))).toBe(false);
+    await lock.release();
+    expect(await exported).toMatchObject({ code: 0, err: expect.stringContaining("waiting for process") });
+  }, 60_000);
+
+  it("is refused while the file is written to under another name", async () => {
+    write("inode.aerovault", bytesOf("bare.aerovault"));
+    const lock = await lockInode(statSync(join(folder, "inode.aerovault"), { bigint: true }));
+    if (typeof lock === "string") return; // another system than Linux
+    expect((await run("vault", "parity", "inode.aerovault", "export", ...P)).code).toBe(10);
+    await lock.release();
+    await ok("vault", "parity", "inode.aerovault", "export", ...P);
+  }, 60_000);
 });
 
 describe("a sidecar", () => {

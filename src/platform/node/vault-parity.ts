@@ -1,4 +1,4 @@
-import { unlink } from "node:fs/promises";
+import { stat, unlink } from "node:fs/promises";
 import { isTareError } from "../../base/errors.ts";
 import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
@@ -19,12 +19,13 @@ import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";
 import { changedError, hasFileChanged, openFile } from "./file-source.ts";
+import { lockInode } from "./inode-lock.ts";
 import { checkInputsKept } from "./output-place.ts";
 import { openSidecarFile } from "./sidecar-file.ts";
 import { sidecarMode } from "./sidecar-mode.ts";
-import { removeVaultLitter } from "./vault-litter.ts";
+import { lockedElsewhere } from "./vault-lock.ts";
 import { realVault } from "./vault-sidecar.ts";
-import { recallForWriting, type VaultWriteContext } from "./vault-writer.ts";
+import { recallForWriting, type VaultWriteContext, withVaultLock } from "./vault-writer.ts";
 
 export interface ExportOptions {
   readonly output: string;
@@ -36,16 +37,42 @@ export interface ExportOptions {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** Writes the sidecar of a vault; one that is damaged is refused. */
+/**
+ * Writes the sidecar of a vault, under the vault's lock; one that is damaged is refused. A writer that began without a
+ * sidecar writes into gaps of the file, and what a sidecar says of the whole file would never be true of any state.
+ */
 export async function exportVaultParity(
+  path: string,
+  context: VaultWriteContext,
+  options: ExportOptions,
+): Promise<SidecarPlan> {
+  const real = await realVault(path);
+  await checkInputsKept(options.output, [{ path, kind: "vault" }], { sidecars: "written" });
+  const work = (): Promise<SidecarPlan> => exportAsItIs(real, path, context, options);
+  return options.run === "dry" ? work() : whileSteady(real, path, context, work);
+}
+
+/** Runs what reads a vault as a whole while nobody writes to it, under this name or another one of the file. */
+function whileSteady<T>(real: string, label: string, context: VaultWriteContext, use: () => Promise<T>): Promise<T> {
+  const alone = async (): Promise<T> => {
+    const lock = await lockInode(await stat(real, { bigint: true }));
+    if (lock === "taken") throw lockedElsewhere(label);
+    try {
+      return await use();
+    } finally {
+      if (lock !== "unknown") await lock.release();
+    }
+  };
+  return withVaultLock(real, label, context, alone, "read");
+}
+
+async function exportAsItIs(
+  real: string,
   path: string,
   context: VaultWriteContext,
   { output, overwrite, run, grid, onProgress }: ExportOptions,
 ): Promise<SidecarPlan> {
   const { engine, limits, password, encryption, signal } = context;
-  const real = await realVault(path);
-  await checkInputsKept(output, [{ path, kind: "vault" }], { sidecars: "written" });
-  if (run !== "dry") await removeVaultLitter(real); // of an export that was killed
   const source = await openFile(real, { label: path });
   let vault: Vault | undefined;
   try {
@@ -88,7 +115,7 @@ export async function renewSidecar(
   try {
     if (found === "damaged") throw changedError(output);
     const { kind, grid } = found;
-    if (kind === "file") await renewFileSidecar(real, output, grid, context);
+    if (kind === "file") await whileSteady(real, path, context, () => renewFileSidecar(real, output, grid, context));
     else await exportVaultParity(real, { ...context, password }, { output, overwrite: "replace", grid });
     return "renewed";
   } catch (error) {

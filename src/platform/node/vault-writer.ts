@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import type { Bytes } from "../../base/bytes.ts";
+import { isTareError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { checkStoredBlocks } from "../../formats/aerovault/block-stream.ts";
 import { checkDirectory } from "../../formats/aerovault/extension-directory.ts";
@@ -19,7 +21,7 @@ import { openFile } from "./file-source.ts";
 import { checkReplaceable, hasRoomFor, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./vault-draft.ts";
 import { completeHeader } from "./vault-journal.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
-import { lockVault } from "./vault-lock.ts";
+import { lockVault, vaultLockPath } from "./vault-lock.ts";
 import { readVaultMark } from "./vault-mark.ts";
 import { recallOpened, rememberVault, type StateEnvironment } from "./vault-memory.ts";
 import { findVaultSidecar, realVault } from "./vault-sidecar.ts";
@@ -96,16 +98,27 @@ export async function changeVault<T>(
   });
 }
 
-/** Runs what writes to a vault under its lock, after whatever writers that were killed left is put right. */
+/**
+ * Runs what writes to a vault under its lock, after whatever writers that were killed left is put right. "read" is for what
+ * needs a vault that nobody writes to and leaves it as it is: that goes on without a lock where none can be put, in a folder
+ * that is not ours to write to, but not where somebody else has it.
+ */
 export async function withVaultLock<T>(
   real: string,
   label: string,
   { signal, onNote }: Pick<VaultWriteContext, "signal" | "onNote">,
   use: () => Promise<T>,
+  purpose: "change" | "read" = "change",
 ): Promise<T> {
-  await checkReplaceable(real, label);
+  if (purpose === "change") await checkReplaceable(real, label);
   const onWait = (holder: string): void => onNote(`waiting for ${holder}, which is writing to the vault`);
-  const lock = await lockVault(real, { signal, onWait });
+  const lock = await lockVault(real, { signal, onWait }).catch((error: unknown) => {
+    // One that is there and may not be read is somebody's.
+    const isTaken = existsSync(vaultLockPath(real));
+    if (purpose === "read" && !isTaken && isTareError(error) && error.code === "source/forbidden") return undefined;
+    throw error;
+  });
+  if (lock === undefined) return use();
   try {
     await completeHeader(real, onNote);
     await removeVaultLitter(real);
