@@ -4,7 +4,7 @@ import { link, lstat, open, readdir, rename, statfs, unlink } from "node:fs/prom
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { errnoOf, fileError } from "./errors.ts";
-import { nameBeside, syncFolder } from "./partial-files.ts";
+import { nameBeside, syncFolder, writerSuffix } from "./partial-files.ts";
 
 /** A lock is one line; a longer file is not one. */
 const MAX_LOCK_BYTES = 4096;
@@ -120,7 +120,7 @@ async function writeDurably(path: string, line: string): Promise<void> {
 
 /** A name that tells the process that it belongs to, so that what is left of dead ones can be removed. */
 function besideLock(path: string): string {
-  const suffix = `.${process.pid}-${randomBytes(6).toString("hex")}`;
+  const suffix = `.${writerSuffix()}`;
   return join(dirname(path), nameBeside(basename(path), suffix));
 }
 

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
-import { constants, unlinkSync } from "node:fs";
+import { constants, readlinkSync, unlinkSync } from "node:fs";
 import { type FileHandle, link, lstat, open, rename, unlink } from "node:fs/promises";
+import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { errnoOf } from "./errors.ts";
 
@@ -52,7 +53,7 @@ export interface Destination {
 /** Creates the file that is written in place of `destination`, in the same folder so that a rename moves it. */
 export async function createPartial({ path: destination, mode, newMode, owner }: Destination): Promise<PartialFile> {
   const prefix = partialPrefix(basename(destination));
-  const path = join(dirname(destination), `${prefix}${process.pid}-${randomBytes(6).toString("hex")}`);
+  const path = join(dirname(destination), `${prefix}${writerSuffix()}`);
   // O_EXCL and O_NOFOLLOW: a link that somebody placed here in advance is never written through.
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
   const handle = await open(path, flags, newMode ?? 0o666);
@@ -70,6 +71,30 @@ export async function createPartial({ path: destination, mode, newMode, owner }:
     await removePartial(path);
     throw error;
   }
+}
+
+/**
+ * Ends the name of a work file: the number of its process, where that number means something, and chance. Folders are shared
+ * between machines and containers, and a number that nobody has here may be that of a writer there.
+ */
+export function writerSuffix(): string {
+  return `${process.pid}-${placeMark()}${randomBytes(3).toString("hex")}`;
+}
+
+let mark: string | undefined;
+
+/** Six digits that stand for this machine and its process namespace; the same after the next boot. */
+export function placeMark(): string {
+  if (mark === undefined) {
+    let namespace = "";
+    try {
+      namespace = readlinkSync("/proc/self/ns/pid");
+    } catch {
+      // Another system than Linux: it has one namespace.
+    }
+    mark = createHash("sha256").update(`${hostname()} ${namespace}`).digest("hex").slice(0, 6);
+  }
+  return mark;
 }
 
 /** How the unfinished files of an output begin; the number of the process that writes them follows. */

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { fileSink } from "./file-sink.ts";
+import { placeMark } from "./partial-files.ts";
 
 /** Above what Linux gives out. */
 const DEAD_PID = 4_194_305;
@@ -14,11 +15,14 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 test("a writer removes what killed writers of the same file left, and nothing else", async () => {
-  const dead = [`.m.aero.tare-partial-${DEAD_PID}-0123456789ab`, `.m.aero.tare-partial-${DEAD_PID}-ba9876543210`];
+  const here = placeMark();
+  const elsewhere = here === "012345" ? "543210" : "012345";
+  const dead = [`.m.aero.tare-partial-${DEAD_PID}-${here}6789ab`, `.m.aero.tare-partial-${DEAD_PID}-${here}543210`];
   const kept = [
-    `.m.aero.tare-partial-${process.pid}-0123456789ab`,
+    `.m.aero.tare-partial-${process.pid}-${here}6789ab`,
+    `.m.aero.tare-partial-${DEAD_PID}-${elsewhere}6789ab`,
     `.m.aero.tare-partial-${DEAD_PID}-not-of-ours`,
-    `.other.aero.tare-partial-${DEAD_PID}-0123456789ab`,
+    `.other.aero.tare-partial-${DEAD_PID}-${here}6789ab`,
     "m.aero.tare-partial",
   ];
   for (const name of [...dead, ...kept]) writeFileSync(join(folder, name), "x");
@@ -30,7 +34,7 @@ test("a writer removes what killed writers of the same file left, and nothing el
 
 test("names that are cut for the partial file are recognised", async () => {
   const name = `${"n".repeat(240)}.aero`;
-  const left = `.${"n".repeat(200)}.tare-partial-${DEAD_PID}-0123456789ab`;
+  const left = `.${"n".repeat(200)}.tare-partial-${DEAD_PID}-${placeMark()}6789ab`;
   writeFileSync(join(folder, left), "x");
   const sink = await fileSink(join(folder, name), { overwrite: "refuse" });
   await sink.commit();

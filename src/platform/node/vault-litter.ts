@@ -1,12 +1,13 @@
 import { readdir, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
-import { isAlive } from "./file-lock.ts";
 import { partialPrefix } from "./partial-files.ts";
+import { isLeftBehind } from "./stale-partials.ts";
 
 /**
  * Removes what killed writers left beside a vault: unfinished copies of it and of its sidecar, which hold its key slots, and
- * locks that were never put in place. Files of processes that still run are left alone.
+ * locks that were never put in place. The caller has the lock. Files of processes that still run, or of another machine or
+ * container, are left alone: not all that write beside a vault have its lock.
  */
 export async function removeVaultLitter(vault: string): Promise<void> {
   const folder = dirname(vault);
@@ -15,8 +16,7 @@ export async function removeVaultLitter(vault: string): Promise<void> {
   // Where the folder may not be listed, writing the vault may still be allowed.
   for (const file of await readdir(folder).catch(() => [])) {
     const prefix = prefixes.find((one) => file.startsWith(one));
-    const pid = prefix === undefined ? undefined : /^(\d{1,10})-[0-9a-f]{12}$/.exec(file.slice(prefix.length))?.[1];
-    if (pid === undefined || isAlive(Number(pid))) continue;
+    if (prefix === undefined || !isLeftBehind(file.slice(prefix.length))) continue;
     await unlink(join(folder, file)).catch(() => undefined); // somebody else was faster, or it is not ours to remove
   }
 }

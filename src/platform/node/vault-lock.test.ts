@@ -19,7 +19,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { removeStaleTakeovers } from "./file-lock.ts";
 import { lockInode } from "./inode-lock.ts";
-import { createPartial } from "./partial-files.ts";
+import { createPartial, placeMark } from "./partial-files.ts";
 import { removeVaultLitter } from "./vault-litter.ts";
 import { lockVault, releaseAllVaultLocks, vaultLockPath } from "./vault-lock.ts";
 
@@ -141,16 +141,22 @@ test("releaseAllVaultLocks() leaves none behind", async () => {
 });
 
 test("audit 15: removeVaultLitter() removes what dead processes left of this vault, and nothing else", async () => {
+  const here = `${placeMark()}0123ab`;
+  const elsewhere = `${placeMark() === "012345" ? "543210" : "012345"}6789ab`;
   const dead = [
-    `.v.aerovault.tare-partial-${DEAD_PID}-0123456789ab`,
-    `.v.aerovault.aerocorrect.tare-partial-${DEAD_PID}-0123456789ab`,
-    `.v.aerovault.lock.${DEAD_PID}-0123456789ab`,
+    `.v.aerovault.tare-partial-${DEAD_PID}-${here}`,
+    `.v.aerovault.aerocorrect.tare-partial-${DEAD_PID}-${here}`,
+    `.v.aerovault.lock.${DEAD_PID}-${here}`,
   ];
   const kept = [
-    `.v.aerovault.tare-partial-${process.pid}-0123456789ab`,
-    `.w.aerovault.tare-partial-${DEAD_PID}-0123456789ab`,
-    `.v.aerovault.aerocorrect.tare-partial-${process.pid}-0123456789ab`,
-    `.v.aerovault.other.tare-partial-${DEAD_PID}-0123456789ab`,
+    `.v.aerovault.tare-partial-${process.pid}-${here}`,
+    `.w.aerovault.tare-partial-${DEAD_PID}-${here}`,
+    `.v.aerovault.aerocorrect.tare-partial-${process.pid}-${here}`,
+    `.v.aerovault.other.tare-partial-${DEAD_PID}-${here}`,
+    // Of a writer in another container, or on another machine, where that number may well be one.
+    `.v.aerovault.tare-partial-${DEAD_PID}-${elsewhere}`,
+    `.v.aerovault.aerocorrect.tare-partial-${DEAD_PID}-${elsewhere}`,
+    `.v.aerovault.lock.${DEAD_PID}-${elsewhere}`,
     ".v.aerovault.lock",
     ".v.aerovault.other",
     "v.aerovault",
