@@ -10,6 +10,8 @@ export default defineConfig({
       "bench/**/*.test.ts",
       "viewer/**/*.test.ts",
     ],
+    // What is slow by nature: `npm run test:slow`.
+    exclude: ["**/*.slow.test.ts", "**/node_modules/**"],
     pool: "threads",
     isolate: false,
     // Against a test that hangs, not a bound of how long one may take: other programs may want the processor too.
