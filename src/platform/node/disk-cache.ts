@@ -173,7 +173,7 @@ export class DiskCache implements RangeStore {
     if (handle === undefined) return undefined;
     try {
       const facts = await handle.stat();
-      if (foreignness(facts) !== undefined) return undefined;
+      if (!facts.isFile() || foreignness(facts) !== undefined) return undefined;
       const result = await job({ handle, path, head: await readRunHead(handle, path) });
       const { mtimeMs } = facts;
       const now = new Date();

@@ -1,12 +1,19 @@
 import { createHash } from "node:crypto";
-import { appendFile, readFile, rm, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { appendFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../operations/push.ts";
 import { cacheFolder } from "./cache-place.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { readFileBeside } from "./file-reads.ts";
 import { makeFolder } from "./make-folder.ts";
 import { foreignFolder, foreignness } from "./own-folder.ts";
 import type { Environment } from "./proxy-environment.ts";
+
+/** Ten thousand parts take a few megabytes; a longer one is not ours. */
+const MAX_JOURNAL_BYTES = 64 << 20;
+/** Without waiting for a reader, where somebody put a pipe there. */
+const APPEND_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | (constants.O_NONBLOCK ?? 0);
 
 /** Where uploads write down how far they got: beside the cache, which `tare cache clear` leaves alone. */
 export function pushJournalFolder(environment: Environment): string {
@@ -28,7 +35,8 @@ export function filePushJournal(folder: string, destination: readonly string[]):
     async read(): Promise<PushRecord> {
       try {
         const isKnown = (await isOurs()) && foreignness(await stat(path)) === undefined;
-        return isKnown ? parsePushRecord(await readFile(path, "utf8")) : { parts: new Map() };
+        const bytes = isKnown ? await readFileBeside(path, MAX_JOURNAL_BYTES) : undefined;
+        return bytes === undefined ? { parts: new Map() } : parsePushRecord(Buffer.from(bytes).toString());
       } catch (error) {
         if (errnoOf(error) === "ENOENT") return { parts: new Map() };
         throw fileError(error, `Cannot read the journal "${path}"`, at);
@@ -38,7 +46,7 @@ export function filePushJournal(folder: string, destination: readonly string[]):
       try {
         if (!(await isOurs())) return;
         await makeFolder(folder, 0o700);
-        await appendFile(path, encodePushEntry(entry), { mode: 0o600 });
+        await appendFile(path, encodePushEntry(entry), { mode: 0o600, flag: APPEND_FLAGS });
       } catch (error) {
         throw fileError(error, `Cannot write the journal "${path}"`, at);
       }

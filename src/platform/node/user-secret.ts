@@ -51,7 +51,9 @@ export class Sealer {
 
 /** "damaged" for a file of ours that is no secret, as a full disk or a crash may have left it. */
 async function readSecret(path: string): Promise<Buffer | "damaged" | undefined> {
-  const handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)).catch(() => undefined);
+  // Without waiting for a writer, where somebody put a pipe there.
+  const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+  const handle = await open(path, flags).catch(() => undefined);
   if (handle === undefined) return undefined;
   try {
     const facts = await handle.stat();

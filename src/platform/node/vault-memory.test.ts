@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -47,6 +48,16 @@ test("audit 22: a vault that moves on is remembered, and its earlier states are 
   expect(await recallVault(state(3, 1, "2026-01-03"), engine, env)).toContain("generation 1, and 2 was seen");
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
 });
+
+test("a pipe in the place of what is remembered holds nobody up", async () => {
+  await rememberVault(state(1, 1, "2026-01-01"), engine, env);
+  const [name = ""] = readdirSync(vaultMemoryFolder(env)).filter((one) => one.endsWith(".json"));
+  const path = join(vaultMemoryFolder(env), name);
+  rmSync(path);
+  execFileSync("mkfifo", [path]);
+  expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
+  await rememberVault(state(2, 2, "2026-01-02"), engine, env);
+}, 5000);
 
 test("a state that nobody saw is no rollback where its count is as high", async () => {
   await rememberVault(state(1, 5, "2026-01-05"), engine, env);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { access, readFile, realpath, stat, unlink } from "node:fs/promises";
+import { access, realpath, stat, unlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { equalBytes } from "../../base/bytes.ts";
@@ -12,6 +12,7 @@ import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { errnoOf, fileError } from "./errors.ts";
+import { readFileBeside } from "./file-reads.ts";
 import { fileSink } from "./file-sink.ts";
 import { makeFolder } from "./make-folder.ts";
 import { foreignFolder } from "./own-folder.ts";
@@ -268,9 +269,9 @@ function advance(before: Memory | undefined, vault: RememberedVault): Memory {
 /** Undefined where there is none, or one that cannot be read: memory is a help, never a hindrance. */
 async function readMemory(path: string, tell: Tell): Promise<Memory | undefined> {
   try {
-    const bytes = await readFile(path);
-    if (bytes.byteLength > MAX_FILE_BYTES) return undefined;
-    const value = JSON.parse(bytes.toString("utf8")) as Partial<Memory>;
+    const bytes = await readFileBeside(path, MAX_FILE_BYTES);
+    if (bytes === undefined) return undefined;
+    const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as Partial<Memory>;
     const { generation, modified, seals = [] } = value;
     if (typeof modified !== "string" || !Array.isArray(seals)) return undefined;
     return {
