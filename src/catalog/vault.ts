@@ -106,6 +106,16 @@ export const VAULT_LOCK_ERRORS = {
 
 /** Errors of a vault that is not the one any more that was opened. */
 export const VAULT_MARK_ERRORS = {
+  "source/vault.after-change": {
+    what: "The change of the vault is in place, but a step that follows it failed.",
+    why: "The disk refused to make the change durable, to remove a journal or to cut off what is unused.",
+    fix: "Do not repeat the change. Look at the vault with tare vault scrub once the cause is mended.",
+  },
+  "source/vault.sidecar-kept": {
+    what: "The vault was changed, but its sidecar, which is of the state before, could be neither made anew nor removed.",
+    why: "The sidecar may be write-protected, or its folder may be. After a change of the password it holds the key slots of the old one.",
+    fix: "Remove the sidecar yourself, and export it again. Do not repeat the change.",
+  },
   "source/vault.changed": {
     what: "Something else changed the vault between opening it and writing to it.",
     why: "Writing now would undo that change. Programs that do not use the lock beside the vault can do this.",

@@ -62,6 +62,17 @@ async function json(verb: string, ...args: readonly string[]): Promise<Record<st
   return { ...(document as Record<string, unknown>), code: done.code, err: done.err };
 }
 
+/** Preloaded: nothing takes the name of a sidecar, or gives it up. */
+const STUBBORN = `const { promises } = require("node:fs");
+for (const name of ["rename", "unlink"]) {
+  const original = promises[name];
+  promises[name] = async (...paths) => {
+    if (!paths.some((path) => /aerocorrect$/.test(path))) return original(...paths);
+    throw Object.assign(new Error("not permitted"), { code: "EPERM", errno: -1, syscall: name });
+  };
+}
+require("node:module").syncBuiltinESMExports();`;
+
 const bytesOf = (name: string): Buffer => readFileSync(join(folder, name));
 const write = (name: string, bytes: Uint8Array | string): void => writeFileSync(join(folder, name), bytes);
 
@@ -217,6 +228,21 @@ describe("never worse than before", () => {
     expect([5, 11]).toContain((await run("vault", "repair", "m.aerovault", ...P)).code);
     write("m.aerovault", whole);
   });
+
+  it.each(["passwd", "embed"])(
+    "a change is in place where its sidecar cannot be removed: %s",
+    async (verb) => {
+      hurt("bare.aerovault", "kept.aerovault");
+      write("stubborn.cjs", STUBBORN);
+      const args = verb === "passwd" ? ["passwd", "kept.aerovault"] : ["parity", "kept.aerovault", "embed"];
+      const fresh = verb === "passwd" ? ["--new-password-file", "pw2"] : [];
+      const more = { ...env, NODE_OPTIONS: `--require=${join(folder, "stubborn.cjs")}` };
+      const done = await tare(["vault", ...args, ...fresh, ...P], { cwd: folder, env: more });
+      expect(done).toMatchObject({ code: 8, err: expect.stringMatching(/is in place.*source\/vault\.sidecar-kept/s) });
+      await ok("vault", "ls", "kept.aerovault", ...(verb === "passwd" ? P2 : P));
+    },
+    60_000,
+  );
 
   it("the sidecar of the file as a whole is renewed by passwd too", async () => {
     hurt("own.aerovault", "n.aerovault");

@@ -181,9 +181,6 @@ export interface CacheSize {
   readonly countedMs: number;
 }
 
-/** Two numbers of fifteen digits at most. */
-const _MAX_SIZE_BYTES = 64;
-
 /** Undefined where nobody has written it down. */
 export async function readSize(folder: string): Promise<CacheSize | undefined> {
   const handle = await openPlain(join(folder, FORMAT_FOLDER, "size"));

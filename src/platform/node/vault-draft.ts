@@ -42,7 +42,7 @@ export async function createVaultDraft(
       partial: partial.path,
       publish: async () => {
         await publish(partial.path, path);
-        await syncFolder(dirname(path));
+        await afterwards(label, () => syncFolder(dirname(path)));
       },
     });
   });
@@ -109,7 +109,7 @@ function replacingDraft({ path, label, mark }: VaultBase, partial: PartialFile):
   const publish = async (): Promise<void> => {
     await checkFresh(path, label, mark);
     await publishReplacing(partial.path, path);
-    await syncFolder(dirname(path));
+    await afterwards(label, () => syncFolder(dirname(path)));
   };
   return new PartialDraft(partial.handle, { label, partial: partial.path, publish });
 }
@@ -257,10 +257,10 @@ class InPlaceDraft implements VaultDraft {
       try {
         await this.#file.write(0, header);
         await handle.sync();
-        await removeHeaderJournal(path);
+        await afterwards(this.label, () => removeHeaderJournal(path));
         // What lies behind the end is nobody's only while the header is ours.
         checkRuns(this.descriptor, [{ offset: 0, bytes: header }], this.label);
-        await handle.truncate(byteLength);
+        await afterwards(this.label, () => handle.truncate(byteLength));
       } finally {
         await handle.close();
         await this.#lock?.release();
@@ -330,6 +330,20 @@ async function freeBytes(path: string): Promise<number> {
   const facts = await statfs(dirname(path)).catch(() => undefined);
   // File systems that do not count say 0 of 0 blocks.
   return facts === undefined || facts.blocks === 0 ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
+}
+
+/** Runs what follows a change that is in place already: whoever is told of a failure must not take the change for failed. */
+async function afterwards(label: string, action: () => Promise<void>): Promise<void> {
+  try {
+    await action();
+  } catch (error) {
+    const message = `The change of "${label}" is in place, but what follows it failed`;
+    const reason = isTareError(error) ? error : fileError(error, message, { source: label });
+    if (!isTareError(reason)) throw reason;
+    const hint = "Do not repeat the change; look at the vault with tare vault scrub once the cause is mended";
+    const text = reason.message.startsWith(message) ? reason.message : `${message}: ${reason.message}`;
+    throw new SourceError("source/vault.after-change", text, { source: label }, { hint, cause: error });
+  }
 }
 
 async function guarded<T>(label: string, action: () => Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
 import { stat, unlink } from "node:fs/promises";
-import { isTareError } from "../../base/errors.ts";
+import { isTareError, SourceError } from "../../base/errors.ts";
 import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
 import { readSidecar } from "../../formats/aerocorrect/read.ts";
 import type { Sidecar, SidecarPlan } from "../../formats/aerocorrect/sidecar.ts";
@@ -17,6 +17,7 @@ import {
 import { generateSidecar } from "../../operations/correct.ts";
 import { prepareExport } from "../../operations/vault/export-parity.ts";
 import { parityRunner } from "./correct-runner.ts";
+import { fileError } from "./errors.ts";
 import { fileSink, type Overwrite } from "./file-sink.ts";
 import { changedError, hasFileChanged, openFile } from "./file-source.ts";
 import { lockInode } from "./inode-lock.ts";
@@ -120,9 +121,20 @@ export async function renewSidecar(
     return "renewed";
   } catch (error) {
     if (!isTareError(error)) throw error;
-    await unlink(output);
+    await unlink(output).catch((reason: unknown) => {
+      throw sidecarKept(path, output, reason);
+    });
     return "removed";
   }
+}
+
+/** The change is in place by then, and is not to be made again. */
+function sidecarKept(path: string, sidecar: string, cause: unknown): unknown {
+  const message = `The change of "${path}" is in place, but "${sidecar}", which is of the state before, could be neither made anew nor removed`;
+  const hint = "Remove it yourself: it holds the key slots of before. Do not repeat the change";
+  const named = fileError(cause, message, { source: sidecar });
+  if (!isTareError(named)) return named;
+  return new SourceError("source/vault.sidecar-kept", named.message, { source: sidecar }, { hint, cause });
 }
 
 interface PeekedSidecar {
@@ -136,10 +148,11 @@ async function peekSidecar(
   { engine }: VaultWriteContext,
 ): Promise<PeekedSidecar | "nothing" | "damaged"> {
   const source = await openSidecarFile(path, "beside").catch((error: unknown) => {
-    if (isTareError(error)) return undefined;
+    // What may not be read may well hold the key slots of before.
+    if (isTareError(error)) return error.code === "source/forbidden" ? ("damaged" as const) : ("nothing" as const);
     throw error;
   });
-  if (source === undefined) return "nothing";
+  if (typeof source === "string") return source;
   try {
     const { kind, segments } = await readSidecar(source, engine);
     const header = segments.find(({ avecHeader }) => avecHeader !== undefined)?.avecHeader;
