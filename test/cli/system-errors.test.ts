@@ -59,6 +59,21 @@ it.skipIf(process.platform === "win32")(
   },
 );
 
+it("a file on the way to the output folder is named as such by every command that fills one", async () => {
+  const file = scratch();
+  const model = file("m.gguf", smallGguf());
+  const vault = file("v.aerovault");
+  expect((await tare(["vault", "create", vault, "--no-encryption"])).code).toBe(0);
+  for (const args of [
+    ["vault", "extract", vault],
+    ["extract", model],
+    ["shard", model, "--max-size", "20"],
+  ]) {
+    const run = await tare([...args, "-o", `${model}/x`]);
+    expect({ args, ...run }).toMatchObject({ code: 9, err: expect.stringContaining("is not a folder") });
+  }
+});
+
 it("addresses that are none are 2, whatever token is set", async () => {
   for (const url of ["http://u:p@/x", "http://127.0.0.1:99999/x.gguf", "http://[::1/x", "https://"]) {
     const env = { HF_TOKEN: "hf_x" };

@@ -4,6 +4,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   rmSync,
   statSync,
@@ -35,6 +36,8 @@ const ERRORS = [
 ];
 /** `npm run faults` tries every error at every call; the tests try one at each. */
 const ERRORS_PER_CALL = process.env["TARE_FAULTS"] === "all" ? ERRORS.length : 1;
+/** Every error of one command takes minutes, on a machine that is busy otherwise many. */
+const TIMEOUT_MS = 300_000 * ERRORS_PER_CALL;
 
 interface Scenario {
   readonly args: readonly string[];
@@ -174,6 +177,27 @@ function snapshot(folder: string): Map<string, string> {
   return files;
 }
 
+/** Files of a folder that this process has open, once what is closed in the background had its time. */
+async function leftOpen(folder: string): Promise<readonly string[]> {
+  for (let waits = 0; ; waits++) {
+    const open = openFiles().filter((path) => path.startsWith(folder));
+    if (open.length === 0 || waits === 20) return open.map((path) => path.slice(folder.length + 1));
+    await new Promise((done) => setTimeout(done, 5));
+  }
+}
+
+/** By their paths; only Linux tells. */
+function openFiles(): readonly string[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc/self/fd").map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ""; // the one that the listing itself used
+    }
+  });
+}
+
 /** Longer than what is sealed at once, of bytes that do not compress. */
 function bigSafetensors(): Uint8Array {
   const tensors = Array.from({ length: 3 }, (_, i) => {
@@ -243,7 +267,7 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
   "tare %s",
   (_, scenario, i) => {
     const { edits } = scenario;
-    it("names every error of the system, and loses nothing", async () => {
+    it("names every error of the system, and loses nothing", { timeout: TIMEOUT_MS }, async ({ signal }) => {
       const folder = join(root, `scenario-${i}`);
       mkdirSync(folder);
       const files = await prepare(folder, scenario);
@@ -275,6 +299,8 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
       const problems: string[] = [];
       for (let at = 1; at <= calls.count; at++) {
         for (let e = 0; e < ERRORS_PER_CALL; e++) {
+          // Two scenarios at once would have each other's faults: one that took too long ends, and so does not spoil the rest.
+          signal.throwIfAborted();
           const errno = ERRORS[(at + i * 7 + e) % ERRORS.length] as string;
           const { place, args } = begin(`${at}-${errno}`);
           const { result, calls: made } = await withFaults(place, { at, errno }, () => run(args));
@@ -317,6 +343,7 @@ describe.each(SCENARIOS.map((scenario, i) => [scenario.args.join(" "), scenario,
       // A report may name the error among its findings. That nothing is there, or can be by that name, is an answer too.
       if (error === undefined && ![0, expected].includes(result.code)) problems.push(`ends with ${result.code}`);
       if (error !== undefined && describeError(error).code === "internal/bug") problems.push("called a bug");
+      for (const name of await leftOpen(folder)) problems.push(`leaves ${name} open`);
       const found = snapshot(folder);
       for (const [name, digest] of initial) {
         if (name !== edits?.file && found.get(name) !== digest) problems.push(`${name} is not as it was`);

@@ -63,11 +63,14 @@ export class FolderTree {
   /** The root is the user's own choice: links on the way to it are followed. */
   constructor(root: string, label: string = root) {
     this.#label = label;
-    this.#root = guarded(label, () => {
+    try {
       const made = makeFolderSync(root);
       const descriptor = openSync(root, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0));
-      return { descriptor, path: pathOf(descriptor, root), isNew: made, users: 1 };
-    });
+      this.#root = { descriptor, path: pathOf(descriptor, root), isNew: made, users: 1 };
+    } catch (error) {
+      // A file or a link to nothing has its name. What the way to it is like is the user's own business, as the system says it.
+      throw errnoOf(error) === "EEXIST" ? linkError(label) : extractError(error, label);
+    }
   }
 
   /** Folders that were made here, the deepest first. */
@@ -245,10 +248,13 @@ function guarded<T>(label: string, action: () => T): T {
     return action();
   } catch (error) {
     const errno = errnoOf(error);
-    // EEXIST: making the root, where a file or a link to nothing has its name.
     if (errno === "ELOOP" || errno === "ENOTDIR" || errno === "EEXIST") throw linkError(label);
-    throw fileError(error, `Cannot extract to "${label}"`, { source: label });
+    throw extractError(error, label);
   }
+}
+
+function extractError(error: unknown, label: string): unknown {
+  return fileError(error, `Cannot extract to "${label}"`, { source: label });
 }
 
 function linkError(label: string): SourceError {
