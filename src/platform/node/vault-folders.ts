@@ -127,11 +127,13 @@ export class FolderTree {
   /** Gives a folder its mode and time, and makes the names in it durable. */
   finish(path: string, { mode, mtime }: FolderFacts): void {
     const { descriptor } = path === "" ? this.#root : this.#find(path);
-    guarded(join(this.#label, path), () => {
+    try {
       if (mode !== undefined) fchmodSync(descriptor, mode);
       if (mtime !== undefined) futimesSync(descriptor, mtime, mtime);
       syncDescriptor(descriptor);
-    });
+    } catch (error) {
+      throw extractError(error, join(this.#label, path)); // by a descriptor: no link is in the way
+    }
     this.#closeIdle();
   }
 
