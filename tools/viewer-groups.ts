@@ -20,11 +20,14 @@ export const VIEWER_GROUPS: readonly Group[] = [
   // What several formats stand on, apart from what only addresses, values or writers need.
   {
     name: "library",
-    test: /\/src\/(?:struct|bytes|model)\/(?!http\/|s3\/)|\/src\/formats\/registry\.ts$/,
+    test: /\/src\/(?:struct|bytes|model)\/[^/]+$|\/src\/bytes\/layers\/(?:base|prefix)|\/src\/formats\/registry\.ts$/,
     minShareCount: 2,
   },
+  // Sets name their parts by addresses, wherever they were opened.
+  { name: "addresses", test: /\/src\/bytes\/http\/url\.ts$/ },
   { name: "http", test: /\/src\/bytes\/http\// },
   { name: "work", test: /\/viewer\/reader\/(?!worker)/ },
+  { name: "values", test: /\/src\/model\/(?:values|ggml)\// },
   { name: "engine", test: /\/src\/primitives\/[^/]+$/ },
   { name: "workers", test: /\/src\/workers\/[^/]+$|\/src\/platform\/web\/(?!worker-entry)/ },
   ...FORMATS.map(({ id }) => ({ name: id, test: new RegExp(`/src/formats/${id}/read\\.ts$`) })),
