@@ -37,8 +37,10 @@ it("Ctrl-C while writing ends with 130 and leaves no half file", async () => {
   child.kill("SIGINT");
   // As a terminal and a program around ours send it both; the second one must not cut off the cleaning up.
   child.kill("SIGINT");
-  const [code] = (await once(child, "exit")) as [number | null];
-  expect(code).toBe(130);
+  const [code, signal] = (await once(child, "exit")) as [number | null, string | null];
+  // The second one may find a write under way, which an exit would wait for: then the signal itself ends the process. Shells
+  // tell both as 130.
+  expect([130, "SIGINT"]).toContain(code ?? signal);
   expect(readdirSync(file("."))).toEqual(["big.safetensors"]);
 });
 
