@@ -29,6 +29,7 @@ export const VIEWER_GROUPS: readonly Group[] = [
   { name: "work", test: /\/viewer\/reader\/(?!worker)/ },
   { name: "values", test: /\/src\/model\/(?:values|ggml)\// },
   { name: "engine", test: /\/src\/primitives\/[^/]+$/ },
+  { name: "encoding", test: /\/src\/primitives\/encoding\// },
   { name: "workers", test: /\/src\/workers\/[^/]+$|\/src\/platform\/web\/(?!worker-entry)/ },
   ...FORMATS.map(({ id }) => ({ name: id, test: new RegExp(`/src/formats/${id}/read\\.ts$`) })),
   { name: "embedding", test: /\/src\/(?:embedding|model\/bert)\// },

@@ -56,7 +56,10 @@ export async function exportVaultParity(
 /** Runs what reads a vault as a whole while nobody writes to it, under this name or another one of the file. */
 function whileSteady<T>(real: string, label: string, context: VaultWriteContext, use: () => Promise<T>): Promise<T> {
   const alone = async (): Promise<T> => {
-    const lock = await lockInode(await stat(real, { bigint: true }));
+    const facts = await stat(real, { bigint: true }).catch((error: unknown) => {
+      throw fileError(error, `Cannot look at "${label}"`, { source: label });
+    });
+    const lock = await lockInode(facts);
     if (lock === "taken") throw lockedElsewhere(label);
     try {
       return await use();
