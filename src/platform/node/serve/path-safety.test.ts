@@ -71,6 +71,7 @@ test.each([
   ["/%c0%ae%c0%ae/secret.txt", 400],
   ["/%", 400],
   ["plain.bin", 400],
+  ["http://elsewhere.example/plain.bin", 400],
   ["/%252e%252e/secret.txt", 404],
   ["/.env", 404],
   ["/%2eenv", 404],
