@@ -10,7 +10,7 @@ export interface CommandLine {
   readonly args: readonly string[];
 }
 
-/** What a finished process left behind. */
+/** The result of a finished process. */
 export interface Outcome {
   /** From just before spawn to the exit, so Node's own start counts. */
   readonly milliseconds: number;
@@ -24,26 +24,26 @@ export function nodeCommand(script: string, ...args: readonly string[]): Command
   return { program: process.execPath, args: [script, ...args] };
 }
 
-/** As a person would type it, with `folder` written as `$DIR` and the root left out. */
+/** The command as a person would type it, with the replacements of `shorten`. */
 export function commandText(command: CommandLine, shorten: readonly (readonly [string, string])[]): string {
-  // Where a program stands on this machine tells nobody else anything.
+  // The path of a program on this machine is of no use to others.
   const program = command.program === process.execPath ? "node" : basename(command.program);
   let text = [program, ...command.args].join(" ");
   for (const [from, to] of shorten) text = text.replaceAll(from, to);
   return text;
 }
 
-/** Runs to the end and keeps standard output; throws with the standard error where the exit code is not 0. */
+/** Runs to the end and keeps standard output. Throws with the standard error if the exit code is not 0. */
 export function runCapturing(command: CommandLine): Promise<Outcome> {
   return run(command, { stdout: "pipe" });
 }
 
-/** Wall time of one run, its output thrown away by the system. */
+/** Wall time of one run. The system discards its output. */
 export async function timeRun(command: CommandLine): Promise<number> {
   return (await run(command, { stdout: "ignore" })).milliseconds;
 }
 
-/** Peak resident bytes of a Node command, in a run of its own so that the probe costs no measured time. */
+/** Peak resident bytes of a Node command. Takes a separate run, so that the probe costs no measured time. */
 export async function peakMemory(command: CommandLine): Promise<number> {
   const report = join(tmpdir(), `tare-bench-rss-${process.pid}-${Date.now()}`);
   const probed = { program: command.program, args: ["--require", PROBE, ...command.args] };
@@ -55,7 +55,7 @@ export async function peakMemory(command: CommandLine): Promise<number> {
   }
 }
 
-/** True where the program can be started at all. */
+/** True if the program can be started at all. */
 export function isInstalled(program: string): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, ["--version"], { stdio: "ignore" });
@@ -95,7 +95,7 @@ function failureText(command: CommandLine, code: number | null, stderr: string):
   return `Cannot measure: exit code must be 0, found ${code}: ${commandText(command, [])}\n${stderr.slice(0, 2000)}`;
 }
 
-/** Nothing that would change either side: no injected Node options, no proxy in front of loopback, no colours. */
+/** An environment that changes neither side: no injected Node options, no proxy before loopback, no colours. */
 function plainEnvironment(): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR, LANG } = process.env;
   return { PATH, HOME, TMPDIR, LANG, NO_COLOR: "1" };

@@ -1,23 +1,23 @@
 import type { Statistics } from "./measure.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** One line of the result: a figure of ours beside the figure it is held against. */
+/** One line of the result: our figure and the figure that it is compared with. */
 export interface Row {
   readonly job: string;
   /** What was measured, with its unit. */
   readonly measure: string;
   readonly ours: string;
-  /** Absent where the figure stands alone (peak memory, a number of requests). */
+  /** Absent if there is nothing to compare with (peak memory, a number of requests). */
   readonly theirs?: string | undefined;
-  /** How many times better ours is, or the share of the baseline's rate; absent where there is nothing to divide by. */
+  /** How many times better ours is, or the share of the baseline's rate; absent if there is nothing to divide by. */
   readonly ratio?: string | undefined;
-  /** What the project promises; absent for figures that only inform. */
+  /** What the project promises; absent for figures that are only for information. */
   readonly goal?: string | undefined;
-  /** Absent where there is no goal. */
+  /** Absent if there is no goal. */
   readonly met?: boolean | undefined;
 }
 
-/** What a job hands back: its rows, the command lines behind them, and sentences about what was left out. */
+/** The result of a job: its rows, the command lines that gave them, and notes about rows that were left out. */
 export interface JobResult {
   readonly rows: readonly Row[];
   readonly commands: readonly string[];
@@ -41,7 +41,7 @@ export interface Job {
   run(context: BenchContext): Promise<JobResult>;
 }
 
-/** `"123 ms (120–131)"`: the median and the whole range behind it. */
+/** `"123 ms (120–131)"`: the median and the whole range. */
 export function milliseconds(statistics: Statistics): string {
   const digits = statistics.median < 10 ? 2 : statistics.median < 100 ? 1 : 0;
   const [median, least, most] = [statistics.median, statistics.least, statistics.most].map((ms) => ms.toFixed(digits));
@@ -77,7 +77,7 @@ export function fasterRow(
   };
 }
 
-/** A row whose goal is that our time is at most so many times the baseline's. */
+/** A row whose goal is that our time is at most `atMost` times the baseline's. */
 export function timesRow(
   place: { readonly job: string; readonly measure: string },
   sides: { readonly ours: Statistics; readonly theirs: Statistics },
@@ -110,7 +110,7 @@ export function rateRow(
   };
 }
 
-/** A row about peak resident memory; `theirs` only informs. */
+/** A row about peak resident memory. `theirs` is only for information. */
 export function memoryRow(
   place: { readonly job: string; readonly measure: string },
   sides: { readonly ours: number; readonly theirs?: number | undefined },

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { interleave, statisticsOf } from "./measure.ts";
 
 describe("statisticsOf()", () => {
-  it("takes the middle of an odd number of values, whatever their order", () => {
+  it("takes the middle of an odd number of values, in any order", () => {
     expect(statisticsOf([9, 1, 5])).toEqual({ median: 5, least: 1, most: 9, count: 3 });
   });
 
@@ -12,7 +12,7 @@ describe("statisticsOf()", () => {
 });
 
 describe("interleave()", () => {
-  it("takes turns and swaps who goes first", async () => {
+  it("takes turns and swaps which side goes first", async () => {
     const order: string[] = [];
     const side = (name: string, value: number) => async () => {
       order.push(name);

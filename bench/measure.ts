@@ -20,8 +20,8 @@ export function statisticsOf(values: readonly number[]): Statistics {
 }
 
 /**
- * Runs two sides in turn, `runs` times each, and swaps who goes first every time, so that a drift of the machine
- * (heat, a neighbour's load, memory that was freed) falls on both. Each call gives its own milliseconds.
+ * Runs two sides in turn, `runs` times each, and swaps which side goes first every time. So a drift of the machine
+ * (heat, a neighbour's load, freed memory) affects both. Each call returns its own milliseconds.
  */
 export async function interleave(
   runs: number,
@@ -41,14 +41,14 @@ export async function interleave(
   return { ours: statisticsOf(times.ours), theirs: statisticsOf(times.theirs) };
 }
 
-/** One side alone, for figures without a counterpart. */
+/** Runs one side alone, for figures without a counterpart. */
 export async function repeat(runs: number, side: () => Promise<number>): Promise<Statistics> {
   const values: number[] = [];
   for (let run = 0; run < runs; run++) values.push(await side());
   return statisticsOf(values);
 }
 
-/** Any number of sides in turn, each round beginning with the next one, for the same reason as `interleave`. */
+/** Runs any number of sides in turn. Each round begins with the next side, for the same reason as in `interleave`. */
 export async function takeTurns(runs: number, sides: readonly (() => Promise<number>)[]): Promise<Statistics[]> {
   const times = sides.map((): number[] => []);
   for (let run = 0; run < runs; run++) {

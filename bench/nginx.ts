@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 export const NGINX_MISSING = "nginx is not installed: install the Debian package nginx-light for these rows";
 
-/** A path that is served slowly, each reply at so many bytes a second. */
+/** A path that is served slowly, each reply at `bytesPerSecond`. */
 export interface Throttle {
   /** The end of the path: "part-003.aero". */
   readonly suffix: string;
@@ -14,14 +14,14 @@ export interface Throttle {
 }
 
 export interface NginxOptions {
-  /** What is served. */
+  /** The folder to serve. */
   readonly folder: string;
-  /** For the configuration and what nginx writes; made where it is missing. */
+  /** For the configuration and nginx's own files; created if missing. */
   readonly scratch: string;
   readonly throttle?: Throttle | undefined;
 }
 
-/** nginx on a free port of loopback, with a configuration of its own; ends with `stop`. */
+/** nginx on a free port of loopback, with its own configuration; ends with `stop`. */
 export class Nginx {
   readonly origin: string;
   readonly #child: ChildProcess;
@@ -58,7 +58,7 @@ function configuration({ folder, scratch, throttle }: NginxOptions, port: number
     throttle === undefined
       ? ""
       : `    location ~ ${throttle.suffix.replaceAll(".", "\\.")}$ { limit_rate ${throttle.bytesPerSecond}; }\n`;
-  // As root nginx would change to a user that cannot look into the folder.
+  // As root, nginx would change to a user that cannot read the folder.
   const user = process.getuid?.() === 0 ? "user root;\n" : "";
   return `${user}daemon off;
 worker_processes 1;
@@ -87,7 +87,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Any status will do: it only has to listen. */
+/** Accepts any status: the server only has to listen. */
 async function untilAnswers(origin: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -13,7 +13,7 @@ export function transformersInstalled(): boolean {
   return existsSync(TRANSFORMERS_PEER);
 }
 
-/** onnxruntime, native and as WebAssembly: both come with @huggingface/transformers. */
+/** onnxruntime, native and as WebAssembly. Both come with @huggingface/transformers. */
 export const ONNX_NODE_PEER = embeddingPeer("onnxruntime-node/dist/index.js");
 export const ONNX_WEB_PEER = embeddingPeer("onnxruntime-web/dist/ort.node.min.mjs");
 
@@ -36,9 +36,9 @@ function embeddingPeer(path: string): string {
   return fileURLToPath(new URL(`./embedding-peers/node_modules/${path}`, import.meta.url));
 }
 
-/** Where the peer's own command line lies once `tsx bench/install-peers.ts` has run. */
+/** The path of the peer's command line after `tsx bench/install-peers.ts`. */
 export const GGUF_PEER_CLI = peerPath("node_modules/@huggingface/gguf/dist/cli.js");
-/** Calls the peer's library on a URL and prints what it found. */
+/** Calls the peer's library on a URL and prints the result. */
 export const GGUF_PEER_REMOTE = peerPath("gguf-remote.mjs");
 
 export const PEERS_MISSING = "@huggingface/gguf is not installed: run `npx tsx bench/install-peers.ts` for its rows";

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 
 /**
- * A plain range server for one file, run by `fork` in a process of its own. It sends its port once it listens, and on
- * the message "take" the requests and bytes since the last "take". argv: FILE [milliseconds to wait before each reply].
+ * A plain range server for one file, run by `fork` in a separate process. It sends its port when it listens, and on the
+ * message "take" the requests and bytes since the last "take". argv: FILE [milliseconds to wait before each reply].
  */
 
 const [file = "", delay = "0"] = process.argv.slice(2);
@@ -40,7 +40,7 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   stream.on("data", (piece) => {
     tally.bytes += piece.length;
   });
-  // A client may leave early; that ends the stream and is no failure of the server.
+  // A client may leave early. That ends the stream and is not an error of the server.
   response.on("close", () => stream.destroy());
   stream.pipe(response);
 }

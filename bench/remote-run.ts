@@ -4,11 +4,11 @@ import { fileURLToPath } from "node:url";
 import { type CommandLine, nodeCommand, runCapturing } from "./child.ts";
 import type { BenchContext } from "./job.ts";
 
-/** What the children that read over HTTP print: they time themselves, from the first request on. */
+/** The output of children that read over HTTP. They time themselves, from the first request on. */
 export interface RemoteResult {
   readonly milliseconds: number;
   readonly bytes: number;
-  /** Most bytes in live array buffers at any look; only for commands of `watched`. */
+  /** Most bytes seen in live array buffers; only for commands of `watched`. */
   readonly buffers?: number;
 }
 
@@ -22,24 +22,24 @@ export function readerCommand({ root }: BenchContext, ...args: readonly string[]
   return nodeCommand(READER, `${root}dist`, ...args);
 }
 
-/** The same command in a process that looks at its buffers, which makes its time worthless. */
+/** The same command in a process that watches its buffers, which makes its time worthless. */
 export function watched(command: CommandLine): CommandLine {
   return { program: command.program, args: ["--expose-gc", ...command.args] };
 }
 
-/** The plain side, for ranges that were written to `file`. */
+/** The plain side, for the ranges in `file`. */
 export function plainCommand(concurrency: number, file: string): CommandLine {
   return nodeCommand(PLAIN, String(concurrency), file);
 }
 
-/** Runs a child to its end; refuses one that did not read what it should. */
+/** Runs a child to its end. Throws if it did not read enough bytes. */
 export async function runRemote(command: CommandLine, leastBytes: number): Promise<RemoteResult> {
   const result = JSON.parse((await runCapturing(command)).stdout) as RemoteResult;
   if (result.bytes >= leastBytes) return result;
   throw new Error(`Cannot measure: at least ${leastBytes} bytes must be read, found ${result.bytes}`);
 }
 
-/** The files of a folder below an address, cut into ranges, written where the plain side finds them. */
+/** Cuts the files of a folder below an address into ranges, and writes these to a file for the plain side. */
 export async function writeFolderRanges(
   folder: string,
   base: string,

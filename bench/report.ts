@@ -6,7 +6,7 @@ import type { Recorded } from "./results.ts";
 export const BEGIN = "<!-- figures: written by `npm run bench`, do not edit by hand -->";
 export const END = "<!-- end of figures -->";
 
-/** What the figures depend on besides the code. */
+/** What the figures depend on in addition to the code. */
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;
@@ -47,32 +47,31 @@ export function renderTable(rows: readonly Row[]): string {
   return [render(HEADINGS), rule, ...rows.map((row) => render(cells(row)))].join("\n");
 }
 
-/** The part of docs/performance.md between the two markers. */
+/** The part of docs/performance.md between the two markers, for users. */
 export function renderFigures(results: readonly Recorded[]): string {
   const [{ machine }] = results as [Recorded];
-  const commands = results.map(
-    ({ name, title, machine: { date, load, cpu }, runs, folder, commands: lines, notes }) => {
-      const where = `${date}, ${cpu}, ${runs} runs, load average ${load}, files on ${folder}.`;
-      const text = [`**${name}**: ${title}`, "", where, ""];
-      text.push("```sh", ...lines, "```");
-      for (const note of notes ?? []) text.push("", `Note: ${note}.`);
-      return text.join("\n");
-    },
-  );
   return [
     `Measured on ${machine.cores} cores, ${machine.memory}, ${machine.system}, Node ${machine.node}.`,
-    "Median of interleaved runs after a warm-up, the fastest and slowest in parentheses; the date, the processor, the",
-    "number of runs and the load of the machine before each stand with the command lines.",
+    "Each figure is the median of interleaved runs after a warm-up, with the fastest and the slowest in parentheses.",
+    "[bench/NOTES.md](../bench/NOTES.md#command-lines) has the command lines of every job, with the date, the processor,",
+    "the number of runs and the load of the machine.",
     "",
     renderTable(results.flatMap(({ rows }) => rows)),
-    "",
-    "### Command lines",
-    "",
-    commands.join("\n\n"),
   ].join("\n");
 }
 
-/** Replaces what stands between the markers; everything else on the page is written by people. */
+/** The part of bench/NOTES.md between the two markers: how each figure was made. */
+export function renderCommands(results: readonly Recorded[]): string {
+  const jobs = results.map(({ name, title, machine: { date, load, cpu }, runs, folder, commands, notes }) => {
+    const where = `${date}, ${cpu}, ${runs} runs, load average ${load}, files on ${folder}.`;
+    const text = [`**${name}**: ${title}`, "", where, "", "```sh", ...commands, "```"];
+    for (const note of notes ?? []) text.push("", `Note: ${note}.`);
+    return text.join("\n");
+  });
+  return jobs.join("\n\n");
+}
+
+/** Replaces the text between the markers. People write everything else on the page. */
 export async function writeFigures(page: string, figures: string): Promise<void> {
   const text = await readFile(page, "utf8");
   const begin = text.indexOf(BEGIN);

@@ -2,23 +2,23 @@ import { readFile, writeFile } from "node:fs/promises";
 import type { JobResult } from "./job.ts";
 import type { Machine } from "./report.ts";
 
-/** What a job gave the last time it was measured properly. */
+/** The result of a job's last full measurement. */
 export interface Recorded extends JobResult {
   readonly name: string;
   readonly title: string;
   readonly machine: Machine;
   readonly runs: number;
-  /** What the files lay on: "tmpfs". */
+  /** The kind of file system: "tmpfs". */
   readonly folder: string;
 }
 
-/** The recorded results; empty where there are none yet. */
+/** The recorded results; empty if there are none yet. */
 export async function readResults(path: string): Promise<readonly Recorded[]> {
   const text = await readFile(path, "utf8").catch(() => "[]");
   return JSON.parse(text) as readonly Recorded[];
 }
 
-/** Puts new results in the place of the jobs' old ones; jobs that no longer exist are dropped. */
+/** Replaces the old results of jobs with the new ones. Drops jobs that no longer exist. */
 export function mergeResults(
   old: readonly Recorded[],
   fresh: readonly Recorded[],

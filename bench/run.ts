@@ -30,13 +30,14 @@ import { vaultWeights } from "./jobs/vault-weights.ts";
 import { verifyAero } from "./jobs/verify-aero.ts";
 import { verifyDigest } from "./jobs/verify-digest.ts";
 import { viewer } from "./jobs/viewer.ts";
-import { describeMachine, renderFigures, renderTable, writeFigures } from "./report.ts";
+import { describeMachine, renderCommands, renderFigures, renderTable, writeFigures } from "./report.ts";
 import { mergeResults, type Recorded, readResults, writeResults } from "./results.ts";
 import { openWorkspace } from "./workspace.ts";
 
 /**
- * `npm run bench [-- JOB… --runs N --quick --keep]`: measures the build in dist/ beside its peers and prints a table. Five
- * runs or more are kept in results.json and rewrite the figures in docs/performance.md. Exits with 1 for a missed goal.
+ * `npm run bench [-- JOB… --runs N --quick --keep]`: measures the build in dist/ side by side with its peers and prints
+ * a table. With five runs or more, keeps the result in results.json, and rewrites the figures in docs/performance.md
+ * and the command lines in bench/NOTES.md. Exits with 1 for a missed goal.
  */
 
 const JOBS: readonly Job[] = [
@@ -72,7 +73,7 @@ const JOBS: readonly Job[] = [
 const RESULTS = fileURLToPath(new URL("./results.json", import.meta.url));
 const RUNS = 7;
 const QUICK_RUNS = 3;
-/** Fewer say too little to be written down. */
+/** Fewer runs say too little to be recorded. */
 const LEAST_RUNS = 5;
 
 const { values, positionals } = parseArgs({
@@ -121,14 +122,15 @@ async function runAll(): Promise<boolean> {
   }
   const rows = finished.flatMap((result) => result.rows);
   if (runs < LEAST_RUNS) {
-    console.error(`docs/performance.md left alone: it takes at least ${LEAST_RUNS} runs`);
+    console.error(`docs/performance.md and bench/NOTES.md left alone: they take at least ${LEAST_RUNS} runs`);
     return rows.every((row) => row.met !== false);
   }
   const order = JOBS.map((job) => job.name);
   const results = mergeResults(await readResults(RESULTS), finished, order);
   await writeResults(RESULTS, results);
   await writeFigures(`${root}docs/performance.md`, renderFigures(results));
-  console.error("docs/performance.md rewritten");
+  await writeFigures(`${root}bench/NOTES.md`, renderCommands(results));
+  console.error("docs/performance.md and bench/NOTES.md rewritten");
   return rows.every((row) => row.met !== false);
 }
 

@@ -9,7 +9,7 @@ export interface Tally {
   readonly bytes: number;
 }
 
-/** The range server in its own process: neither side shares a thread with it. */
+/** The range server in its own process, so that neither side shares a thread with it. */
 export class RangeServer {
   readonly url: string;
   readonly #child: ChildProcess;
@@ -19,7 +19,7 @@ export class RangeServer {
     this.url = url;
   }
 
-  /** `delay` is waited before every reply, in milliseconds. */
+  /** `delay` is the wait before every reply, in milliseconds. */
   static async start(file: string, delay = 0): Promise<RangeServer> {
     const script = fileURLToPath(new URL("./range-server.ts", import.meta.url));
     const child = fork(script, [file, String(delay)], { execArgv: ["--import", "tsx"] });
@@ -27,7 +27,7 @@ export class RangeServer {
     return new RangeServer(child, `http://127.0.0.1:${port}/${basename(file)}`);
   }
 
-  /** What was served since the last call. */
+  /** Requests and bytes since the last call. */
   async take(): Promise<Tally> {
     const reply = once(this.#child, "message");
     this.#child.send("take");

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { stolenMs, undisturbed } from "./stolen-time.ts";
 
-test("what the host took is the eighth number of the first line", () => {
+test("the stolen time is the eighth number of the first line", () => {
   expect(stolenMs("cpu  1 2 3 4 5 6 7 89 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")).toBe(890);
   expect(stolenMs("nothing of the kind")).toBeUndefined();
   expect(stolenMs("")).toBeUndefined();
 });
 
-test("a run counts by what was stolen from it, whatever it gave", async () => {
+test("the stolen time decides whether a run counts, not its result", async () => {
   const thefts = [0, 0, 0, 60, 60, 60, 60, 100];
   const gave = [90, 10, 20, 30];
   const result = await undisturbed(
@@ -19,7 +19,7 @@ test("a run counts by what was stolen from it, whatever it gave", async () => {
   expect(result).toEqual({ values: [90, 20, 30], disturbed: [10] });
 });
 
-test("on a machine that is always disturbed every run counts", async () => {
+test("on a machine that is always disturbed, every run counts", async () => {
   let now = 0;
   const result = await undisturbed(
     2,

@@ -4,7 +4,9 @@ import { readFileSync } from "node:fs";
 const STEAL = 7;
 const JIFFY_MS = 10;
 
-/** Milliseconds that the host of a virtual machine kept its processors from it since the start; undefined where nobody counts them. */
+/**
+ * Milliseconds since the start for which the host took the processors of this virtual machine; undefined if unknown.
+ */
 export function stolenMs(stat: string | undefined = readStat()): number | undefined {
   const [name, ...counts] = stat?.split("\n", 1)[0]?.split(/\s+/) ?? [];
   const jiffies = Number(counts[STEAL]);
@@ -21,13 +23,13 @@ function readStat(): string | undefined {
 
 export interface UndisturbedRuns {
   readonly values: readonly number[];
-  /** What runs gave that do not count, because more than `limitMs` was stolen from them. */
+  /** Results of runs that do not count, because more than `limitMs` was stolen from them. */
   readonly disturbed: readonly number[];
 }
 
 /**
- * For the longest of something, where one theft is the result: runs until `runs` of them had their processors.
- * Whether a run counts is decided by the theft and not by what it gave; after four times as many, all count.
+ * For measures of a maximum, which a single theft would decide: repeats until `runs` runs were not disturbed. Only the
+ * stolen time decides whether a run counts, never its result. After four times as many runs, all count.
  */
 export async function undisturbed(
   runs: number,

@@ -1,18 +1,18 @@
-import { blockExtent } from "../src/formats/aerovault/block-check.ts";
-import { VaultArchive, type VaultEntry } from "../src/formats/aerovault/vault-archive.ts";
+import { VaultArchive, type VaultEntry } from "../src/formats/aerovault/archive.ts";
+import { blockExtent } from "../src/formats/aerovault/blocks/check.ts";
 import { openSource } from "../src/open.ts";
-import { nodeEngine } from "../src/platform/node/engine.ts";
-import { openFile } from "../src/platform/node/file-source.ts";
+import { nodeEngine } from "../src/platform/node/engine/engine.ts";
+import { openFile } from "../src/platform/node/files/source.ts";
 import { countingSource } from "../test/support/counting-source.ts";
 
-/** Blocks of a vault that reading one tensor costs. */
+/** How many blocks of a vault it takes to read one tensor. */
 export interface BlockCount {
   readonly read: number;
   /** Those that hold the tensor's bytes or the model's header. */
   readonly needed: number;
 }
 
-/** Opens a vault without a password, the model `path` in it, and reads one tensor of it; counts the blocks it took. */
+/** Opens a vault without a password, opens the model `path` in it, reads one tensor, and counts the blocks read. */
 export async function blocksOfTensor(vault: string, path: string, name: string): Promise<BlockCount> {
   const engine = await nodeEngine({ workers: 0 });
   const source = countingSource(await openFile(vault));

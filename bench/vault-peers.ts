@@ -3,28 +3,28 @@ import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { isInstalled, timeRun } from "./child.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** A program that stores and gives back; each call starts from nothing and tells its milliseconds. */
+/** A program that stores files and restores them. Each call starts from nothing and returns its milliseconds. */
 export interface VaultSide {
   readonly name: string;
-  /** Into an empty repository, which is made beforehand and not timed. */
+  /** Adds to an empty repository. Making it is not timed. */
   add(): Promise<number>;
-  /** All of what the last `add` stored. */
+  /** Extracts everything that the last `add` stored. */
   extract(): Promise<number>;
 }
 
-/** restic, borg and, for a single file, the reference of AeroVault (`AEROVAULT` names it), as far as they are installed. */
+/** The installed ones of restic, borg and, for a single file, the reference of AeroVault (`AEROVAULT` names it). */
 export async function vaultPeers(workspace: Workspace, input: string): Promise<VaultSide[]> {
   const peers: VaultSide[] = [];
   if (await isInstalled("restic")) peers.push(await restic(workspace, input));
   if (await isInstalled("borg")) peers.push(borg(workspace, input));
   const aerovault = findReference();
-  // A tree of 50 000 files takes it two minutes a run.
+  // A tree of 50 000 files takes the reference two minutes per run.
   const isFile = (await stat(input)).isFile();
   if (isFile && aerovault !== undefined) peers.push(reference(workspace, input, aerovault));
   return peers;
 }
 
-/** The reference of AeroVault, where `AEROVAULT` names it. */
+/** The reference of AeroVault, if `AEROVAULT` names it. */
 export function findReference(): string | undefined {
   const program = process.env["AEROVAULT"];
   return program !== undefined && existsSync(program) ? program : undefined;
@@ -70,9 +70,9 @@ function borg(workspace: Workspace, input: string): VaultSide {
   };
 }
 
-/** A verb of the reference. Its passwords come from a terminal alone, which util-linux's `script` is. */
+/** Times a verb of the reference. It reads passwords only from a terminal, which util-linux's `script` provides. */
 export function timeReference(program: string, ...args: readonly string[]): Promise<number> {
-  // A line that nobody asks for keeps the terminal open for more than a second.
+  // A line too many keeps the terminal open for more than a second.
   const typed = "correct horse battery staple\\n".repeat(args[0] === "create" ? 2 : 1);
   const command = `${program} vault ${args.join(" ")}`;
   return timeRun({ program: "sh", args: ["-c", `printf '${typed}' | script -qec '${command}' /dev/null`] });

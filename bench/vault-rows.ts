@@ -6,11 +6,11 @@ interface Compared {
   readonly job: string;
   readonly input: string;
   readonly ours: VaultSide;
-  /** The length of our vault, once it is made. */
+  /** The length of our vault, after it was made. */
   stored(): Promise<number>;
 }
 
-/** Adding and extracting, ours and each peer's in turn. */
+/** Rows for adding and extracting, ours and each peer's in turn. */
 export async function vaultRows({ workspace, runs }: BenchContext, compared: Compared): Promise<Row[]> {
   const { job, ours, input } = compared;
   const sides = [ours, ...(await vaultPeers(workspace, input))];

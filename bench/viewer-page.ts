@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { findChromium, type StaticServer, startStatic } from "../test/viewer/chromium.ts";
 
-/** Runs in the page, and is text so that nothing here needs the types of one: notes when a file comes and when its overview is seen. */
+/**
+ * Runs in the page: records when a file is chosen and when its overview is shown. It is text, so that this file does
+ * not need DOM types.
+ */
 const WATCH = `
   let chosen = 0;
   const input = document.querySelector("input[type=file]");
@@ -17,7 +20,7 @@ const WATCH = `
   undefined;
 `;
 
-/** The same for a verification, from the click on: Playwright itself looks only twice a second. */
+/** The same for a verification, from the click on. Playwright itself checks only twice a second. */
 const VERIFY = `
   new Promise((resolve) => {
     const panel = document.querySelector(".verify");
@@ -43,7 +46,7 @@ export class ViewerPage {
     this.page = page;
   }
 
-  /** Undefined where there is no browser. */
+  /** Undefined if there is no browser. */
   static async open(): Promise<ViewerPage | undefined> {
     const executablePath = findChromium();
     if (executablePath === undefined) return undefined;
@@ -55,14 +58,16 @@ export class ViewerPage {
     return new ViewerPage(browser, server, page);
   }
 
-  /** Opens a file; milliseconds from the moment the page has it to the frame that shows its overview. */
+  /**
+   * Opens a file. Returns the milliseconds until the frame that shows its overview, from when the page has the file.
+   */
   async choose(path: string): Promise<number> {
     await this.page.evaluate(WATCH);
     await this.page.locator("input[type=file]").first().setInputFiles(path);
     return this.page.evaluate<number>("globalThis.seen");
   }
 
-  /** On the page of the layout; milliseconds from the click to the frame that says that everything is whole. */
+  /** Verifies on the layout page. Returns the milliseconds from the click to the frame that reports success. */
   async verify(): Promise<number> {
     await this.page.locator(".verify button.primary").waitFor();
     return this.page.evaluate<number>(VERIFY);
@@ -72,7 +77,7 @@ export class ViewerPage {
     return this.page.getByRole("navigation", { name: "Views" }).getByRole("link", { name }).click();
   }
 
-  /** Peak resident bytes of the largest renderer: the page and its workers are one process. */
+  /** Peak resident bytes of the largest renderer. The page and its workers are one process. */
   async peakMemory(): Promise<number> {
     const session = await this.#browser.newBrowserCDPSession();
     const { processInfo } = await session.send("SystemInfo.getProcessInfo");

@@ -3,11 +3,11 @@ import { mkdtemp, rm, stat, statfs } from "node:fs/promises";
 import { freemem, tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Most that lies in the folder at any moment: a 4 GB model, its conversion, and some room. */
+/** The most that the folder holds at any moment: a 4 GB model, its conversion, and some room. */
 const ROOM = 10e9;
 const TMPFS_MAGIC = 0x01021994; // linux/magic.h, TMPFS_MAGIC
 
-/** A folder for the large files, removed at the end. A file is made when first asked for. */
+/** A folder for the large files, removed at the end. Each file is made on first use. */
 export class Workspace {
   readonly folder: string;
   /** "tmpfs" or "disk", for the report. */
@@ -34,7 +34,7 @@ export class Workspace {
     return made;
   }
 
-  /** Deletes a file or folder now, to make room; it would be made anew if asked for again. */
+  /** Deletes a file or folder now, to make room. It is made again if it is needed again. */
   async discard(name: string): Promise<void> {
     this.#made.delete(name);
     await rm(this.path(name), { recursive: true, force: true });
@@ -50,7 +50,7 @@ export class Workspace {
   }
 }
 
-/** `TARE_BENCH_DIR`, else memory-backed /dev/shm where it and the machine have room, else the temporary folder. */
+/** `TARE_BENCH_DIR`, else memory-backed /dev/shm if it and the machine have room, else the temporary folder. */
 export async function openWorkspace(): Promise<Workspace> {
   const parent = process.env["TARE_BENCH_DIR"] ?? ((await hasRoom("/dev/shm")) ? "/dev/shm" : tmpdir());
   const kind = (await isTmpfs(parent)) ? "tmpfs" : "disk";

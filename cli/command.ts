@@ -1,13 +1,13 @@
 import type { Context } from "./context.ts";
 import type { ExitCode } from "./exit-codes.ts";
-import type { FlagTable, FlagValues } from "./flags.ts";
+import type { FlagTable, FlagValues } from "./flags/flags.ts";
 
 export type CommandGroup = "look" | "trust" | "move" | "vault" | "embed" | "help";
 
-/** A name that other tools taught people. */
+/** A name that people know from other tools. */
 export interface Alias {
   readonly name: string;
-  /** The last argument is the output path, where this many are given: `fetch-tensor URL NAME OUT`. */
+  /** With this many arguments, the last one is the output path: `fetch-tensor URL NAME OUT`. */
   readonly outputAfter?: number;
 }
 
@@ -24,22 +24,21 @@ export interface CommandEntry {
 }
 
 export interface Positionals {
-  /** As usage names them; the last one repeats where `max` is higher. */
+  /** As usage names them; the last one repeats if `max` is higher. */
   readonly names: readonly string[];
   readonly min: number;
   readonly max: number;
+  /** For completion: what an argument can be, if that is one of known words. */
+  readonly words?: Readonly<Record<string, () => readonly string[]>>;
 }
 
-/** Names of arguments that are files, or targets, which the command reads or changes in their place. */
+/** Names of arguments that are files or targets, which the command reads or changes in place. */
 export const INPUT_NAMES: ReadonlySet<string> = new Set(
   "TARGET VAULT IN FIRST FILE PATH A B SET PART WEIGHTS OLD".split(" "),
 );
-/** Names of all other arguments. */
-export const OTHER_NAMES: ReadonlySet<string> = new Set(
-  "OUT NEW DIR URL DESTINATION NAME ENTRY GLOB FROM TO TEXT CODE SHELL update export|embed|strip ls|verify|prune|clear|path".split(
-    " ",
-  ),
-);
+
+/** Names of arguments that are paths too, of what is written, made or served. */
+export const PLACE_NAMES: ReadonlySet<string> = new Set(["OUT", "NEW", "DIR"]);
 
 export interface Example {
   readonly command: string;
@@ -55,16 +54,16 @@ export interface Input<F extends FlagTable> {
 export interface Command<F extends FlagTable = FlagTable> {
   readonly positionals: Positionals;
   readonly flags: F;
-  /** Paragraphs for `--help`, where the summary leaves something to say. */
+  /** Paragraphs for `--help`, if the summary leaves something to say. */
   readonly details: readonly string[];
   readonly examples: readonly Example[];
-  /** "data" commands decide about `-o` themselves; the report of any other one can be sent to a file with it. */
+  /** "data" commands handle `-o` themselves; for any other one, `-o` sends the report to a file. */
   readonly output: "data" | "report";
-  /** Positions of arguments that name something to be written. */
+  /** Positions of arguments that name an output. */
   readonly writes?: readonly number[];
-  /** "single file" where what is written can be one file inside a vault; anything else named VAULT::path is refused. */
+  /** "single file" if the output can be one file inside a vault; otherwise VAULT::path is refused. */
   readonly vaultOutput?: "single file";
-  /** Where else than on disk outputs can go; other addresses are refused. */
+  /** Where outputs can go besides the disk; other addresses are refused. */
   readonly remoteOutput?: "s3";
   run(context: Context, input: Input<F>): Promise<ExitCode>;
 }

@@ -1,21 +1,19 @@
-import { stat } from "node:fs/promises";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import { printable } from "../src/base/text.ts";
 import type { Finding } from "../src/model/finding.ts";
-import type { CacheProblem, DiskCache } from "../src/platform/node/disk-cache.ts";
-import type { OpenedTarget } from "../src/platform/node/open-target.ts";
-import type { InputFile } from "../src/platform/node/output-place.ts";
+import type { DiskCache } from "../src/platform/node/cache/disk-cache.ts";
+import type { InputFile } from "../src/platform/node/files/output-place.ts";
+import type { OpenedTarget, OpenTargetOptions } from "../src/platform/node/targets.ts";
 import type { Engine } from "../src/primitives/engine.ts";
-import type { GlobalFlags } from "./global-flags.ts";
-import { readLimits } from "./limits-file.ts";
-import { openForCommand } from "./open-input.ts";
-import { openOutputFile } from "./output-target.ts";
-import { type Colors, chooseColors } from "./render/colors.ts";
-import { encodeJson } from "./render/json.ts";
-import { type Progress, type ProgressMode, type ProgressOptions, startProgress } from "./render/progress.ts";
-import type { Terminal } from "./terminal.ts";
+import type { GlobalFlags } from "./flags/flags.ts";
+import type { Colors } from "./render/colors.ts";
+import type { Progress, ProgressOptions } from "./render/progress.ts";
+import type { Terminal } from "./terminal/terminal.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What a verb says about opening, besides the flags. */
+export type OpenRule = Pick<OpenTargetOptions, "cutShort">;
 
 export interface ContextOptions {
   readonly command: string;
@@ -23,225 +21,65 @@ export interface ContextOptions {
   readonly env: Environment;
   readonly terminal: Terminal;
   readonly signal: AbortSignal;
-  /** Runs the callback when the process ends, however it does. */
+  /** Runs the callback when the process ends, however it ends. */
   readonly onExit: (callback: () => void) => void;
+  /** Gives the engine that is used instead of the host's. For tests, in which deriving a key again costs too much. */
+  readonly adaptEngine?: ((engine: Engine) => Engine) | undefined;
   /** Where `show` writes instead of standard output: -o of a command whose result is a report. */
   readonly reportPath: string | undefined;
-  /** Files on disk that the arguments name and that the command reads: nothing that it writes may take their place. */
+  /** Files on disk that arguments, flags and environment name and the command reads; no output may replace them. */
   readonly inputs: readonly InputFile[];
+  /** How many of the arguments the command reads. */
+  readonly targetCount?: number | undefined;
 }
 
-/** The two readings of one result; only the one that is asked for is made. */
+/** The two forms of one result; only the requested one is made. */
 export interface Result {
   readonly json: () => unknown;
-  /** Without a trailing newline. Long texts come in pieces, which are written as they are made and need not be kept. */
+  /** Without a trailing newline. Long texts come in pieces, which are written one by one and need not be kept. */
   readonly text: () => string | Iterable<string>;
 }
 
-/** What a command works with: the global flags, made into things. */
+/** What a command works with: objects made from the global flags. */
 export interface Context extends ContextOptions {
   /** Colours of standard output. */
   readonly colors: Colors;
-  /** Cells of a line of standard output; undefined where it is no terminal, and nothing is cut. */
+  /** Cells of a line of standard output; undefined if it is not a terminal, so that nothing is cut. */
   readonly width: number | undefined;
   /** The engine, made on first use. */
   engine(): Promise<Engine>;
-  /** Says that a TARGET will be hashed as a whole: where it is a big local file, workers start while it is opened. */
+  /** Announces that a whole TARGET will be hashed: if it is a big local file, workers start while it is opened. */
   expectHashing(target: string): Promise<void>;
-  /** What --limits says. */
+  /** The limits of --limits. */
   limits(): Promise<LimitOverrides>;
-  /** The disk cache of remote files, made on first use; undefined where it is turned off. */
+  /** The disk cache of remote files, made on first use; undefined if it is turned off. */
   cache(): Promise<DiskCache | undefined>;
+  /** Adds a file that is read because a TARGET is in its company; no output may replace it. */
+  noteBeside(path: string): void;
   /** Opens a TARGET; it is closed when the command ends. */
-  open(target: string): Promise<OpenedTarget>;
-  /** A long job, shown while it lasts. */
+  open(target: string, options?: OpenRule): Promise<OpenedTarget>;
+  /** Shows progress while a long job runs. */
   progress(options: ProgressOptions): Progress;
-  /** Talk, on standard error; nothing with -q. */
+  /** A message on standard error; silent with -q. */
   note(text: string): void;
-  /** Talk that -q does not silence. */
+  /** A message that -q does not silence. */
   warn(text: string): void;
-  /** A warning about what was opened: said whatever else is shown, and part of the command's document. */
+  /** A warning about an input: always shown, and part of the command's document. */
   doubt(finding: Finding): void;
-  /** The command's one result. */
+  /** Shows the command's one result. */
   show(result: Result): Promise<void>;
-  /** Forgets what is cached of every remote TARGET: what was read of them is damaged. */
+  /** Closes the targets that were opened so far, for commands that look at several, one after the other. */
+  release(): Promise<void>;
+  /** The warnings about inputs since the last call; `show` then leaves them out. */
+  takeDoubts(): readonly Finding[];
+  /** Says what the command did, if that is all there is to show: silent with -q. A document or -o asks for it. */
+  tell(result: Result): Promise<void>;
+  /** Removes every remote TARGET from the cache: the bytes read from it are damaged. */
   distrust(): Promise<void>;
   close(): Promise<void>;
 }
 
-export function createContext(options: ContextOptions): Context {
-  return new CommandContext(options);
-}
-
-class CommandContext implements Context {
-  readonly command: string;
-  readonly flags: GlobalFlags;
-  readonly env: Environment;
-  readonly terminal: Terminal;
-  readonly signal: AbortSignal;
-  readonly onExit: (callback: () => void) => void;
-  readonly reportPath: string | undefined;
-  readonly inputs: InputFile[];
-  readonly colors: Colors;
-  readonly width: number | undefined;
-  readonly #opened: OpenedTarget[] = [];
-  #engine: Promise<Engine> | undefined;
-  #limits: Promise<LimitOverrides> | undefined;
-  #cache: Promise<DiskCache | undefined> | undefined;
-  #progress: Progress | undefined;
-  readonly #doubts: Finding[] = [];
-
-  constructor(options: ContextOptions) {
-    const { command, flags, env, terminal, signal, onExit, reportPath, inputs } = options;
-    this.command = command;
-    this.flags = flags;
-    this.env = env;
-    this.terminal = terminal;
-    this.signal = signal;
-    this.onExit = onExit;
-    this.reportPath = reportPath;
-    this.inputs = [...inputs];
-    const toTerminal = terminal.outIsTerminal && reportPath === undefined;
-    this.colors = chooseColors({ flag: flags.color, isTerminal: toTerminal, env });
-    this.width = toTerminal ? terminal.columns : undefined;
-  }
-
-  engine(): Promise<Engine> {
-    this.#engine ??= this.#makeEngine();
-    return this.#engine;
-  }
-
-  async #makeEngine(): Promise<Engine> {
-    const { nodeEngine } = await import("../src/platform/node/engine.ts");
-    const { engine: tier = "auto", concurrency } = this.flags;
-    const workers = concurrency === undefined ? {} : { workers: concurrency };
-    return nodeEngine({ tier, callingThread: callingThreadOf(this.command), ...workers });
-  }
-
-  async expectHashing(target: string): Promise<void> {
-    const found = await stat(target).catch(() => undefined); // no path, or none that exists: opening will tell
-    if (found?.isFile() === true) (await this.engine()).expect?.(found.size);
-  }
-
-  limits(): Promise<LimitOverrides> {
-    this.#limits ??= readLimits(this.flags.limits);
-    return this.#limits;
-  }
-
-  cache(): Promise<DiskCache | undefined> {
-    this.#cache ??= this.#makeCache();
-    return this.#cache;
-  }
-
-  async #makeCache(): Promise<DiskCache | undefined> {
-    const [{ DiskCache }, { cacheFolder }, { cacheLimit }] = await Promise.all([
-      import("../src/platform/node/disk-cache.ts"),
-      import("../src/platform/node/cache-place.ts"),
-      import("./cache-limit.ts"),
-    ]);
-    const maxBytes = cacheLimit(this.env);
-    if (maxBytes === 0) return undefined;
-    const onProblem = (message: string, kind: CacheProblem): void => {
-      if (kind === "foreign") this.warn(`tare: warning: ${message}`);
-      else this.note(`tare: note: ${message}; nothing more is kept`);
-    };
-    return new DiskCache({ folder: cacheFolder(this.env), maxBytes, onProblem });
-  }
-
-  async open(target: string): Promise<OpenedTarget> {
-    const opened = await openForCommand(this, target);
-    this.#opened.push(opened);
-    this.inputs.push(...partFiles(opened));
-    return opened;
-  }
-
-  progress(options: ProgressOptions): Progress {
-    const { terminal } = this;
-    const write = (text: string): void => terminal.writeErr(text);
-    const device = { mode: this.#progressMode(), write, width: terminal.columns, now: () => performance.now() };
-    this.#progress = startProgress(device, options);
-    return this.#progress;
-  }
-
-  #progressMode(): ProgressMode {
-    const { flags, terminal, env } = this;
-    if (flags.progress === "json") return "json";
-    const unwanted = flags.progress === "none" || flags["no-progress"] === true || flags.quiet === true;
-    // Logs of a build server keep every redrawn line.
-    return unwanted || !terminal.errIsTerminal || env["CI"] ? "none" : "bar";
-  }
-
-  note(text: string): void {
-    if (this.flags.quiet !== true) this.warn(text);
-  }
-
-  warn(text: string): void {
-    this.#progress?.end();
-    this.terminal.writeErr(`${text}\n`);
-  }
-
-  doubt(finding: Finding): void {
-    this.#doubts.push(finding);
-    const { message, hint } = finding;
-    this.warn(`warning: ${printable(message)}${hint === undefined ? "" : `; ${hint}`}`);
-  }
-
-  async show({ json, text }: Result): Promise<void> {
-    this.#progress?.end();
-    const layout = this.width === undefined ? "compact" : "pretty";
-    const content = this.flags.json === true ? encodeJson(withDoubts(json(), this.#doubts), layout) : text();
-    const pieces = typeof content === "string" ? [content] : content;
-    if (this.reportPath === undefined) {
-      for (const piece of withNewline(pieces)) await this.terminal.writeOut(piece);
-      return;
-    }
-    const sink = await openOutputFile(this, this.reportPath);
-    for (const piece of withNewline(pieces)) await sink.append(new TextEncoder().encode(piece));
-    await sink.commit();
-  }
-
-  async distrust(): Promise<void> {
-    for (const opened of this.#opened) await opened.distrust();
-  }
-
-  async close(): Promise<void> {
-    this.#progress?.end();
-    for (const opened of this.#opened) await opened.close();
-    const cache = await this.#cache?.catch(() => undefined);
-    await cache?.close();
-    const engine = await this.#engine?.catch(() => undefined);
-    await engine?.close();
-  }
-}
-
-/** The files of a model on disk: what was named may be an index, a folder or the first of several. */
-function partFiles({ container }: OpenedTarget): readonly InputFile[] {
-  if (container.kind !== "model") return [];
-  return container.parts.flatMap(({ source: { descriptor } }) =>
-    descriptor?.kind === "file" ? [{ path: descriptor.path, kind: "plain" as const }] : [],
-  );
-}
-
-/** The document with what was doubted on the way, among the warnings that it has or as such. */
-function withDoubts(document: unknown, doubts: readonly Finding[]): unknown {
-  if (doubts.length === 0 || typeof document !== "object" || document === null || Array.isArray(document))
-    return document;
-  const { warnings } = document as { readonly warnings?: unknown };
-  return { ...document, warnings: [...(Array.isArray(warnings) ? warnings : []), ...doubts] };
-}
-
-function* withNewline(pieces: Iterable<string>): Generator<string> {
-  let last: string | undefined;
-  for (const piece of pieces) {
-    if (last !== undefined) yield last;
-    last = piece;
-  }
-  yield `${last ?? ""}\n`;
-}
-
-/** A conversion keeps the calling thread busy with reading and writing; most that hash only wait. */
-function callingThreadOf(command: string): "free" | "helps" | "computes" {
-  // SHA-256 of the healed file, which no other thread can take over.
-  if (command === "correct repair") return "computes";
-  return /^(verify$|quantize$|correct (gen|verify)$)/.test(command) ? "helps" : "free";
+/** A doubt about an input, in one line, with the code that `tare explain` knows. */
+export function doubtLine({ message, code, hint }: Finding): string {
+  return `warning: ${printable(message)} [${code}]${hint === undefined ? "" : `; ${printable(hint)}`}`;
 }

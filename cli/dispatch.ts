@@ -1,26 +1,30 @@
 import { UsageError } from "../src/base/errors.ts";
+import { nearest } from "../src/base/nearest.ts";
 import { isS3Url } from "../src/bytes/s3/address.ts";
-import type { InputFile } from "../src/platform/node/output-place.ts";
-import { type Alias, type Command, INPUT_NAMES } from "./command.ts";
+import { packageVersion } from "../src/platform/node/own-script.ts";
+import { pathOf } from "../src/platform/node/paths.ts";
+import { type Alias, type Command, INPUT_NAMES, PLACE_NAMES } from "./command.ts";
+import { createContext } from "./command-context.ts";
 import { commandNames, findCommand, isGroup } from "./commands/registry.ts";
-import { type Context, type ContextOptions, createContext } from "./context.ts";
+import type { Context, ContextOptions } from "./context.ts";
+import { report } from "./errors.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./exit-codes.ts";
-import { type FlagTable, parseFlags } from "./flags.ts";
-import { GLOBAL_FLAGS, type GlobalFlags } from "./global-flags.ts";
-import { nearest } from "./nearest.ts";
-import { checkAbsent } from "./output-target.ts";
+import { type FlagTable, GLOBAL_FLAGS, type GlobalFlags, parseFlags } from "./flags/flags.ts";
+import { renderCommandHelp, renderGroupHelp, renderHelp } from "./help.ts";
 import { type Colors, chooseColors } from "./render/colors.ts";
 import { encodeJson } from "./render/json.ts";
-import { readVersion } from "./version.ts";
-/** What a run has to do with outside of its arguments. */
-export type World = Pick<ContextOptions, "env" | "terminal" | "signal" | "onExit">;
+import { findInputFiles, inputsAmong } from "./targets/inputs.ts";
+import { checkAbsent } from "./targets/outputs.ts";
+import { checkPasswordsTaken } from "./terminal/password.ts";
+/** What a run needs besides its arguments. */
+export type World = Pick<ContextOptions, "env" | "terminal" | "signal" | "onExit" | "adaptEngine">;
 
 interface SplitCommand {
   readonly name: string | undefined;
   readonly rest: string[];
 }
 
-/** Splits off the command's name, of two words for a verb of a group: global flags may stand before either. */
+/** Splits off the command's name: two words for a verb of a group. Global flags may come before either. */
 function splitCommand(argv: readonly string[]): SplitCommand {
   const { name, rest } = splitWord(argv);
   if (name === undefined || !isGroup(name)) return { name, rest };
@@ -41,6 +45,14 @@ function takesNext(argument: string): boolean {
   return entry !== undefined && entry[1].kind !== "switch";
 }
 
+/** Runs a command and reports its error; returns the exit code. This is all that the process does, apart from signals. */
+export function run(argv: readonly string[], world: World): Promise<ExitCode> {
+  return dispatch(argv, world).catch((error: unknown) =>
+    // A failure after Ctrl-C happens because of it, whatever its message says.
+    report(world.signal.aborted ? world.signal.reason : error, argv, world),
+  );
+}
+
 /** Runs the command that `argv` names, or shows help. */
 export async function dispatch(argv: readonly string[], world: World): Promise<ExitCode> {
   const { name, rest } = splitCommand(argv);
@@ -52,14 +64,16 @@ export async function dispatch(argv: readonly string[], world: World): Promise<E
   const table = { ...GLOBAL_FLAGS, ...command.flags };
   const { flags, positionals } = parseFlags(rest, table, found.entry.name);
   if (flags.help === true) return showCommandHelp(name, { ...world, color: flags.color });
-  const adapted = adaptAlias(found.alias, { flags: flags as GlobalFlags, positionals });
+  const typed = adaptAlias(found.alias, { flags: flags as GlobalFlags, positionals });
+  const adapted = withPaths(command, table, typed);
   checkPositionals(command, adapted.positionals, found.entry.usage);
   const context = createContext({
     command: found.entry.name,
     flags: adapted.flags,
     ...world,
     reportPath: command.output === "report" && adapted.flags.output !== "-" ? adapted.flags.output : undefined,
-    inputs: await findInputs(command, table, adapted),
+    targetCount: inputsAmong(command, adapted.positionals).length,
+    inputs: await findInputFiles(command, table, { ...adapted, env: world.env }),
   });
   return runCommand(command, context, adapted.positionals);
 }
@@ -70,6 +84,7 @@ async function runCommand(command: Command, context: Context, positionals: reado
     await checkOutputs(command, context, positionals);
     if (context.reportPath !== undefined) await checkAbsent(context, context.reportPath);
     const code = await command.run(context, { flags: context.flags as never, positionals });
+    checkPasswordsTaken(context);
     damaged = isDamage(code);
     return code;
   } catch (error) {
@@ -77,14 +92,14 @@ async function runCommand(command: Command, context: Context, positionals: reado
     throw error;
   } finally {
     await context.close();
-    // Bytes that cannot be right may be so only in the cache: the next run asks the server.
+    // Damaged bytes may be wrong only in the cache, so the next run asks the server.
     if (damaged) await context.distrust();
   }
 }
 
 /**
- * Whoever names an output VAULT::path means it to be encrypted: it goes there, or nowhere. An address is no path on disk
- * either.
+ * A user who names an output VAULT::path wants it encrypted: it is written there or not at all. An address is not a
+ * path on disk either.
  */
 async function checkOutputs(command: Command, context: Context, positionals: readonly string[]): Promise<void> {
   const named = (command.writes ?? []).map((position) => positionals[position]);
@@ -94,37 +109,18 @@ async function checkOutputs(command: Command, context: Context, positionals: rea
   const reported = context.reportPath === undefined ? [] : named.filter(isPath);
   if (outputs.length === 0 && reported.length === 0) return;
   const { checkInputsKept, findVaultPath, refuseAddress, refuseVaultPath } = await import(
-    "../src/platform/node/output-place.ts"
+    "../src/platform/node/files/output-place.ts"
   );
-  // What a command makes must not give way to the report about it.
+  // The report must not overwrite what the command writes.
   const made = reported.map((path) => ({ path, kind: "vault" as const }));
   if (context.reportPath !== undefined) await checkInputsKept(context.reportPath, made);
   for (const text of outputs) {
-    // A path in a vault of a store has an error of its own.
+    // A path in a vault on a store has its own error.
     if (!text.includes("::") || !isS3Url(text)) refuseAddress(text, command.remoteOutput ?? "none");
     if (text === context.reportPath) continue; // a report is a single file
     if (command.vaultOutput === "single file") await findVaultPath(text);
     else await refuseVaultPath(text, `what tare ${context.command} writes`);
   }
-}
-
-/** The files that the arguments name and that are read: what is written is compared with them. */
-async function findInputs(command: Command, table: FlagTable, { flags, positionals }: Typed): Promise<InputFile[]> {
-  const writes = new Set(command.writes);
-  if (flags.output === undefined && writes.size === 0) return [];
-  const { names } = command.positionals;
-  const targets = positionals.filter((_, i) => !writes.has(i) && INPUT_NAMES.has(names[i] ?? names.at(-1) ?? ""));
-  const { localFileOf } = await import("../src/platform/node/open-target.ts");
-  const found = await Promise.all(
-    targets.map(async (text): Promise<InputFile> => {
-      const file = await localFileOf(text);
-      return { path: file ?? text, kind: file !== undefined && file !== text ? "vault" : "plain" };
-    }),
-  );
-  const given = Object.entries(flags as Readonly<Record<string, unknown>>).filter(
-    ([name, value]) => name !== "output" && table[name]?.kind === "path" && typeof value === "string",
-  );
-  return [...found, ...given.map(([, value]) => ({ path: value as string, kind: "plain" as const }))];
 }
 
 function isDamage(code: ExitCode): boolean {
@@ -141,6 +137,24 @@ function adaptAlias(alias: Alias | undefined, typed: Typed): Typed {
   if (alias?.outputAfter === undefined || positionals.length !== alias.outputAfter) return typed;
   const output = flags.output ?? (positionals.at(-1) as string);
   return { flags: { ...flags, output }, positionals: positionals.slice(0, -1) };
+}
+
+/** `file:///path` is a path, wherever one is taken. */
+function withPaths(command: Command, table: FlagTable, { flags, positionals }: Typed): Typed {
+  const { names } = command.positionals;
+  const isPath = (i: number): boolean => {
+    const name = names[i] ?? names.at(-1) ?? "";
+    return INPUT_NAMES.has(name) || PLACE_NAMES.has(name);
+  };
+  const paths = Object.entries(flags).map(([name, value]) => {
+    const { kind } = table[name] ?? {};
+    if (kind === "paths") return [name, (value as readonly string[]).map(pathOf)];
+    return [name, kind === "path" ? pathOf(value as string) : value];
+  });
+  return {
+    flags: Object.fromEntries(paths) as GlobalFlags,
+    positionals: positionals.map((text, i) => (isPath(i) ? pathOf(text) : text)),
+  };
 }
 
 function checkPositionals(command: Command, positionals: readonly string[], usage: string): void {
@@ -171,12 +185,11 @@ async function showHelp(args: readonly string[], world: World): Promise<ExitCode
   if (topic !== undefined && isGroup(topic) && verb === undefined) return showGroup(topic, ["--help"], world);
   const command = verb === undefined ? topic : `${topic} ${verb}`;
   if (command !== undefined) return showCommandHelp(command, { ...world, color: flags.color });
-  const { renderHelp } = await import("./help.ts");
   await world.terminal.writeOut(renderHelp(helpColors({ ...world, color: flags.color })));
   return EXIT.success;
 }
 
-/** The verbs of a group, where they were asked for; a group alone does nothing. */
+/** Shows the verbs of a group on request; a group alone does nothing. */
 async function showGroup(name: string, args: readonly string[], world: World): Promise<ExitCode> {
   const { flags } = parseFlags(args, GLOBAL_FLAGS, name);
   if (flags.help !== true) {
@@ -184,13 +197,12 @@ async function showGroup(name: string, args: readonly string[], world: World): P
     const hint = `List them with: tare ${name} --help`;
     throw new UsageError("usage/arguments", message, { source: "command line" }, { hint });
   }
-  const { renderGroupHelp } = await import("./help.ts");
   await world.terminal.writeOut(renderGroupHelp(name, helpColors({ ...world, color: flags.color })));
   return EXIT.success;
 }
 
 async function showVersion(json: true | undefined, { terminal }: World): Promise<ExitCode> {
-  const version = readVersion();
+  const version = packageVersion();
   await terminal.writeOut(json === true ? `${encodeJson({ version }, "compact")}\n` : `tare ${version}\n`);
   return EXIT.success;
 }
@@ -200,7 +212,6 @@ type HelpWorld = World & { readonly color: GlobalFlags["color"] };
 async function showCommandHelp(name: string, world: HelpWorld): Promise<ExitCode> {
   const found = findCommand(name);
   if (found === undefined) throw unknownCommand(name);
-  const { renderCommandHelp } = await import("./help.ts");
   await world.terminal.writeOut(renderCommandHelp(found.entry, await found.entry.load(), helpColors(world)));
   return EXIT.success;
 }

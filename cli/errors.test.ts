@@ -6,7 +6,7 @@ import { describeError, renderError } from "./errors.ts";
 const plain = picocolors.createColors(false);
 
 describe("renderError()", () => {
-  it("says what, where and what to do", () => {
+  it("says what is wrong, where, and what to do", () => {
     const at = { source: "model.gguf", offset: 24, path: "metadata_kv[0].key" };
     const error = new FormatError("format/gguf.truncated", "Cannot read the key", at, { hint: "Download it again" });
     expect(renderError(error, plain)).toBe(
@@ -31,7 +31,7 @@ describe("renderError()", () => {
 });
 
 describe("describeError()", () => {
-  it("has one shape for everything", () => {
+  it("has one shape for every error", () => {
     expect(describeError(new TypeError("x is not a function"))).toMatchObject({ type: "error", code: "internal/bug" });
     expect(describeError(new DOMException("aborted", "AbortError"))).toMatchObject({ code: "usage/interrupted" });
     const error = new FormatError("format/empty", "m", { source: "s" });

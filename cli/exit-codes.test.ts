@@ -26,7 +26,7 @@ describe("exitCodeOf()", () => {
 describe("exitCodeOfFindings()", () => {
   const finding = (code: string, severity = "error") => ({ code, severity });
 
-  it("is the class of the gravest error", () => {
+  it("is the class of the most serious error", () => {
     expect(exitCodeOfFindings([finding("integrity/x"), finding("format/y")])).toBe(4);
     expect(exitCodeOfFindings([finding("unsupported/x"), finding("integrity/x")])).toBe(5);
     expect(exitCodeOfFindings([finding("integrity/signature.missing"), finding("integrity/x")])).toBe(5);

@@ -1,7 +1,6 @@
 import type { Command, CommandEntry, CommandGroup } from "./command.ts";
 import { COMMANDS } from "./commands/registry.ts";
-import { type Flag, type FlagTable, placeholder } from "./flags.ts";
-import { GLOBAL_FLAGS } from "./global-flags.ts";
+import { type Flag, type FlagTable, GLOBAL_FLAGS, placeholder } from "./flags/flags.ts";
 import type { Colors } from "./render/colors.ts";
 import { padEnd, wrap } from "./render/text-width.ts";
 
@@ -50,7 +49,7 @@ export function renderGroupHelp(name: string, colors: Colors): string {
 
 const USAGE_WIDTH = 31;
 
-/** Usage left, summary right; a long usage takes a line of its own. */
+/** Usage on the left, summary on the right; a long usage takes a separate line. */
 function twoColumns(left: string, right: string, plain: { label: string; usage: string }): string[] {
   const rest = WIDTH - plain.label.length - USAGE_WIDTH;
   const wrapped = wrap(right, rest);

@@ -1,6 +1,6 @@
-/** The file that is started. Bundled code imports from main, never from here: it would run a second time. */
+/** The start file. Bundled code imports from main, never from here: it would run a second time. */
 import("./main.ts").catch((error: unknown) => {
-  // With too few files allowed, for one, not even our own code can be read, and with it what errors are called.
+  // For example with too few open files allowed, not even our own code can be read, including the error texts.
   if (!(error instanceof Error && "code" in error && /^E[A-Z0-9]+$/.test(String(error.code)))) throw error;
   process.stderr.write(`tare: Cannot start: ${error.message} [source/io]\n`);
   process.exit(8);

@@ -1,4 +1,4 @@
-"""Reads paths from standard input and prints, for each, null where the package opens it, else its complaint."""
+"""Reads paths from standard input and prints for each one null if the package opens it, else the error."""
 import json
 import sys
 
@@ -11,7 +11,7 @@ def complaint(path):
             deserialize(file.read())
         with safe_open(path, "np") as opened:
             opened.keys()
-    except BaseException as error:  # a panic of the native code is no Exception
+    except BaseException as error:  # a panic of the native code is not an Exception
         return f"{type(error).__name__}: {error}"
     return None
 

@@ -57,7 +57,7 @@ def read_gguf(path):
         tensors.append(tensor_fact(tensor.name, tensor.tensor_type.name, reversed(tensor.shape), tensor.data.tobytes()))
     metadata = []
     for key, field in reader.fields.items():
-        if not key.startswith("GGUF."):  # the package shows the file header as fields, too
+        if not key.startswith("GGUF."):  # the package also shows the file header as fields
             metadata.append([key, VALUE_TYPES[field.types[0]], text_of(field.contents())])
     return tensors, metadata
 
@@ -72,7 +72,7 @@ def read_parts(paths):
 
 
 def read_model(paths):
-    """The facts of a file, or of the files of a set; an index stands for its shards."""
+    """The facts of a file, or of the files of a set; an index means its shards."""
     first = paths[0]
     if first.endswith(".index.json"):
         tensors, metadata = read_index(first)

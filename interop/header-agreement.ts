@@ -22,7 +22,7 @@ const HEADERS = [
 ];
 const DATA_BYTES = 12;
 
-/** docs/formats/safetensors.md, "Deviations": where tare refuses what the reference implementation takes. */
+/** docs/formats/safetensors.md, "Deviations": what tare refuses and the reference implementation accepts. */
 const STRICTER = new Set([
   "format/safetensors.duplicate-key",
   "limit/integer",
@@ -30,7 +30,7 @@ const STRICTER = new Set([
   "limit/safetensors.dimensions",
 ]);
 
-/** Round 3: damaged headers are accepted and refused alike, apart from the documented deviations. */
+/** Round 3: both accept and refuse the same damaged headers, except for the documented deviations. */
 export async function compareVerdicts(bench: Bench, options: { seed: number; count: number }): Promise<Outcome> {
   const outcome = new Outcome("damaged SafeTensors headers");
   const folder = join(bench.folder, "damaged");
@@ -63,7 +63,7 @@ interface Verdicts {
 function disagreement(header: string, { ours, theirs }: Verdicts, stricter: Map<string, number>): string[] {
   if ((ours === undefined) === (theirs === undefined)) return [];
   if (ours === undefined) return [`tare accepts it, the reference does not: ${theirs}`];
-  // The reference never looks at the first of two values, so that it may be wrong in any way.
+  // The reference never reads the first of two values, so it may be wrong in any way.
   const reason = repeatsKey(header) ? "format/safetensors.duplicate-key" : ours;
   if (!STRICTER.has(reason)) return [`the reference accepts it, tare refuses it with ${ours}`];
   stricter.set(reason, (stricter.get(reason) ?? 0) + 1);
@@ -87,7 +87,7 @@ function damagedHeader(random: Random): string {
   return header;
 }
 
-/** The code of the refusal by the format itself: recognising files is another matter. */
+/** The code with which the format itself refuses the file; recognising files is tested elsewhere. */
 async function refusalOf(header: string): Promise<string | undefined> {
   const source = memorySource(concatBytes([rawSafetensors(header), patternBytes(DATA_BYTES)]), "damaged");
   try {

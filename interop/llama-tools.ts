@@ -10,7 +10,7 @@ const SPLIT = "llama-gguf-split";
 const HASH = "llama-gguf-hash";
 const FIELDS = ["name", "dtype", "shape", "sha256"] as const;
 
-/** Splits, merges and hashes by llama.cpp's own tools, where they are on the PATH. */
+/** Splits, merges and hashes with llama.cpp's own tools, if they are on the PATH. */
 export async function compareWithLlama(models: readonly ForeignModel[], bench: Bench): Promise<Outcome> {
   const outcome = new Outcome("llama.cpp's tools");
   const files = models.filter(({ path, tensors }) => path.endsWith(".gguf") && tensors.length > 2).slice(0, 10);

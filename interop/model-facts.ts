@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import type { MetadataEntry, MetadataValue } from "../src/model/metadata.ts";
 import type { Model } from "../src/model/model.ts";
 import { requireModel } from "../src/open.ts";
-import { nodeEngine } from "../src/platform/node/engine.ts";
-import { openTarget } from "../src/platform/node/open-target.ts";
+import { nodeEngine } from "../src/platform/node/engine/engine.ts";
+import { openTarget } from "../src/platform/node/targets.ts";
 
 /** One tensor, as both sides describe it. */
 export interface TensorFact {
@@ -78,7 +78,7 @@ export function compareFacts(found: ModelFacts, wanted: ModelFacts, compare: rea
   return differences;
 }
 
-/** The same for metadata; keys that start with `ignore` are left out on both sides. */
+/** The same for metadata; keys that match `ignore` are left out on both sides. */
 export function compareMetadata(found: ModelFacts, wanted: ModelFacts, ignore: RegExp): string[] {
   const list = ({ metadata }: ModelFacts): Map<string, string> =>
     new Map(metadata.filter(([key]) => !ignore.test(key)).map(([key, ...rest]) => [key, JSON.stringify(rest)]));

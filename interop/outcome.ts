@@ -1,4 +1,4 @@
-/** What one round of comparisons came to. */
+/** The result of one round of comparisons. */
 export class Outcome {
   readonly title: string;
   readonly problems: string[] = [];
@@ -9,7 +9,7 @@ export class Outcome {
     this.title = title;
   }
 
-  /** One comparison; each difference is a problem. */
+  /** Counts one comparison; each difference is a problem. */
   check(what: string, differences: readonly string[]): void {
     this.#checks++;
     this.problems.push(...differences.map((difference) => `${what}: ${difference}`));

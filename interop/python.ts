@@ -6,7 +6,7 @@ const FOLDER = fileURLToPath(new URL(".", import.meta.url));
 const VENV_PYTHON = `${FOLDER}.venv/bin/python`;
 const PROBE = "import gguf, numpy, safetensors";
 
-/** The interpreter that has the packages: the one of interop/.venv, or the system's; undefined where none has. */
+/** The interpreter with the packages: the one in interop/.venv, or the system's; undefined if neither has them. */
 export function findPython(): string | undefined {
   const candidates = [VENV_PYTHON, "python3"].filter((path) => path === "python3" || existsSync(path));
   return candidates.find((path) => spawnSync(path, ["-c", PROBE]).status === 0);

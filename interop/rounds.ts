@@ -16,13 +16,13 @@ export interface Bench {
 }
 
 const EVERYTHING: readonly (keyof TensorFact)[] = ["name", "dtype", "shape", "sha256"];
-/** What only describes files, or what a conversion leaves behind. */
+/** Keys that only describe files, or that a conversion leaves. */
 const OWN_KEYS = /^(tare\.origin$|split\.)/;
 
 const formatOf = (path: string): string => (path.endsWith(".gguf") ? "gguf" : "safetensors");
 const sameBytes = (a: string, b: string): string[] => (readFileSync(a).equals(readFileSync(b)) ? [] : ["bytes differ"]);
 
-/** Round 1: what they write, we read, and write again byte for byte. */
+/** Round 1: we read what they write, and write it again byte for byte. */
 export async function readForeign(models: readonly ForeignModel[], { folder }: Bench): Promise<Outcome> {
   const outcome = new Outcome("reading what the packages write");
   for (const model of models) {
@@ -46,7 +46,7 @@ interface OurModel {
   readonly wanted: ModelFacts;
 }
 
-/** Round 2: what we write, they read; what we cut up, we put together again byte for byte. */
+/** Round 2: they read what we write; we split files and merge them again byte for byte. */
 export async function writeForThem(models: readonly ForeignModel[], bench: Bench): Promise<Outcome> {
   const outcome = new Outcome("the packages reading what we write");
   const ours: OurModel[] = [];
@@ -78,7 +78,7 @@ interface ReadModel extends ModelFacts {
   readonly error?: string;
 }
 
-/** gguf 0.19.0 takes the last dimension of every type that it has no NumPy type for, BF16 among them. */
+/** gguf 0.19.0 reads the last dimension of every type without a NumPy type, BF16 among them, and fails on scalars. */
 function isKnownFailure([first = ""]: readonly string[], wanted: ModelFacts): boolean {
   const hasScalar = wanted.tensors.some(({ dtype, shape }) => dtype === "BF16" && shape.length === 0);
   return hasScalar && formatOf(first) === "gguf";
@@ -102,12 +102,12 @@ async function writeVariant(
   const written = await writeWithTare(model.path, path, options);
   if (written === undefined) return undefined;
   const what = `${basename(model.path)} to ${format}, ${kind}`;
-  // Of a SafeTensors set only the index is named: the reader finds the shards in it.
+  // For a SafeTensors set only the index is named: the reader finds the shards in it.
   const files = written.primary.endsWith(".index.json") ? [written.primary] : written.files;
   return { ours: { what, files, wanted: model }, written, base };
 }
 
-/** Back in the first format, and whole, the file is the same again. */
+/** Back in the first format and in one file, the bytes are the same again. */
 async function comeBack({ written, base, ours }: Variant, model: ForeignModel, { folder }: Bench): Promise<string[]> {
   const path = join(folder, "back", `${base}-${basename(written.primary)}.${formatOf(model.path)}`);
   const back = await writeWithTare(written.primary, path, { format: formatOf(model.path) });
@@ -115,7 +115,7 @@ async function comeBack({ written, base, ours }: Variant, model: ForeignModel, {
   return sameBytes(back.primary, model.path).map((difference) => `coming back, ${difference}`);
 }
 
-/** Types that SafeTensors has no name for are there as bytes. */
+/** Types without a name in SafeTensors are stored as bytes. */
 function compareTensors(found: ModelFacts, wanted: ModelFacts, files: readonly string[]): string[] {
   const isGguf = formatOf(files[0] ?? "") === "gguf";
   const known = /^(BOOL|C64|BF16|[UIF](8|16|32|64)|F8_.*)$/;
@@ -128,7 +128,7 @@ function compareTensors(found: ModelFacts, wanted: ModelFacts, files: readonly s
   ];
 }
 
-/** Between formats only strings keep their type for a foreign reader; the rest is tare's own business. */
+/** Between formats only strings keep their type for a foreign reader; only tare can read the rest back. */
 function compareKept(found: ModelFacts, wanted: ModelFacts, files: readonly string[]): string[] {
   const isGguf = formatOf(files[0] ?? "") === "gguf";
   const fromGguf =

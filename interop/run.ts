@@ -17,7 +17,7 @@ const { values } = parseArgs({
   },
 });
 
-/** Returns true where everything agrees. */
+/** Returns true if everything agrees. */
 async function run(python: string, folder: string): Promise<boolean> {
   const bench: Bench = { python, folder };
   const seed = Number(values.seed);

@@ -2,19 +2,19 @@ import { mkdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { isTareError } from "../src/base/errors.ts";
 import { planConversion, writeConversion } from "../src/operations/convert.ts";
-import { directoryOutput } from "../src/platform/node/directory-output.ts";
-import { nodeEngine } from "../src/platform/node/engine.ts";
-import { openTarget } from "../src/platform/node/open-target.ts";
+import { nodeEngine } from "../src/platform/node/engine/engine.ts";
+import { directoryOutput } from "../src/platform/node/files/directory.ts";
+import { openTarget } from "../src/platform/node/targets.ts";
 import { READERS, writerById } from "../test/builders/loaded-formats.ts";
 
 export interface Written {
-  /** The file by which the result is opened. */
+  /** The file that opens the result. */
   readonly primary: string;
   /** All files, the primary one among them. */
   readonly files: readonly string[];
 }
 
-/** Converts a file or set to `path`; undefined where tare refuses because something would be lost. */
+/** Converts a file or set to `path`; undefined if tare refuses because something would be lost. */
 export async function writeWithTare(
   from: string,
   path: string,

@@ -22,7 +22,7 @@ DTYPES = [("bool", "BOOL", 8), ("uint8", "U8", 8), ("int8", "I8", 8), ("uint16",
           ("float16", "F16", 16), ("bfloat16", "BF16", 16), ("float32", "F32", 32), ("float64", "F64", 64),
           ("complex64", "C64", 64), ("float8_e4m3fn", "F8_E4M3", 8), ("float8_e5m2", "F8_E5M2", 8),
           ("float8_e8m0fnu", "F8_E8M0", 8), ("float8_e4m3fnuz", "F8_E4M3FNUZ", 8), ("float8_e5m2fnuz", "F8_E5M2FNUZ", 8)]
-# Those that GGUF has as well.
+# Those that GGUF has too.
 SHARED = [row for row in DTYPES if row[1] in ("I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")]
 WORDS = ["model", "layers", "attn", "weight", "größe", "数", "🧊", "a b", 'quo"te', "back\\slash", "tab\t", "__proto__",
          "constructor", "0", "-", "\u007f", "\u2028"]
@@ -98,7 +98,7 @@ def add_metadata(writer, facts):
 PLAIN = [(Q.F32, 4), (Q.F16, 2), (Q.BF16, 2), (Q.F64, 8), (Q.I8, 1), (Q.I16, 2), (Q.I32, 4), (Q.I64, 8)]
 NUMPY = {Q.F32: np.float32, Q.F16: np.float16, Q.F64: np.float64, Q.I8: np.int8, Q.I16: np.int16, Q.I32: np.int32,
          Q.I64: np.int64}
-# The package gives Q8_1 blocks 40 bytes, ggml 36 (two halves and 32 bytes); no file has them, they live in memory only.
+# The package gives Q8_1 blocks 40 bytes, ggml 36 (two halves and 32 bytes). They exist only in memory, never in a file.
 BLOCKS = [q for q in Q if GGML_QUANT_SIZES[q][0] > 1 and q != Q.Q8_1]
 
 

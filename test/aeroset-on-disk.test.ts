@@ -7,9 +7,9 @@ import { planAeroset } from "../src/formats/aeroset/plan.ts";
 import { writeAeroset } from "../src/formats/aeroset/write.ts";
 import { reader } from "../src/formats/safetensors/read.ts";
 import { Metadata } from "../src/model/metadata.ts";
-import { directoryOutput } from "../src/platform/node/directory-output.ts";
-import { openFile } from "../src/platform/node/file-source.ts";
-import { openTarget } from "../src/platform/node/open-target.ts";
+import { directoryOutput } from "../src/platform/node/files/directory.ts";
+import { openFile } from "../src/platform/node/files/source.ts";
+import { openTarget } from "../src/platform/node/targets.ts";
 import { portableEngine } from "../src/primitives/portable.ts";
 import { buildSafetensors, patternBytes } from "./builders/safetensors.ts";
 

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
@@ -52,29 +52,65 @@ test("all entries of the package are one library", () => {
       error: [error instanceof portable.TareError, error instanceof node.UnsupportedError, error.code],
     }));`);
   expect(found).toEqual({
-    others: ["loadEmbedder", "open", "openModel"], // those of Node take paths as well
+    // Those of Node take paths as well.
+    others: expect.arrayContaining(["cat", "diff", "extract", "inspect", "list", "open", "openModel", "verify"]),
     worker: "function",
     formats: true,
     error: [true, true, "unsupported/gguf.version"],
   });
 });
 
-test("workers of the library start and hash what it hashes itself", () => {
+test("workers of the library start, and prove what the calling thread proves", () => {
   const found = run(`
-    import { nodeEngine, openFile } from "tare/node";
-    import { writeFileSync } from "node:fs";
-    const path = process.argv[2] + "/long.bin";
-    const bytes = new Uint8Array(96 << 20).map((_, i) => (i >> 12) ^ (i * 7));
-    writeFileSync(path, bytes);
+    import { convert, createModel, verify } from "tare/node";
+    const path = process.argv[2] + "/long.aero";
+    const data = new Uint8Array(96 << 20).map((_, i) => (i >> 12) ^ (i * 7));
+    await convert(createModel([{ name: "w", dtype: "U8", shape: [data.byteLength], data }]), path, { tensorHashes: true });
     let threads = 0;
     process.on("worker", () => threads++);
-    const engine = await nodeEngine({ workers: 2 });
-    const source = await openFile(path);
-    const hex = (digest) => Buffer.from(digest).toString("hex");
-    const range = await engine.digestRange("blake3", source, { offset: 0, byteLength: bytes.byteLength });
-    console.log(JSON.stringify({ same: hex(range) === hex(await engine.digest("blake3", bytes)), threads }));
-    await source.close();
-    await engine.close();`);
-  expect(found).toMatchObject({ same: true });
+    const { ok, weights } = await verify(path, { concurrency: 2 });
+    const { ok: alone } = await verify(path, { engine: "portable" });
+    console.log(JSON.stringify({ ok, alone, weights, threads }));`);
+  expect(found).toMatchObject({ ok: true, alone: true, weights: "compared" });
   expect((found as { threads: number }).threads).toBeGreaterThan(0);
+});
+
+test.each([
+  ["node", ["worker-entry.js"]],
+  ["web", ["embedder-entry.js", "worker-entry.js"]],
+])("in dist/%s what starts a worker is in that worker's script alone", (folder, scripts) => {
+  const files = readdirSync(join(root, "dist", folder)).filter((name) => name.endsWith(".js.map"));
+  const sourcesOf = (name: string): string =>
+    readFileSync(join(root, "dist", folder, name), "utf8").split('"sourcesContent"')[0] ?? "";
+  const found = files.filter((name) => /(?:worker|embedder)-entry\.ts"/.test(sourcesOf(name)));
+  expect(found.map((name) => name.slice(0, -".map".length)).sort()).toEqual(scripts);
+});
+
+test("in a worker thread of a program's own, the library works and leaves the thread's port alone", () => {
+  const found = run(`
+    import { Worker, isMainThread, parentPort, workerData } from "node:worker_threads";
+    const tensors = (createModel) => createModel([{ name: "w", dtype: "F32", shape: [2], data: new Float32Array(2) }]);
+    if (isMainThread) {
+      const answers = [];
+      for (const data of [undefined, { tier: "auto" }]) {
+        const worker = new Worker(new URL(import.meta.url), { workerData: data });
+        setTimeout(() => worker.terminate(), 20000).unref();
+        worker.on("message", (message) => answers.push(message));
+        worker.on("error", (error) => answers.push(String(error)));
+        await new Promise((ended) => worker.on("exit", ended));
+      }
+      console.log(JSON.stringify(answers));
+    } else {
+      for (const entry of ["tare", "tare/node"]) {
+        const { convert, createModel, memory, stats } = await import(entry);
+        const out = memory();
+        await convert(tensors(createModel), out, { to: "safetensors" });
+        parentPort.postMessage([entry, (await stats(out.bytes)).tensors.length]);
+      }
+    }`);
+  const both = [
+    ["tare", 1],
+    ["tare/node", 1],
+  ];
+  expect(found).toEqual([...both, ...both]);
 });

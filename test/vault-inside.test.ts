@@ -7,8 +7,9 @@ import { isTareError } from "../src/base/errors.ts";
 import { encodeUtf8 } from "../src/base/text.ts";
 import { blobSource } from "../src/bytes/blob.ts";
 import { memorySource } from "../src/bytes/memory.ts";
-import { open, openThrough, requireModel } from "../src/open.ts";
-import { type OpenedTarget, openTarget } from "../src/platform/node/open-target.ts";
+import { open } from "../src/index.ts";
+import { openThrough, requireModel } from "../src/open.ts";
+import { type OpenedTarget, openTarget } from "../src/platform/node/targets.ts";
 import { craftVault, VAULT_PASSWORD } from "./builders/crafted-vault.ts";
 import { quickEngine } from "./builders/sealed-apr.ts";
 import { craftVault2 } from "./builders/vault2.ts";
@@ -80,7 +81,7 @@ describe("TARGET::path", () => {
 
   it.each([
     ["no/such.gguf", "usage/entry-not-found"],
-    ["models", "usage/not-a-file"],
+    ["models", "usage/ambiguous-target"],
     ["models/a.gguf::more", "usage/not-an-archive"],
   ])("refuses %s", async (inner, code) => {
     const error = await failureOf(openTarget(`${await onDisk()}::${inner}`, { engine, password }));

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { rolldown } from "rolldown";
-import { ADDONS, nodeGroups } from "./node-groups.ts";
+import { nodeGroups } from "./node-groups.ts";
+import { checkBundled } from "./third-party.ts";
 
 /**
  * Bundles the command line and its workers so that they start fast. CommonJS, because Node 20 loads it in two thirds of
@@ -11,10 +12,9 @@ export async function bundleCli(directory: string): Promise<void> {
     cwd: new URL("..", import.meta.url).pathname,
     input: { tare: "cli/start.ts", "worker-entry": "src/platform/node/worker-entry.ts" },
     platform: "node",
-    external: [...ADDONS],
-    checks: { ineffectiveDynamicImport: false }, // what a group holds need not be loaded a second time
+    checks: { ineffectiveDynamicImport: false }, // code in a group is loaded anyway, so its dynamic imports do nothing
   });
-  await bundle.write({
+  const { output } = await bundle.write({
     dir: directory,
     format: "cjs",
     minify: true,
@@ -26,5 +26,6 @@ export async function bundleCli(directory: string): Promise<void> {
     codeSplitting: { groups: nodeGroups(["render", /\/cli\/render\//]) },
   });
   await bundle.close();
+  checkBundled(output);
   writeFileSync(`${directory}/package.json`, '{ "type": "commonjs" }\n');
 }

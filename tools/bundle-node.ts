@@ -1,10 +1,12 @@
 import { rolldown } from "rolldown";
-import { ADDONS, FORMAT_FOLDERS, nodeGroups } from "./node-groups.ts";
+import { FORMAT_IDS, nodeGroups } from "./node-groups.ts";
+import { leaveOutKernels } from "./source-maps.ts";
+import { checkBundled } from "./third-party.ts";
 
 /**
- * Bundles the library for Node into a few files, all in one folder: `import "tare/node"` takes a third of the time that
- * its modules take one by one, and opening a model two thirds. Bundlers of web pages take the modules instead, of
- * which they keep what a page uses.
+ * Bundles the library for Node into a few files, all in one folder. `import "tare/node"` takes a third of the time of
+ * separate modules, and opening a model two thirds. Bundlers of web pages take the modules instead, and keep only those
+ * that a page uses.
  */
 export async function bundleNode(directory: string): Promise<void> {
   const bundle = await rolldown({
@@ -12,22 +14,26 @@ export async function bundleNode(directory: string): Promise<void> {
     input: {
       index: "src/index.ts",
       node: "src/platform/node/index.ts",
+      vault: "src/platform/node/vault/library.ts",
       worker: "src/workers/index.ts",
       "worker-entry": "src/platform/node/worker-entry.ts",
-      ...Object.fromEntries(FORMAT_FOLDERS.map((name) => [`formats/${name}`, `src/formats/${name}/library.ts`])),
+      bytes: "src/bytes/index.ts",
+      ...Object.fromEntries(FORMAT_IDS.map((id) => [`formats/${id}`, `src/formats/${id}/library.ts`])),
     },
     platform: "node",
-    external: [...ADDONS],
     checks: { ineffectiveDynamicImport: false },
     preserveEntrySignatures: "strict",
   });
-  await bundle.write({
+  const { output } = await bundle.write({
     dir: directory,
     format: "esm",
+    sourcemap: true,
     comments: { legal: true },
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash].js",
     codeSplitting: { groups: nodeGroups() },
   });
   await bundle.close();
+  checkBundled(output);
+  leaveOutKernels(directory);
 }

@@ -3,22 +3,25 @@ import { join } from "node:path";
 import { exitCodeOfCode } from "../cli/exit-codes.ts";
 import { allErrors } from "../src/catalog/index.ts";
 import { FORMATS } from "../src/formats/registry.ts";
+import { API_ENTRIES, renderApi } from "./api-page.ts";
 
 /**
- * `docs/errors.md` and `docs/limits.md` are printed from the code. Without arguments this fails when they are out of
- * date, or when a code is thrown that no catalog describes, or described and thrown nowhere, or given an exit code and never an error; `--write` rewrites them.
+ * `docs/errors.md`, `docs/limits.md` and `docs/api.md` are printed from the code. Without arguments this fails if they are out of
+ * date, if a code is thrown that no catalog describes, if a described code is thrown nowhere, or if a code has an exit
+ * code and is never an error. `--write` rewrites the pages.
  */
 
 const root = join(new URL(".", import.meta.url).pathname, "..");
 const problems: string[] = [];
 
-/** What stands before a code that is told and ends nothing, and before one that is thrown or makes a report end with it. */
+/** The source text before a code that is only reported, and before one that is thrown or decides the exit code. */
 const REMARK = /severity: "(warning|note)"( as const)?,\s*code: $|tolerated\.warn\(\s*$/;
 const FAILURE = /new \w+Error\(\s*$|severity: "error"( as const)?,\s*code: $|tolerated\.fault\(\s*$/;
 
 checkCodes();
 checkPage("docs/errors.md", renderErrors());
 checkPage("docs/limits.md", await renderLimits());
+checkPage("docs/api.md", renderApi(root, API_ENTRIES, generated()));
 
 if (problems.length > 0) {
   console.error(problems.join("\n"));
@@ -53,7 +56,7 @@ function checkCodes(): void {
 }
 
 function sourceFiles(): string[] {
-  return ["src", "cli"].flatMap((folder) =>
+  return ["src", "cli", "viewer"].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
       .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.includes("generated"))
       .map((name) => join(folder, name)),

@@ -2,18 +2,25 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
+import { FORMAT_IDS } from "./node-groups.ts";
 
 /**
- * The public surface: the names that each entry exports are pinned in tools/public-names.txt (`--write` after a wanted
+ * Checks the public API: tools/public-names.txt pins the names that each entry exports (`--write` after an intended
  * change), and publint checks that package.json points at files that exist.
  */
 
 const root = join(new URL(".", import.meta.url).pathname, "..");
 const pinned = join(root, "tools/public-names.txt");
 const entries = {
-  ".": ["dist/node/index.js", "dist/src/index.js"],
+  ".": ["dist/node/index.js", "dist/web/index.js"],
   "./node": ["dist/node/node.js"],
-  "./worker": ["dist/node/worker.js", "dist/src/workers/index.js"],
+  "./web": ["dist/web/web.js"],
+  "./worker": ["dist/node/worker.js", "dist/web/worker.js"],
+  "./vault": ["dist/node/vault.js", "dist/web/vault.js"],
+  "./bytes": ["dist/node/bytes.js", "dist/web/bytes.js"],
+  ...Object.fromEntries(
+    FORMAT_IDS.map((id) => [`./formats/${id}`, [`dist/node/formats/${id}.js`, `dist/web/formats/${id}.js`]]),
+  ),
 };
 
 const found: Record<string, string[]> = {};
@@ -25,7 +32,7 @@ for (const [entry, files] of Object.entries(entries)) {
     if (String(names) !== String(found[entry])) throw new Error(`${file} has other names than ${files[0]}`);
   }
 }
-// One name a line, so that a diff shows exactly what the public surface gains or loses.
+// One name per line, so that a diff shows exactly what the public API gains or loses.
 const text = `${Object.entries(found)
   .map(([entry, names]) => [entry, ...names.map((name) => `  ${name}`)].join("\n"))
   .join("\n")}\n`;

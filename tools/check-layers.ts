@@ -1,12 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
+import { fileURLToPath } from "node:url";
 
 /**
- * Keeps the one rule of docs/ARCHITECTURE.md: import only from a lower layer or your own folder. Also keeps
- * third-party code and Node's own modules where they belong.
+ * Checks the one rule of docs/ARCHITECTURE.md: import only from a lower layer or your own folder. Also checks that
+ * third-party code and Node's own modules are imported only in the folders that may.
  */
-
-const root = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "..");
 
 /** Folder → layer; siblings on one layer do not know each other. */
 const LAYERS: readonly (readonly [folder: string, layer: number])[] = [
@@ -20,6 +19,7 @@ const LAYERS: readonly (readonly [folder: string, layer: number])[] = [
   ["src/formats", 3],
   ["src/operations", 4],
   ["src/embedding", 4],
+  ["src/api", 4.8],
   ["src/workers", 5],
   ["src/platform/node", 5],
   ["src/platform/web", 5],
@@ -44,7 +44,7 @@ const EXCEPTIONS: readonly (readonly [string, string, string])[] = [
   ["src/formats/registry.ts", "src/formats/", "the registry is the one list of formats"],
 ];
 
-/** Operations that are about one format; the others know formats by the registry and by what `Format` says. */
+/** Operations that are about one format. The others know formats only through the registry and `Format`. */
 const FORMAT_OPERATIONS: readonly string[] = [
   "src/operations/vault/",
   "src/operations/correct/",
@@ -54,51 +54,92 @@ const FORMAT_OPERATIONS: readonly string[] = [
 /** Files at the root of src compose the layers below them. */
 const COMPOSERS = new Map([
   ["src/open.ts", 4.5],
-  ["src/embed.ts", 4.7],
   ["src/index.ts", 5.5],
 ]);
+
+/** What the package exports of a format: its `open` takes every input, so it is above the verbs. */
+const FORMAT_LIBRARY = /^src\/formats\/[^/]+\/library\.ts$/;
+const FORMAT_LIBRARY_LAYER = 5.2;
+
+/**
+ * Files that `import()` may name. Bundles are cut there, so each boundary is chosen on purpose, never by the length of
+ * a file. Everything else is imported statically.
+ */
+const ENTRIES: readonly (readonly [target: RegExp, why: string])[] = [
+  [/^src\/formats\/[^/]+\/(?:[^/]+\/)?(?:index|read|verify|write)\.ts$/, "the entries of a format, or of its layouts"],
+  [
+    /^src\/bytes\/http\/index\.ts$/,
+    "addresses: src/open.ts imports them as usual, the viewer once a page is given one",
+  ],
+  [/^src\/formats\/explain\.ts$/, "what is said where something is wrong: signatures of what is not ours, for example"],
+  [/^src\/primitives\//, "tiers of primitives"],
+  [/^src\/kernels\//, "compiled kernels, which tiers load"],
+  [/^src\/operations\/[^/]+\.ts$/, "verbs, which the library loads one by one"],
+  [/^src\/api\/(?:[^/]+\/)?[^/]+\.ts$/, "the same, as users call them, and what a runtime does for them"],
+  [/^src\/platform\//, "what a platform adds to the library, loaded on request"],
+  [/^cli\/commands\//, "commands"],
+  [/^cli\/main\.ts$/, "the program; start.ts says what happens where not even that can be read"],
+  [/^viewer\/(?:views|pages)\//, "pages"],
+  [/^src\/embedding\/embedder\.ts$/, "tokenizer, encoder and kernels, loaded for embedding"],
+  [/\/worker\.ts$/, "the part of a job that a worker loads when it is given one"],
+];
 
 const THIRD_PARTY = ["src/primitives/", "src/platform/", "cli/", "viewer/"];
 const NODE_MODULES_OF_NODE = ["src/platform/node/", "cli/"];
 
-const problems: string[] = [];
-
-for (const file of [...listFiles("src"), ...listFiles("cli"), ...listFiles("viewer")]) {
-  if (file.endsWith(".test.ts") || file.endsWith(".as.ts")) continue;
-  for (const specifier of importsOf(readFileSync(join(root, file), "utf8"))) checkImport(file, specifier);
+const program = fileURLToPath(import.meta.url);
+if (process.argv[1] === program) {
+  const problems = checkLayers(join(dirname(program), ".."));
+  for (const problem of problems) console.error(problem);
+  if (problems.length > 0) {
+    console.error(`${problems.length} imports break the layers of docs/ARCHITECTURE.md`);
+    process.exit(1);
+  }
+  console.log("layers hold");
 }
 
-if (problems.length > 0) {
-  console.error(problems.join("\n"));
-  console.error(`${problems.length} imports break the layers of docs/ARCHITECTURE.md`);
-  process.exit(1);
+/** A sentence for each import of the tree at `root` that breaks a rule. */
+export function checkLayers(root: string): string[] {
+  return ["src", "cli", "viewer"]
+    .flatMap((folder) => listFiles(root, folder))
+    .filter((file) => !file.endsWith(".test.ts") && !file.endsWith(".as.ts"))
+    .flatMap((file) => {
+      const text = readFileSync(join(root, file), "utf8");
+      const imports = importsOf(text).map((specifier) => checkImport(file, specifier));
+      const lazy = lazyImportsOf(text).map((specifier) => checkEntry(file, specifier));
+      return [...imports, ...lazy].filter((problem) => problem !== undefined);
+    });
 }
-console.log("layers hold");
 
-function checkImport(file: string, specifier: string): void {
+/** What is wrong with an import, if anything. */
+function checkImport(file: string, specifier: string): string | undefined {
   if (specifier.startsWith("node:")) {
-    if (!NODE_MODULES_OF_NODE.some((prefix) => file.startsWith(prefix)))
-      problems.push(`${file}: ${specifier} outside the Node platform`);
-    return;
+    const isAllowed = NODE_MODULES_OF_NODE.some((prefix) => file.startsWith(prefix));
+    return isAllowed ? undefined : `${file}: ${specifier} outside the Node platform`;
   }
   if (!specifier.startsWith(".")) {
-    if (!THIRD_PARTY.some((prefix) => file.startsWith(prefix)))
-      problems.push(`${file}: third-party "${specifier}" in the core`);
-    return;
+    const isAllowed = THIRD_PARTY.some((prefix) => file.startsWith(prefix));
+    return isAllowed ? undefined : `${file}: third-party "${specifier}" in the core`;
   }
   const target = normalize(join(dirname(file), specifier));
-  if (EXCEPTIONS.some(([from, to]) => file.startsWith(from) && target.startsWith(to))) return;
-  if (dirname(target) === dirname(file)) return;
+  if (EXCEPTIONS.some(([from, to]) => file.startsWith(from) && target.startsWith(to))) return undefined;
+  if (dirname(target) === dirname(file)) return undefined;
   const from = placeOf(file);
   const to = placeOf(target);
-  if (from === undefined || to === undefined) problems.push(`${file}: ${target} belongs to no layer`);
-  else if (from.folder !== to.folder && to.layer >= from.layer)
-    problems.push(`${file}: imports ${target}, which is not below it`);
-  else if (isOtherFormat(file, target)) problems.push(`${file}: imports another format, ${target}`);
-  else if (namesFormat(file, target)) problems.push(`${file}: names a format, ${target}`);
+  if (from === undefined || to === undefined) return `${file}: ${target} belongs to no layer`;
+  if (from.folder !== to.folder && to.layer >= from.layer) return `${file}: imports ${target}, which is not below it`;
+  if (isOtherFormat(file, target)) return `${file}: imports another format, ${target}`;
+  return namesFormat(file, target) ? `${file}: names a format, ${target}` : undefined;
 }
 
-/** Formats share a layer and a folder, but never each other's code; files beside the folders are shared by all. */
+function checkEntry(file: string, specifier: string): string | undefined {
+  if (!specifier.startsWith(".")) return undefined;
+  const target = normalize(join(dirname(file), specifier));
+  if (ENTRIES.some(([pattern]) => pattern.test(target))) return undefined;
+  return `${file}: import() of ${target}, which is no entry: import it as usual, or move the boundary`;
+}
+
+/** Formats share a layer and a folder, but never each other's code. All may use the files beside their folders. */
 function isOtherFormat(file: string, target: string): boolean {
   const own = /^src\/formats\/([^/]+)\//.exec(file)?.[1];
   const other = /^src\/formats\/([^/]+)\//.exec(target)?.[1];
@@ -113,25 +154,34 @@ function namesFormat(file: string, target: string): boolean {
 function placeOf(file: string): { readonly folder: string; readonly layer: number } | undefined {
   const composer = COMPOSERS.get(file);
   if (composer !== undefined) return { folder: file, layer: composer };
+  if (FORMAT_LIBRARY.test(file)) return { folder: file, layer: FORMAT_LIBRARY_LAYER };
   const entry = LAYERS.find(([folder]) => file.startsWith(`${folder}/`));
   return entry === undefined ? undefined : { folder: entry[0], layer: entry[1] };
 }
 
-/** Static, type-only, re-exporting and dynamic imports; the formatter keeps them in these shapes. */
+/** Static, type-only, re-exporting and dynamic imports. The formatter keeps them in these forms. */
 function importsOf(text: string): string[] {
-  const code = text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
   const pattern =
-    /(?:^|\n)\s*(?:import|export)\b[^"'`;]*?from\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)|(?:^|\n)\s*import\s*"([^"]+)"/g;
-  return [...code.matchAll(pattern)].map((match) => match[1] ?? match[2] ?? match[3] ?? "");
+    /(?:^|\n)\s*(?:import|export)\b[^"'`;]*?from\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*(?:,[^)]*)?\)|(?:^|\n)\s*import\s*"([^"]+)"/g;
+  return [...withoutComments(text).matchAll(pattern)].map((match) => match[1] ?? match[2] ?? match[3] ?? "");
 }
 
-function listFiles(folder: string): string[] {
-  try {
-    return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
-      .map((entry) => relative(root, join(entry.parentPath, entry.name)))
-      .filter((file) => !file.includes("/generated/"));
-  } catch {
-    return [];
-  }
+/**
+ * Each `import()` that runs. Those in types are erased: they follow `typeof`, or a name follows them, which is not a
+ * method of a promise.
+ */
+function lazyImportsOf(text: string): string[] {
+  const pattern = /(?<!\btypeof\s+)\bimport\(\s*"([^"]+)"\s*(?:,[^)]*)?\)(?!\s*\.\s*(?!(?:then|catch|finally)\b)\w)/g;
+  return [...withoutComments(text).matchAll(pattern)].map((match) => match[1] ?? "");
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
+}
+
+function listFiles(root: string, folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .filter((file) => !file.includes("/generated/"));
 }

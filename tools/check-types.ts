@@ -1,11 +1,13 @@
 import { execFileSync } from "node:child_process";
 
-/** `npm run types`: core without Node or DOM types, then Node code, the viewer with DOM types, then tests and tools. */
+/**
+ * `npm run types`: core without Node or DOM types, the viewer with DOM types, then Node code with tests and tools, which
+ * have the same options.
+ */
 
 const root = new URL("..", import.meta.url).pathname;
 for (const config of [
   "tsconfig.core.json",
-  "tsconfig.node.json",
   "tsconfig.viewer.json",
   "tsconfig.viewer-test.json",
   "tsconfig.test.json",

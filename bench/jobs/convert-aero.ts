@@ -13,7 +13,7 @@ import { type BenchContext, type Job, type JobResult, memoryRow, type Row, times
 import { makeFourGigabytes, makeTwoGigabytes } from "../make/safetensors-models.ts";
 import { interleave } from "../measure.ts";
 
-/** Our time over that of a copy and a hash of the same file, one after the other. */
+/** Our time divided by that of a copy and a hash of the same file, one after the other. */
 const TIMES_OF_BOTH = 1.5;
 const PEAK_LIMIT = 250e6;
 const FLAGS = ["--page-hashes", "--tensor-hashes"];

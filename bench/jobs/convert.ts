@@ -15,7 +15,7 @@ import { interleave, repeat } from "../measure.ts";
 
 const SHARE_OF_CP = 0.5;
 const PEAK_LIMIT = 220e6;
-/** "The same at 4 GB": what two runs of one size differ by anyway. */
+/** "The same at 4 GB": two runs of the same size differ by this much anyway. */
 const SAME_MEMORY = 1.1;
 
 /** SafeTensors to GGUF, against a copy of the same file on the same file system. */
@@ -33,7 +33,7 @@ async function runConvert(context: BenchContext): Promise<JobResult> {
   const theirs: CommandLine = { program: "cp", args: [input, `${output}.copy`] };
   const byteLength = await workspace.byteLength(input);
   await runCapturing(ours);
-  // 291 tensors went in; a reader of its own, not the writer's word, says how many came out.
+  // The input has 291 tensors. A separate reader, not the writer, says how many the output has.
   expectText((await runCapturing(nodeCommand(tare, "inspect", `${output}.gguf`))).stdout, ["291"]);
   const oursTime = () => timeFresh(ours, `${output}.gguf`);
   const short = shortNames(root, workspace);
@@ -52,7 +52,7 @@ async function runConvert(context: BenchContext): Promise<JobResult> {
   return { rows: [row, ...memory], commands: [commandText(ours, short), commandText(theirs, short)], notes };
 }
 
-/** The output is deleted first, outside the measured time: neither side may profit from pages that are already there. */
+/** Deletes the output first, outside the measured time, so that neither side profits from pages that already exist. */
 async function timeFresh(command: CommandLine, output: string): Promise<number> {
   await rm(output, { force: true });
   const milliseconds = await timeRun(command);

@@ -5,13 +5,13 @@ import { type BenchContext, type Job, type JobResult, rateRow } from "../job.ts"
 import { interleave } from "../measure.ts";
 
 const AT_LEAST = 3;
-/** 64 MB of floats: beyond every cache, as tensors are. */
+/** 64 MB of floats: larger than every cache, as tensors are. */
 const BLOCKS = 1 << 19;
 const SECONDS = 1;
 const OURS = fileURLToPath(new URL("../dequantize.mjs", import.meta.url));
 const THEIRS = fileURLToPath(new URL("../dequantize.py", import.meta.url));
 
-/** Q4_0 to float32 in memory, into a buffer that is used again. */
+/** Q4_0 to float32 in memory, into a buffer that is reused. */
 export const dequantize: Job = { name: "dequantize", title: "decode Q4_0 blocks in memory", run: runDequantize };
 
 async function runDequantize({ runs, root, workspace }: BenchContext): Promise<JobResult> {
@@ -24,7 +24,7 @@ async function runDequantize({ runs, root, workspace }: BenchContext): Promise<J
   if (!hasPeer) {
     return { rows: [], commands: [], notes: ["the gguf package is not installed: pip install gguf for its row"] };
   }
-  // What the programs print is a rate; the table wants the time for a number of bytes.
+  // The programs print a rate; the table needs the time for a number of bytes.
   const byteLength = 1e9;
   const time = async (command: CommandLine): Promise<number> =>
     (byteLength / Number((await runCapturing(command)).stdout)) * 1000;

@@ -5,7 +5,7 @@ import { type BenchContext, fasterRow, type Job, type JobResult, milliseconds, t
 import { interleave, type Statistics } from "../measure.ts";
 import { MINILM_ONNX, ONNX_NODE_PEER, ONNX_PEERS_MISSING, ONNX_WEB_PEER, onnxPeersInstalled } from "../peers.ts";
 
-/** Batch sizes that onnxruntime is tried with; the fastest counts. */
+/** Batch sizes to try with onnxruntime. The fastest counts. */
 const THEIR_BATCHES = [1, 8, 32];
 
 /** Sentence embeddings of all-MiniLM-L6-v2, float32 and eight bits, against onnxruntime in both its forms. */
@@ -70,7 +70,7 @@ async function measured(command: CommandLine): Promise<number> {
   return ms;
 }
 
-/** The command of the batch size that is fastest here. */
+/** The command with the batch size that is fastest here. */
 async function bestBatch(command: (size: number) => CommandLine): Promise<CommandLine> {
   let best: { readonly command: CommandLine; readonly ms: number } | undefined;
   for (const size of THEIR_BATCHES) {

@@ -5,10 +5,10 @@ import { makeSparseApr } from "../make/apr-sparse.ts";
 import { repeat } from "../measure.ts";
 import { RangeServer } from "../serve.ts";
 
-/** Bytes beyond the metadata that one request may bring along. */
+/** How many bytes beyond the metadata one request may fetch. */
 const BEYOND = 64 << 10;
 
-/** What is in a remote APR of 10 GB: metadata stands first, so that little else has to come. */
+/** Inspects a remote APR of 10 GB. Its metadata comes first, so little else needs to be fetched. */
 export const inspectAprHttp: Job = {
   name: "inspect-apr-http",
   title: "metadata of a remote APR of 10 GB",

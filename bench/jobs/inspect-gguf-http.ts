@@ -9,10 +9,10 @@ import { RangeServer, type Tally } from "../serve.ts";
 
 const MOST_REQUESTS = 2;
 const TIMES_FASTER = 4;
-/** A reply that takes as long as from a server on the same continent; informs only. */
+/** The delay of a reply from a server on the same continent. Only for information. */
 const FAR_DELAY = 30;
 
-/** The same header through a range server on loopback, in a process of its own. */
+/** The same header through a range server on loopback, in a separate process. */
 export const inspectGgufHttp: Job = {
   name: "inspect-gguf-http",
   title: "the same over HTTP",
@@ -59,7 +59,7 @@ async function measureServer(context: BenchContext, file: string, delay: number)
   }
 }
 
-/** One run by itself, so that every request seen is its own; also the warm-up. */
+/** One separate run, so that all counted requests belong to it. It is also the warm-up. */
 async function countRequests(server: RangeServer, command: CommandLine, words: readonly string[]): Promise<Tally> {
   await server.take();
   expectText((await runCapturing(command)).stdout, words);

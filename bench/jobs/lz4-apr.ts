@@ -10,7 +10,7 @@ const TENSORS = 128;
 const TENSOR_BYTES = 16 << 20;
 const READER = fileURLToPath(new URL("../read-model.mjs", import.meta.url));
 
-/** Every tensor of a compressed APR, decoded; about 1 GB in the file, 2.1 GB out of it. */
+/** Decodes every tensor of a compressed APR: about 1 GB in the file, 2.1 GB decoded. */
 export const lz4Apr: Job = { name: "lz4-apr", title: "decode a compressed APR of about 1 GB", run: runLz4 };
 
 async function runLz4({ workspace, runs, tare, root }: BenchContext): Promise<JobResult> {

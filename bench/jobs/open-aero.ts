@@ -7,7 +7,7 @@ import { repeat } from "../measure.ts";
 const LIMIT_MS = 4000;
 const PEAK_LIMIT = 1.2e9;
 
-/** A file at the limits of what people make: 100 000 chunks, 1 000 000 tensors. */
+/** Opens a file as large as any that people make: 100 000 chunks, 1 000 000 tensors. */
 export const openAero: Job = {
   name: "open-aero",
   title: "open an AERO file of 100 000 chunks and 1 000 000 tensors",

@@ -5,7 +5,7 @@ import { makeHundredThousand } from "../make/safetensors-models.ts";
 import { type Statistics, statisticsOf } from "../measure.ts";
 
 const MOST_TIMES = 2;
-/** Rounds that are run and thrown away first, until the compiler has settled. */
+/** Rounds that do not count: they warm up the compiler. */
 const WARM_UP = 2;
 
 interface Times {
@@ -14,7 +14,7 @@ interface Times {
   readonly open: readonly number[];
 }
 
-/** What all checks cost on top of the cheapest way to look at the header at all. */
+/** The cost of all checks, compared with the cheapest way to read the header. */
 export const openSafetensors: Job = {
   name: "open-safetensors",
   title: "open a SafeTensors file of 100 000 tensors, all checks on",

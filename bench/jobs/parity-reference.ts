@@ -26,7 +26,7 @@ async function runReference({ workspace, runs, tare, root }: BenchContext): Prom
   const file = await workspace.file("protected.bin", (path) => makeNoise(path, FILE_BYTES));
   const out = workspace.path("reference.aerocorrect");
   const gen = nodeCommand(tare, "correct", "gen", file, "--parity", `${PERCENT}%`, "--force");
-  // For plain files it asks for no password, so that it needs no terminal.
+  // For plain files it asks for no password, so it needs no terminal.
   const reference: CommandLine = { program, args: ["correct", "gen", file, "--ec", `${PERCENT}`, "-o", out] };
   const times = await interleave(
     runs,

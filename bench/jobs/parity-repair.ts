@@ -5,13 +5,13 @@ import { type BenchContext, type Job, type JobResult, memoryRow, milliseconds } 
 import { makeNoise } from "../make/noise.ts";
 import { interleave } from "../measure.ts";
 
-/** What the file takes, and how much of it may be parity. */
+/** The length of the file, and its parity in percent. */
 const FILE_BYTES = 1_000_000_000;
 const PERCENT = 15;
-/** Ten holes of 1 MB, none of them in the group of 13 MiB of another one. */
+/** Ten holes of 1 MB, each in a different group of 13 MiB. */
 const HOLES = 10;
 const HOLE_BYTES = 1_000_000;
-/** A repair may take so many times as long as reading the file twice. */
+/** A repair may take this many times as long as reading the file twice. */
 const TIMES_READING = 3;
 
 /** A repair by parity. */

@@ -5,12 +5,12 @@ import { type BenchContext, fasterRow, type Job, type JobResult, memoryRow, mill
 import { makeNoise } from "../make/noise.ts";
 import { repeat, type Statistics } from "../measure.ts";
 
-/** What the file takes, and how much of it may be parity. */
+/** The length of the file, and its parity in percent. */
 const FILE_BYTES = 1_000_000_000;
 const PERCENT = 15;
 const TIMES_PAR2 = 10;
 
-/** Parity of any file, against the usual program for that. */
+/** Parity of any file, compared with the usual program for that. */
 export const parity: Job = {
   name: "parity",
   title: "correct gen of 1 GB at 15 %",
@@ -40,7 +40,7 @@ function par2Command(base: string, file: string): CommandLine {
   return { program: "par2create", args: ["-q", "-q", `-r${PERCENT}`, "-n1", `${base}.par2`, file] };
 }
 
-/** Once: it takes minutes, and varies by far less than the goal asks for. */
+/** Runs once, because it takes minutes and varies far less than the goal requires. */
 async function againstPar2(par2: CommandLine, base: string, ours: Statistics): Promise<Row> {
   const place = { job: parity.name, measure: "parity of 1 GB at 15 %, against par2create -r15" };
   if (!(await isInstalled("par2create"))) return { ...place, ours: milliseconds(ours) };

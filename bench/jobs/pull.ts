@@ -21,7 +21,7 @@ const SLOW_RATE = 2_000_000;
 const SET_NAME = "model.aeroset.json";
 const FETCH_WRITE = fileURLToPath(new URL("./pull-fetch-write.mjs", import.meta.url));
 
-/** The same set as stream-set, brought to the same kind of folder by three programs; only ours compares anything. */
+/** The same set as stream-set, downloaded to the same kind of folder by three programs. Only ours checks digests. */
 export const pull: Job = { name: "pull", title: "pull a 4 GB AEROSET from nginx", run: runPull };
 
 async function runPull(context: BenchContext): Promise<JobResult> {

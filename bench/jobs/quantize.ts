@@ -15,7 +15,7 @@ import { interleave } from "../measure.ts";
 
 const AT_LEAST = 0.7;
 const TYPES = ["q8_0", "q4_0"] as const;
-/** llama.cpp's own tool; its source is in the source distribution of llama-cpp-python. */
+/** llama.cpp's own tool. The source distribution of llama-cpp-python has its source. */
 const PROGRAM = process.env["LLAMA_QUANTIZE"] ?? "llama-quantize";
 
 /** 600 MB of float32 to blocks, against llama.cpp on two threads. */
@@ -58,7 +58,7 @@ async function runQuantize(context: BenchContext): Promise<JobResult> {
   return { rows, commands: commands.map((command) => commandText(command, shortNames(root, workspace))) };
 }
 
-/** The two programs must write the same tensors; a faster wrong answer is none. */
+/** The two programs must write the same tensors: a wrong answer does not count, however fast. */
 async function checkSame(
   { tare, workspace }: BenchContext,
   { ours, theirs, out }: { readonly ours: CommandLine; readonly theirs: CommandLine; readonly out: string },
@@ -68,7 +68,7 @@ async function checkSame(
   const kept = workspace.path("theirs.gguf");
   await runCapturing({ program: "mv", args: [out, kept] });
   await runCapturing(ours);
-  // Exits with 3 where tensors differ, which fails here.
+  // Exits with 3 if tensors differ, which fails here.
   await runCapturing(nodeCommand(tare, "diff", out, kept, "--exit-code"));
   await rm(kept);
 }

@@ -10,7 +10,7 @@ import { type PlainRange, plainCommand, readerCommand, runRemote } from "../remo
 const AT_LEAST = 2;
 const THEIR_CONCURRENCY = 32;
 
-/** What lies between two of the tensors: less than a round trip is worth, and much more. */
+/** The gap between two tensors: one that costs less than a round trip, and one that costs much more. */
 const GAPS = [
   { name: "192 KiB apart", gapBytes: 192 << 10, atLeast: AT_LEAST },
   { name: "2 MiB apart", gapBytes: 2 << 20, atLeast: undefined },
@@ -68,7 +68,7 @@ async function compare(
   }
 }
 
-/** Where the tensors lie, as any program can ask. */
+/** The offsets of the tensors, which any program can get. */
 async function smallRanges({ tare }: BenchContext, path: string, url: string): Promise<PlainRange[]> {
   const listed = JSON.parse((await runCapturing(nodeCommand(tare, "ls", path, "--json"))).stdout) as {
     readonly tensors: readonly { readonly name: string; readonly offset: number; readonly byteLength: number }[];

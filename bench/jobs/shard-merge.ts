@@ -8,7 +8,7 @@ import { statisticsOf } from "../measure.ts";
 
 const MAX_SIZE = "300MB";
 
-/** merge(shard(x)) has to give x again, bit for bit, for files that tare did not write. */
+/** merge(shard(x)) must give x again, bit for bit, for files that tare did not write. */
 export const shardMerge: Job = {
   name: "shard-merge",
   title: `merge(shard(x)), shards of at most ${MAX_SIZE}`,

@@ -10,7 +10,7 @@ import { plainCommand, readerCommand, runRemote, watched, writeFolderRanges } fr
 const AT_LEAST = 0.85;
 const MAX_BUFFERS = 64 << 20;
 const CONCURRENCIES = [1, 2, 4, 8];
-/** What a program that fetches by itself would ask for at a time. */
+/** How much a program without a library would request at a time. */
 const PIECE_BYTES = 16 << 20;
 const SET_NAME = "model.aeroset.json";
 
@@ -21,7 +21,7 @@ export const streamSet: Job = {
   run: runStreamSet,
 };
 
-/** The set in 8 parts, made once for the jobs that read it; the name of its folder. */
+/** Makes the set in 8 parts, once for all jobs that read it. Returns the name of its folder. */
 export async function makeRemoteSet({ workspace, tare }: BenchContext): Promise<string> {
   return workspace.file("remote-set", async (folder) => {
     const input = await workspace.file("four.safetensors", makeFourGigabytes);
@@ -41,7 +41,7 @@ async function runStreamSet(context: BenchContext): Promise<JobResult> {
     const ranges = workspace.path("stream-set.json");
     const total = await writeFolderRanges(folder, `${server.origin}/`, { pieceBytes: PIECE_BYTES, into: ranges });
     const ours = readerCommand(context, "stream", `${server.origin}/${SET_NAME}`);
-    // Weights without the tables: at least 99 % of the files.
+    // The weights without the tables are at least 99 % of the files.
     const { buffers = Number.NaN } = await runRemote(watched(ours), 0.99 * total);
     const best = await bestConcurrency(ranges, total);
     const theirs = plainCommand(best, ranges);
@@ -63,7 +63,7 @@ async function runStreamSet(context: BenchContext): Promise<JobResult> {
   }
 }
 
-/** One run each; the fastest is what ours is held against. */
+/** One run each. Ours is compared with the fastest. */
 async function bestConcurrency(ranges: string, total: number): Promise<number> {
   const times = new Map<number, number>();
   for (const concurrency of CONCURRENCIES) {

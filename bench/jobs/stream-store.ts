@@ -15,10 +15,13 @@ const AT_LEAST = 0.8;
 const CONCURRENCIES = [1, 2, 4, 8];
 const SET_NAME = "model.aeroset.json";
 const BUCKET = "models";
-/** Beside the server, which interop/s3 builds; `go install github.com/minio/mc@latest` with GOBIN puts it there. */
+/** Next to the server that interop/s3 builds. `go install github.com/minio/mc@latest` with GOBIN puts it there. */
 const CLIENT = join(homedir(), ".cache", "tare-interop", "bin", "mc");
 
-/** Every byte of a set in a distributed store, checked page by page, against the store's own client, which checks none. */
+/**
+ * Every byte of a set in a distributed store, checked page by page, compared with the store's client, which checks
+ * none.
+ */
 export const streamStore: Job = {
   name: "stream-store",
   title: "stream a 4 GB AEROSET from four nodes of MinIO, verified",
@@ -94,7 +97,7 @@ class Store {
     return { program: "sh", args: ["-c", `printf '%s\\n' ${keys} | xargs -P ${concurrency} -n 1 ${cat} > /dev/null`] };
   }
 
-  /** Three runs each in turn; the one with the fastest is what ours is held against. */
+  /** Three runs each in turn. Ours is compared with the fastest. */
   async bestConcurrency(): Promise<number> {
     let best = { concurrency: 1, time: Number.POSITIVE_INFINITY };
     for (const concurrency of [...CONCURRENCIES, ...CONCURRENCIES, ...CONCURRENCIES]) {

@@ -10,7 +10,7 @@ import { makeRemoteSet } from "./stream-set.ts";
 const AT_MOST = 1.3;
 const SLOW_RATE = 2_000_000;
 
-/** One part of eight comes at 2 MB/s from its first address; another mirror is fast. */
+/** The first address serves one part of eight at 2 MB/s; another mirror is fast. */
 export const throttled: Job = {
   name: "throttled",
   title: "one of 8 parts throttled to 2 MB/s, a second mirror fast",

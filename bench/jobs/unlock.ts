@@ -4,12 +4,12 @@ import { shortNames } from "../expect.ts";
 import { type BenchContext, type Job, type JobResult, timesRow } from "../job.ts";
 import { interleave } from "../measure.ts";
 
-/** Times what the native program takes for the key alone. */
+/** As a multiple of the time that the native program takes for the key alone. */
 const AT_MOST = 1.3;
-/** Of every AeroVault v3: 128 MiB, four passes, four lanes, 32 bytes. */
+/** The cost of every AeroVault v3: 128 MiB, four passes, four lanes, 32 bytes. */
 const COST = ["-id", "-t", "4", "-k", "131072", "-p", "4", "-l", "32", "-r"] as const;
 
-/** Opening a vault by its password, Node's start included, against the key derivation alone in machine code. */
+/** Opens a vault by its password, including Node's start, compared with the key derivation alone in machine code. */
 export const unlock: Job = { name: "unlock", title: "vault: open by password", run: runUnlock };
 
 async function runUnlock({ workspace, runs, tare, root }: BenchContext): Promise<JobResult> {

@@ -11,7 +11,7 @@ const CHANGE_MS = 1000;
 const CHANGE_BYTES = 64e6;
 const SPARE_BLOCKS = 3;
 
-/** What small changes of a large vault cost. */
+/** The cost of small changes of a large vault. */
 export const vaultLarge: Job = {
   name: "vault-large",
   title: "vault: small changes of 21 GB",
@@ -45,7 +45,7 @@ async function runLarge({ workspace, runs, tare, root }: BenchContext): Promise<
   return { rows, commands: [commandText(verb("mkdir", "d0"), short), commandText(verb("add", small), short)] };
 }
 
-/** A model of 64 tensors of 8 MB is added for real, and one of them read where it is. */
+/** Adds a real model of 64 tensors of 8 MB, and reads one of them in the vault. */
 async function tensorRow(
   workspace: BenchContext["workspace"],
   vault: string,

@@ -44,7 +44,9 @@ async function runTree(context: BenchContext): Promise<JobResult> {
   return { rows, commands: [verb("add", input), verb("extract", "-o", out)].map((one) => commandText(one, short)) };
 }
 
-/** Ours and, where it is installed, the reference's list of the same vault: what half a second is depends on the machine. */
+/**
+ * Our list and, if it is installed, the reference's list of the same vault, because the time depends on the machine.
+ */
 async function listRow(runs: number, vault: string, ours: () => Promise<number>): Promise<Row> {
   const reference = findReference();
   const theirs = reference === undefined ? [] : [() => timeReference(reference, "ls", vault)];

@@ -64,7 +64,7 @@ async function expectSame(a: string, b: string): Promise<void> {
   if (!first.equals(second)) throw new Error(`Cannot measure: "${b}" must hold what was stored`);
 }
 
-/** The same file with 1 MiB inserted in its middle: what of it is new. */
+/** The share of new bytes after 1 MiB was inserted in the middle of the file. */
 async function editRow(
   { workspace }: BenchContext,
   input: string,
@@ -76,7 +76,7 @@ async function editRow(
   await writeFile(edited, Buffer.concat([bytes.subarray(0, middle), Buffer.alloc(1 << 20, 7), bytes.subarray(middle)]));
   const before = workspace.path("weights-before.bin");
   await writeFile(before, bytes);
-  // Cut by content alone: the edited file is no model any more.
+  // Cut by content only, because the edited file is no longer a model.
   const first = await storedBy(verb("add", before, "--json", "--no-tensor-cuts"));
   const second = await storedBy(verb("add", edited, "--json", "--no-tensor-cuts"));
   await rm(edited);

@@ -13,7 +13,7 @@ import { type BenchContext, type Job, type JobResult, memoryRow, type Row, rate,
 import { makeFourGigabytes } from "../make/safetensors-models.ts";
 import { interleave, repeat } from "../measure.ts";
 
-/** Shares of b3sum's rate on two threads: one digest over every byte, and three. */
+/** Shares of b3sum's rate on two threads, with one digest over every byte and with three. */
 const CHUNKS_ONLY = 0.8;
 const THREE_DIGESTS = 0.35;
 const PEAK_LIMIT = 250e6;

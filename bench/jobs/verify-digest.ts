@@ -60,7 +60,9 @@ async function runVerify({ workspace, runs, tare, root }: BenchContext): Promise
   return { rows, commands: commands.map((command) => commandText(command, short)), notes };
 }
 
-/** The promise is against sha256sum; where that is built without the processor's SHA instructions, openssl is the harder one. */
+/**
+ * The promise is about sha256sum. If that is built without the processor's SHA instructions, openssl is harder to beat.
+ */
 function rivalsFor(file: string): readonly Rival[] {
   return [
     {

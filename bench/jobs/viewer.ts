@@ -22,7 +22,7 @@ const MAX_REQUESTS = 4;
 const SCRIPT_BYTES = 60e3;
 const FRAME_MS = 50;
 
-/** The page in a real browser: how soon it shows something, how fast it verifies, how little it loads. */
+/** The page in a real browser: how soon it shows an overview, how fast it verifies, how little it loads. */
 export const viewer: Job = { name: JOB, title: "the viewer in Chromium", run: runViewer };
 
 async function runViewer(context: BenchContext): Promise<JobResult> {
@@ -145,12 +145,12 @@ async function scrollRows({ workspace, runs }: BenchContext, notes: string[]): P
       measure: "longest frame of a scripted scroll through 100 000 rows",
       ours: milliseconds(frames),
       goal: `≤ ${FRAME_MS} ms`,
-      met: frames.most <= FRAME_MS, // no frame, of any run
+      met: frames.most <= FRAME_MS, // for every frame of every run
     },
   ];
 }
 
-/** Runs in the page: 300 frames, most of them a little further, some of them far away. */
+/** Runs in the page: scrolls through 300 frames, mostly a little, sometimes far. */
 const SCROLL = `(async () => {
   const grid = document.querySelector(".tensors");
   let longest = 0;
@@ -165,7 +165,7 @@ const SCROLL = `(async () => {
   return longest;
 })()`;
 
-/** On a disk: ten gigabytes are no size for memory. */
+/** Works on a disk, because ten gigabytes are too much for memory. */
 async function remoteRows({ tare }: BenchContext, commands: CommandLine[]): Promise<Row[]> {
   const folder = await mkdtemp(join(process.env["TARE_BENCH_DISK"] ?? tmpdir(), "tare-viewer-set-"));
   try {

@@ -2,12 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { blake3 } from "@napi-rs/blake-hash";
 
 /**
- * An AERO file of 100 000 chunks and 1 000 000 tensors, written from the specification alone: a raw TIDX, a raw MMSG and
- * shards of ten tensors of 16 bytes each. All payload bytes are zero, so one digest serves every shard.
+ * An AERO file of 100 000 chunks and 1 000 000 tensors, written by the specification only, without tare's writer: a raw
+ * TIDX, a raw MMSG and shards of ten tensors of 16 bytes each. All payload bytes are zero, so one digest fits every
+ * shard.
  */
 const SHARDS = 99_998;
 const TENSORS_PER_SHARD = 10;
-const EXTRA_TENSORS = 20; // 1 000 000 in all, the rest lie in the last shard
+const EXTRA_TENSORS = 20; // 1 000 000 in all; the last shard has the rest
 const TENSOR_BYTES = 16;
 
 export const CHUNK_COUNT = SHARDS + 2;

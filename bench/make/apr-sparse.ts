@@ -6,7 +6,7 @@ const TENSOR_BYTES = 32 << 20;
 
 /**
  * An APR v2 of 10 GB in the layout of the specification, without its tensors' bytes: header, metadata of 12 kB, index,
- * holes, footer. Whoever only wants the metadata reads neither of the last two.
+ * holes, footer. A reader of the metadata needs neither of the last two.
  */
 export async function makeSparseApr(path: string): Promise<{ readonly metadataBytes: number }> {
   const notes = Array.from({ length: 200 }, (_, i) => `note ${i} about how this model was trained and with what`);

@@ -6,8 +6,8 @@ const PIECE_BYTES = 4 << 20;
 const WORDS = "model layers attention weight bias norm embed proj query key value 0 1 2 . _".split(" ");
 
 /**
- * Weights that compress to about half: in turn blocks of 64 bytes of which half are padding, words without meaning, and
- * rows that repeat one of the last few. Written as one SafeTensors file of U8 tensors, so that every tool can take it.
+ * Weights that compress to about half: in turn blocks of 64 bytes of which half are padding, meaningless words, and
+ * rows that repeat one of the last few. Written as one SafeTensors file of U8 tensors, so that every tool can read it.
  */
 export async function makeCompressible(path: string, tensors: number, tensorBytes: number): Promise<void> {
   const entries: Record<string, object> = {};

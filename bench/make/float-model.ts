@@ -10,7 +10,7 @@ const FEED_FORWARD = 4096;
 const TOKENS = 2048;
 const PIECE = 1 << 20;
 
-/** A Llama-like GGUF of about 600 MB, all of it F32: what a quantiser starts from. The vocabulary is left out. */
+/** A Llama-like GGUF of about 600 MB, all F32, as input for a quantiser. It has no vocabulary. */
 export async function makeFloatModel(path: string): Promise<void> {
   const tensors: TensorInfo[] = [];
   let end = 0;
@@ -44,7 +44,7 @@ export async function makeFloatModel(path: string): Promise<void> {
       const count = Math.min(PIECE, (end - at) / 4);
       const random = new Uint16Array(new Uint8Array(noise.update(Buffer.alloc(4 * count))).buffer);
       const floats = new Float32Array(count);
-      // The sum of two uniform numbers: most weights small, a few large, none beyond 0.1.
+      // The sum of two uniform numbers: most weights are small, a few large, none beyond 0.1.
       for (let i = 0; i < count; i++)
         floats[i] = ((random[2 * i] as number) + (random[2 * i + 1] as number) - 65535) / 655350;
       await writeFully(file, new Uint8Array(floats.buffer), dataOffset + at);

@@ -19,7 +19,7 @@ export interface TensorInfo {
 }
 
 /**
- * Appends GGUF's little-endian primitives to a growing buffer. Written from the specification and apart from tare's own
+ * Appends GGUF's little-endian primitives to a growing buffer. Written by the specification, independently of tare's
  * writer, so that a benchmark file is not one program's idea of the format.
  */
 export class GgufHeader {

@@ -3,7 +3,7 @@ import { GGML_F16, GGML_F32, GgufHeader, type TensorInfo } from "./gguf-header.t
 import { Keystream, writeFully } from "./keystream.ts";
 import { makeMerges, makeTokens, makeTokenTypes, TOKEN_COUNT } from "./vocabulary.ts";
 
-const ALIGNMENT = 32; // GGUF's default where general.alignment is absent
+const ALIGNMENT = 32; // GGUF's default if general.alignment is absent
 const LAYERS = 12;
 const HIDDEN = 1536;
 const KEY_VALUE = 512;
@@ -12,7 +12,9 @@ const FEED_FORWARD = 6144;
 /** "holes" leaves the tensors unwritten, for jobs that only read the header; "bytes" fills them. */
 export type TensorContent = "holes" | "bytes";
 
-/** A Llama-like F16 model of about 1.2 GB with the vocabulary of Llama 3: 110 tensors, 32 keys, a header of about 9 MB. */
+/**
+ * A Llama-like F16 model of about 1.2 GB with the vocabulary of Llama 3: 110 tensors, 32 keys, a header of about 9 MB.
+ */
 export async function makeGgufModel(path: string, content: TensorContent): Promise<void> {
   const { tensors, byteLength } = layOut();
   const header = new GgufHeader(tensors.length, KEY_COUNT);
@@ -28,7 +30,7 @@ export async function makeGgufModel(path: string, content: TensorContent): Promi
     await file.truncate(dataOffset + byteLength);
     if (content === "bytes") {
       const stream = new Keystream();
-      // Padding between tensors stays zero, as the format wants it.
+      // Padding between tensors stays zero, as the format requires.
       for (const tensor of tensors) await stream.write(file, dataOffset + tensor.offset, tensorBytes(tensor));
     }
   } finally {
@@ -69,7 +71,7 @@ function align(offset: number): number {
   return Math.ceil(offset / ALIGNMENT) * ALIGNMENT;
 }
 
-/** The calls below; the header states the number before them. */
+/** The number of keys written below. The header states it before them. */
 const KEY_COUNT = 32;
 
 function writeGeneralKeys(header: GgufHeader): void {

@@ -1,20 +1,20 @@
 import { truncate } from "node:fs/promises";
-import { NO_EXTRA_KEYS } from "../../src/formats/aerovault/field-reader.ts";
-import { takeTail } from "../../src/formats/aerovault/write/space.ts";
-import { nodeEngine } from "../../src/platform/node/engine.ts";
-import { changeVault } from "../../src/platform/node/vault-writer.ts";
+import { NO_EXTRA_KEYS } from "../../src/formats/aerovault/manifest/field-reader.ts";
+import { takeTail } from "../../src/formats/aerovault/write/free-space.ts";
+import { nodeEngine } from "../../src/platform/node/engine/engine.ts";
+import { changeVault } from "../../src/platform/node/vault/change.ts";
 
 const BLOCK_BYTES = 1 << 20;
 const BLOCKS = 20_000;
 const BLOCKS_A_FILE = 100;
 
 /**
- * Makes a vault of 21 GB of one that is empty: its blocks are holes that take no room on disk. Changing and listing it
- * costs what it would with blocks that are there, since neither reads them.
+ * Turns an empty vault into one of 21 GB. Its blocks are holes that take no room on disk. Changing and listing it costs
+ * as much as with real blocks, because neither reads them.
  */
 export async function fillWithHoles(path: string): Promise<void> {
   const engine = await nodeEngine({ workers: 0 });
-  // Long enough that the vault is changed in place and not copied.
+  // Long enough that the vault is changed in place instead of copied.
   await truncate(path, 32 << 20);
   await changeVault(
     path,

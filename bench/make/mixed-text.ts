@@ -1,12 +1,12 @@
 import { readFile, writeFile } from "node:fs/promises";
 
-/** Bytes of the file, give or take a line. */
+/** Bytes of the file, to within a line. */
 const BYTES = 1_000_000;
 const MODULUS = 2 ** 31 - 1;
 /** Park and Miller's multiplier for that modulus. */
 const MULTIPLIER = 48271;
 
-/** Each of them in about one line of six, so that no path of a tokenizer is left out. */
+/** One of these is in about one line of six, so that every path of a tokenizer is used. */
 const FOREIGN = [
   "Die Würde des Menschen ist unantastbar; sie zu achten und zu schützen ist Verpflichtung.",
   "L’été dernier, nous étions à Besançon — où le café coûtait 2,50 €.",
@@ -22,7 +22,7 @@ const FOREIGN = [
   "for (let i = 0; i < n; i++) { total += a[i] * b[i]; } // O(n)",
 ];
 
-/** One text a line: sentences of the vocabulary's own words, frequent ones often, and lines in other scripts. */
+/** One text per line: sentences of the vocabulary's words, frequent ones more often, and lines in other scripts. */
 export async function makeMixedText(path: string, tokenizerJson: string): Promise<void> {
   const { model } = JSON.parse(await readFile(tokenizerJson, "utf8")) as { model: { vocab: Record<string, number> } };
   const words = Object.keys(model.vocab).filter((token) => /^[a-z]{2,}$/.test(token));

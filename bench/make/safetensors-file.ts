@@ -11,8 +11,8 @@ export interface TensorPlan {
 export type TensorContent = "holes" | "bytes";
 
 /**
- * Writes BF16 tensors one after the other: u64 header length, JSON padded with spaces to a multiple of 8, data. Written
- * from the format's description and apart from tare's own writer.
+ * Writes BF16 tensors one after the other: u64 header length, JSON padded with spaces to a multiple of 8, data. Follows
+ * the format's description, independently of tare's writer.
  */
 export async function makeSafetensorsFile(
   path: string,

@@ -19,7 +19,7 @@ export function makeFourGigabytes(path: string): Promise<void> {
   return makeSafetensorsFile(path, decoder({ hidden: 2048, feedForward: 7168 }), "bytes");
 }
 
-/** 100 000 small tensors named like a mixture of experts, the way such headers become large: about 10 MB of JSON. */
+/** 100 000 small tensors named like a mixture of experts, which makes such headers large: about 10 MB of JSON. */
 export function makeHundredThousand(path: string): Promise<void> {
   const tensors: TensorPlan[] = [];
   const parts = ["gate_proj", "up_proj", "down_proj"];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 const FILES = 50_000;
 const FOLDER_FILES = 200;
 const WORDS = 5000;
-/** 2780 bytes a file on average: 139 MB in all. */
+/** 2780 bytes per file on average: 139 MB in all. */
 const LEAST_BYTES = 200;
 const SPREAD_BYTES = 5160;
 

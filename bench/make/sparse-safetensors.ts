@@ -3,7 +3,7 @@ import { writeFully } from "./keystream.ts";
 
 const TENSOR_BYTES = 200e6;
 
-/** A SafeTensors file of about so many bytes whose weights are holes: long on paper, short on disk. */
+/** A SafeTensors file of about `byteLength` bytes. Its weights are holes, so it takes little room on disk. */
 export async function makeSparseSafetensors(path: string, byteLength: number): Promise<void> {
   const count = Math.ceil(byteLength / TENSOR_BYTES);
   const members = Array.from({ length: count }, (_, i) => {

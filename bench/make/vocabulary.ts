@@ -1,4 +1,4 @@
-/** The sizes of the Llama 3 tokenizer, the one behind the slow headers that people complain of. */
+/** The sizes of the Llama 3 tokenizer. People complain about slow headers with this tokenizer. */
 export const TOKEN_COUNT = 128_256;
 export const MERGE_COUNT = 280_147;
 const SPECIAL_COUNT = 256;
@@ -7,10 +7,10 @@ const SYLLABLES =
   "a e i o u an ar at el en er es in is it on or ou re st th ing ion ent tion ment able pre con pro un de com str ch sh qu ck ll ss ng nd".split(
     " ",
   );
-/** UTF-8 of Cyrillic and Chinese text as byte-level BPE spells it: two and three stand-in characters a letter. */
+/** UTF-8 of Cyrillic and Chinese text as byte-level BPE spells it: two and three substitute characters per letter. */
 const FOREIGN = ["Ð°", "Ð¾", "Ð½", "ÑĢ", "Ñģ", "ä¸Ģ", "çļĦ", "æĺ¯", "åľ¨", "äºº"];
 
-/** mulberry32, a public-domain 32-bit generator: the same vocabulary on every machine. */
+/** mulberry32, a public-domain 32-bit generator. It gives the same vocabulary on every machine. */
 function randomSource(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -32,7 +32,7 @@ function word(random: (below: number) => number): string {
 export function makeTokens(): string[] {
   const random = randomSource(1);
   const tokens = new Set<string>();
-  // Byte-level BPE shifts unprintable bytes to U+0100 and above; here all 256 sit there, one character each.
+  // Byte-level BPE moves unprintable bytes to U+0100 and above. Here all 256 are there, one character each.
   for (let byte = 0; byte < 256; byte++) tokens.add(String.fromCharCode(0x100 + byte));
   while (tokens.size < TOKEN_COUNT - SPECIAL_COUNT) tokens.add(word(random));
   for (let index = 0; index < SPECIAL_COUNT; index++) tokens.add(`<|reserved_special_token_${index}|>`);

@@ -29,7 +29,7 @@ export async function makeWeights(path: string): Promise<void> {
   }
 }
 
-/** Box-Muller over the random bytes; the upper half of each float32. */
+/** Box-Muller over the random bytes. Keeps the upper half of each float32. */
 function normalBf16(random: Buffer): Uint8Array {
   const uniform = new Uint32Array(new Uint8Array(random).buffer);
   const floats = new Float32Array(uniform.length / 2);

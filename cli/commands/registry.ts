@@ -2,23 +2,31 @@ import type { Alias, Command, CommandEntry } from "../command.ts";
 import { CORRECT_COMMANDS } from "./correct/registry.ts";
 import { VAULT_COMMANDS } from "./vault/registry.ts";
 
-/** The one list of commands, in the order in which help shows them. Code is loaded only for the one that runs. */
+/** The one list of commands, in the order of help. Only the code of the command that runs is loaded. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: "inspect",
     aliases: [{ name: "inspect-set" }],
     group: "look",
-    usage: "inspect TARGET",
+    usage: "inspect TARGET…",
     summary: "what the model is, on one screen",
-    load: async () => (await import("./inspect.ts")).inspectCommand,
+    load: async () => (await import("./look/inspect.ts")).inspectCommand,
   },
   {
     name: "ls",
-    aliases: [{ name: "tensors" }],
+    aliases: [{ name: "list" }, { name: "tensors" }],
     group: "look",
-    usage: "ls TARGET [GLOB]",
+    usage: "ls TARGET… [GLOB…]",
     summary: "tensors of a model, entries of an archive",
-    load: async () => (await import("./ls.ts")).lsCommand,
+    load: async () => (await import("./look/ls.ts")).lsCommand,
+  },
+  {
+    name: "meta",
+    aliases: [],
+    group: "look",
+    usage: "meta TARGET [KEY]",
+    summary: "every key of the metadata, or one whole value",
+    load: async () => (await import("./look/meta.ts")).metaCommand,
   },
   {
     name: "map",
@@ -26,7 +34,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "look",
     usage: "map TARGET",
     summary: "byte layout: sections, tensors, gaps",
-    load: async () => (await import("./map.ts")).mapCommand,
+    load: async () => (await import("./look/map.ts")).mapCommand,
   },
   {
     name: "diff",
@@ -34,7 +42,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "look",
     usage: "diff A B",
     summary: "what differs, across formats",
-    load: async () => (await import("./diff.ts")).diffCommand,
+    load: async () => (await import("./look/diff.ts")).diffCommand,
   },
   {
     name: "stats",
@@ -42,7 +50,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "look",
     usage: "stats TARGET [GLOB]",
     summary: "min, max, mean, std, NaN, histogram",
-    load: async () => (await import("./stats.ts")).statsCommand,
+    load: async () => (await import("./look/stats.ts")).statsCommand,
   },
   {
     name: "view",
@@ -50,15 +58,15 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "look",
     usage: "view TARGET",
     summary: "one target in the viewer, in your browser",
-    load: async () => (await import("./view.ts")).viewCommand,
+    load: async () => (await import("./look/view.ts")).viewCommand,
   },
   {
     name: "verify",
     aliases: [{ name: "validate" }],
     group: "trust",
-    usage: "verify TARGET",
+    usage: "verify TARGET…",
     summary: "check structure, content and digests",
-    load: async () => (await import("./verify.ts")).verifyCommand,
+    load: async () => (await import("./trust/verify.ts")).verifyCommand,
   },
   {
     name: "sign",
@@ -66,7 +74,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "trust",
     usage: "sign TARGET --key FILE",
     summary: "sign a file in place, or beside it",
-    load: async () => (await import("./sign.ts")).signCommand,
+    load: async () => (await import("./trust/sign.ts")).signCommand,
   },
   {
     name: "keygen",
@@ -74,7 +82,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "trust",
     usage: "keygen -o NAME",
     summary: "a pair of keys: NAME.key and NAME.pub",
-    load: async () => (await import("./keygen.ts")).keygenCommand,
+    load: async () => (await import("./trust/keygen.ts")).keygenCommand,
   },
   {
     name: "cat",
@@ -82,7 +90,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "cat TARGET NAME",
     summary: "the bytes of one tensor",
-    load: async () => (await import("./cat.ts")).catCommand,
+    load: async () => (await import("./move/cat.ts")).catCommand,
   },
   {
     name: "extract",
@@ -90,7 +98,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "extract TARGET [GLOB…] -o DIR",
     summary: "tensors as files of their own",
-    load: async () => (await import("./extract.ts")).extractCommand,
+    load: async () => (await import("./move/extract.ts")).extractCommand,
   },
   {
     name: "convert",
@@ -98,7 +106,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "convert IN OUT",
     summary: "any model format to any other, streaming",
-    load: async () => (await import("./convert.ts")).convertCommand,
+    load: async () => (await import("./move/convert.ts")).convertCommand,
   },
   {
     name: "upgrade",
@@ -106,7 +114,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "upgrade OLD NEW",
     summary: "an old .apr file in the APR v2 layout",
-    load: async () => (await import("./upgrade.ts")).upgradeCommand,
+    load: async () => (await import("./move/upgrade.ts")).upgradeCommand,
   },
   {
     name: "stamp",
@@ -114,7 +122,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "stamp TARGET --set K=V",
     summary: "edit metadata, leave the tensors alone",
-    load: async () => (await import("./stamp.ts")).stampCommand,
+    load: async () => (await import("./move/stamp.ts")).stampCommand,
   },
   {
     name: "shard",
@@ -122,7 +130,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "shard IN -o DIR --max-size S",
     summary: "cut a model into files of at most S",
-    load: async () => (await import("./shard.ts")).shardCommand,
+    load: async () => (await import("./move/shard.ts")).shardCommand,
   },
   {
     name: "merge",
@@ -130,7 +138,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "merge FIRST -o OUT",
     summary: "one file from a set of shards",
-    load: async () => (await import("./merge.ts")).mergeCommand,
+    load: async () => (await import("./move/merge.ts")).mergeCommand,
   },
   {
     name: "push",
@@ -138,7 +146,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "push PATH s3://BUCKET/KEY",
     summary: "resumable, conditional upload of a file or set",
-    load: async () => (await import("./push.ts")).pushCommand,
+    load: async () => (await import("./move/push.ts")).pushCommand,
   },
   {
     name: "pull",
@@ -146,7 +154,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "pull URL -o DIR",
     summary: "resumable, parallel, verified mirror",
-    load: async () => (await import("./pull.ts")).pullCommand,
+    load: async () => (await import("./move/pull.ts")).pullCommand,
   },
   {
     name: "quantize",
@@ -154,7 +162,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "quantize IN OUT -t TYPE",
     summary: "floats to blocks of 8, 5 or 4 bits",
-    load: async () => (await import("./quantize.ts")).quantizeCommand,
+    load: async () => (await import("./move/quantize.ts")).quantizeCommand,
   },
   {
     name: "dequantize",
@@ -162,7 +170,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "dequantize IN OUT -t TYPE",
     summary: "quantised blocks to floats",
-    load: async () => (await import("./dequantize.ts")).dequantizeCommand,
+    load: async () => (await import("./move/dequantize.ts")).dequantizeCommand,
   },
   {
     name: "serve",
@@ -170,7 +178,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "serve DIR",
     summary: "hand out files over HTTP, by ranges; the viewer at /",
-    load: async () => (await import("./serve.ts")).serveCommand,
+    load: async () => (await import("./move/serve.ts")).serveCommand,
   },
   {
     name: "cache",
@@ -178,7 +186,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "cache ls|verify|prune|clear|path",
     summary: "what is kept of remote files",
-    load: async () => (await import("./cache.ts")).cacheCommand,
+    load: async () => (await import("./move/cache.ts")).cacheCommand,
   },
   {
     name: "aeroset",
@@ -186,7 +194,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "move",
     usage: "aeroset update SET PART",
     summary: "replace one part of a set",
-    load: async () => (await import("./aeroset.ts")).aerosetCommand,
+    load: async () => (await import("./move/aeroset.ts")).aerosetCommand,
   },
   ...VAULT_COMMANDS,
   ...CORRECT_COMMANDS,
@@ -196,7 +204,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "embed",
     usage: "embed WEIGHTS [TEXT…|-]",
     summary: "vectors of sentences; search by meaning",
-    load: async () => (await import("./embed.ts")).embedCommand,
+    load: async () => (await import("./embed/embed.ts")).embedCommand,
   },
   {
     name: "demo",
@@ -204,7 +212,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "help",
     usage: "demo [DIR]",
     summary: "make a small model, try everything on it",
-    load: async () => (await import("./demo.ts")).demoCommand,
+    load: async () => (await import("./help/demo.ts")).demoCommand,
   },
   {
     name: "doctor",
@@ -212,7 +220,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "help",
     usage: "doctor",
     summary: "what this machine offers, how fast",
-    load: async () => (await import("./doctor.ts")).doctorCommand,
+    load: async () => (await import("./help/doctor.ts")).doctorCommand,
   },
   {
     name: "explain",
@@ -220,7 +228,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "help",
     usage: "explain [CODE]",
     summary: "what an error code means and what to do",
-    load: async () => (await import("./explain.ts")).explainCommand,
+    load: async () => (await import("./help/explain.ts")).explainCommand,
   },
   {
     name: "completion",
@@ -228,7 +236,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: "help",
     usage: "completion bash|zsh|fish",
     summary: "a completion script for your shell",
-    load: async () => (await import("./completion.ts")).completionCommand,
+    load: async () => (await import("./help/completion.ts")).completionCommand,
   },
 ];
 
@@ -237,7 +245,7 @@ export interface FoundCommand {
   readonly alias: Alias | undefined;
 }
 
-/** By name or alias. */
+/** Finds a command by name or alias. */
 export function findCommand(name: string): FoundCommand | undefined {
   for (const entry of COMMANDS) {
     if (entry.name === name) return { entry, alias: undefined };
@@ -247,7 +255,7 @@ export function findCommand(name: string): FoundCommand | undefined {
   return undefined;
 }
 
-/** True for a word that only means something with a verb behind it: "vault". */
+/** True for a word that needs a verb after it: "vault". */
 export function isGroup(name: string): boolean {
   return COMMANDS.some((entry) => entry.name.startsWith(`${name} `));
 }

@@ -1,15 +1,15 @@
 import { basename } from "node:path";
 import { printable } from "../../src/base/text.ts";
 import type { Finding } from "../../src/model/finding.ts";
-import type { MetadataValue } from "../../src/model/metadata.ts";
 import { takeOrigin } from "../../src/model/origin.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import type { Inspection, ModelDescription } from "../../src/operations/inspect.ts";
-import { bar } from "./bars.ts";
+import { bar } from "./charts.ts";
 import type { Colors } from "./colors.ts";
+import { valueText } from "./look/metadata.ts";
 import { formatCount, formatInteger, formatShare, formatSize, formatSizeBoth, formatTime, plural } from "./sizes.ts";
 import { renderTable } from "./table.ts";
-import { cutEnd, padEnd, wrap } from "./text-width.ts";
+import { padEnd, wrap } from "./text-width.ts";
 
 export interface InspectionDetails {
   readonly label: string;
@@ -29,19 +29,21 @@ interface Screen {
 
 const LABEL_CELLS = 12;
 const BAR_CELLS = 20;
+/** Characters of a text that are shown. */
+const MAX_TEXT = 200;
 /** How many rows of each kind fit a screen of about twenty lines. */
 const SHOWN = { types: 5, metadata: 6, warnings: 5, files: 4 } as const;
-/** Widest line where the output is no terminal and nothing has to be cut. */
+/** Widest line if the output is not a terminal and nothing has to be cut. */
 const FREE_WIDTH = 100;
 
-/** The model on one screen: what it is, how big, of which types, and what it took to find out. */
+/** The model on one screen: what it is, its size, its types, and the cost of finding out. */
 export function renderInspection(inspection: Inspection, details: InspectionDetails, screen: Screen): string {
   const width = Math.min(screen.width ?? FREE_WIDTH, 120);
   const inner = width - LABEL_CELLS - 2;
   const blocks: (readonly [label: string, lines: readonly string[]])[] = [
-    // An archive is no model: what it lacks is not worth a line.
+    // An archive is not a model, so it has no line for what it lacks.
     ["model", inspection.entryCount === undefined ? describe(inspection.description, inner) : []],
-    ["holds", holdings(inspection)],
+    ["holds", holdings(inspection, inner)],
     ["types", types(inspection, screen)],
     ["largest", largest(inspection, inner)],
     ["metadata", inspection.entryCount === undefined ? metadata(inspection, details, { ...screen, width: inner }) : []],
@@ -88,10 +90,13 @@ function describe(description: ModelDescription, width: number): string[] {
   return facts.length === 0 ? ["not said in this file"] : wrap(facts.join(", "), width);
 }
 
-function holdings({ tensorCount, parameterCount, entryCount }: Inspection): string[] {
+function holdings(inspection: Inspection, width: number): string[] {
+  const { tensorCount, parameterCount, entryCount, quantization, bitsPerWeight } = inspection;
   if (entryCount !== undefined) return [plural(entryCount, "entry", "entries")];
   if (tensorCount === undefined || parameterCount === undefined) return [];
-  return [`${formatCount(parameterCount)} parameters in ${plural(tensorCount, "tensor")}`];
+  const held = `${formatCount(parameterCount)} parameters in ${plural(tensorCount, "tensor")}`;
+  if (quantization === undefined || bitsPerWeight === undefined) return [held];
+  return wrap(`${held}, ${quantization}, ${bitsPerWeight} bits per weight`, width);
 }
 
 function types({ dtypes }: Inspection, { colors }: Screen): string[] {
@@ -132,7 +137,7 @@ function metadata(
   const entries = takeOrigin(inspection.metadata).metadata.entries;
   if (entries.length === 0) return ["none"];
   const shown = details.metadata === "all" ? entries : entries.slice(0, SHOWN.metadata);
-  const rows = shown.map(({ key, value }) => [printable(key), valueText(value)]);
+  const rows = shown.map(({ key, value }) => [printable(key), valueText(value, MAX_TEXT)]);
   const options = details.metadata === "all" ? {} : { width: screen.width };
   const lines = renderTable([{ cut: "middle" }, { cut: "end" }], rows, options).split("\n");
   const more = entries.length - shown.length;
@@ -147,32 +152,7 @@ function cameFrom(inspection: Inspection): string[] {
     : [`converted from ${chain.map((link) => printable(link.format)).join(", before that ")}`];
 }
 
-/** One line of any value; long arrays by their length and first items. */
-export function valueText(value: MetadataValue): string {
-  switch (value.type) {
-    case "string":
-      return value.value.length > 200 ? `"${printable(cutEnd(value.value, 200))}"` : `"${printable(value.value)}"`;
-    case "null":
-      return "null";
-    case "bytes":
-      return plural(value.value.byteLength, "byte");
-    case "array": {
-      const items = value.slice(0, 4).map(valueText).join(", ");
-      return value.length <= 4 ? `[${items}]` : `${formatInteger(value.length)} items: ${items}, …`;
-    }
-    case "map":
-      return `{${value.entries
-        .slice(0, 4)
-        .map((entry) => `${printable(entry.key)}: ${valueText(entry.value)}`)
-        .join(", ")}${value.entries.length > 4 ? ", …" : ""}}`;
-    default:
-      return typeof value.value === "number" && !Number.isInteger(value.value)
-        ? String(Number(value.value.toPrecision(7)))
-        : String(value.value);
-  }
-}
-
-/** Only where there are several: one file is the title already. */
+/** Only if there are several: a single file is already in the title. */
 function files(inspection: Inspection, width: number): string[] {
   if (inspection.files.length < 2) return [];
   const shown = inspection.files.slice(0, SHOWN.files);

@@ -1,9 +1,9 @@
 import { encodeHex } from "../../src/base/text.ts";
 
 /**
- * JSON of a result. Numbers that JSON cannot say become null (NaN, infinities) or their digits as a string
- * (beyond 2^53 - 1, where readers would round); bytes become hex. Characters that a terminal would obey, or that
- * reorder what a person sees, are escaped: they come from files of strangers, and JSON reads them back the same.
+ * JSON of a result. Numbers that JSON cannot say become null (NaN, infinities) or their digits as a string (above 2^53
+ * - 1, where readers would round); bytes become hex. Characters that control a terminal, or that reorder what a person
+ * sees, are escaped: they come from untrusted files, and JSON reads them back the same.
  */
 export function encodeJson(value: unknown, layout: "compact" | "pretty"): string {
   const text = JSON.stringify(value, (_key, item: unknown) => plain(item), layout === "pretty" ? 2 : undefined);

@@ -1,4 +1,4 @@
-import { bar } from "./bars.ts";
+import { bar } from "./charts.ts";
 import { encodeJson } from "./json.ts";
 import { formatRate, formatSize, formatTime } from "./sizes.ts";
 import { cutEnd, padEnd } from "./text-width.ts";
@@ -8,17 +8,17 @@ export type ProgressMode = "bar" | "json" | "none";
 export interface ProgressOptions {
   /** What is being done, as a participle: "hashing". */
   readonly label: string;
-  /** Bytes in all; undefined where nobody knows. */
+  /** Bytes in total; undefined if unknown. */
   readonly total?: number | undefined;
 }
 
 /** One long job. */
 export interface Progress {
-  /** More bytes are done. */
+  /** Counts more finished bytes. */
   add(byteLength: number): void;
-  /** How many there will be in all, where that turns out on the way. */
+  /** Sets the total, if it becomes known on the way. */
   expect(total: number): void;
-  /** Removes the bar; harmless when called twice. */
+  /** Removes the bar; does nothing on a second call. */
   end(): void;
 }
 
@@ -31,7 +31,7 @@ export interface ProgressDevice {
   readonly now: () => number;
 }
 
-/** Nobody needs a bar for what is over in a second. */
+/** A job that ends within a second needs no bar. */
 const PATIENCE_MS = 1000;
 const INTERVAL_MS = { bar: 100, json: 250 } as const;
 const BAR_CELLS = 24;
@@ -61,7 +61,7 @@ class Meter implements Progress {
     this.#mode = mode;
     this.#start = device.now();
     this.#total = options.total;
-    // JSON Lines readers want to hear of the job at once; people only when it takes long.
+    // Readers of JSON Lines want to know about the job at once; people only if it takes long.
     this.#shownAt = mode === "json" ? Number.NEGATIVE_INFINITY : this.#start + PATIENCE_MS - INTERVAL_MS.bar;
   }
 

@@ -1,6 +1,6 @@
 import picocolors from "picocolors";
 import { describe, expect, it } from "vitest";
-import { bar, sparkline, stripCells } from "./bars.ts";
+import { bar, sparkline, stripCells } from "./charts.ts";
 import { wantsColors } from "./colors.ts";
 import { encodeJson } from "./json.ts";
 import { startProgress } from "./progress.ts";
@@ -19,7 +19,7 @@ describe("sizes", () => {
     expect(formatSize(bytes)).toBe(text);
   });
 
-  it("say both readings, counts, times and values", () => {
+  it("show both units, counts, times and values", () => {
     expect(formatSizeBoth(1_240_000_000)).toBe("1.24 GB (1.15 GiB)");
     expect(formatSizeBoth(5120)).toBe("5.12 kB (5,120 bytes)");
     expect([9999, 10_000, 1_235_814_400, 7.1e6].map(formatCount)).toEqual(["9,999", "10.0 k", "1.24 B", "7.10 M"]);
@@ -60,7 +60,7 @@ describe("renderTable()", () => {
     ).toBe(" n  name\n 1  a\n10  层");
   });
 
-  it("cuts only where a width is given", () => {
+  it("cuts only if a width is given", () => {
     const row = [["x".repeat(40), "y"]];
     const columns = [{ cut: "middle" as const }, {}];
     expect(renderTable(columns, row).split("\n")[0]).toHaveLength(43);
@@ -115,7 +115,7 @@ describe("wantsColors()", () => {
 });
 
 describe("encodeJson()", () => {
-  it("says what JSON cannot", () => {
+  it("encodes values that JSON has no form for", () => {
     const value = { nan: Number.NaN, big: 2n ** 63n, bytes: Uint8Array.of(0, 255) };
     expect(encodeJson(value, "compact")).toBe('{"nan":null,"big":"9223372036854775808","bytes":"00ff"}');
   });
@@ -164,7 +164,7 @@ describe("startProgress()", () => {
     expect(lines[1]).toEqual({ type: "progress", label: "hashing", done: 10, total: 10, bytesPerSecond: 100 });
   });
 
-  it("is nothing where nobody wants it", () => {
+  it("does nothing in mode none", () => {
     const screen = device("none");
     const progress = startProgress(screen, { label: "x" });
     screen.clock.time = 5000;

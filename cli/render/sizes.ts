@@ -8,7 +8,7 @@ export function formatSize(byteLength: number): string {
   return scaled(byteLength, 1000, UNITS);
 }
 
-/** For headlines: "1.24 GB (1.15 GiB)". Below a megabyte both say the same to a reader. */
+/** For headlines: "1.24 GB (1.15 GiB)". Below a megabyte the two units hardly differ. */
 export function formatSizeBoth(byteLength: number): string {
   if (byteLength < 1e6) return `${formatSize(byteLength)} (${formatInteger(byteLength)} bytes)`;
   return `${formatSize(byteLength)} (${scaled(byteLength, 1024, BINARY_UNITS)})`;
@@ -17,7 +17,7 @@ export function formatSizeBoth(byteLength: number): string {
 function scaled(value: number, base: number, units: readonly string[]): string {
   let scaledValue = value;
   let unit = 0;
-  // 999.5 would be shown as "1000": the next unit says it better.
+  // 999.5 would show as "1000", so it goes to the next unit.
   while (scaledValue >= base - 0.5 && unit < units.length - 1) {
     scaledValue /= base;
     unit++;
@@ -53,7 +53,7 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${formatInteger(count)} ${count === 1 ? one : many}`;
 }
 
-/** A share as people compare them: "61.3 %"; tiny ones do not become zero. */
+/** A share: "61.3 %"; tiny ones do not become zero. */
 export function formatShare(share: number): string {
   if (share === 0) return "0 %";
   if (share < 0.0005) return "< 0.1 %";

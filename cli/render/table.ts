@@ -3,7 +3,7 @@ import { cutEnd, cutMiddle, padEnd, padStart, textWidth } from "./text-width.ts"
 export interface Column {
   readonly title?: string;
   readonly align?: "left" | "right";
-  /** Which part of a long cell goes first where the terminal is too narrow; columns without it keep their width. */
+  /** Which part of a long cell is cut if the terminal is too narrow; columns without it keep their width. */
   readonly cut?: "middle" | "end";
 }
 
@@ -11,7 +11,7 @@ export interface Column {
 export type Cell = string | { readonly text: string; readonly style: (text: string) => string };
 
 export interface TableOptions {
-  /** Terminal cells a line may take; unlimited where absent, as when the output is no terminal. */
+  /** Terminal cells a line may take; unlimited if absent, as when the output is not a terminal. */
   readonly width?: number | undefined;
   readonly indent?: number;
   readonly styleTitle?: (text: string) => string;
@@ -21,7 +21,7 @@ const GAP = "  ";
 /** A cut column still shows this much of its cells. */
 const LEAST = 12;
 
-/** Aligned lines, without a trailing newline; titles only where a column has one. */
+/** Aligned lines, without a trailing newline; titles only if a column has one. */
 export function renderTable(
   columns: readonly Column[],
   rows: readonly (readonly Cell[])[],
@@ -53,7 +53,7 @@ function naturalWidths(columns: readonly Column[], rows: readonly (readonly Cell
   return widths;
 }
 
-/** Takes what is too wide from the columns that may be cut, the widest first. */
+/** Narrows the columns that may be cut, the widest first, until the table fits. */
 function fitWidths(columns: readonly Column[], widths: readonly number[], available: number): number[] {
   const fitted = [...widths];
   let excess = fitted.reduce((sum, width) => sum + width, GAP.length * (columns.length - 1)) - available;

@@ -1,4 +1,4 @@
-/** How many terminal cells a text takes, near enough: East Asian wide and emoji two, combining marks none. */
+/** How many terminal cells a text takes, approximately: East Asian wide and emoji two, combining marks none. */
 export function textWidth(text: string): number {
   // Nearly every name is plain ASCII, and a listing may hold a hundred thousand of them.
   if (/^[ -~]*$/.test(text)) return text.length;
@@ -7,7 +7,7 @@ export function textWidth(text: string): number {
   return width;
 }
 
-/** Wide ranges of Unicode's EastAsianWidth table, joined where the gaps hold nothing that appears in names. */
+/** Wide ranges of Unicode's EastAsianWidth table, joined if the gap holds nothing that appears in names. */
 const WIDE: readonly (readonly [number, number])[] = [
   [0x1100, 0x115f],
   [0x2e80, 0x303e],
@@ -29,7 +29,7 @@ function cellWidth(point: number): number {
   return WIDE.some(([low, high]) => point >= low && point <= high) ? 2 : 1;
 }
 
-/** At most `width` cells, the end replaced by an ellipsis where something had to go. */
+/** At most `width` cells; an ellipsis replaces the end if something is cut. */
 export function cutEnd(text: string, width: number): string {
   if (textWidth(text) <= width) return text;
   let kept = "";
@@ -42,7 +42,7 @@ export function cutEnd(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** At most `width` cells, the middle taken out: tensor names differ at both ends. */
+/** At most `width` cells, with the middle removed: tensor names differ at both ends. */
 export function cutMiddle(text: string, width: number): string {
   const total = textWidth(text);
   if (total <= width) return text;
@@ -69,7 +69,7 @@ export function padStart(text: string, width: number): string {
   return " ".repeat(Math.max(0, width - textWidth(text))) + text;
 }
 
-/** Breaks a paragraph at spaces; words that are longer than the line stand alone. */
+/** Breaks a paragraph at spaces; words longer than the line get their own line. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";

@@ -23,7 +23,7 @@ describe("renderValues()", () => {
   };
   const render = (rows: readonly Row[]): string[] => [...renderValues(rows, [size, time], ({ name }) => name)];
 
-  it("pads every column to its longest cell, whatever comes later", () => {
+  it("pads every column to its longest cell, even if that comes later", () => {
     const rows = [
       { size: 1, time: Number.NaN, name: "a" },
       { size: -1, time: 12, name: "b/" },
@@ -36,7 +36,7 @@ describe("renderValues()", () => {
     expect(render([])).toEqual([""]);
   });
 
-  it("makes the text of a value once, and long output in pieces that join to all of it", () => {
+  it("formats a value once, and gives long output in pieces", () => {
     asked.length = 0;
     const rows = Array.from({ length: 1201 }, (_, i) => ({ size: i % 3, time: 0, name: `file-${i}` }));
     const pieces = render(rows);

@@ -10,8 +10,9 @@ export interface ValueColumn<Row> {
 const PIECE_LINES = 500;
 
 /**
- * Columns of numbers and a name behind them, in pieces, for output in which nothing has to fit. Vaults have ten thousands of
- * entries, but few sizes and times: each is formatted and padded once, and a line is put together of what is there.
+ * Columns of numbers followed by a name, in pieces, for output that need not fit a width. Vaults have tens of thousands
+ * of entries but few distinct sizes and times, so each is formatted and padded once, and lines are joined from the
+ * results.
  */
 export function* renderValues<Row>(
   rows: readonly Row[],
@@ -33,7 +34,7 @@ export function* renderValues<Row>(
   yield piece;
 }
 
-/** The cell of every value, with the space behind it. */
+/** The cell of every value, with the space after it. */
 function paddedTexts<Row>(rows: readonly Row[], { align, value, text }: ValueColumn<Row>): ReadonlyMap<number, string> {
   const texts = new Map<number, string>();
   let width = 0;

@@ -16,10 +16,10 @@ export function randomNumbers(seed: number): () => number {
   };
 }
 
-/** Names beyond ASCII, beyond 16 bits, and with what JSON and string tables escape. */
+/** Names beyond ASCII and beyond 16 bits, and with characters that JSON and string tables escape. */
 const ENDINGS = ["weight", "é", "\u{1f600}", 'a"b\\c', "nul\0", ""] as const;
 
-/** Tensors of all types with metadata that JSON can and cannot say. */
+/** Tensors of all types, with metadata that JSON can and cannot say. */
 export interface RandomModel {
   readonly tensors: readonly Tensor[];
   readonly metadata: Metadata;
@@ -62,7 +62,7 @@ function randomTensor(name: string, dtype: KnownDType, rows: number, random: () 
   return new Tensor({ name, dtype, shape: [rows, row], byteLength, offset: 0 }, { source: () => source });
 }
 
-/** Every combination of what a writer can be asked for. */
+/** Every combination of a writer's options. */
 export function* optionSets(): Generator<Omit<WriteOptions, "name">> {
   for (const align of [undefined, 1, 16, 4096]) {
     for (const maxShardBytes of [undefined, 1, 1000]) {

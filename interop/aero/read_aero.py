@@ -1,4 +1,4 @@
-"""An independent reader of AERO v0.1, written from the specification and the two AIPs alone.
+"""An independent reader of AERO v0.1, written only from the specification and the two AIPs.
 
 Reads a JSON list of paths on standard input, checks every rule that a writer must keep, and prints for each file what
 it holds: {"problems": [...], "chunks": [...], "tensors": [...], "json": {...}}. Problems are sentences; none means that
@@ -86,7 +86,7 @@ def content_of(data, chunk, problems):
 
 
 def check_places(data, chunks, payloads, problems):
-    """No overlap, 16-byte starts, TOC order is file order, zeros in between, nothing behind the last chunk."""
+    """No overlap, 16-byte starts, TOC order is file order, zeros in between, nothing after the last chunk."""
     position = payloads
     for chunk in chunks:
         if chunk["offset"] % 16 != 0:

@@ -6,22 +6,22 @@ import { openAero } from "../../src/formats/aero/read.ts";
 import { planSafetensors } from "../../src/formats/safetensors/plan.ts";
 import { writeSafetensors } from "../../src/formats/safetensors/write.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
-import { directoryOutput } from "../../src/platform/node/directory-output.ts";
-import { openFile } from "../../src/platform/node/file-source.ts";
+import { directoryOutput } from "../../src/platform/node/files/directory.ts";
+import { openFile } from "../../src/platform/node/files/source.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { Outcome } from "../outcome.ts";
 import type { WrittenModel } from "./models.ts";
 
-/** Types that the reference's SafeTensors converter takes. */
+/** Types that the reference's SafeTensors converter accepts. */
 const CONVERTIBLE = new Set(["F16", "F32", "BF16", "F64", "I8", "U8", "I16", "U16", "I32", "I64", "BOOL"]);
-/** Runs the command line of the Python package, which lies in the folder that AEROTENSOR_PY names. */
+/** Runs the command line of the Python package, which is in the folder that AEROTENSOR_PY names. */
 const COMMAND = "import sys; from aerotensor.cli import main; sys.exit(main())";
 
 const engine = portableEngine();
 
 /**
- * The reference implementations, where they are: AEROTENSOR_PY names the folder of the Python package, AERO_CPP that
- * of the C++ tools. They are not part of this repository.
+ * Runs the reference implementations that are available: AEROTENSOR_PY names the folder of the Python package, AERO_CPP
+ * the folder of the C++ tools. They are not part of this repository.
  */
 export async function compareWithReference(written: readonly WrittenModel[], folder: string): Promise<Outcome[]> {
   const python = process.env["AEROTENSOR_PY"];
@@ -40,14 +40,17 @@ function runPython(folder: string, args: readonly string[]): readonly string[] {
   return status === 0 ? [] : [`exit ${status}: ${(stderr || stdout).trim().split("\n").at(-1)}`];
 }
 
-/** Their full validation of what we write. An empty shard with page hashes is a known fault of theirs. */
+/**
+ * Runs their full validation over our files. It fails for an empty shard with page hashes, which is a known fault of
+ * theirs.
+ */
 function validateInPython(written: readonly WrittenModel[], folder: string): Outcome {
   const outcome = new Outcome("the Python reference validates what we write");
   for (const { path } of written) outcome.check(path, runPython(folder, ["validate", "--full", path]));
   return outcome;
 }
 
-/** What they convert from SafeTensors, read by us. */
+/** Reads what they convert from SafeTensors. */
 async function readFromPython(written: readonly WrittenModel[], folder: string, package_: string): Promise<Outcome> {
   const outcome = new Outcome("we read what the Python reference writes");
   for (const [i, { model }] of written.slice(0, 20).entries()) {
@@ -79,7 +82,7 @@ async function differences(path: string, tensors: readonly Tensor[]): Promise<st
   }
 }
 
-/** Their validation, and one tensor of each file extracted and compared. */
+/** Runs their validation, then extracts one tensor of each file and compares it. */
 async function extractInCpp(written: readonly WrittenModel[], folder: string, tools: string): Promise<Outcome> {
   const outcome = new Outcome("the C++ reference reads what we write");
   const extracted = join(folder, "extracted.bin");

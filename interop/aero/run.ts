@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { planAero } from "../../src/formats/aero/plan.ts";
 import { writeAero } from "../../src/formats/aero/write.ts";
-import { directoryOutput } from "../../src/platform/node/directory-output.ts";
+import { directoryOutput } from "../../src/platform/node/files/directory.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { Outcome } from "../outcome.ts";
 import { optionSets, randomModel, randomNumbers, type WrittenModel } from "./models.ts";
@@ -40,7 +40,7 @@ async function writeModels(folder: string, seed: number): Promise<WrittenModel[]
   return written;
 }
 
-/** A reader of our own, in another language and from the specification alone. */
+/** Our own reader in another language, written from the specification alone. */
 async function compareWithSpec(python: string, written: readonly WrittenModel[]): Promise<Outcome> {
   const outcome = new Outcome("files as the specification reads");
   const input = JSON.stringify(written.map(({ path, align }) => ({ path, align })));

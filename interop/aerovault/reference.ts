@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** Where `--install` puts the program; its crate is compiled from source, some minutes on two cores. */
+/** Where `--install` puts the program; its crate is compiled from source, which takes some minutes on two cores. */
 const INSTALLED = join(homedir(), ".cache", "tare-interop", "aerovault");
 
 export function installReference(): void {
@@ -15,7 +15,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** The reference's command line. It takes passwords from a terminal alone, so util-linux's `script` gives it one. */
+/** The reference's command line. It takes passwords only from a terminal, so util-linux's `script` gives it one. */
 export class Reference {
   readonly #program: string;
 
@@ -23,13 +23,13 @@ export class Reference {
     this.#program = program;
   }
 
-  /** `AEROVAULT`, or what `--install` made; undefined where there is neither. */
+  /** The program of `AEROVAULT`, or the one that `--install` made; undefined if there is neither. */
   static find(): Reference | undefined {
     const program = process.env["AEROVAULT"] ?? join(INSTALLED, "bin", "aerovault");
     return existsSync(program) ? new Reference(program) : undefined;
   }
 
-  /** One verb of its `vault` group, with the passwords typed in turn. */
+  /** Runs one verb of its `vault` group and types the passwords in turn. */
   run(args: readonly string[], ...passwords: readonly string[]): Promise<Answer> {
     const command = [this.#program, "vault", ...args].map(quote).join(" ");
     const child = spawn("script", ["-qec", command, "/dev/null"], { timeout: 120_000 });

@@ -7,14 +7,14 @@ import type { Answer, Reference } from "./reference.ts";
 export interface Setting {
   readonly tare: Program;
   readonly reference: Reference;
-  /** Files to store: text.txt, noise.bin and model.safetensors among them; and room for vaults and what is extracted. */
+  /** Files to store, with text.txt, noise.bin and model.safetensors. `folder` takes vaults and extracted files. */
   readonly tree: string;
   readonly folder: string;
 }
 
 const PASSWORD = "correct horse battery staple";
 
-/** Contents by path, the way both programs must give them back. */
+/** Contents by path, as both programs must give them back. */
 type Contents = Map<string, string>;
 
 function contentsOf(directory: string): Contents {
@@ -36,7 +36,7 @@ function problemOf({ code, text }: Answer): string[] {
   return code === 0 ? [] : [`exit code ${code}: ${text.slice(-300)}`];
 }
 
-/** Every verb of ours in turn; after each, the reference lists, extracts and scrubs what we wrote. */
+/** Runs every verb of ours in turn; after each, the reference lists, extracts and scrubs the vault. */
 export async function readByReference(setting: Setting, flags: readonly string[]): Promise<Outcome> {
   const { tare, reference, tree, folder } = setting;
   const outcome = new Outcome(`written by tare ${flags.join(" ")}, read by the reference`);
@@ -94,7 +94,7 @@ export async function readByReference(setting: Setting, flags: readonly string[]
   return outcome;
 }
 
-/** What the reference wrote and changed, read and checked by us. */
+/** Reads and checks what the reference wrote and changed. */
 export async function readByTare(setting: Setting, flags: readonly string[]): Promise<Outcome> {
   const { tare, reference, tree, folder } = setting;
   const outcome = new Outcome(`written by the reference ${flags.join(" ")}, read by tare`);

@@ -9,8 +9,8 @@ import { installReference, Reference } from "./reference.ts";
 import { readByReference, readByTare, type Setting } from "./rounds.ts";
 
 /**
- * Vaults through the reference's command line, after every verb, both ways. Run with: tsx interop/aerovault/run.ts
- * [--install]
+ * Compares vaults with the reference's command line, after every verb, both ways. Run with: tsx
+ * interop/aerovault/run.ts [--install]
  */
 
 const { values } = parseArgs({ options: { install: { type: "boolean" } } });
@@ -44,7 +44,7 @@ async function compare(reference: Reference, folder: string): Promise<Outcome[]>
   return outcomes;
 }
 
-/** Text that compresses, noise of several chunks, a model cut at its tensors, an empty file, many small ones, depth. */
+/** Text that compresses, noise of several chunks, a model cut at its tensors, empty and many small files, nesting. */
 function makeTree(tree: string): void {
   mkdirSync(join(tree, "a/b/c"), { recursive: true });
   mkdirSync(join(tree, "empty"));

@@ -47,14 +47,14 @@ const MISLABELLED = new Set([
   "cur_shapes_names_0.apr d9",
   "realizar_q080_0.apr blk.0.ffn_down.weight",
 ]);
-/** realizar 0.6 labels Q4_0 as F32 and gives it the size of F32, so nothing in the file tells. */
+/** realizar 0.6 labels Q4_0 as F32 and gives it the size of F32, so nothing in the file shows it. */
 const UNTELLABLE = new Set(["realizar_q069_0.apr blk.0.ffn_down.weight"]);
-/** The reference decodes rows that are filled up to whole blocks as if they were not. */
+/** The reference decodes rows that are padded to whole blocks as if they were not. */
 const WRONG_VALUES = new Set(["convert_q4k_none.apr model.layers.0.self_attn.q_proj.weight"]);
-/** Two tensors of one name, which the reference's own reader refuses as well. */
+/** Two tensors of one name, which the reference's own reader refuses too. */
 const REFUSED = new Map([["cur_duplicate_0.apr", "format/apr.duplicate-name"]]);
 
-/** Every file of expected.json. */
+/** Checks every file of expected.json. */
 export async function checkFiles(folder: string): Promise<Outcome> {
   const outcome = new Outcome("APR files of other programs");
   const { files } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as { files: readonly FileRow[] };
@@ -113,7 +113,7 @@ function dtypeOf(
   return { AprQ4: "APR_Q4", AprQ8: "APR_Q8", json: "U8" }[name] ?? name;
 }
 
-/** The reference's own reading of the values as float32. */
+/** Compares with the reference's own reading of the values as float32. */
 async function checkValues(row: FileRow, model: Model): Promise<string[]> {
   const problems: string[] = [];
   for (const [name, wanted] of Object.entries(row.apr_format_0_72_3_reader?.reference_f32 ?? {})) {
@@ -126,7 +126,7 @@ async function checkValues(row: FileRow, model: Model): Promise<string[]> {
   return problems;
 }
 
-/** Bit for bit, but for the payload of a NaN. */
+/** Bit for bit, except the payload of a NaN. */
 function sameValues(values: Float32Array<ArrayBuffer>, { sha256_f32le: sha256, f32_bits_hex: hex }: Values): boolean {
   if (sha256Of(new Uint8Array(values.buffer)) === sha256) return true;
   if (hex === undefined) return false;
@@ -149,11 +149,11 @@ function plain(value: MetadataValue): unknown {
   if (value.type === "null") return null;
   if (value.type === "array") return value.slice().map(plain);
   if (value.type === "map") return Object.fromEntries(value.entries.map((entry) => [entry.key, plain(entry.value)]));
-  // JSON.parse rounds, too, what the recorded metadata has beyond 2^53.
+  // JSON.parse also rounds recorded metadata above 2^53.
   return typeof value.value === "bigint" ? Number(value.value) : value.value;
 }
 
-/** A checksum that the recorder found right must be right here, and a wrong one must be told. */
+/** A checksum that the recorder found right must be right here, and a wrong one must be reported. */
 async function checkCrc(
   opened: Opened,
   { footer_crc32_valid: valid, footer_bytes, layout }: Expected,

@@ -14,10 +14,10 @@ interface Row {
   readonly b64: string;
 }
 
-/** What happens to a file: the code that refuses it, "error" findings of verify --full, or nothing. */
+/** The result for a file: the code that refuses it, "error" findings of verify --full, or nothing. */
 type Verdict = `refused ${string}` | `faults ${string}` | "fine";
 
-/** Where we decide otherwise than the reference's reader: it never looks at checksums, sizes, bounds and versions. */
+/** Where our verdict differs from the reference's reader, which never checks checksums, sizes, bounds and versions. */
 const OURS: Readonly<Record<string, Verdict>> = {
   cut_footer1: "faults format/apr.footer",
   cut_tensor: "refused format/apr.tensor-bounds",
@@ -53,7 +53,7 @@ const OURS: Readonly<Record<string, Verdict>> = {
   overlap: "faults format/apr.overlap",
 };
 
-/** Every row of malformed.json ends as the table says, or as the reference does: never otherwise, never by a crash. */
+/** Every row of malformed.json ends as the table says, or as in the reference; never otherwise, never in a crash. */
 export async function checkMalformed(folder: string): Promise<Outcome> {
   const outcome = new Outcome("damaged APR files");
   const { cases } = JSON.parse(readFileSync(join(folder, "malformed.json"), "utf8")) as { cases: readonly Row[] };

@@ -4,9 +4,9 @@ import { checkFiles } from "./files.ts";
 import { checkMalformed } from "./malformed.ts";
 
 /**
- * Reads files that ten releases of aprender, realizar and whisper.apr wrote and compares every tensor, type, value and
- * checksum with what was recorded of them. Run with: tsx interop/apr/run.ts --cases FOLDER, a folder with expected.json
- * and malformed.json beside the files.
+ * Reads files that ten releases of aprender, realizar and whisper.apr wrote, and compares every tensor, type, value and
+ * checksum with the recorded ones. Run with: tsx interop/apr/run.ts --cases FOLDER, a folder with expected.json and
+ * malformed.json next to the files.
  */
 
 const { values } = parseArgs({ options: { cases: { type: "string" } } });

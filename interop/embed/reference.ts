@@ -18,7 +18,7 @@ interface OnnxRuntime {
   };
 }
 
-/** onnxruntime on that file; undefined where it is not installed. */
+/** Runs onnxruntime on that file; undefined if it is not installed. */
 export async function referenceFor(onnx: string): Promise<Reference | undefined> {
   const runtime = (await import(ONNXRUNTIME).catch(() => undefined)) as OnnxRuntime | undefined;
   if (runtime === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { loadEmbedder } from "../../src/platform/node/load-embedder.ts";
+import { loadEmbedder } from "../../src/platform/node/index.ts";
 import { Outcome } from "../outcome.ts";
 import { findWeights, installModels, type KnownModel, MODELS } from "./models.ts";
 import { type Reference, referenceFor } from "./reference.ts";
@@ -34,7 +34,7 @@ async function compareModel(model: KnownModel, weights: string, reference: Refer
   const outcome = new Outcome(`${model.name} from ${weights.split("/").at(-1)}`);
   let [worst, largest] = [1, 0];
   for (const precision of ["float", "int8"] as const) {
-    const embedder = await loadEmbedder(weights, { precision, maxTokens: 512 });
+    const embedder = await loadEmbedder(weights, { precision, maxLength: 512 });
     const batch = SENTENCES.map((text) => embedder.tokenizer.encode(text, 512));
     const vectors = await embedder.embedTokens(batch);
     for (const [i, ids] of batch.entries()) {

@@ -15,10 +15,10 @@ import {
 import { type RawReply, requestRaw } from "../../test/support/raw-request.ts";
 import { Outcome } from "../outcome.ts";
 
-/** Asks nginx and `tare serve` the same and compares the answers. Run with: tsx interop/http/run.ts */
+/** Sends the same requests to nginx and `tare serve` and compares the answers. Run with: tsx interop/http/run.ts */
 
 const NGINX = ["nginx", "/usr/sbin/nginx"].find((path) => spawnSync(path, ["-v"]).status === 0);
-/** What must be the same, beside the status and the body. */
+/** Headers that must be the same, besides the status and the body. */
 const COMPARED = ["content-length", "content-range", "accept-ranges", "last-modified", "location"];
 
 function makeFolder(): string {
@@ -82,7 +82,7 @@ function differencesOf(ours: RawReply, theirs: RawReply): string[] {
   const names = COMPARED.filter((name) => isFile || name !== "content-length");
   const differences = names.flatMap((name) => {
     const [a, b] = [ours.headers[name], theirs.headers[name]];
-    // Ours say more on replies without a file, and Accept-Ranges on 206 too; what nginx says must be the same.
+    // We say more in replies without a file, and Accept-Ranges in 206 too; what nginx says must be the same.
     const mayBeMissing = !isFile || (name === "accept-ranges" && ours.status === 206);
     return a === b || (mayBeMissing && b === undefined) ? [] : [`${name} ${a} here, ${b} there`];
   });

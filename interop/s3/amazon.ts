@@ -4,7 +4,7 @@ import type { SignedSample } from "./signatures.ts";
 
 const SCRIPT = fileURLToPath(new URL("botocore_check.py", import.meta.url));
 
-/** A store as the script reaches it. */
+/** How the script reaches a store. */
 export interface StoreAccess {
   readonly endpoint: string;
   readonly id: string;
@@ -20,7 +20,7 @@ export class Amazon {
     this.#python = python;
   }
 
-  /** Undefined where Python or boto3 is missing. */
+  /** Undefined if Python or boto3 is missing. */
   static find(): Amazon | undefined {
     return spawnSync("python3", ["-c", "import boto3"]).status === 0 ? new Amazon("python3") : undefined;
   }
@@ -41,7 +41,7 @@ export class Amazon {
     return this.#ask({ question: "uploads", store });
   }
 
-  /** Seconds for the object at its best. */
+  /** Seconds of the fastest download of the object. */
   downloadSeconds(store: StoreAccess, key: string): number {
     return this.#ask({ question: "download", store, key });
   }

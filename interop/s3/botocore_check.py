@@ -39,7 +39,7 @@ def client(store):
 
 
 def digest(store, key):
-    """SHA-256 of an object, or null where there is none; the client checks the object's own checksum as it reads."""
+    """SHA-256 of an object, or null if there is none; the client checks the object's own checksum while reading."""
     s3 = client(store)
     try:
         body = s3.get_object(Bucket=store["bucket"], Key=key, ChecksumMode="ENABLED")["Body"]
@@ -58,7 +58,7 @@ def uploads(store):
 
 
 def download(store, key):
-    """Seconds that the client's own parallel download takes, to nowhere."""
+    """Seconds of the client's own parallel download; the bytes are dropped."""
     from boto3.s3.transfer import TransferConfig
 
     class Nowhere:

@@ -23,7 +23,7 @@ const NODES = 4;
 const FIRST_PORT = 9201;
 const START_MS = 60_000;
 
-/** The server, built from the Go module proxy where that is possible; undefined where it is not. */
+/** The server, built from the Go module proxy if possible; else undefined. */
 export function findMinio(): string | undefined {
   if (existsSync(BINARY)) return BINARY;
   if (spawnSync("go", ["version"]).status !== 0) return undefined;
@@ -39,7 +39,7 @@ export function findMinio(): string | undefined {
 
 /** A store on loopback. */
 export class Cluster implements Store {
-  /** Its name, and how it is laid out. */
+  /** Its name and its layout. */
   readonly kind: string;
   readonly conditions = "known";
   readonly #folder: string;
@@ -52,7 +52,7 @@ export class Cluster implements Store {
     this.#commands = commands;
   }
 
-  /** Four erasure-coded nodes; where they refuse loopback peers, because of /.dockerenv, in a chroot without it. */
+  /** Four erasure-coded nodes. If /.dockerenv makes them refuse loopback peers, they run in a chroot without it. */
   static async start(binary: string): Promise<Cluster> {
     const folder = mkdtempSync(join(tmpdir(), "tare-minio-"));
     const [kind, commands] = planCommands(binary, folder);
@@ -86,18 +86,18 @@ export class Cluster implements Store {
         MINIO_ROOT_USER: KEY.id,
         MINIO_ROOT_PASSWORD: KEY.secret,
         MINIO_BROWSER: "off",
-        // Lets drives share a disk with the system, which is what a test does.
+        // Lets drives share a disk with the system, as a test does.
         MINIO_CI_CD: "on",
       },
     });
   }
 
-  /** Ends one node the hard way. */
+  /** Ends one node with SIGKILL. */
   kill(node: number): void {
     this.#processes[node]?.kill("SIGKILL");
   }
 
-  /** Resolves when the store can be written to. */
+  /** Resolves when the store accepts writes. */
   async ready(): Promise<void> {
     for (const end = Date.now() + START_MS; Date.now() < end; await sleep(200)) {
       const reply = await fetch(`${this.endpoint()}/minio/health/cluster`).catch(() => undefined);
@@ -108,7 +108,7 @@ export class Cluster implements Store {
 
   async stop(): Promise<void> {
     for (const node of this.#processes) node?.kill("SIGKILL");
-    // The mounts of a chroot go with its processes.
+    // The mounts of a chroot end with its processes.
     await sleep(500);
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   }
@@ -136,7 +136,7 @@ function planCommands(binary: string, folder: string): [kind: string, commands: 
   return ["MinIO, four nodes in a chroot", commands];
 }
 
-/** The server with its libraries and nothing else. */
+/** A root folder with the server and its libraries, and nothing else. */
 function makeRoot(binary: string, folder: string): string {
   const root = join(folder, "root");
   for (const name of ["proc", "dev", "tmp", "etc", ...Array.from({ length: NODES }, (_, i) => `drive-${i}`)]) {

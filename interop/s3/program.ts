@@ -17,7 +17,7 @@ export class Program {
     this.#env = { ...process.env, NO_COLOR: "1", ...env };
   }
 
-  /** Runs to the end, however it ends. */
+  /** Runs the program to its end, however it ends. */
   run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
     return this.start(args, env).ended;
   }
@@ -43,7 +43,7 @@ export class Program {
   }
 }
 
-/** Nothing where the run ended with the code that it should; else what it said. */
+/** Empty if the run ended with the expected code; else what it printed. */
 export function expectCode({ code, err, out }: Ended, wanted: number): string[] {
   return code === wanted ? [] : [`exit ${code}, wanted ${wanted}: ${(err || out).trim().split("\n")[0]}`];
 }

@@ -14,12 +14,12 @@ export interface Setting {
   readonly cluster: Store;
   readonly store: StoreAccess;
   readonly folder: string;
-  /** A SafeTensors file of some hundred megabytes, and another of the same shape with other bytes. */
+  /** A SafeTensors file of some hundred megabytes, and another one with the same shape and other bytes. */
   readonly model: string;
   readonly otherModel: string;
 }
 
-/** Converts to the store and to the disk: the objects must be the files, by the word of Amazon's client. */
+/** Converts to the store and to the disk; by Amazon's client, the objects must equal the files. */
 export async function roundConvert(setting: Setting): Promise<Outcome> {
   const { program, amazon, store, folder, model } = setting;
   const outcome = new Outcome("convert to the store");
@@ -76,7 +76,7 @@ export async function roundRead(setting: Setting): Promise<Outcome> {
   return outcome;
 }
 
-/** Uploads with kill -9 whenever some more of it has been sent, until it is through. */
+/** Uploads, with kill -9 each time a bit more is sent, until the upload is complete. */
 export async function roundPush(setting: Setting): Promise<Outcome> {
   const { program, amazon, store, model } = setting;
   const outcome = new Outcome("push, killed with -9 again and again");
@@ -107,7 +107,7 @@ export async function roundPush(setting: Setting): Promise<Outcome> {
   return outcome;
 }
 
-/** Resolves when the program has reported so many bytes done. */
+/** Resolves when the program has reported that `byteLength` bytes are done. */
 function reached(child: ChildProcess, byteLength: number): Promise<void> {
   return new Promise((resolve) => {
     child.stderr?.on("data", (text: Buffer) => {
@@ -118,8 +118,8 @@ function reached(child: ChildProcess, byteLength: number): Promise<void> {
 }
 
 /**
- * Two writers of different bytes, again and again: one wins, the other is told, and the object is the winner's. A store
- * without conditional writes cannot decide: there both may get through, but nothing is mixed.
+ * Two writers of different bytes, again and again: one wins, the other gets an error, and the object is the winner's. A
+ * store without conditional writes cannot decide: there both may succeed, but nothing is mixed.
  */
 export async function roundRace(setting: Setting): Promise<Outcome> {
   const { program, amazon, cluster, store, model, otherModel } = setting;
@@ -143,7 +143,7 @@ export async function roundRace(setting: Setting): Promise<Outcome> {
   return outcome;
 }
 
-/** One node of four dies in the middle of a read, and stays dead for the next one. */
+/** One node of four dies in the middle of a read, and stays down for the next one. */
 export async function roundKill(setting: Setting): Promise<Outcome> {
   const { program, amazon, cluster, store, folder, model } = setting;
   const outcome = new Outcome("one node killed with -9 in the middle of a read");

@@ -14,7 +14,7 @@ import type { Store } from "./store.ts";
 import { Swift, swiftObstacle } from "./swift.ts";
 import { SWIFT_KEY } from "./swift-config.ts";
 
-/** tare against real object stores. Run with: tsx interop/s3/run.ts [--store minio|swift] */
+/** Runs tare against real object stores. Run with: tsx interop/s3/run.ts [--store minio|swift] */
 
 const { values } = parseArgs({
   options: {
@@ -53,7 +53,7 @@ interface OpenedStore {
   readonly key: { readonly id: string; readonly secret: string };
 }
 
-/** How to start each store; what is missing where that cannot be done. */
+/** Starts each store, or says what is missing. */
 const STORES: Readonly<Record<string, () => Promise<OpenedStore | string>>> = {
   async minio() {
     const binary = findMinio();

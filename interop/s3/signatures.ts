@@ -7,7 +7,7 @@ const sha256: Sha256 = async (bytes) => new Uint8Array(createHash("sha256").upda
 const KEYS = ["model.gguf", "a b/c+d&e=f.aero", "ünïcode/模型.safetensors", "x//y/z~(1)!*'.bin", "%41/%/a:b@c,d;e"];
 const QUERIES = ["", "uploads=", "partNumber=7&uploadId=a%2Fb%2B%3D", "list-type=2&prefix=a%20b%2F&delimiter=%2F"];
 
-/** Signs requests of every kind that tare sends, and has Amazon's own client sign the same. */
+/** Signs requests of every kind that tare sends, and has Amazon's own client sign the same requests. */
 export async function compareSignatures(amazon: Amazon): Promise<Outcome> {
   const outcome = new Outcome("signatures as botocore makes them");
   const requests = planRequests();
@@ -28,7 +28,7 @@ export async function compareSignatures(amazon: Amazon): Promise<Outcome> {
   return outcome;
 }
 
-/** A request in the words of the script. */
+/** A request in the form that the script takes. */
 export interface SignedSample {
   readonly method: string;
   readonly url: string;
@@ -72,7 +72,7 @@ function planRequests(): SignedSample[] {
   return samples;
 }
 
-/** As objects are asked for: every byte but the unreserved ones. */
+/** Encodes a key as in requests: every byte except the unreserved ones. */
 function encode(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (it) => `%${it.charCodeAt(0).toString(16).toUpperCase()}`);
 }

@@ -6,7 +6,7 @@ export const SWIFT_KEY = { id: "test:tester", secret: "testing" };
 const SERVERS = ["object", "container", "account"] as const;
 export type StorageServer = (typeof SERVERS)[number];
 
-/** Where everything listens, on loopback. */
+/** The ports on loopback. */
 export const SWIFT_PORTS = { proxy: 9301, memcached: 9302, object: 9303, container: 9304, account: 9305 } as const;
 
 /** The files of /etc/swift by name, for one machine with one device below `folder`. */
@@ -22,7 +22,7 @@ export function swiftFiles(folder: string): Readonly<Record<string, string>> {
   };
 }
 
-/** The commands that make the rings: which device holds what. */
+/** The commands that make the rings, which say which device holds what. */
 export function ringCommands(): readonly (readonly string[])[] {
   return SERVERS.flatMap((server) => {
     const builder = `${server}.builder`;
@@ -39,7 +39,7 @@ function storageFile(server: StorageServer, folder: string): string {
     DEFAULT: {
       ...common(SWIFT_PORTS[server]),
       devices: join(folder, "devices"),
-      // A folder stands in for a disk of its own.
+      // A folder replaces a separate disk.
       mount_check: "false",
       fallocate_reserve: "0",
     },

@@ -9,7 +9,7 @@ import { ringCommands, SWIFT_PORTS, swiftFiles } from "./swift-config.ts";
 const PACKAGES = "swift-proxy swift-account swift-container swift-object memcached";
 const START_MS = 60_000;
 
-/** Why Swift cannot run here; undefined where it can. */
+/** Why Swift cannot run here; undefined if it can. */
 export function swiftObstacle(): string | undefined {
   const programs = ["proxy", "account", "container", "object"].map((name) => `/usr/bin/swift-${name}-server`);
   if (!programs.every((path) => existsSync(path)) || spawnSync("memcached", ["-V"]).status !== 0) {
@@ -53,7 +53,7 @@ export class Swift implements Store {
     return `http://127.0.0.1:${SWIFT_PORTS.proxy}`;
   }
 
-  /** There is nothing that could be spared. */
+  /** Not possible: there is only one node. */
   kill(): void {
     throw new Error("this store has one node");
   }
@@ -64,7 +64,7 @@ export class Swift implements Store {
         // Each is the leader of a group: the servers fork their workers.
         if (pid !== undefined) process.kill(-pid, "SIGKILL");
       } catch {
-        // It has ended by itself.
+        // It has already ended.
       }
     }
     await sleep(500);
@@ -79,7 +79,7 @@ export class Swift implements Store {
     for (const args of ringCommands()) execFileSync("swift-ring-builder", args, { cwd: etc, stdio: "ignore" });
   }
 
-  /** In a mount namespace of its own, in which our files are /etc/swift. */
+  /** Runs it in a separate mount namespace, in which our files are /etc/swift. */
   #run(name: string, command: readonly string[]): void {
     const log = openSync(this.#log(name), "a");
     const script = `mount --bind ${join(this.#folder, "etc")} /etc/swift && exec ${command.join(" ")}`;
@@ -102,7 +102,7 @@ export class Swift implements Store {
   }
 }
 
-/** s3api 2.30 answers If-None-Match on PUT with 501, 2.38 honours it; releases between were not tried. */
+/** s3api 2.30 answers If-None-Match on PUT with 501, 2.38 supports it; releases in between were not tried. */
 function knowsConditions(): boolean {
   const { stdout } = spawnSync("dpkg-query", ["-W", "-f", "$" + "{Version}", "swift-proxy"], { encoding: "utf8" });
   const [, major = "0", minor = "0"] = /^(?:\d+:)?(\d+)\.(\d+)/.exec(stdout) ?? [];

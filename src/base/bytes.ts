@@ -6,6 +6,15 @@ export type Bytes = Uint8Array<ArrayBuffer>;
 
 export const EMPTY_BYTES: Bytes = new Uint8Array(0);
 
+/**
+ * Bytes that came from outside. A Buffer's `slice` is a view where that of a Uint8Array copies, so it becomes one; memory
+ * that threads share is copied, because it could change while it is read.
+ */
+export function plainBytes({ buffer, byteOffset, byteLength }: ArrayBufferView): Bytes {
+  if (buffer instanceof ArrayBuffer) return new Uint8Array(buffer, byteOffset, byteLength);
+  return new Uint8Array(new Uint8Array(buffer, byteOffset, byteLength));
+}
+
 /** One new buffer holding every piece in order. */
 export function concatBytes(pieces: readonly Bytes[]): Bytes {
   let byteLength = 0;
@@ -25,13 +34,13 @@ export function equalBytes(a: Bytes, b: Bytes): boolean {
   return true;
 }
 
-/** True where `bytes` starts with exactly these byte values. */
+/** True if `bytes` has exactly these byte values at `at`. */
 export function startsWith(bytes: Bytes, prefix: readonly number[], at = 0): boolean {
   if (bytes.byteLength < at + prefix.length) return false;
   return prefix.every((value, i) => bytes[at + i] === value);
 }
 
-/** A buffer that writers append to. Its bytes and view are other ones after `grow`, so they are taken afterwards. */
+/** A buffer that writers append to. `grow` may replace its bytes and view, so take them after that call. */
 export class GrowingBytes {
   bytes: Bytes;
   view: DataView<ArrayBuffer>;
@@ -42,7 +51,7 @@ export class GrowingBytes {
     this.view = new DataView(this.bytes.buffer);
   }
 
-  /** Makes room behind what is there, and returns where it begins. */
+  /** Makes room after the last byte, and returns where the room begins. */
   grow(byteLength: number): number {
     const start = this.byteLength;
     this.byteLength = start + byteLength;
@@ -60,7 +69,7 @@ export class GrowingBytes {
     this.bytes.set(bytes, start);
   }
 
-  /** What was written since the start or the last call; the buffer begins anew. */
+  /** The bytes written since the start or the last call. The buffer is empty afterwards. */
   take(): Bytes {
     const taken = this.bytes.slice(0, this.byteLength);
     this.byteLength = 0;
@@ -68,28 +77,28 @@ export class GrowingBytes {
   }
 }
 
-/** Shorter blocks lie anywhere in a page. */
+/** The C library places shorter blocks anywhere in a page. */
 const LONG_BYTES = 64 << 10;
 
-/** The C library begins long blocks 16 bytes into a page: with these it is the middle of one, a multiple of 32. */
+/** The C library begins long blocks 16 bytes into a page. This shift moves us to the middle of it, a multiple of 32. */
 const SHIFT_BYTES = 2064;
 
 /**
- * Memory that files are read into again and again. Where memory begins up to 31 bytes further into its page than what is
- * copied there, processors of AMD take four times as long for the copy: they hold the two for overlapping. Files are read
- * from the beginning of a page, mostly, and long blocks begin 16 bytes behind one, which would make every read such a
- * copy: 2 GB/s instead of 8.
+ * Memory that files are read into again and again. If the target of a copy begins up to 31 bytes further into its page
+ * than the source, AMD processors take four times as long, because they treat the two as overlapping. Reads of files
+ * mostly begin at the start of a page, and long blocks begin 16 bytes after one. So without the shift every read would
+ * be such a copy: 2 GB/s instead of 8.
  */
 export function readMemory(byteLength: number): Bytes {
   if (byteLength < LONG_BYTES) return new Uint8Array(byteLength);
   return new Uint8Array(new ArrayBuffer(byteLength + SHIFT_BYTES), SHIFT_BYTES, byteLength);
 }
 
-/** Memory that is used again and again by jobs that run one after the other on one thread. */
+/** Memory that jobs on one thread reuse, one job after the other. */
 export class Scratch {
   readonly #buffers = new Map<string, Bytes>();
 
-  /** So many bytes, with anything in them: valid until this name is taken again. */
+  /** `byteLength` bytes with arbitrary content, valid until the next call with this name. */
   take(name: "input" | "output", byteLength: number): Bytes {
     const known = this.#buffers.get(name);
     const buffer = known !== undefined && known.byteLength >= byteLength ? known : new Uint8Array(byteLength);

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { namedSystemError, SYSTEM_ERRORS, systemError } from "./errors.ts";
 
-/** As node:fs throws it. */
+/** An error as node:fs throws it. */
 function thrown(code: string, syscall: string, path?: string): Error {
   return Object.assign(new Error(`${code}: raw, ${syscall}`), { code, syscall, errno: -1, ...(path ? { path } : {}) });
 }
 
 describe("SYSTEM_ERRORS", () => {
-  it.each(Object.keys(SYSTEM_ERRORS))("%s has a sentence of its own", (errno) => {
+  it.each(Object.keys(SYSTEM_ERRORS))("%s has its own sentence", (errno) => {
     const { message, code } = systemError(errno, "Cannot open", { source: "x" });
     expect(message).toMatch(/^Cannot open: [a-z][a-z -]+$/);
     expect(code).toMatch(/^(source|usage)\//);
@@ -15,7 +15,7 @@ describe("SYSTEM_ERRORS", () => {
 });
 
 describe("namedSystemError()", () => {
-  it("says what was tried with which file", () => {
+  it("names the action and the file", () => {
     const cases = [
       [thrown("EACCES", "open", "/a"), 'Cannot open "/a": permission denied'],
       [thrown("ENOSPC", "write"), "Cannot write a file: no space left"],

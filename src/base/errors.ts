@@ -1,12 +1,12 @@
 import { hideSecrets } from "./text.ts";
 
-/** Where a fault sits, for a person holding a hex editor. */
+/** Where a fault is, for a person with a hex editor. */
 export interface Location {
   /** Source label: a path, a URL, "memory"; credentials are already stripped. */
   readonly source: string;
   /** Absolute byte offset in that source. */
   readonly offset?: number;
-  /** How many bytes from there on are concerned, where that is known: a page, a chunk, a tensor. */
+  /** How many bytes from `offset` on the fault concerns, if known: a page, a chunk, a tensor. */
   readonly byteLength?: number;
   /** The field as the format's specification spells it: "toc[3].chunk_offset". */
   readonly path?: string;
@@ -14,7 +14,7 @@ export interface Location {
 
 interface ErrorExtra {
   readonly hint?: string | undefined;
-  /** How long the file would have to be, where it is cut short: what comes before its end may be whole. */
+  /** For a file that is cut short: how long it would have to be. The bytes before its end may be intact. */
   readonly neededBytes?: number | undefined;
   readonly cause?: unknown;
 }
@@ -102,8 +102,17 @@ export class UsageError extends TareError<"usage"> {
   override readonly name = "UsageError";
 }
 
+/** Tells an error that tare reports, which has a code, from a bug. Also true for errors of another copy of tare. */
 export function isTareError(error: unknown): error is TareError {
   return error instanceof TareError;
+}
+
+/** The same error with another hint; what it was is its cause. */
+export function withHint(error: FormatError | LimitError, hint: string): FormatError | LimitError {
+  const extra = { hint, neededBytes: error.neededBytes, cause: error };
+  return error instanceof FormatError
+    ? new FormatError(error.code, error.message, error.at, extra)
+    : new LimitError(error.code, error.message, error.at, extra);
 }
 
 const CLASSES = { FormatError, LimitError, IntegrityError, UnsupportedError, UsageError } as const;
@@ -136,14 +145,14 @@ export interface ErrorEntry {
   readonly why: string;
   /** What to do. */
   readonly fix: string;
-  /** The gravest that it ever is, where that is no error: no command ends because of it, so that it has no exit code. */
+  /** Set for codes that are never an error: the highest severity. They end no command, so they have no exit code. */
   readonly severity?: "warning" | "note";
 }
 
 /** What one error of the operating system means to the person who named the file. */
 interface SystemError {
   readonly code: `source/${string}` | `usage/${string}`;
-  /** Stands after "Cannot open …: ". */
+  /** Follows "Cannot open …: ". */
   readonly reason: string;
   readonly hint?: string;
 }
@@ -191,14 +200,14 @@ const NOT_OFFERED: SystemError = { code: "source/io", reason: "the file system d
 const NO_MEMORY: SystemError = { code: "source/io", reason: "the system has no memory left" };
 
 /**
- * Errors of the operating system by their POSIX names: one sentence and one code each, wherever they occur. What is not listed
- * is "source/io" and is told by its name.
+ * Errors of the operating system by their POSIX names: one sentence and one code each, wherever they occur. An unlisted
+ * error gets the code "source/io", and its message gives the name.
  */
 export const SYSTEM_ERRORS: Readonly<Record<string, SystemError>> = {
   ENOENT: { code: "source/not-found", reason: "no such file" },
   ENOTDIR: { code: "source/not-found", reason: "a part of the path is not a folder" },
   EISDIR: { code: "source/is-directory", reason: "it is a folder" },
-  EEXIST: { code: "usage/exists", reason: "it exists already", hint: "Choose another name, or pass --force" },
+  EEXIST: { code: "usage/exists", reason: "it exists already", hint: "Choose another name, or pass the option force" },
   ENOTEMPTY: { code: "source/io", reason: "the folder is not empty" },
   EACCES: NO_PERMISSION,
   EPERM: NO_PERMISSION,
@@ -242,8 +251,8 @@ export const SYSTEM_ERRORS: Readonly<Record<string, SystemError>> = {
 };
 
 /**
- * Numbers that Node gives without a name ("Unknown system error -122"): those of Linux, and two of macOS and the BSDs. No
- * number means something else for a file on the other system.
+ * Numbers that Node gives without a name ("Unknown system error -122"): those of Linux, and two of macOS and the BSDs.
+ * None of them means another file error on the other system.
  */
 const UNNAMED: Readonly<Record<number, string>> = {
   69: "EDQUOT",
@@ -254,16 +263,16 @@ const UNNAMED: Readonly<Record<number, string>> = {
   123: "ENOMEDIUM",
 };
 
-/** The POSIX name of what the system gave ("ENOENT"), or undefined. Node's own codes ("ERR_…") are none. */
+/** The POSIX name of a system error ("ENOENT"), or undefined. Node's own codes ("ERR_…") are not system errors. */
 export function errnoOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return undefined;
   if (/^E[A-Z0-9]+$/.test(error.code)) return error.code;
   const number = /^Unknown system error -(\d+)$/.exec(error.code)?.[1];
   if (number !== undefined) return UNNAMED[Number(number)] ?? `error ${number}`;
-  return error.code === "UNKNOWN" ? "unknown error" : undefined; // libuv's word for what Windows did not explain
+  return error.code === "UNKNOWN" ? "unknown error" : undefined; // libuv's name for Windows errors that it cannot map
 }
 
-/** The error that the table has for a name; `action` is the start of a sentence, "Cannot open \"x\"". */
+/** The error for a name in the table. `action` is the start of the sentence: "Cannot open \"x\"". */
 export function systemError(errno: string, action: string, at: Location, extra: ErrorExtra = {}): TareError {
   const known = Object.hasOwn(SYSTEM_ERRORS, errno) ? SYSTEM_ERRORS[errno] : undefined;
   const { code, reason, hint }: SystemError = known ?? { code: "source/io", reason: `the system says ${errno}` };
@@ -307,8 +316,8 @@ const ACTIONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What the system gave, as one of our errors; undefined for anything else. For errors that reach a boundary (the command
- * line, a worker's messages) although whoever made the call should have said what it was for.
+ * A system error as one of ours; undefined for anything else. For errors that reach a boundary (the command line, a
+ * worker's messages) because the code that made the call did not wrap them.
  */
 export function namedSystemError(error: unknown): TareError | undefined {
   const errno = errnoOf(error);
@@ -317,6 +326,11 @@ export function namedSystemError(error: unknown): TareError | undefined {
   const call = typeof syscall === "string" ? (syscall.split(" ", 1)[0] ?? "") : "";
   const verb = Object.hasOwn(ACTIONS, call) ? ACTIONS[call] : "use";
   const source = typeof path === "string" ? path : undefined;
+  if (call === "uv_cwd" && errno === "ENOENT") {
+    const message = "Cannot use the working directory: it was removed";
+    const hint = "Change to a folder that exists";
+    return new SourceError("source/not-found", message, { source: "system" }, { hint, cause: error });
+  }
   const action = `Cannot ${verb} ${source === undefined ? "a file" : `"${source}"`}`;
   return systemError(errno, action, { source: source ?? "system" }, { cause: error });
 }

@@ -7,7 +7,7 @@ import { FormatError, LimitError, type Location } from "./errors.ts";
 
 export const MAX_OFFSET = Number.MAX_SAFE_INTEGER;
 
-/** A u64 as the two halves the wire gives it. Refuses values beyond 2^53-1, which no file reaches. */
+/** A u64 from its two 32-bit halves. Refuses values beyond 2^53-1, which no file reaches. */
 export function toOffset(low: number, high: number, at: Location): number {
   // 2^53 - 1 has the high word 0x1fffff.
   if (high > 0x1fffff) throw beyond(`${(BigInt(high) << 32n) | BigInt(low)}`, at);

@@ -5,7 +5,7 @@ export interface LimitEntry {
   readonly unit: "bytes" | "characters" | "entries" | "levels" | "dimensions";
   /** Why there is a bound, and why this one. */
   readonly reason: string;
-  /** "spec" where the format's own specification states it, "tare" where it is our choice. */
+  /** "spec" if the format's specification states the limit, "tare" if it is our choice. */
   readonly provenance: "spec" | "tare";
 }
 
@@ -34,6 +34,6 @@ export function resolveLimits<T extends LimitTable>(id: string, table: T, overri
 export function checkLimit(value: number, limit: number, what: string, code: `limit/${string}`, at: Location): void {
   if (value <= limit) return;
   throw new LimitError(code, `Cannot accept ${what}: must be <= ${limit}, found ${value}`, at, {
-    hint: "Raise the limit with --limits FILE (or open(source, { limits })) if you trust this file",
+    hint: "Raise the limit with the option limits if you trust this file",
   });
 }

@@ -18,7 +18,7 @@ describe("NameSet", () => {
   });
 
   it("stays right and fast when every hash collides", () => {
-    // A multiplier that maps every state to the same hash stands for names crafted to collide.
+    // A multiplier that maps every state to the same hash acts like names crafted to collide.
     const imul = vi.spyOn(Math, "imul").mockReturnValue(7);
     try {
       const names = new NameSet();

@@ -1,11 +1,11 @@
-/** Twice the names at most: linear probing stays short. */
+/** There are always at least twice as many slots as names, so linear probing stays short. */
 const LEAST_SLOTS = 64;
-/** Random names never probe this far at half load; names chosen to collide do, and then V8's own seeded set takes over. */
+/** At half load, random names never probe this far. Names chosen to collide do, and V8's own seeded set takes over. */
 const LONGEST_PROBE = 256;
 
 /**
- * The names of an index, to find the one that comes twice. A `Set` of a million strings costs a second, most of it spent
- * on growing and hashing into the heap; this one keeps numbers only and looks at a string again when the hashes agree.
+ * The names of an index, to find duplicates. A `Set` of a million strings costs a second, most of it for growing and
+ * hashing into the heap. This set probes numbers only and compares strings only if their hashes agree.
  */
 export class NameSet {
   readonly #seed = (Math.random() * 0x1_0000_0000) | 1;

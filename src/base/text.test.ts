@@ -13,7 +13,7 @@ describe("hideSecrets()", () => {
     ['Cannot use "https://AKIA:abc@bucket/x": no', 'Cannot use "https://…@bucket/x": no'],
     ["http:/u:a@b@h/v.key", "http:/…@h/v.key"],
     ["https://u:a/b@h/x and ftp://token@h", "https://…@h/x and ftp://…@h"],
-  ])("takes out of %s what lets somebody in", (text, shown) => expect(hideSecrets(text)).toBe(shown));
+  ])("hides the secrets in %s", (text, shown) => expect(hideSecrets(text)).toBe(shown));
 
   it.each([
     "model.gguf",
@@ -27,7 +27,7 @@ describe("hideSecrets()", () => {
     expect(hideSecrets(text)).toBe(text);
   });
 
-  it("is done for every error, wherever it is thrown", () => {
+  it("is applied to every error, wherever it is thrown", () => {
     const error = new UsageError("usage/x", 'Cannot open "m?sig=abc"', { source: "m?sig=abc" });
     expect(JSON.stringify(error)).not.toContain("abc");
     const address = "https://u:abc@h/x";

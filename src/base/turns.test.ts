@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Turns } from "./turns.ts";
 
-it("lets others run every few thousand steps, and sees a signal that they abort", async () => {
+it("lets other tasks run every few thousand steps, and sees when they abort the signal", async () => {
   const stop = new AbortController();
   const turns = new Turns(stop.signal);
   let steps = 0;
@@ -16,7 +16,7 @@ it("lets others run every few thousand steps, and sees a signal that they abort"
   expect(steps).toBeLessThan(10_000);
 });
 
-it("costs nothing but counting in between", () => {
+it("only counts in between", () => {
   const turns = new Turns(undefined);
   for (let i = 0; i < 4000; i++) expect(turns.step()).toBeUndefined();
 });

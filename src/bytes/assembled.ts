@@ -1,21 +1,19 @@
 import type { Bytes } from "../base/bytes.ts";
 import { ReadGuard } from "./layers/base.ts";
 import { isSlice } from "./slice.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
+import { PIECE_BYTES, type ReadOptions, type Source, type SourceDescriptor, type StreamOptions } from "./source.ts";
 
 /** A run of an assembled source: bytes of another one, or zeros. */
 export type AssembledPart =
   | { readonly source: Source; readonly offset: number; readonly byteLength: number }
   | { readonly zeros: number };
 
-/** What a stream hands out at once. */
-const PIECE_BYTES = 1 << 20;
 /** Numbers of a part in a descriptor: which file, -1 for zeros; where in it; how long. */
 const ROW = 3;
 
 /**
- * Runs of other sources and zeros, one behind the other: a file as it will be, before it is written. Has a descriptor
- * where all that it is made of has one, so that a worker can hash it. Closing it closes nothing.
+ * Runs of other sources and of zeros, one after the other: a file as it will be, before it is written. It has a
+ * descriptor if all its sources have one, so that a worker can hash it. Closing it closes nothing.
  */
 export function assembledSource(parts: readonly AssembledPart[], label: string): AssembledSource {
   const sources: Source[] = [];
@@ -46,7 +44,7 @@ export function assembledFrom(sources: readonly Source[], rows: Float64Array<Arr
 /** A source that can be read without a promise. */
 type Blocking = Source & { readNow?(offset: number, into: Bytes): void };
 
-export class AssembledSource implements Source {
+class AssembledSource implements Source {
   readonly label: string;
   readonly byteLength: number;
   readonly readNow?: (offset: number, into: Bytes) => void;

@@ -1,14 +1,11 @@
 import type { Bytes } from "../base/bytes.ts";
 import { SourceError } from "../base/errors.ts";
 import { deliver, ReadGuard } from "./layers/base.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
-
-/** What a stream asks for at a time; browsers give as much of it as they have. */
-const PIECE_BYTES = 1 << 20;
+import { PIECE_BYTES, type ReadOptions, type Source, type SourceDescriptor, type StreamOptions } from "./source.ts";
 
 /**
- * Streams that somebody waits for. In a worker that does nothing else, nothing but the stream itself refers to who waits, and
- * Chromium 156 then collects both in the middle of a file: the read never settles.
+ * Streams with a pending read. In a worker that does nothing else, only the stream itself refers to its reader.
+ * Chromium 156 then collects both in the middle of a file, and the read never settles.
  */
 const STREAMING = new Set<object>();
 
@@ -26,8 +23,6 @@ class BlobSource implements Source {
   readonly label: string;
   readonly byteLength: number;
   readonly descriptor: SourceDescriptor;
-  /** A browser has files in another process: a read costs a message there and back, a stream keeps a pipe filled. */
-  readonly prefers = "stream";
   readonly #blob: Blob;
   readonly #guard: ReadGuard;
 
@@ -58,7 +53,7 @@ class BlobSource implements Source {
     if (position !== offset + byteLength) throw this.#unreadable(position, undefined);
   }
 
-  /** Into two buffers in turn: one is filled while the other is worked on. */
+  /** Reads into two buffers in turn: one is filled while the other is in use. */
   async *#pieces(offset: number, byteLength: number): AsyncGenerator<Bytes> {
     if (byteLength === 0) return;
     const part = this.#blob.slice(offset, offset + byteLength);
@@ -99,7 +94,7 @@ class BlobSource implements Source {
     try {
       buffer = await this.#blob.slice(offset, offset + byteLength).arrayBuffer();
     } catch (cause) {
-      // A DOMException NotReadableError: the file behind a File was changed, moved or its permission ended.
+      // A DOMException NotReadableError: the file on disk was changed or moved, or the permission to read it ended.
       throw this.#unreadable(offset, cause);
     }
     if (buffer.byteLength !== byteLength) throw this.#unreadable(offset, undefined);
@@ -116,12 +111,12 @@ class BlobSource implements Source {
 type ReadResult = { readonly done: boolean; readonly value?: Bytes | undefined };
 
 interface PieceReader {
-  /** Takes the buffer away, and gives it back in what it resolves with, where the browser can. */
+  /** Takes the buffer; if the browser can, the result gives it back. */
   read(into: Bytes): Promise<ReadResult>;
   cancel(): Promise<void>;
 }
 
-/** Older browsers have blobs whose streams bring their own buffers. */
+/** In older browsers, the streams of blobs bring their own buffers. */
 function readerOf(stream: ReadableStream<Bytes>): PieceReader {
   try {
     return stream.getReader({ mode: "byob" });

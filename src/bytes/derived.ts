@@ -5,7 +5,7 @@ import { checkRange, type Extent } from "./extents.ts";
 import { allocateFor, ReadGuard } from "./layers/base.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
 
-/** Bytes that are made of others when they are read, and that own nothing: streaming is reading piece by piece. */
+/** Bytes that are computed from other bytes on each read. It owns nothing; a stream reads piece by piece. */
 export abstract class ComputedSource implements Source {
   readonly label: string;
   readonly byteLength: number;
@@ -36,21 +36,21 @@ export abstract class ComputedSource implements Source {
 interface ComputedFacts {
   readonly label: string;
   readonly byteLength: number;
-  /** What one step of a stream reads. */
+  /** Bytes that one step of a stream reads. */
   readonly pieceBytes: number;
 }
 
-/** What a lazy source is made from. */
+/** Describes a lazy source. */
 export interface LazyFacts {
   readonly label: string;
   readonly byteLength: number;
-  /** Gives the real source; called by every read, so it must remember. Several readers share it. */
+  /** Returns the real source. Every read calls it, so it must remember the source. Several readers share it. */
   readonly open: () => Promise<Source>;
-  /** The real source where it is open already. */
+  /** The real source if it is open already. */
   readonly opened?: () => Source | undefined;
 }
 
-/** Bytes of known length whose file is opened by the first read. Whoever opened it closes it. */
+/** Bytes of known length whose file is opened by the first read. The caller that supplied `open` closes the file. */
 export class LazySource implements Source {
   readonly label: string;
   readonly byteLength: number;
@@ -87,7 +87,7 @@ export class LazySource implements Source {
   }
 }
 
-/** Bytes that the index lists but nobody can have: listing works, reading says why not. */
+/** Bytes that the index lists but that cannot be read: listing works, and reading says why it does not. */
 export function failingSource(label: string, byteLength: number, error: TareError): Source {
   return {
     label,
@@ -100,7 +100,7 @@ export function failingSource(label: string, byteLength: number, error: TareErro
   };
 }
 
-/** Pieces of a stream: what is overlaid may have to be computed. */
+/** Bytes of one piece of a stream: overlaid bytes may have to be computed. */
 const PIECE_BYTES = 4 << 20;
 
 /** Other bytes for a run of a source. */
@@ -109,7 +109,7 @@ export interface Overlay extends Extent {
   read(offset: number, byteLength: number): Promise<Bytes>;
 }
 
-/** Bytes that are at hand, as an overlay. */
+/** An overlay of bytes that are in memory. */
 export function overlayBytes(offset: number, bytes: Bytes): Overlay {
   return {
     offset,
@@ -119,8 +119,8 @@ export function overlayBytes(offset: number, bytes: Bytes): Overlay {
 }
 
 /**
- * A source with other bytes in some places and perhaps another length: what is beyond the end of `base` and of all overlays
- * is zeros. Of overlays that share bytes the last one counts. Closing it closes `base`.
+ * A source with other bytes in some places and perhaps another length. Beyond the end of `base` and of all overlays,
+ * its bytes are zeros. If overlays share bytes, the last one counts. Closing it closes `base`.
  */
 export function overlaidSource(base: Source, byteLength: number, overlays: readonly Overlay[]): Source {
   return new OverlaidSource(base, byteLength, overlays);

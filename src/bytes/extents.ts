@@ -6,6 +6,11 @@ export interface Extent {
   readonly byteLength: number;
 }
 
+/** The offset after the last byte. */
+export function endOf({ offset, byteLength }: Extent): number {
+  return offset + byteLength;
+}
+
 /** Refuses a read outside 0 … size, before any I/O. */
 export function checkRange(label: string, size: number, offset: number, byteLength: number): void {
   const fine =
@@ -56,7 +61,9 @@ export interface BatchOptions {
   readonly maxBytes: number;
 }
 
-/** Groups extents, in the order given, into reads. An extent behind the one before it starts a new batch. */
+/**
+ * Groups extents, in the order given, into reads. An extent that begins before the current batch starts a new batch.
+ */
 export function planBatches<E extends Extent>(extents: readonly E[], options: BatchOptions): Batch<E>[] {
   const batches: Batch<E>[] = [];
   let members: E[] = [];
@@ -86,7 +93,7 @@ export function planBatches<E extends Extent>(extents: readonly E[], options: Ba
   return batches;
 }
 
-/** Throws where two extents share bytes; `name` says which ones in the message. */
+/** Throws if two extents share bytes; `name` says which ones in the message. */
 export function rejectOverlaps<E extends Extent>(
   extents: readonly E[],
   name: (extent: E) => string,

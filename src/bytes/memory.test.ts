@@ -14,7 +14,7 @@ describe("memorySource()", () => {
   });
 });
 
-sinkContract("memory", async () => {
+sinkContract("memory", { reopen: "any" }, async () => {
   const sink = memorySink();
   return { sink, published: async () => sink.published, leftovers: async () => [] };
 });

@@ -1,19 +1,16 @@
-import { type Bytes, concatBytes } from "../base/bytes.ts";
-import { SourceError, UsageError } from "../base/errors.ts";
+import { type Bytes, concatBytes, plainBytes } from "../base/bytes.ts";
+import { LimitError, SourceError, UsageError } from "../base/errors.ts";
 import { checkRange } from "./extents.ts";
 import { checkRelativeName } from "./resolver.ts";
-import { checkFill, checkReserve, doneError, type Output, type Sink } from "./sink.ts";
-import type { ReadOptions, Source, StreamOptions } from "./source.ts";
-
-/** Pieces that a stream of bytes in memory yields; small enough that leaving early saves work. */
-const PIECE_BYTES = 1 << 20;
+import { checkFill, checkReserve, doneError, existsError, type Output, type Sink } from "./sink.ts";
+import { PIECE_BYTES, type ReadOptions, type Source, type StreamOptions } from "./source.ts";
 
 /** Bytes that are already here. Reads without `into` are views, not copies. */
-export function memorySource(bytes: Bytes, label = "memory"): Source {
-  return new MemorySource(bytes, label);
+export function memorySource(bytes: Uint8Array, label = "memory"): Source {
+  return new MemorySource(plainBytes(bytes), label);
 }
 
-/** True where reads without `into` are views of bytes that are in memory anyway. */
+/** True if reads without `into` are views of bytes that are in memory anyway. */
 export function isMemory(source: Source): boolean {
   return source instanceof MemorySource;
 }
@@ -85,12 +82,20 @@ export interface MemoryOutput extends Output {
 
 /** For browsers, small outputs and tests. Appended bytes are copied, so buffers may be reused at once. */
 export function memorySink(label = "memory"): MemorySink {
-  return new PieceSink(label, () => undefined);
+  return new PieceSink(label, { publish: () => undefined });
 }
 
-/** Refuses a name that was committed already with `usage/exists`. */
-export function memoryOutput(name: string, label = "memory"): MemoryOutput {
+/**
+ * Refuses a name that was committed already with `usage/exists`, and bytes beyond `maxBytes`, of all files together,
+ * with `limit/memory`.
+ */
+export function memoryOutput(name: string, label = "memory", maxBytes = Number.POSITIVE_INFINITY): MemoryOutput {
   const files = new Map<string, Bytes>();
+  let used = 0;
+  const claim = (byteLength: number): void => {
+    if (used + byteLength > maxBytes) throw fullError(label, maxBytes);
+    used += byteLength;
+  };
   return {
     label,
     name,
@@ -98,17 +103,32 @@ export function memoryOutput(name: string, label = "memory"): MemoryOutput {
     async create(fileName: string): Promise<Sink> {
       checkRelativeName(fileName, { source: label });
       if (files.has(fileName)) throw existsError(fileName, label);
-      return new PieceSink(`${label}/${fileName}`, (bytes) => {
+      const publish = (bytes: Bytes): void => {
         if (files.has(fileName)) throw existsError(fileName, label);
         files.set(fileName, bytes);
-      });
+      };
+      return new PieceSink(`${label}/${fileName}`, { publish, claim });
+    },
+    async peek(fileName) {
+      const bytes = files.get(fileName);
+      return bytes === undefined ? undefined : memorySource(bytes, `${label}/${fileName}`);
+    },
+    async remove(fileName) {
+      claim(-(files.get(fileName)?.byteLength ?? 0));
+      files.delete(fileName);
     },
   };
 }
 
+interface PieceHolder {
+  publish(bytes: Bytes): void;
+  /** Called with the bytes that will be held, or are held no longer; throws if they are too many. */
+  claim?(byteLength: number): void;
+}
+
 class PieceSink implements MemorySink {
   readonly label: string;
-  readonly #publish: (bytes: Bytes) => void;
+  readonly #holder: PieceHolder;
   /** Contiguous, in order; `starts` holds where each begins. */
   #pieces: Bytes[] = [];
   #starts: number[] = [];
@@ -116,9 +136,9 @@ class PieceSink implements MemorySink {
   #published: Bytes | undefined;
   #state: "open" | "done" = "open";
 
-  constructor(label: string, publish: (bytes: Bytes) => void) {
+  constructor(label: string, holder: PieceHolder) {
     this.label = label;
-    this.#publish = publish;
+    this.#holder = holder;
   }
 
   get position(): number {
@@ -131,12 +151,14 @@ class PieceSink implements MemorySink {
 
   async append(bytes: Bytes): Promise<void> {
     this.#checkOpen();
+    this.#holder.claim?.(bytes.byteLength);
     this.#push(bytes.slice());
   }
 
   reserve(byteLength: number): number {
     this.#checkOpen();
     checkReserve(byteLength, this.label);
+    this.#holder.claim?.(byteLength);
     const at = this.#position;
     this.#push(new Uint8Array(byteLength));
     return at;
@@ -165,11 +187,12 @@ class PieceSink implements MemorySink {
     this.#state = "done";
     const bytes = concatBytes(this.#pieces);
     this.#release();
-    this.#publish(bytes);
+    this.#holder.publish(bytes);
     this.#published = bytes;
   }
 
   async abort(): Promise<void> {
+    if (this.#state === "open") this.#holder.claim?.(-this.#position);
     this.#state = "done";
     this.#release();
   }
@@ -203,6 +226,8 @@ class PieceSink implements MemorySink {
   }
 }
 
-function existsError(name: string, label: string): UsageError {
-  return new UsageError("usage/exists", `Cannot write "${name}": it exists already`, { source: label });
+function fullError(label: string, maxBytes: number): LimitError {
+  const message = `Cannot hold what is written: memory must be <= ${maxBytes} bytes`;
+  const hint = "Write to a file, a handle or a stream, or raise the option maxBytes";
+  return new LimitError("limit/memory", message, { source: label }, { hint });
 }

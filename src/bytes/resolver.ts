@@ -11,19 +11,24 @@ import type { Source } from "./source.ts";
 export interface Resolver {
   /** The name of the file the resolver belongs to, without its folder: "model-00001-of-00003.gguf". */
   readonly name: string;
-  /** Rejects with `source/not-found` where there is no such sibling. */
+  /** The name of the folder that the file is in, if it has one: people name models by it. */
+  readonly folder?: string | undefined;
+  /** Rejects with `source/not-found` if there is no such sibling. */
   resolve(name: string, options?: ResolveOptions): Promise<Source>;
   /**
-   * Opens a full http(s) address that the file names. Rejects with `source/resolver.origin` where it leads to another
-   * origin than the file's own and that was not allowed. Absent where there is no network.
+   * Opens a full http(s) address that the file names. Rejects with `source/resolver.origin` if it leads to another
+   * origin than the file's own and that origin was not allowed. Absent if there is no network.
    */
   resolveUrl?(url: string, options?: ResolveOptions): Promise<Source>;
   /**
-   * Present where the file stands in a folder for files of its kind, "onnx/model.onnx": reaches what stands beside that
-   * folder. Only for names that we choose ourselves, such as "config.json"; never for one that a file gives.
+   * Present if the file is in a folder for files of its kind, "onnx/model.onnx": reaches the files beside that folder.
+   * Only for names that we choose ourselves, such as "config.json"; never for a name that a file gives.
    */
   readonly above?: Resolver | undefined;
 }
+
+/** Files of one set whose headers are read at the same time: each takes a round trip. */
+export const PARALLEL_FILES = 8;
 
 /** Folders that models keep their weights in, apart from the configuration: Hugging Face's custom for ONNX exports. */
 export function isFolderOfKind(folderName: string): boolean {
@@ -34,9 +39,11 @@ export interface ResolveOptions {
   readonly signal?: AbortSignal | undefined;
   /** What the index says about the file: lets a cache answer without asking the server. */
   readonly pinned?: PinnedFile | undefined;
-  /** The address or path of the index. Resolvers fill it in: what one index states says nothing about another's files. */
+  /** The address or path of the index. Resolvers set it: what one index states says nothing about another's files. */
   readonly namedBy?: string | undefined;
-  /** Judges where redirects lead, by throwing. Resolvers fill it in for addresses that an index gives in full. */
+  /**
+   * Throws to refuse an address that a redirect leads to. Resolvers set it for addresses that an index gives in full.
+   */
   readonly onRedirect?: ((url: string) => void) | undefined;
 }
 
@@ -46,8 +53,8 @@ export interface PinnedFile {
   /** 64 lower-case hex digits over the whole file. */
   readonly sha256: string;
   /**
-   * Present where the file is wanted whole: rejects where the bytes are not the pinned ones. Whoever keeps bytes calls it
-   * before a byte is kept or handed out. Resolvers without a store may leave it to the caller.
+   * Present if the file is wanted whole: rejects if the bytes are not the pinned ones. A resolver that keeps bytes
+   * calls it before it keeps or hands out any. Resolvers without a store may leave it to the caller.
    */
   readonly prove?: ((whole: Bytes) => Promise<void>) | undefined;
 }
@@ -60,11 +67,11 @@ const RESERVED_ON_WINDOWS =
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 /**
- * Refuses a name that could lead out of a folder, or that means something else on another system: absolute
- * paths, drive letters, "." and "..", empty segments, backslashes, control characters, device names.
- * Resolvers and Outputs call it on every name, because those come out of files that anyone may have written.
- * `own` is the name of the file itself, one component of a path that somebody opened: whatever it is called, it exists, and
- * so may what begins like it ("a:b.gguf.sig").
+ * Refuses a name that could lead out of a folder, or that means something else on another system: absolute paths, drive
+ * letters, "." and "..", empty segments, backslashes, control characters, device names. Resolvers and Outputs call it
+ * on every name, because names come out of files that anyone may have written. `own` is the name of the file itself,
+ * one component of a path that the caller opened. That file exists, whatever its name is, and so may files whose names
+ * begin with it ("a:b.gguf.sig").
  */
 export function checkRelativeName(name: string, at: Location, own?: string): void {
   const isOwn = own !== undefined && own !== "" && name.startsWith(own);

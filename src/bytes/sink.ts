@@ -18,14 +18,14 @@ export interface Sink {
   append(bytes: Bytes): Promise<void>;
   /**
    * Leaves room for bytes that are known only later, zero until filled; returns where the room begins.
-   * Absent where the destination cannot go back.
+   * Absent if the destination cannot go back.
    */
   reserve?(byteLength: number): number;
-  /** Overwrites reserved or appended bytes at `offset`. Present exactly where `reserve` is. */
+  /** Overwrites reserved or appended bytes at `offset`. Present if and only if `reserve` is. */
   fill?(offset: number, bytes: Bytes): Promise<void>;
   /**
-   * What has been written so far, to be checked before it is made visible. Close it before committing.
-   * Absent where the destination cannot be read back.
+   * The bytes written so far, to be checked before they are made visible. Close it before committing. Absent if the
+   * destination cannot be read back.
    */
   reopen?(): Promise<Source>;
   /** Waits for every append, makes the bytes durable, then visible under the final name, all or nothing. */
@@ -43,19 +43,50 @@ export interface Output {
   /** `name` is relative, with forward slashes, and stays below the output's root. */
   create(name: string): Promise<Sink>;
   /**
-   * What has this name already, so that a writer can go on where an earlier run ended; undefined where nothing has.
-   * The caller closes it. Absent where the destination cannot be read.
+   * The file that has this name already, so that a writer can continue where an earlier run ended; undefined if there
+   * is none. The caller closes it. Absent if the destination cannot be read.
    */
   peek?(name: string): Promise<Source | undefined>;
-  /** Puts a small file in place at once and atomically, whatever had its name: a writer's notes for its next run. */
+  /** Puts a small file in place atomically, and replaces any file of that name: a writer's notes for its next run. */
   replace?(name: string, bytes: Bytes): Promise<void>;
-  /** Removes a file that was committed; nothing happens where there is none. */
+  /** Removes a file that was committed; does nothing if there is none. */
   remove?(name: string): Promise<void>;
+}
+
+/** The same output with other sinks. A caller's output may be of any class, so its methods run on it. */
+export function withSinks(output: Output, create: Output["create"], name: string = output.name): Output {
+  const { label, peek, replace, remove } = output;
+  return {
+    label,
+    name,
+    create,
+    ...(peek && { peek: (fileName) => peek.call(output, fileName) }),
+    ...(replace && { replace: (fileName, bytes) => replace.call(output, fileName, bytes) }),
+    ...(remove && { remove: (fileName) => remove.call(output, fileName) }),
+  };
+}
+
+/** The same sink, which commits in its own way. */
+export function withCommit(sink: Sink, commit: () => Promise<void>): Sink {
+  // Sinks have private fields, so their methods must run on the sink itself, not on the proxy.
+  return new Proxy(sink, {
+    get: (target, key) => {
+      if (key === "commit") return commit;
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
 }
 
 /** Refuses a use of a Sink after commit or abort. */
 export function doneError(label: string): UsageError {
   return new UsageError("usage/sink.done", "Cannot write: the sink is committed or aborted already", { source: label });
+}
+
+/** Refuses to replace a file or an object, or to write twice to one name of an output. */
+export function existsError(name: string, source: string = name): UsageError {
+  const hint = "Choose another name, or pass the option force";
+  return new UsageError("usage/exists", `Cannot write "${name}": it exists already`, { source }, { hint });
 }
 
 /** Refuses to reserve anything but a whole number of bytes. */
@@ -80,7 +111,8 @@ interface SpoolOptions {
 }
 
 /**
- * Copies bytes to where they need no memory, and gives them back as a Source: for what must be seen whole before any of
- * it may be handed out. Whoever supplied the spool frees the copies when the container is closed.
+ * Copies bytes to a place where they need no memory, and returns them as a Source: for bytes that must be seen whole
+ * before any of them may be handed out. The caller that supplied the spool frees the copies when the container is
+ * closed.
  */
 export type Spool = (pieces: AsyncIterable<Bytes>, options: SpoolOptions) => Promise<Source>;

@@ -23,10 +23,6 @@ describe("sliceSource()", () => {
     const whole = memorySource(new Uint8Array(4));
     expect(() => sliceSource(whole, 2, 3)).toThrow(expect.objectContaining({ code: "source/out-of-range" }));
   });
-  test("is read best as the whole is", () => {
-    expect(sliceSource(blobSource(new Blob(["abcdef"])), 1, 4).prefers).toBe("stream");
-    expect(sliceSource(memorySource(new Uint8Array(4)), 1, 2).prefers).toBeUndefined();
-  });
   test("has a descriptor where the whole has one", () => {
     const blob = new Blob(["abcdef"]);
     const slice = sliceSource(blobSource(blob), 1, 4);

@@ -9,18 +9,18 @@ export interface SliceSource extends Source {
   readonly start: number;
 }
 
-/** A Source whose bytes may also be had, just as well checked, as a run of a longer one. */
+/** A Source whose bytes can also be read, equally well checked, as a run of a longer one. */
 export interface WithinSource extends Source {
   readonly within: SliceSource | undefined;
 }
 
-/** The run of a longer source that holds the same bytes: what to read where neighbours are wanted as well. */
+/** The run of a longer source that holds the same bytes: read from it if neighbours are wanted as well. */
 export function runOf(source: Source): SliceSource | undefined {
   if (isSlice(source)) return source;
   return "within" in source ? (source as WithinSource).within : undefined;
 }
 
-/** Closing a slice does nothing: whoever opened the whole source closes it. */
+/** Closing a slice does nothing: the caller that opened the whole source closes it. */
 export function sliceSource(of: Source, offset: number, byteLength: number, label: string = of.label): SliceSource {
   checkRange(of.label, of.byteLength, offset, byteLength);
   // A slice of a slice reads from the whole directly.
@@ -50,10 +50,6 @@ class Slice implements SliceSource {
     const of = this.whole.descriptor;
     if (of === undefined) return undefined;
     return { kind: "slice", of, offset: this.start, byteLength: this.byteLength };
-  }
-
-  get prefers(): "stream" | undefined {
-    return this.whole.prefers;
   }
 
   async read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {

@@ -1,37 +1,21 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { Bytes } from "../base/bytes.ts";
 
 export interface ReadOptions {
-  /** Where the bytes go. It must have exactly the length asked for, and is what the promise resolves with. */
+  /** The buffer for the bytes. It must have exactly the length asked for, and the promise resolves with it. */
   readonly into?: Bytes;
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Called with each number of bytes as they land, from the front on, by sources whose `reportsBytes` is true. What was
-   * told of does not change any more, even where the read then fails.
-   */
-  readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 
 export interface StreamOptions {
-  /** How many bytes; to the end of the source where absent. */
+  /** How many bytes; to the end of the source if absent. */
   readonly byteLength?: number;
   readonly signal?: AbortSignal | undefined;
-  /** How many streams the reader goes through at a time, this one among them; 1 where absent. They share what is held. */
-  readonly together?: number | undefined;
-  /**
-   * Where pieces may be laid, each as long as this but for the last: then nothing has to be copied. Sources that cannot do
-   * it, or that ask twice, give them in memory of their own.
-   */
-  readonly into?: Bytes | undefined;
-  /**
-   * With `into`: called with each number of bytes as they land, by sources that receive them themselves; once more from the
-   * front of a piece where a connection broke in the middle of it.
-   */
-  readonly onBytes?: ((byteLength: number) => void) | undefined;
 }
 
 /**
- * The options for the rest of a stream. Whoever did not say how much they need still has not: sources below go on more
- * carefully then.
+ * The options for the rest of a stream. If the reader did not say how much it needs, the rest has no length either:
+ * sources below then read ahead more carefully.
  */
 export function restOf({ byteLength, ...others }: StreamOptions, rest: number): StreamOptions {
   return byteLength === undefined ? others : { byteLength: rest, ...others };
@@ -46,12 +30,11 @@ export interface Source {
   readonly label: string;
   /** Exact, and known before the first read. */
   readonly byteLength: number;
-  /** A recipe by which a worker can open the same bytes itself; absent where there is none. */
+  /**
+   * A recipe with which a worker can open the same bytes itself; absent if there is none. It is the only member beyond
+   * the bytes: a Source cannot move to another thread, and hashing there takes half the time.
+   */
   readonly descriptor?: SourceDescriptor | undefined;
-  /** "stream" where long runs come faster that way than by one read after the other. */
-  readonly prefers?: "stream" | undefined;
-  /** True where `read` tells its progress by `onBytes`. */
-  readonly reportsBytes?: boolean | undefined;
   /**
    * Resolves with exactly `byteLength` bytes from `offset`, or rejects with a SourceError: never short,
    * never padded. Without `into` the bytes may be shared: callers must not write to them.
@@ -64,7 +47,20 @@ export interface Source {
   stream(offset: number, options?: StreamOptions): AsyncIterable<Bytes>;
   /** Releases handles. Reads under way may reject; closing twice is allowed. */
   close(): Promise<void>;
+  /** What `await using` calls; sources of "tare/bytes" have it. */
+  [Symbol.asyncDispose]?(): Promise<void>;
 }
+
+/** A source that `await using` closes. */
+export type OpenSource = Source & AsyncDisposable;
+
+/** Adds what `await using` calls. */
+export function disposable(source: Source): OpenSource {
+  return Object.assign(source, { [Symbol.asyncDispose]: () => source.close() });
+}
+
+/** Bytes that a stream hands out at once where nothing else decides: small enough that leaving early saves work. */
+export const PIECE_BYTES = 1 << 20;
 
 /** Structured-clonable: what a worker needs to open the bytes of a Source on its own. */
 export type SourceDescriptor =
@@ -74,12 +70,16 @@ export type SourceDescriptor =
       readonly byteLength: number;
       /** Identity of the file when it was opened, so that a worker never hashes another one. */
       readonly identity: string;
+      /** When it was written, in milliseconds since 1970. */
+      readonly modified?: number | undefined;
+      /** The number by which this process has it open, as long as the source is. */
+      readonly number?: number | undefined;
     }
   | { readonly kind: "blob"; readonly blob: Blob }
   | {
       readonly kind: "assembled";
       readonly files: readonly SourceDescriptor[];
-      /** Three numbers a part: which file, -1 for zeros; where in it; how many bytes. */
+      /** Three numbers per part: which file, -1 for zeros; where in it; how many bytes. */
       readonly rows: Float64Array<ArrayBuffer>;
       readonly byteLength: number;
     }

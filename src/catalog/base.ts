@@ -1,6 +1,6 @@
 import type { ErrorCatalog } from "../base/errors.ts";
 
-/** Errors that belong to no single format: arithmetic, limits, and what callers get wrong. */
+/** Errors that belong to no single format: arithmetic, limits, and mistakes of callers. */
 export const BASE_ERRORS = {
   "limit/integer": {
     what: "A 64-bit field holds a number above 2^53 - 1.",
@@ -19,11 +19,11 @@ export const BASE_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors of fixed-layout records that no format gave a name of its own. */
+/** Errors of fixed-layout records for which a format has no code of its own. */
 export const STRUCT_ERRORS = {
   "format/struct": {
     what: "A fixed-length record is cut short, or a field that has only one legal value holds another.",
-    why: "The record's table is exact: reading on would give wrong offsets for everything behind it.",
+    why: "The record's table is exact: reading on would give wrong offsets for everything after it.",
     fix: "Get another copy of the file.",
   },
   "usage/struct": {
@@ -33,7 +33,7 @@ export const STRUCT_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** What strict JSON refuses, whichever format holds it. */
+/** What strict JSON refuses, in any format. */
 export const JSON_ERRORS = {
   "format/json.utf8": {
     what: "JSON text holds bytes that are not UTF-8.",
@@ -86,7 +86,7 @@ export const PRIMITIVE_ERRORS = {
   },
   "format/zstd.frame": {
     what: "Compressed bytes are not one whole zstd frame.",
-    why: "They are cut short or damaged, need a dictionary, or have something before or behind the frame.",
+    why: "They are cut short or damaged, need a dictionary, or have something before or after the frame.",
     fix: "Get another copy of the file.",
   },
   "format/zstd.size": {
@@ -96,7 +96,7 @@ export const PRIMITIVE_ERRORS = {
   },
   "format/deflate.stream": {
     what: "Compressed bytes are not one whole deflate stream.",
-    why: "They are damaged or cut short, or something follows behind the stream.",
+    why: "They are damaged or cut short, or something follows the stream.",
     fix: "Get another copy of the file.",
   },
   "limit/deflate.output": {
@@ -196,7 +196,7 @@ export const PRIMITIVE_ERRORS = {
   },
   "limit/argon2.memory": {
     what: "There is not enough memory to derive a key from a password.",
-    why: "Argon2id takes as much memory as its parameters say, so that guessing passwords is dear; 128 MiB for a vault.",
+    why: "Argon2id takes as much memory as its parameters say, so that guessing passwords costs much; 128 MiB for a vault.",
     fix: "Close other programs or pages, or use a machine with more memory.",
   },
   "usage/gcm-siv": {

@@ -1,6 +1,6 @@
 import type { ErrorCatalog } from "../base/errors.ts";
 
-/** Errors of Sources, Sinks and Resolvers that have nothing to do with the web: files, buffers, names. */
+/** Errors of Sources, Sinks and Resolvers that are not about the web: files, buffers, names. */
 const PLACE_ERRORS = {
   "source/not-found": {
     what: "There is no file of this name, or the folder to write it to is missing.",
@@ -9,7 +9,7 @@ const PLACE_ERRORS = {
   },
   "source/forbidden": {
     what: "The system does not let this user read or write the file.",
-    why: "Its permissions, or those of its folder, or a read-only file system stand in the way.",
+    why: "Its permissions, those of its folder, or a read-only file system forbid it.",
     fix: "Change the permissions, or run the command as the owner of the file.",
   },
   "source/is-directory": {
@@ -54,7 +54,7 @@ const PLACE_ERRORS = {
   },
   "source/resolver.escape": {
     what: "A file refers to a name outside its own folder, or to a name that is not safe on every system.",
-    why: "Names inside files are chosen by whoever made them; following them could read or overwrite anything.",
+    why: "The author of a file chooses the names in it; following them could read or overwrite anything.",
     fix: "Do not trust the file. If it is yours, keep all its parts in one folder.",
   },
   "source/resolver.origin": {
@@ -83,7 +83,7 @@ const PLACE_ERRORS = {
     fix: "Name a regular file.",
   },
   "usage/mirror-length": {
-    what: "A mirror does not have as many bytes as the file it is to stand in for.",
+    what: "A mirror does not have as many bytes as the file that it should replace.",
     why: "It holds another file, or another version of it; mixing the two would give nonsense.",
     fix: "Leave the mirror out, or bring it up to date.",
   },
@@ -119,7 +119,7 @@ const HTTP_ERRORS = {
   "source/http.changed": {
     what: "The file on the server was replaced while it was read.",
     why: "Its ETag, date or length differ between two replies; bytes of two versions are never mixed.",
-    fix: "Open it again. If it happens every time, servers behind one name hold different files.",
+    fix: "Open it again. If it happens every time, several servers share one name and hold different files.",
   },
   "source/http.pinned": {
     what: "A file on the server has another length than its index says.",
@@ -173,7 +173,7 @@ const HTTP_ERRORS = {
   },
   "source/http.range-ignored": {
     what: "The server sent the whole file where it had sent ranges before.",
-    why: "Several servers stand behind one name, or a proxy drops the Range header.",
+    why: "Several servers share one name, or a proxy drops the Range header.",
     fix: "Try again; download the file first if it persists.",
   },
   "source/http.length": {
@@ -185,6 +185,11 @@ const HTTP_ERRORS = {
     what: "The server sent the file compressed, although plain bytes were asked for.",
     why: "Offsets count bytes of the file, so a compressed range is of no use.",
     fix: "Turn off compression for this file on the server, or download it first.",
+  },
+  "source/http.blocked-redirect": {
+    what: "The server of a link redirects to another server, and the viewer may ask only the server of the link.",
+    why: "The policy of the page names the servers that it may ask, so that what you look at stays on your machine.",
+    fix: "Allow the other server with the button below the message, or add &allow=https://HOST to the link.",
   },
   "source/http.redirect": {
     what: "A redirect was not followed.",
@@ -260,7 +265,7 @@ export const S3_ERRORS = {
   },
   "source/s3.refused": {
     what: "The object store does not do what it was asked.",
-    why: "Its own code and words stand in the message.",
+    why: "The message has its own code and words.",
     fix: "Look the code up in the documentation of the store.",
   },
   "source/s3.reply": {
@@ -269,7 +274,7 @@ export const S3_ERRORS = {
     fix: "Check AWS_ENDPOINT_URL_S3.",
   },
   "source/s3.changed": {
-    what: "The object that was to be replaced was written by somebody else meanwhile.",
+    what: "The object that was to be replaced was written by someone else meanwhile.",
     why: "Two writers never mix: the one that comes second is refused, whatever --force says.",
     fix: "Look at what is there now, then run the command again.",
   },

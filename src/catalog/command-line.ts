@@ -85,7 +85,7 @@ export const CLI_ERRORS = {
   "limit/texts.line": {
     what: "A line of a file of texts has more than 16 MiB.",
     why: "Every line is one text, and a model looks at a few hundred words of it: this is a file of another kind, or one without line breaks.",
-    fix: "Name a file that has one text a line.",
+    fix: "Name a file that has one text per line.",
   },
   "format/texts.json": {
     what: "A line of a .jsonl file is neither a JSON string nor an object with a text.",

@@ -23,7 +23,7 @@ export const ENCODER_ERRORS = {
   },
   "usage/embed.length": {
     what: "A sentence has no token at all, or more than the encoder takes.",
-    why: "Each position has a vector of its own in the model, and there are only so many.",
+    why: "Each position has its own vector in the model, and their number is limited.",
     fix: "Cut the sentence to the encoder's number of tokens; a tokenizer does that.",
   },
   "usage/embed.closed": {

@@ -1,5 +1,5 @@
 import type { ErrorCatalog, ErrorEntry } from "../base/errors.ts";
-import { FOREIGN_ERRORS } from "../formats/foreign.ts";
+import { SIGNATURES } from "../formats/foreign.ts";
 import { BASE_ERRORS, JSON_ERRORS, PRIMITIVE_ERRORS, STRUCT_ERRORS } from "./base.ts";
 import { BYTES_ERRORS, S3_ERRORS, S3_SETTINGS_ERRORS } from "./bytes.ts";
 import { CLI_ERRORS } from "./command-line.ts";
@@ -15,6 +15,7 @@ import { EMBD_ERRORS } from "./formats/embd.ts";
 import { GGUF_ERRORS } from "./formats/gguf.ts";
 import { ONNX_ERRORS } from "./formats/onnx.ts";
 import { SAFETENSORS_ERRORS } from "./formats/safetensors.ts";
+import { LIBRARY_ERRORS } from "./library.ts";
 import { BERT_ERRORS, MODEL_ERRORS } from "./model.ts";
 import { CACHE_ERRORS, OUTPUT_PLACE_ERRORS, PATCH_ERRORS, TARGET_ERRORS, WORKER_ERRORS } from "./node.ts";
 import {
@@ -31,13 +32,26 @@ import {
   VAULT_DRAFT_ERRORS,
   VAULT_ERRORS,
   VAULT_EXTRACT_ERRORS,
+  VAULT_LIBRARY_ERRORS,
   VAULT_LOCK_ERRORS,
   VAULT_MARK_ERRORS,
   VAULT_TREE_ERRORS,
   VAULT_UPGRADE_ERRORS,
 } from "./vault.ts";
 
-/** The texts of every error and finding, by the layer that reports them. A format's texts are a file of their own. */
+/** What is not ours has its texts beside its signatures, so that no advice is written twice. */
+const FOREIGN_ERRORS: ErrorCatalog = Object.fromEntries(
+  SIGNATURES.map(({ code, what, hint }) => [
+    code,
+    {
+      what: `The file is ${what}.`,
+      why: "tare recognised the content by its first bytes; it is not one of the formats it reads.",
+      fix: `${hint}.`,
+    },
+  ]),
+);
+
+/** The texts of every error and finding, by the layer that reports them. Each format has its own file of texts. */
 const CATALOGS: readonly ErrorCatalog[] = [
   BASE_ERRORS,
   STRUCT_ERRORS,
@@ -47,6 +61,7 @@ const CATALOGS: readonly ErrorCatalog[] = [
   S3_ERRORS,
   S3_SETTINGS_ERRORS,
   CLI_ERRORS,
+  LIBRARY_ERRORS,
   TOKENIZER_ERRORS,
   ENCODER_ERRORS,
   SEARCH_ERRORS,
@@ -70,6 +85,7 @@ const CATALOGS: readonly ErrorCatalog[] = [
   SERVE_ERRORS,
   VAULT_ERRORS,
   VAULT_UPGRADE_ERRORS,
+  VAULT_LIBRARY_ERRORS,
   VAULT_LOCK_ERRORS,
   VAULT_MARK_ERRORS,
   VAULT_DRAFT_ERRORS,

@@ -1,6 +1,6 @@
 import type { ErrorCatalog } from "../base/errors.ts";
 
-/** Errors of the model view, whatever the format. */
+/** Errors of the model view, for any format. */
 export const MODEL_ERRORS = {
   "format/dtype.partial-block": {
     what: "A row of a block-quantised tensor is not a whole number of blocks.",
@@ -42,6 +42,11 @@ export const MODEL_ERRORS = {
     why: "Paths are compared exactly, upper and lower case included.",
     fix: "List the entries with `tare ls TARGET`.",
   },
+  "usage/key-not-found": {
+    what: "No key of the metadata has this name.",
+    why: "Keys are matched exactly; near ones are suggested.",
+    fix: "List the keys with `tare meta`.",
+  },
   "usage/not-a-file": {
     what: "The entry of the archive is a directory, and a file is needed.",
     why: "A directory has no bytes of its own.",
@@ -49,7 +54,7 @@ export const MODEL_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** What stands in the way of running a model as a BERT encoder. */
+/** Reasons why a model cannot run as a BERT encoder. */
 export const BERT_ERRORS = {
   "format/bert.missing-tensors": {
     what: "The model is a BERT encoder, but some of its tensors are not there; the message names all of them.",
@@ -63,7 +68,7 @@ export const BERT_ERRORS = {
   },
   "format/bert.scale": {
     what: "An integer tensor has no scale, or one that does not fit its rows.",
-    why: "Integers stand for numbers only with a scale: <name>.scale, one value or one for every row.",
+    why: "Integers are numbers only with a scale: <name>.scale, one value or one for every row.",
     fix: "Convert the model again from the file it was made from.",
   },
   "format/bert.config": {

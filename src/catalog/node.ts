@@ -9,6 +9,11 @@ export const CACHE_ERRORS = {
 } as const satisfies ErrorCatalog;
 
 export const TARGET_ERRORS = {
+  "source/no-texts": {
+    what: "The directory that `embed --search` was to read holds no text file.",
+    why: "Files are read whose names end in .txt, .text, .md or .markdown, also those in directories below; hidden ones and links are not.",
+    fix: "Name the file itself, or rename the files.",
+  },
   "source/no-model": {
     what: "The directory holds no file that looks like a model.",
     why: "Directories are searched, without their subdirectories, for the extensions that tare knows.",
@@ -43,7 +48,7 @@ export const PATCH_ERRORS = {
   },
   "source/stamp.locked": {
     what: "Another process is editing the file in place.",
-    why: "Its journal stands beside the file; two edits at once would mix their bytes.",
+    why: "Its journal is beside the file; two edits at once would mix their bytes.",
     fix: "Wait until it has ended, then run the command again.",
   },
   "source/stamp.journal": {

@@ -6,21 +6,48 @@ export const OPEN_ERRORS = {
     why: "A download or copy that was cut off at once leaves such a file.",
     fix: "Get the file again.",
   },
+  "format/zeros": {
+    what: "The file is zero, as a whole or from one byte on.",
+    why: "An interrupted download leaves such a file, and one whose room was reserved and never filled.",
+    fix: "Get the file again.",
+  },
+  "format/line-ends": {
+    what: "Every line feed of a binary file has a carriage return before it.",
+    why: "Git or FTP took the file for text and changed its line ends, which shifts and damages everything after them.",
+    fix: "Get the file again as binary; in Git, mark such files with `-text` in .gitattributes.",
+  },
   "format/extension": {
     severity: "note",
     what: "The file's name suggests another format than its content.",
     why: "Content decides which reader is used, so this is only a note.",
     fix: "Rename the file if other tools go by the extension.",
   },
+  "format/unclaimed": {
+    severity: "warning",
+    what: "Nothing in the file refers to some of its bytes.",
+    why: "Something was appended or left behind, or hides there: readers ignore such bytes, and a conversion leaves them out or stops. Zeros are a note.",
+    fix: "See where they are with `tare map`; write the file again if they do not matter.",
+  },
+  "format/padding": {
+    severity: "note",
+    what: "Padding between two parts of the file is not zero.",
+    why: "Readers ignore it; writing the file again makes it zero.",
+    fix: "Nothing needs to be done unless something was hidden there.",
+  },
   "unsupported/unknown": {
     what: "The content matches no format that tare reads, and none that it knows to name.",
     why: "Every format is recognised by its first bytes, never by the file's extension.",
     fix: "Check that the file is a model's weights and not cut off at the beginning.",
   },
+  "usage/merge.part": {
+    what: "What is to be merged is one file of a set, and does not lead to the others.",
+    why: "A SafeTensors shard, and a GGUF one after the first, holds tensors of its own and says nothing of the rest. What was written would pass for the whole model.",
+    fix: "Name the index, the first of the numbered GGUF files, or the folder that holds them.",
+  },
   "usage/not-a-url": {
-    what: "A text was given to open() that is no http(s) address.",
+    what: "A text was given to the portable library that is no http(s) or s3 address.",
     why: "The portable library has no file system, so a path means nothing to it.",
-    fix: 'In Node, import open from "tare/node".',
+    fix: 'In Node, import the same function from "tare/node".',
   },
   "usage/not-a-model": {
     what: "The command needs tensors, but the target is an archive of files.",
@@ -31,13 +58,13 @@ export const OPEN_ERRORS = {
 
 export const INSIDE_ERRORS = {
   "usage/not-an-archive": {
-    what: "A path behind `::` was given, or a vault is needed, but the file is a model, not an archive.",
+    what: "A path after `::` was given, or a vault is needed, but the file is a model, not an archive.",
     why: "`::` names a file inside a vault, and only vaults have entries.",
     fix: "Leave out everything from `::` on, or name the vault.",
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors and findings of the verbs, whatever the format. */
+/** Errors and findings of the verbs, for any format. */
 export const OPERATION_ERRORS = {
   "integrity/digest-mismatch": {
     what: "A tensor's bytes do not have the digest that the list gives for it.",
@@ -83,8 +110,8 @@ export const OPERATION_ERRORS = {
   },
   "unsupported/lossy": {
     what: "The target format cannot carry something that the source has, or the source holds something that nothing here understands.",
-    why: "A conversion never drops or changes anything silently: not a chunk of an unknown type, not bytes that nothing in the file refers to.",
-    fix: "Leave tensors that are named out with `tare convert --exclude`, choose another format, or accept the loss with --allow-lossy. Bytes that nothing refers to, as behind the end of the last tensor, fit no format: `tare map` shows where they lie, --allow-lossy goes on without them, and the file that has them stays as it is.",
+    why: "No conversion and no edit of metadata drops or changes anything silently: not a chunk of an unknown type, not the first value of a key that comes twice, not bytes that nothing in the file refers to.",
+    fix: "Leave tensors that are named out with `tare convert --exclude`, choose another format, or accept the loss with --allow-lossy. Bytes that nothing refers to, for example after the last tensor, fit no format: `tare map` shows where they are, --allow-lossy leaves them out, and the source file stays as it is.",
   },
   "unsupported/write": {
     what: "This version reads the format but does not write it.",
@@ -98,7 +125,7 @@ export const OPERATION_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors of upgrading alone. */
+/** Errors that only upgrading has. */
 export const UPGRADE_ERRORS = {
   "usage/upgrade.format": {
     what: "Something else than an APR file was to be upgraded.",
@@ -127,7 +154,7 @@ const RESTAMP_ERRORS = {
   "unsupported/stamp.layout": {
     what: "The file is laid out in a way in which its metadata cannot be edited alone.",
     why: "Another program wrote it, or an older version of the format.",
-    fix: "Write the file anew with `tare convert` or `tare upgrade`, then stamp that.",
+    fix: "Write the file again with `tare convert` or `tare upgrade`, then stamp that.",
   },
   "unsupported/stamp.signed": {
     what: "The file carries a signature, which any edit breaks.",
@@ -157,7 +184,7 @@ export const STAMP_ERRORS = {
   "integrity/stamp": {
     what: "The file with the edited metadata would not read back as it should.",
     why: "What would be written is opened and compared first; this file has something that the edit would not keep.",
-    fix: "Nothing was written. Write the file anew with `tare convert`, then stamp that.",
+    fix: "Nothing was written. Write the file again with `tare convert`, then stamp that.",
   },
   "unsupported/stamp.value": {
     what: "The format has no type for the value.",
@@ -171,7 +198,7 @@ export const STAMP_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors and findings about signatures and passwords, whatever the format. */
+/** Errors and findings about signatures and passwords, for any format. */
 export const SIGNATURE_ERRORS = {
   "integrity/signature.valid": {
     severity: "note",
@@ -182,11 +209,11 @@ export const SIGNATURE_ERRORS = {
   "integrity/signature.invalid": {
     what: "A signature does not match what it is for.",
     why: "The file was changed or damaged after it was signed, or the signature was made for another one.",
-    fix: "Get the file again from whoever signed it; do not use this copy.",
+    fix: "Get the file again from the person who signed it; do not use this copy.",
   },
   "integrity/signature.missing": {
     what: "A signature was demanded, and there is none.",
-    why: "The file was never signed, or somebody removed the signature to hide a change.",
+    why: "The file was never signed, or someone removed the signature to hide a change.",
     fix: "Get the signed file, or accept it with --allow-unsigned.",
   },
   "integrity/signature.untrusted": {
@@ -225,6 +252,11 @@ export const SIGNATURE_ERRORS = {
     why: "Tensor data of the file is encrypted, or is to be; there was no terminal to ask at.",
     fix: "Pass --password-file FILE, or set TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND or TARE_PASSWORD.",
   },
+  "usage/password.unused": {
+    what: "More passwords were given than levels are encrypted.",
+    why: "Each encrypted level takes one, outermost first; a level without encryption takes none. A password that no level takes was meant for another nesting.",
+    fix: "Give one --password-file for each encrypted level. The last one holds for all deeper levels.",
+  },
   "usage/password.source": {
     what: "The place that should give the password does not.",
     why: "The file cannot be read, the command failed, the password is empty, or the two typed ones differ.",
@@ -237,7 +269,7 @@ export const SIGNATURE_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors of protecting files by sidecars, and of healing them. */
+/** Errors of protecting files with sidecars, and of healing them. */
 export const CORRECT_ERRORS = {
   "unsupported/aerocorrect.kind": {
     what: "The sidecar is of the other kind: that of a vault for a file, or that of a file for a vault.",
@@ -246,7 +278,7 @@ export const CORRECT_ERRORS = {
   },
   "integrity/aerocorrect.anchor": {
     what: "The sidecar is for another file than the one that is expected.",
-    why: "Its SHA-256 is not the one of --expect-sha256. A sidecar can only bring back what it was made of: one that somebody planted would bring back something else.",
+    why: "Its SHA-256 is not the one of --expect-sha256. A sidecar can only restore the file that it was made of: one that someone planted would restore something else.",
     fix: "Look for the sidecar that was made of the right file. Nothing was written.",
   },
   "integrity/aerocorrect.damaged": {
@@ -261,7 +293,7 @@ export const CORRECT_ERRORS = {
   },
   "integrity/aerocorrect.other": {
     what: "The file has another length than the one that the sidecar was made of, and hardly a byte in common with it.",
-    why: "It is another file, or it was written anew since. Parity of a short file suffices to make that file out of anything: repairing would replace what is there now.",
+    why: "It is another file, or it was written again since. Parity of a short file suffices to make that file out of anything: repairing would replace what is there now.",
     fix: "Make the sidecar again: `tare correct gen --force`. Where the old file is what you want, pass its SHA-256 as --expect-sha256. Nothing was written.",
   },
   "integrity/aerocorrect.parity": {

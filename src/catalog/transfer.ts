@@ -5,11 +5,16 @@ export const PULL_ERRORS = {
   "integrity/pull.page": {
     what: "A page of the file arrives with other bytes than the file's own digest says, from every mirror.",
     why: "Every page is compared as it arrives and fetched again from another mirror before pull gives up.",
-    fix: "Name another mirror with --mirror, or tell whoever runs the server that its copy is damaged.",
+    fix: "Name another mirror with --mirror, or tell the people who run the server that its copy is damaged.",
   },
   "integrity/pull.sha256": {
     what: "A file that arrived whole does not have the SHA-256 that the set's index states for it.",
     why: "The server's copy is damaged or belongs to another version of the set.",
+    fix: "Name another mirror with --mirror, or get the index again.",
+  },
+  "integrity/pull.crc32": {
+    what: "A file that arrived whole does not have the CRC-32 that the set's index states for it.",
+    why: "The server's copy is damaged, or it is a part of another model or of another version of this one.",
     fix: "Name another mirror with --mirror, or get the index again.",
   },
   "integrity/pull.size": {
@@ -28,7 +33,7 @@ export const PULL_ERRORS = {
     fix: "Name the file, or the index of the set: model.aeroset.json, model.safetensors.index.json.",
   },
   "usage/pull.collision": {
-    what: "Two files of the set have the same name, or names that differ in case or Unicode form only, or one is a folder of the other.",
+    what: "Two files of the set have the same name, or names that differ in case or Unicode form only, or one is a folder of the other; or the set says two things of one file.",
     why: "Both would be written to one file, here or on another system.",
     fix: "Pull the files one by one into folders of their own.",
   },
@@ -44,7 +49,7 @@ export const PULL_ERRORS = {
   },
   "usage/pull.mirror": {
     what: "A mirror is not the http(s) address of a folder.",
-    why: "The names of the files are put behind it.",
+    why: "The names of the files are appended to it.",
     fix: "Name the folder that holds the same files: --mirror https://host/folder/.",
   },
   "source/pull.locked": {
@@ -59,7 +64,7 @@ export const PULL_ERRORS = {
   },
   "source/pull.entry": {
     what: "A link, a hard link too, or a folder is in the way of an unfinished file; or a folder is in the way of a file, of the lock or of the receipt.",
-    why: "Unfinished files are only ever plain files in the folder itself, with no other name elsewhere, and no file takes the place of a folder. This is told before anything is fetched.",
+    why: "Unfinished files are only ever plain files in the folder itself, with no other name elsewhere, and no file takes the place of a folder. tare reports this before it fetches anything.",
     fix: "Remove what the error names.",
   },
 } as const satisfies ErrorCatalog;
@@ -77,7 +82,7 @@ export const PUSH_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors of starting a server; what goes wrong later is said in replies. */
+/** Errors of starting a server; later errors are in its replies. */
 export const SERVE_ERRORS = {
   "source/serve.port": {
     what: "The server cannot listen on that port.",

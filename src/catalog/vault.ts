@@ -4,7 +4,7 @@ import type { ErrorCatalog } from "../base/errors.ts";
 export const VAULT_ERRORS = {
   "usage/vault.path": {
     what: "A path or file name cannot be stored in a vault.",
-    why: "Paths are relative, with forward slashes, UTF-8, without white space at either end, without backslash, NUL, drive letter, or a component that is empty, `.` or `..`. A vault with another path could not be opened again.",
+    why: "Paths are relative, with forward slashes, UTF-8, without white space at either end, without backslash, NUL, drive letter, half of a surrogate pair, or a component that is empty, `.` or `..`. A vault with another path could not be opened again.",
     fix: "Rename the file, name another entry, or leave the file out with --exclude.",
   },
   "usage/vault.merge": {
@@ -18,7 +18,7 @@ export const VAULT_ERRORS = {
     fix: "Remove it first with `tare vault rm`, or choose another path.",
   },
   "usage/vault.not-a-directory": {
-    what: "A file of the vault stands where a directory is needed.",
+    what: "A file of the vault is in the place of a directory.",
     why: "Nothing can lie below a file.",
     fix: "Choose another path, or move the file away with `tare vault mv`.",
   },
@@ -45,18 +45,18 @@ export const VAULT_ERRORS = {
   "usage/vault.was-encrypted": {
     what: "The vault at this place was encrypted when it was last seen, and the one there now is not.",
     why: "Anybody can make a vault without encryption and put it in the place of an encrypted one.",
-    fix: "Look where the vault came from. Where it is meant to have no encryption, pass --no-encryption once: from then on the place is open to such vaults, where no password is given.",
+    fix: "Look where the vault came from. If it is meant to have no encryption, pass --no-encryption once: from then on tare opens such vaults at this place when no password is given.",
   },
   "source/vault.memory": {
     severity: "warning",
     what: "What was seen of vaults before can neither be read nor kept, or others may write to it.",
-    why: "Without it nobody notices a vault that was put back to an earlier state, or one without encryption in the place of an encrypted one. The vault opens all the same.",
-    fix: "Let $XDG_STATE_HOME/tare (~/.local/state/tare) be a folder that you own and nobody else may write to.",
+    why: "Without it tare does not notice a vault that was put back to an earlier state, or one without encryption in the place of an encrypted one. The vault opens all the same.",
+    fix: "Let $XDG_STATE_HOME/tare (~/.local/state/tare) be a folder that you own and that no other user may write to.",
   },
   "integrity/vault.older": {
     severity: "warning",
     what: "The vault is in an earlier state than the one last seen on this machine. A warning.",
-    why: "A copy or another name of this vault was changed since, as with hard links; or somebody put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
+    why: "A copy or another name of this vault was changed since, as with hard links; or someone put an older copy in its place: a backup that was restored, or an attempt to undo changes.",
     fix: "Where you keep copies, look at the one that was changed last. If it was not you, find out who did it. A change that is made to this one is remembered, and ends the warning until another copy is changed.",
   },
   "usage/vault.password": {
@@ -67,8 +67,8 @@ export const VAULT_ERRORS = {
   "integrity/aerovault.sidecar": {
     severity: "warning",
     what: "The vault is not the one that its sidecar was made of.",
-    why: "It was changed since, which leaves the sidecar behind, or it is damaged.",
-    fix: "Scrub it with the password. `tare vault parity VAULT export` makes the sidecar anew.",
+    why: "It was changed since, so the sidecar is out of date, or it is damaged.",
+    fix: "Scrub it with the password. `tare vault parity VAULT export` makes the sidecar again.",
   },
   "source/vault.input-changed": {
     what: "A file changed while it was being added.",
@@ -76,7 +76,7 @@ export const VAULT_ERRORS = {
     fix: "Run the command again when nothing writes to the file.",
   },
   "unsupported/vault.place": {
-    what: "A vault behind a URL, or inside another vault, was to be changed.",
+    what: "A vault at a URL, or inside another vault, was to be changed.",
     why: "Such vaults are read where they are. Changing one needs its lock, its folder and the right to write there.",
     fix: "Get it with `tare pull` or `tare vault extract`, change the file, and put it back.",
   },
@@ -104,7 +104,7 @@ export const VAULT_LOCK_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors of a vault that is not the one any more that was opened. */
+/** Errors of a vault that is no longer the one that was opened. */
 export const VAULT_MARK_ERRORS = {
   "source/vault.after-change": {
     what: "The change of the vault is in place, but a step that follows it failed.",
@@ -112,9 +112,14 @@ export const VAULT_MARK_ERRORS = {
     fix: "Do not repeat the change. Look at the vault with tare vault scrub once the cause is mended.",
   },
   "source/vault.sidecar-kept": {
-    what: "The vault was changed, but its sidecar, which is of the state before, could be neither made anew nor removed.",
+    what: "The vault was changed, but its sidecar, which is of the state before, could be neither made again nor removed.",
     why: "The sidecar may be write-protected, or its folder may be. After a change of the password it holds the key slots of the old one.",
     fix: "Remove the sidecar yourself, and export it again. Do not repeat the change.",
+  },
+  "source/vault.keys": {
+    what: "A vault that a program has open has other keys by now.",
+    why: "Somebody gave it new keys (`tare vault passwd --rekey`), put another vault in its place, or damaged its header. The keys that the program got when it opened the vault do not fit any more.",
+    fix: "Close the vault and open it again, with its password of now.",
   },
   "source/vault.changed": {
     what: "Something else changed the vault between opening it and writing to it.",
@@ -132,12 +137,12 @@ export const VAULT_DRAFT_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Errors of what is added to a vault. */
+/** Errors of the inputs that are added to a vault. */
 export const VAULT_TREE_ERRORS = {
   "usage/vault.link": {
     what: "A link leads to a folder, or folders and links form a circle.",
-    why: "A vault stores files and directories; what is behind a link may be anything, or everything once more.",
-    fix: "Pass --follow to store what links to folders point to, or leave the link out with --exclude.",
+    why: "A vault stores files and directories; a link may lead to anything, or everything once more.",
+    fix: "Pass --follow to store what links to folders point to, name the folder itself, or leave the link out with --exclude.",
   },
   "limit/vault.depth": {
     what: "The tree has more folders inside folders than a vault takes.",
@@ -154,18 +159,42 @@ export const VAULT_EXTRACT_ERRORS = {
     fix: "Extract it on Linux or macOS.",
   },
   "usage/vault.same-name": {
-    what: "Two entries of the vault have names that the file system takes for one.",
-    why: "macOS, Windows, exFAT and SMB tell names apart neither by case nor by the Unicode form of accents: one of the files would be lost.",
+    what: "Two entries of the vault, or two files of one output, have names that the file system takes for one.",
+    why: "macOS, Windows, exFAT and SMB tell names apart neither by case nor by the Unicode form of accents, and some pass over dots at the end or characters that are not seen: one of the files would be lost. --force replaces only what was there before.",
     fix: "Extract them by their names into different folders, or to a file system that keeps them apart.",
   },
   "usage/vault.own-file": {
     what: "The output is the vault that the command works with, by whatever name, or its sidecar, lock or journal; or an entry would be extracted there.",
-    why: "The vault would be destroyed for what was taken out of it. Whoever made it chose the names in it, and --force is meant for earlier outputs.",
+    why: "The vault would be destroyed for what was taken out of it. Its author chose the names in it, and --force is meant for earlier outputs.",
     fix: "Choose another name for the output, or another folder.",
   },
   "source/vault.link": {
-    what: "A link or a file stands where extraction needs a folder.",
+    what: "A link or a file is in the place of a folder that extraction needs.",
     why: "Following a link inside the output folder could write anywhere on the disk.",
     fix: "Remove it, or extract to an empty folder.",
+  },
+} as const satisfies ErrorCatalog;
+
+/** Errors of vaults that a program has open. */
+export const VAULT_LIBRARY_ERRORS = {
+  "usage/vault.closed": {
+    what: "A vault was used after it was closed.",
+    why: "Closing wipes the keys and releases the file; a dry run of createVault gives a vault that was never open.",
+    fix: "Open the vault again, or close it later.",
+  },
+  "usage/vault.read-only": {
+    what: "A vault was to be changed where it can only be read.",
+    why: "Changing takes the file, its lock and its folder: only a vault of version 3 that is opened by its path, in Node, can be changed.",
+    fix: "Open the vault by its path; get a remote one first with `tare pull`, and bring an older one to version 3 with `tare upgrade`.",
+  },
+  "usage/vault.batch": {
+    what: "Something that a batch cannot hold was asked for within one, or after its end, or the work of a batch changed its vault through another object.",
+    why: "A batch is one commit of changes of entries. Compacting, another password, parity and another batch are commits of their own, and so is a change of the vault that the batch was made of: it would wait for the batch, which waits for it.",
+    fix: "Within the batch, use the vault that it gives to its work. Call everything else on the vault itself, before the batch or after it, and wait for every change before the work of the batch ends.",
+  },
+  "usage/not-a-vault": {
+    what: "A vault was to be opened, but the input is a model.",
+    why: "openVault opens archives of files; a model has tensors.",
+    fix: "Open it with openModel.",
   },
 } as const satisfies ErrorCatalog;

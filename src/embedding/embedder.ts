@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { UnsupportedError } from "../base/errors.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import { readersOf } from "../formats/registry.ts";
@@ -6,50 +7,50 @@ import type { Vocabulary } from "../model/bert/vocabulary.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
 import { takeOrigin } from "../model/origin.ts";
-import { createEncoder, type EmbedOptions, type Encoder, type EncoderOptions } from "./encoder/encoder.ts";
+import { createEncoder, type EmbedCallOptions, type Encoder, type EncoderOptions } from "./encoder/encoder.ts";
 import type { KernelKind, Precision } from "./encoder/shape.ts";
 import { createTokenizer, type Tokenizer } from "./tokenizer/tokenizer.ts";
 
 export interface EmbedderOptions extends Omit<EncoderOptions, "padding"> {
-  /** Attention heads, where the model does not say. */
+  /** Attention heads, if the model does not say. */
   readonly heads?: number | undefined;
-  /** Reaches the files beside the model: config.json, tokenizer.json, vocab.txt, 1_Pooling/config.json. */
+  /** Opens the files beside the model: config.json, tokenizer.json, vocab.txt, 1_Pooling/config.json. */
   readonly resolver?: Resolver | undefined;
-  /** Used instead of what the model or its siblings have. */
+  /** Replaces the vocabulary of the model or its siblings. */
   readonly vocabulary?: Vocabulary | undefined;
-  /** Instead of what the model says: "none" leaves pooled vectors as long as they are. */
+  /** Replaces the setting of the model. "none" leaves the length of pooled vectors as it is. */
   readonly normalize?: "l2" | "none" | undefined;
   readonly pooling?: "mean" | "cls" | undefined;
-  /** Repeats what that library computes, faults included, instead of what the model was trained for. */
+  /** Computes what that library does, with its faults, instead of what the model was trained for. */
   readonly compat?: "cpp_embedder" | undefined;
-  /** Called when the embedder is closed, after its threads ended: closes the model, for one. */
+  /** Called when the embedder is closed, after its threads ended. For example, it closes the model. */
   readonly onClose?: (() => Promise<void>) | undefined;
 }
 
-/** Sentences to vectors. */
-export interface Embedder {
+/** Sentences to vectors. `await using` closes it. */
+export interface Embedder extends AsyncDisposable {
   readonly dimension: number;
   readonly kernel: KernelKind;
   readonly precision: Precision;
-  /** Tokens a text is cut to, [CLS] and [SEP] included. */
+  /** Texts are cut to this many tokens, including [CLS] and [SEP]. */
   readonly maxTokens: number;
   readonly tokenizer: Tokenizer;
-  /** What had to be assumed because nothing says it. */
+  /** Assumptions about settings that the model does not state; since a text was cut, also how many were. */
   readonly notes: readonly string[];
-  /** One vector for each text, in their order; each is what it would be alone. */
-  embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array<ArrayBuffer>[]>;
-  /** The same for token ids, [CLS] and [SEP] included. */
-  embedTokens(batch: readonly Int32Array[], options?: EmbedOptions): Promise<Float32Array<ArrayBuffer>[]>;
-  /** Ends threads. A model that was given opened is left open, and must be open until then. */
+  /** One vector for each text, in their order. Other texts of the batch do not change it. */
+  embed(texts: readonly string[], options?: EmbedCallOptions): Promise<Float32Array<ArrayBuffer>[]>;
+  /** The same for token ids, including [CLS] and [SEP]. */
+  embedTokens(batch: readonly Int32Array[], options?: EmbedCallOptions): Promise<Float32Array<ArrayBuffer>[]>;
+  /** Ends threads; allowed twice. The caller's model stays open, and must be open until then. */
   close(): Promise<void>;
 }
 
-/** cpp_embedder pads every text to this many tokens where nobody says otherwise. */
+/** cpp_embedder pads every text to this many tokens by default. */
 const COMPAT_TOKENS = 256;
 
 /**
- * Makes an embedder of an opened model. Throws `unsupported/embed.vocabulary` where there is none, and what
- * `readBertModel` throws for models that are no BERT encoders.
+ * Makes an embedder of an opened model. Throws `unsupported/embed.vocabulary` if there is no vocabulary, and the errors
+ * of `readBertModel` for models that are not BERT encoders.
  */
 export async function loadEmbedder(model: Model, options: EmbedderOptions = {}): Promise<Embedder> {
   const { heads, resolver, vocabulary, signal } = options;
@@ -70,7 +71,7 @@ export async function loadEmbedder(model: Model, options: EmbedderOptions = {}):
   return new TextEmbedder({ tokenizer, encoder, notes: bert.notes, onClose: options.onClose });
 }
 
-/** What another format's writer carried in `tare.origin` is in that format's encoding. */
+/** Decodes values that another format's writer carried in `tare.origin`, in that format's encoding. */
 async function carriedValues(model: Model): Promise<(encoded: EncodedValue) => MetadataValue | undefined> {
   const chain = takeOrigin(model.metadata).origin?.chain ?? [];
   const formats = await readersOf(chain.map(({ format }) => format));
@@ -89,7 +90,7 @@ function withSettings(bert: BertModel, options: EmbedderOptions): BertModel {
     options.compat === undefined
       ? {}
       : {
-          // Its own, whatever the model says: tanh, 1e-5 and mean pooling are in its code.
+          // The library's own values, whatever the model says: tanh, 1e-5 and mean pooling are in its code.
           activation: "gelu_tanh" as const,
           epsilon: 1e-5,
           pooling: "mean" as const,
@@ -110,7 +111,7 @@ function withSettings(bert: BertModel, options: EmbedderOptions): BertModel {
 function noVocabulary(model: Model): UnsupportedError {
   const at = { source: model.parts[0]?.label ?? model.format };
   return new UnsupportedError("unsupported/embed.vocabulary", "Cannot embed text: the model has no vocabulary", at, {
-    hint: "Put its vocab.txt or tokenizer.json beside it, or name one with --vocab",
+    hint: "Put its vocab.txt or tokenizer.json beside it, or name one with the option vocab",
   });
 }
 
@@ -120,17 +121,55 @@ interface EmbedderParts extends Pick<EmbedderOptions, "onClose"> {
   readonly notes: readonly string[];
 }
 
+/** A character becomes at most three tokens: a Hangul syllable is three jamo. */
+const MOST_TOKENS = 3;
+
+/** Counts the texts that are longer than an embedder reads. */
+export class CutTexts {
+  readonly #maxTokens: number;
+  #texts = 0;
+  #cut = 0;
+
+  constructor(maxTokens: number) {
+    this.#maxTokens = maxTokens;
+  }
+
+  /** The ids of a text, after it was counted. */
+  encode(text: string, tokenizer: Tokenizer): Int32Array<ArrayBuffer> {
+    const most = this.#maxTokens;
+    this.#texts++;
+    if (text.length * MOST_TOKENS <= most - 2) return tokenizer.encode(text, most);
+    const ids = tokenizer.encode(text, most + 1);
+    if (ids.length <= most) return ids;
+    this.#cut++;
+    return tokenizer.encode(text, most);
+  }
+
+  get notes(): readonly string[] {
+    if (this.#cut === 0) return [];
+    const which = `${this.#cut} of ${this.#texts} ${this.#texts === 1 ? "text" : "texts"}`;
+    return [`${which} ${this.#cut === 1 ? "has" : "have"} more than ${this.#maxTokens} tokens and lost the end`];
+  }
+}
+
 class TextEmbedder implements Embedder {
   readonly tokenizer: Tokenizer;
-  readonly notes: readonly string[];
+  readonly #assumed: readonly string[];
+  readonly #cut: CutTexts;
   readonly #encoder: Encoder;
   readonly #onClose: (() => Promise<void>) | undefined;
+  #closing: Promise<void> | undefined;
 
   constructor({ tokenizer, encoder, notes, onClose }: EmbedderParts) {
     this.tokenizer = tokenizer;
-    this.notes = notes;
+    this.#assumed = notes;
+    this.#cut = new CutTexts(encoder.maxTokens);
     this.#encoder = encoder;
     this.#onClose = onClose;
+  }
+
+  get notes(): readonly string[] {
+    return [...this.#assumed, ...this.#cut.notes];
   }
 
   get dimension(): number {
@@ -149,16 +188,25 @@ class TextEmbedder implements Embedder {
     return this.#encoder.maxTokens;
   }
 
-  async embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array<ArrayBuffer>[]> {
-    const batch = texts.map((text) => this.tokenizer.encode(text, this.maxTokens));
+  async embed(texts: readonly string[], options?: EmbedCallOptions): Promise<Float32Array<ArrayBuffer>[]> {
+    const batch = texts.map((text) => this.#cut.encode(text, this.tokenizer));
     return this.#encoder.embed(batch, options);
   }
 
-  embedTokens(batch: readonly Int32Array[], options?: EmbedOptions): Promise<Float32Array<ArrayBuffer>[]> {
+  embedTokens(batch: readonly Int32Array[], options?: EmbedCallOptions): Promise<Float32Array<ArrayBuffer>[]> {
     return this.#encoder.embed(batch, options);
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #end(): Promise<void> {
     await this.#encoder.close();
     await this.#onClose?.();
   }

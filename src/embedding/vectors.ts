@@ -1,6 +1,6 @@
 import { UsageError } from "../base/errors.ts";
 
-/** Below this a vector has no direction; as in sentence-transformers. */
+/** Below this a vector has no direction, as in sentence-transformers. */
 const LEAST_NORM = 1e-12;
 
 /** Sum of the products, in double precision. Throws `usage/vector.length` for vectors of different lengths. */
@@ -14,22 +14,22 @@ export function dotProduct(a: Float32Array, b: Float32Array): number {
   return sum;
 }
 
-/** Length in the Euclidean sense. */
+/** Euclidean length. */
 export function vectorNorm(vector: Float32Array): number {
   return Math.sqrt(dotProduct(vector, vector));
 }
 
-/** The vector scaled to length 1, as a new array; one of zeros stays as it is, one shorter than 1e-12 stays short. */
+/** The vector scaled to length 1, as a new array. Zeros stay zeros; a vector shorter than 1e-12 stays short. */
 export function normalizeVector(vector: Float32Array): Float32Array<ArrayBuffer> {
   const norm = Math.max(vectorNorm(vector), LEAST_NORM);
   return Float32Array.from(vector, (value) => value / norm);
 }
 
-/** Cosine of the angle between two vectors, -1 … 1; 0 where one of them is all zeros. */
+/** Cosine of the angle between two vectors, -1 … 1; 0 if one of them is all zeros. */
 export function cosineSimilarity(a: Float32Array, b: Float32Array): number {
   const norms = vectorNorm(a) * vectorNorm(b);
   if (norms === 0) return 0;
-  // Rounding may leave a hair more than 1.
+  // Rounding may give slightly more than 1.
   return Math.max(-1, Math.min(1, dotProduct(a, b) / norms));
 }
 
@@ -41,11 +41,11 @@ interface PooledRows {
   /** Values between the starts of rows. */
   readonly stride: number;
   readonly width: number;
-  /** 1 for rows that count, by row; all where absent. */
+  /** By row, 1 if the row counts; all count if absent. */
   readonly counted?: Uint8Array | undefined;
 }
 
-/** The mean of a sentence's rows; zeros where none counts. */
+/** The mean of a sentence's rows; zeros if none counts. */
 export function meanPooling(values: Float32Array, rows: PooledRows): Float32Array<ArrayBuffer> {
   const sums = new Float64Array(rows.width);
   let count = 0;
@@ -58,7 +58,7 @@ export function meanPooling(values: Float32Array, rows: PooledRows): Float32Arra
   return Float32Array.from(sums, (sum) => sum / Math.max(count, 1));
 }
 
-/** The first row, which is [CLS]'s. */
+/** The first row, that of [CLS]. */
 export function clsPooling(values: Float32Array, { start, width }: PooledRows): Float32Array<ArrayBuffer> {
   return Float32Array.from(values.subarray(start, start + width));
 }

@@ -1,23 +1,23 @@
-// AES-256 (FIPS 197), enciphering eight blocks at a time without a lookup: no address and no branch depends on a key or
-// on text. Bit b of byte p of block k stands in bit k of byte p of vector b. The box is the circuit of 113 gates by
-// Boyar and Peralta ("A depth-16 circuit for the AES S-box", 2011), whose names for its gates are kept; the constant
-// 0x63 of the box passes through the linear steps unchanged, so it is part of the round keys here.
+// AES-256 (FIPS 197). Enciphers eight blocks at a time without lookups: no address and no branch depends on a key or on
+// text. Bit b of byte p of block k is in bit k of byte p of vector b. The box is the circuit of 113 gates by Boyar and
+// Peralta ("A depth-16 circuit for the AES S-box", 2011), with their names for its gates. The constant 0x63 of the box
+// passes through the linear steps unchanged, so it is part of the round keys here.
 //
 // Memory: small static areas, BLOCKS. The host grows it to `end()` before the first call.
 
 const WINDOW: usize = 0x10000;
 const ROUNDS: usize = 14;
-/** A round key: eight vectors, all ones where the bit is set. */
+/** A round key: eight vectors, all ones for bits that are set. */
 const ROUND_BYTES: usize = 128;
 /** Eight blocks. */
 const BATCH: usize = 128;
 const SCHEDULE_BYTES: usize = 15 * ROUND_BYTES;
 
-/** 32 bytes of the host; overwritten by `expandKey`. */
+/** 32 bytes from the host; `expandKey` overwrites them. */
 const KEY: usize = memory.data(32, 16);
-/** The round keys as FIPS 197 §5.2 has them, while they are made. */
+/** The round keys in the order of FIPS 197 §5.2, only while they are made. */
 const WORDS: usize = memory.data(240, 16);
-/** The round keys as they are used; the host may keep a copy and put it back. */
+/** The round keys in the form that `encrypt` uses. The host may keep a copy and put it back. */
 const SCHEDULE: usize = memory.data(1920, 16);
 /** The eight vectors. */
 const SLICE: usize = memory.data(128, 16);
@@ -34,7 +34,7 @@ export function scheduleBytes(): usize {
   return SCHEDULE_BYTES;
 }
 
-/** Where blocks are enciphered; what follows them up to a multiple of eight is overwritten. */
+/** Where blocks are enciphered. Up to a multiple of eight, the blocks after them are overwritten. */
 export function blocks(): usize {
   return (__heap_base + 15) & ~15;
 }
@@ -47,7 +47,7 @@ export function end(): usize {
   return blocks() + WINDOW;
 }
 
-/** Forgets keys and text. */
+/** Overwrites keys and text. */
 export function wipe(): void {
   memory.fill(KEY, 0, 32);
   memory.fill(WORDS, 0, 240);
@@ -55,7 +55,7 @@ export function wipe(): void {
   memory.fill(SLICE, 0, BATCH);
 }
 
-/** FIPS 197 §5.2, then into vectors. */
+/** FIPS 197 §5.2; then spreads the bits over vectors. */
 export function expandKey(): void {
   v128.store(WORDS, v128.load(KEY));
   v128.store(WORDS, v128.load(KEY, 16), 16);
@@ -116,7 +116,7 @@ function addKey(keys: usize): void {
   }
 }
 
-/** Bit b of block k goes to bit k of vector b, for every byte; its own inverse. */
+/** Moves bit b of block k to bit k of vector b, for every byte. It is its own inverse. */
 function turnBits(from: usize, to: usize): void {
   let a = v128.load(from), b = v128.load(from, 16), c = v128.load(from, 32), d = v128.load(from, 48);
   let e = v128.load(from, 64), f = v128.load(from, 80), g = v128.load(from, 96), h = v128.load(from, 112);
@@ -150,7 +150,7 @@ function shiftRows(x: v128): v128 {
   return i8x16.shuffle(x, x, 0, 5, 10, 15, 4, 9, 14, 3, 8, 13, 2, 7, 12, 1, 6, 11);
 }
 
-/** The row below, of the rows after they were shifted. */
+/** ShiftRows, then each row replaced with the row below. */
 @inline
 function shiftRowsBelow(x: v128): v128 {
   return i8x16.shuffle(x, x, 5, 10, 15, 0, 9, 14, 3, 4, 13, 2, 7, 8, 1, 6, 11, 12);

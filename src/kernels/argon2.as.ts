@@ -1,8 +1,8 @@
-// The filling of Argon2id's memory (RFC 9106 §3.4), one segment a call. What comes before and behind it, all of BLAKE2b,
-// is the host's.
+// Fills Argon2id's memory (RFC 9106 §3.4), one segment a call. The host does the steps before and after, and all of
+// BLAKE2b.
 //
-// Memory: three blocks of scratch, then BLOCKS, as many as the parameters say. The host grows it by what `end()` says
-// for no blocks, and then by the blocks.
+// Memory: a few blocks of scratch, then BLOCKS, as many as the parameters say. The host grows it to `end()`, which
+// counts no blocks, and then by the blocks.
 
 const BLOCK: usize = 1024;
 const SLICES: u32 = 4;
@@ -12,7 +12,7 @@ const TYPE: u64 = 2;
 const ADDRESSES: u32 = 128;
 
 const MIXED: usize = memory.data(1024, 16);
-/** §3.4.1.2: what the numbers of a segment are made of, and the numbers. */
+/** §3.4.1.2: the input of the numbers of a segment, and the numbers. */
 const INPUT: usize = memory.data(1024, 16);
 const NUMBERS: usize = memory.data(1024, 16);
 const ZERO: usize = memory.data(1024, 16);
@@ -25,7 +25,7 @@ export function end(): usize {
   return blocks();
 }
 
-/** Fills a segment: `segment` blocks of a lane, of which a lane has four times as many. */
+/** Fills a segment of `segment` blocks. A lane has four segments. */
 export function fillSegment(pass: u32, slice: u32, lane: u32, passes: u32, lanes: u32, segment: u32): void {
   const laneBlocks = SLICES * segment;
   const isIndependent = pass == 0 && slice < SLICES / 2;
@@ -41,12 +41,12 @@ export function fillSegment(pass: u32, slice: u32, lane: u32, passes: u32, lanes
   }
   for (let index: u32 = 0; index < segment; index++) {
     if (isIndependent && index % ADDRESSES == 0) nextNumbers();
-    if (pass == 0 && slice == 0 && index < 2) continue; // made of the password by the host
+    if (pass == 0 && slice == 0 && index < 2) continue; // the host makes these two from the password
     const at = slice * segment + index;
     const previous = start + <usize>(at == 0 ? laneBlocks - 1 : at - 1) * BLOCK;
     const number = load<u64>(isIndependent ? NUMBERS + ((<usize>(index % ADDRESSES)) << 3) : previous);
     const other = pass == 0 && slice == 0 ? lane : <u32>(number >> 32) % lanes;
-    // §3.4.2: how many blocks can be chosen from, and which is.
+    // §3.4.2: how many blocks there are to choose from, and which one is chosen.
     let area = pass == 0 ? slice * segment : laneBlocks - segment;
     if (other == lane) area += index - 1;
     else if (index == 0) area -= 1;
@@ -65,7 +65,7 @@ function nextNumbers(): void {
   compress(ZERO, NUMBERS, NUMBERS, false);
 }
 
-/** G of §3.5: to ← the compression of both, added to what it holds where that is to be kept. */
+/** G of §3.5: to ← the compression of both. If `keeps`, adds it to what `to` holds. */
 function compress(a: usize, b: usize, to: usize, keeps: bool): void {
   for (let i: usize = 0; i < BLOCK; i += 16) v128.store(MIXED + i, v128.xor(v128.load(a + i), v128.load(b + i)));
   if (keeps) {
@@ -91,7 +91,7 @@ function permute(at: usize, step: usize): void {
     d0 = turn16(v128.xor(d0, a0)); d1 = turn16(v128.xor(d1, a1));
     c0 = sum(c0, d0); c1 = sum(c1, d1);
     b0 = turn63(v128.xor(b0, c0)); b1 = turn63(v128.xor(b1, c1));
-    // Columns become diagonals, and back: b one word on, c two, d three; the second time the other way.
+    // Columns become diagonals, and back: b moves by one word, c by two, d by three; the second time the other way.
     const c = c0;
     c0 = c1;
     c1 = c;

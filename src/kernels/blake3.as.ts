@@ -1,10 +1,10 @@
-// BLAKE3 for four chunks, or four parents, at a time: lane i of every vector belongs to input i. The tree above
-// complete subtrees, and everything about keys and flags, is the host's (src/primitives/digest/blake3.ts).
+// BLAKE3 for four chunks, or four parents, at a time: lane i of every vector belongs to input i. The host handles the
+// tree above complete subtrees, and all keys and flags (src/primitives/digest/blake3.ts).
 //
-// Memory: KEY and MESSAGE are small static areas, INPUT is where the host copies chunks to, and CVS, behind it, is
-// where chaining values go. The host grows the memory to `end()` before the first call.
+// Memory: KEY and MESSAGE are small static areas. The host copies chunks to `input()`; chaining values go to
+// `output()`, after it. The host grows the memory to `end()` before the first call.
 
-/** Most chunks one call takes; a power of two. With 128 KiB the copy of the host stays in the nearest caches. */
+/** Most chunks one call takes; a power of two. At 128 KiB the host's copy stays in the nearest caches. */
 const MAX_CHUNKS: usize = 128;
 const CHUNK_BYTES: usize = 1024;
 const BLOCK_BYTES: usize = 64;
@@ -30,7 +30,7 @@ export function key(): usize {
   return KEY;
 }
 
-/** Where results are: chaining values, the first one being that of a subtree. */
+/** Where results are: chaining values. The first one is that of a subtree. */
 export function output(): usize {
   return input() + MAX_CHUNKS * CHUNK_BYTES + 4 * CHUNK_BYTES;
 }
@@ -44,7 +44,7 @@ export function maxChunks(): usize {
   return MAX_CHUNKS;
 }
 
-/** Root of the subtree over `count` whole chunks, a power of two, the first of which has the given number. */
+/** Root of the subtree over `count` whole chunks, a power of two. The counter is the number of the first. */
 export function subtree(count: usize, counterLow: u32, counterHigh: u32, flags: u32): void {
   const from = input();
   const out = output();
@@ -77,7 +77,9 @@ export function parent(flags: u32): void {
   hash(input(), 0, 1, BLOCK_LENGTH, 0, 0, 0, flags | PARENT, 0, 0, output());
 }
 
-/** BLAKE3 paper §2.2 on four inputs that are `stride` apart, each of `blocks` blocks; four chaining values to `out`. */
+/**
+ * BLAKE3 paper §2.2 on four inputs `stride` bytes apart, each of `blocks` blocks. Writes four chaining values to `out`.
+ */
 function hash(
   from: usize, stride: usize, blocks: usize, lastLength: u32,
   counterLow: u32, counterStep: u32, counterHigh: u32,
@@ -226,7 +228,7 @@ function hash(
   scatter(MESSAGE + 64, out + 16);
 }
 
-/** Four words of four inputs become four vectors, one for each word. */
+/** Turns four words of four inputs into four vectors, one for each word. */
 @inline
 function transpose(from: usize, stride: usize, to: usize): void {
   const a = v128.load(from), b = v128.load(from + stride), c = v128.load(from + 2 * stride), d = v128.load(from + 3 * stride);
@@ -238,7 +240,7 @@ function transpose(from: usize, stride: usize, to: usize): void {
   v128.store(to, v128.shuffle<i64>(abHigh, cdHigh, 1, 3), 48);
 }
 
-/** The way back: four vectors become half a chaining value in each of four places. */
+/** The inverse: four vectors become half a chaining value in each of four places. */
 function scatter(from: usize, to: usize): void {
   const a = v128.load(from), b = v128.load(from, 16), c = v128.load(from, 32), d = v128.load(from, 48);
   const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
@@ -254,13 +256,13 @@ function add(a: v128, b: v128): v128 {
   return i32x4.add(a, b);
 }
 
-/** A word of the message; a load folds into the addition that uses it. */
+/** A word of the message. The load folds into the addition that uses it. */
 @inline
 function m(index: usize): v128 {
   return v128.load(MESSAGE + index * 16);
 }
 
-// Turns by whole bytes are one shuffle; the others take two shifts.
+// Rotations by whole bytes are one shuffle; the others take two shifts.
 @inline
 function xorRotate16(a: v128, b: v128): v128 {
   const x = v128.xor(a, b);

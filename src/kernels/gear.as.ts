@@ -1,16 +1,16 @@
-// Where content cuts a stream: the hash takes in a byte, is tested, and where it hits a chunk ends. The host keeps the
-// state of every stream and copies it in and out.
+// Cuts a stream by its content: the hash takes a byte and is tested; a hit ends the chunk. The host keeps the state of
+// every stream and copies it in and out.
 //
-// With "shift" a byte is forgotten after 64 steps. So the bytes before the shortest chunk need no hashing but for the
-// last 64, and a long run can be scanned at four places at once; where one of them hits, the run is scanned again in
-// order. With "rotate" every byte counts from the cut before, one after the other.
+// With "shift" the hash forgets a byte after 64 steps. So of the bytes before the shortest chunk only the last 64 need
+// hashing, and a long run can be scanned at four places at once. If one of them hits, the run is scanned again in
+// order. With "rotate" every byte since the last cut counts, so bytes are scanned one after the other.
 //
 // Memory: TABLE and the state, CUTS, INPUT. The host grows it to `end()` before the first call.
 
 const WINDOW: usize = 0x20000;
-/** Bytes that a shifted hash remembers. */
+/** How many bytes a shifted hash depends on. */
 const MEMORY: usize = 64;
-/** A run of each of the four places. */
+/** The length of the run at each of the four places. */
 const RUN: usize = 2048;
 
 const TABLE: usize = memory.data(2048, 16);
@@ -20,7 +20,7 @@ const LENGTH: usize = memory.data(4, 4);
 /** The rule. */
 const SHORTEST: usize = memory.data(4, 4);
 const LONGEST: usize = memory.data(4, 4);
-/** "shift": hits below this. "rotate": hits where none of these bits is set. */
+/** "shift": a hash below this hits. "rotate": a hash with none of these bits hits. */
 const BOUND: usize = memory.data(8, 8);
 
 export function table(): usize {
@@ -47,7 +47,7 @@ export function bound(): usize {
   return BOUND;
 }
 
-/** Where cuts are written, as offsets into INPUT: no two are closer than MEMORY. */
+/** Where cuts are written, as offsets into INPUT. No two are closer than MEMORY. */
 export function cuts(): usize {
   return (__heap_base + 15) & ~15;
 }
@@ -87,7 +87,7 @@ export function scanShifted(byteLength: usize): usize {
       n += skipped;
       h = 0;
     }
-    // Up to one byte before the shortest: hashed, not tested.
+    // Up to one byte before the shortest chunk: hash without testing.
     const quiet = min<usize>(last, at + (n + 1 < shortest ? shortest - 1 - n : 0));
     n += quiet - at;
     for (; at < quiet; at++) h = (h << 1) + number(at);
@@ -130,7 +130,7 @@ function remembered(at: usize): u64 {
   return h;
 }
 
-/** True where one of four runs from `at` on hits. */
+/** True if one of the four runs from `at` on has a hit. */
 function hitsFour(at: usize, a: u64, bound: u64): bool {
   let b = remembered(at + RUN), c = remembered(at + 2 * RUN), d = remembered(at + 3 * RUN);
   for (let last = at + RUN; at < last; at += 4) {
@@ -155,13 +155,13 @@ function hitsFour(at: usize, a: u64, bound: u64): bool {
   return false;
 }
 
-/** The table's number for a byte of `word` that stands three bits up. */
+/** The table's number for the byte in bits 3 … 10 of `word`. */
 @inline
 function entry(word: u32): u64 {
   return load<u64>(TABLE + <usize>(word & 0x7f8));
 }
 
-/** As scanShifted. */
+/** Like scanShifted, for the other step. */
 export function scanRotated(byteLength: usize): usize {
   const first = input();
   const last = first + byteLength;

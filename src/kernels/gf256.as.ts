@@ -1,5 +1,5 @@
-// Sums of products over GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1: what Reed-Solomon codes are made of. A product with a
-// constant is two lookups of four bits, sixteen bytes at a time.
+// Sums of products over GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1, for Reed-Solomon codes. A product with a constant is
+// two lookups of four bits, sixteen bytes at a time.
 //
 // Memory: TABLES, INPUT, then one window for each output. The host grows it to `end()` before the first call.
 
@@ -8,7 +8,7 @@ const WINDOW: usize = 0x2000;
 /** Most outputs of one pass. */
 const MAX_OUTPUTS: usize = 16;
 
-/** For each output the products of its factor with 0 … 15 and with 16, 32 … 240. */
+/** For each output, the products of its factor with 0 … 15 and with 16, 32 … 240. */
 const TABLES: usize = memory.data(512, 16);
 
 export function tables(): usize {
@@ -35,7 +35,7 @@ export function end(): usize {
   return outputs() + MAX_OUTPUTS * WINDOW;
 }
 
-/** output i ← output i + factor i · INPUT, for `count` outputs; touches up to 31 bytes more of each. */
+/** output i ← output i + factor i · INPUT, for `count` outputs. Writes up to 31 bytes past the end of each. */
 export function multiplyAdd(byteLength: usize, count: usize): void {
   let i: usize = 0;
   for (; i + 2 <= count; i += 2) addTwo(byteLength, TABLES + 32 * i, outputs() + WINDOW * i);
@@ -70,7 +70,7 @@ function addOne(byteLength: usize, tables: usize, to: usize): void {
   }
 }
 
-/** Indexes are below sixteen: where relaxed SIMD exists, the host need not see to the others. */
+/** All indexes are below sixteen, so with relaxed SIMD the host need not check for larger ones. */
 @inline
 function pick(table: v128, index: v128): v128 {
   return ASC_FEATURE_RELAXED_SIMD ? i8x16.relaxed_swizzle(table, index) : i8x16.swizzle(table, index);

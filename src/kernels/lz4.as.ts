@@ -1,19 +1,19 @@
-// LZ4 blocks (lz4_Block_format.md of the LZ4 project) of at most 64 KiB, decoded and encoded. Copies run 16 bytes at a
-// time past the end of what they copy, so both buffers have room behind them that nobody reads.
+// Decodes and encodes LZ4 blocks (lz4_Block_format.md of the LZ4 project) of at most 64 KiB. Copies move 16 bytes at a
+// time and may run past their end, so both buffers have unused room after them.
 //
 // Memory: TABLE of the encoder, INPUT, OUTPUT.
 
 const MAX_RAW: usize = 0x10000;
 /** LZ4_compressBound(64 KiB), rounded up. */
 const MAX_BLOCK: usize = 0x10200;
-/** What copies may touch behind the end. */
+/** How far copies may run past the end. */
 const SLACK: usize = 64;
 const MIN_MATCH: usize = 4;
 /** The last bytes of a block are literals, and no match begins among the last twelve. */
 const LAST_LITERALS: usize = 5;
 const MATCH_LIMIT: usize = 12;
 const HASH_BITS: u32 = 12;
-/** Positions of the last bytes seen with a hash; they fit 16 bits, since a block has at most 64 KiB. */
+/** Where each hash was last seen. Positions fit 16 bits, because a block has at most 64 KiB. */
 const TABLE: usize = memory.data(8192, 16);
 
 export function input(): usize {
@@ -36,7 +36,7 @@ export function end(): usize {
   return output() + MAX_BLOCK + SLACK;
 }
 
-/** Decodes the block in INPUT to OUTPUT; its length, or -1 where the block is malformed or longer than `capacity`. */
+/** Decodes the block in INPUT to OUTPUT. Returns its length, or -1 if it is malformed or longer than `capacity`. */
 export function decode(byteLength: usize, capacity: usize): i32 {
   const start = output();
   const stop = start + capacity;
@@ -85,7 +85,7 @@ export function decode(byteLength: usize, capacity: usize): i32 {
   return -1;
 }
 
-/** Bytes from `offset` before; where that is less than the length, what was just written repeats. */
+/** Copies bytes from `offset` before. If that is less than the length, the bytes just written repeat. */
 @inline
 function copyMatch(to: usize, offset: usize, length: usize): void {
   const until = to + length;
@@ -97,14 +97,14 @@ function copyMatch(to: usize, offset: usize, length: usize): void {
     for (; to < until; to += 8) store<u64>(to, load<u64>(to - offset));
     return;
   }
-  // The smallest multiple of the offset that is at least 8: from there on eight bytes go at once.
+  // The smallest multiple of the offset that is at least 8. After that many bytes, copy eight at once.
   let stride = offset;
   while (stride < 8) stride += offset;
   for (let done: usize = 0; done < stride; done++) store<u8>(to + done, load<u8>(to + done - offset));
   for (to += stride; to < until; to += 8) store<u64>(to, load<u64>(to - stride));
 }
 
-/** Encodes `byteLength` raw bytes of INPUT to OUTPUT; the length of the block. */
+/** Encodes `byteLength` raw bytes of INPUT to OUTPUT. Returns the length of the block. */
 export function encode(byteLength: usize): usize {
   const start = input();
   const last = start + byteLength;
@@ -121,7 +121,7 @@ export function encode(byteLength: usize): usize {
       const seen = start + <usize>load<u16>(slot);
       store<u16>(slot, <u16>(at - start));
       if (seen == start || load<u32>(seen) != word) {
-        // What does not compress is passed over faster and faster.
+        // Skip faster and faster over input that does not compress.
         at += misses++ >> 6;
         continue;
       }
@@ -175,7 +175,7 @@ function literalsOnly(to: usize, anchor: usize, literals: usize): usize {
   return to + literals;
 }
 
-/** What does not fit the four bits of the token: bytes of 255 and a rest. */
+/** The part of a length that does not fit the four bits of the token: bytes of 255 and a rest. */
 @inline
 function lengthBytes(to: usize, length: usize): usize {
   if (length < 15) return to;

@@ -1,29 +1,30 @@
-// POLYVAL of RFC 8452 §3, sixteen blocks at a time, and what counter mode needs around a block cipher. No address and no
-// branch depends on a key or on text.
+// POLYVAL of RFC 8452 §3, sixteen blocks at a time, and the parts of counter mode around a block cipher. No address and
+// no branch depends on a key or on text.
 //
 // The field is GF(2)[x] modulo f = x^128 + x^127 + x^126 + x^121 + 1; bit i of byte j is the coefficient of x^(8j+i).
 //
 // Multiplication by one element h is linear. Let p(a) be the coefficient of x^0 in a, and let g_i(c) = p(c / x^i). Then
 // g_i(c · h) is the sum over j of c_j · p(x^(j-i) · h): a Toeplitz matrix made of 255 bits. Coordinates g are those of
-// the polynomial, but for the last byte (see `settle`). A Toeplitz matrix of blocks (A B / C A) needs three products:
+// the polynomial, except for the last byte (see `settle`). A Toeplitz matrix of blocks (A B / C A) needs three
+// products:
 //     y0 = A(x0 + x1) + (A + B) x1        y1 = A(x0 + x1) + (A + C) x0
-// Four such halvings leave 81 matrices of 8 by 8 bits, each two lookups of four bits, for which swizzle does sixteen
-// blocks at once: byte k of all sixteen stands in vector k. (Fan and Hasan, IEEE Trans. Computers 56(2), 2007.)
+// Four such halvings leave 81 matrices of 8 by 8 bits. Each is two lookups of four bits, which swizzle does for sixteen
+// blocks at once: byte k of all sixteen is in vector k. (Fan and Hasan, IEEE Trans. Computers 56(2), 2007.)
 //
 // Memory: small static areas, TEXT, STREAM. The host grows it to `end()` before the first call.
 
-/** What one call takes: with both areas and a copy of the host's it stays in the second cache. */
+/** How much one call takes. Both areas and the host's copy stay in the second-level cache. */
 const WINDOW: usize = 0x10000;
 const BLOCK: usize = 16;
 /** Blocks whose bytes are side by side. */
 const LANES: usize = 16;
 const GROUP: usize = 256;
 
-/** The key of the host; overwritten by `setKey`. */
+/** The key from the host; `setKey` overwrites it. */
 const KEY: usize = memory.data(16, 16);
 /** The sum so far. */
 const SUM: usize = memory.data(16, 16);
-/** h / x^128: with it POLYVAL's product is that of the field. Then its 16th power. */
+/** h / x^128, with which POLYVAL's product is that of the field. Then its 16th power. */
 const H: usize = memory.data(16, 16);
 const H16: usize = memory.data(16, 16);
 /** The counter block that `counters` counts up from. */
@@ -52,7 +53,7 @@ export function counter(): usize {
   return COUNTER;
 }
 
-/** Where the host puts what is hashed, enciphered or deciphered. */
+/** Where the host puts text to hash, encipher or decipher. */
 export function text(): usize {
   return (__heap_base + 15) & ~15;
 }
@@ -70,7 +71,7 @@ export function end(): usize {
   return stream() + WINDOW;
 }
 
-/** Forgets every key and sum; texts are the host's. */
+/** Overwrites every key and sum. The host clears the texts. */
 export function wipe(): void {
   memory.fill(KEY, 0, BLOCK);
   memory.fill(SUM, 0, BLOCK);
@@ -87,11 +88,11 @@ export function wipe(): void {
   memory.fill(TURN, 0, GROUP);
 }
 
-/** Takes the key at KEY; the sum starts anew. */
+/** Takes the key at KEY, and resets the sum. */
 export function setKey(): void {
   let low = load<u64>(KEY), high = load<u64>(KEY, 8);
   for (let i = 0; i < 128; i++) {
-    // Divided by x: f has a constant term, so where x^0 is set f is added first.
+    // Divide by x. f has a constant term, so if x^0 is set, f is added first.
     const out = low & 1;
     low = (low >> 1) | (high << 63);
     high = (high >> 1) ^ (-out & 0xe100000000000000);
@@ -123,7 +124,7 @@ function multiply(at: usize, low: u64, high: u64): void {
   store<u64>(at, zh, 8);
 }
 
-/** What coordinates g and those of the polynomial differ by: g_k = c_k + g_(k-121) + g_(k-126) + g_(k-127). */
+/** The difference between coordinates g and those of the polynomial: g_k = c_k + g_(k-121) + g_(k-126) + g_(k-127). */
 @inline
 function settle(byte0: u64): u64 {
   return ((byte0 << 1) ^ (byte0 << 6) ^ (byte0 << 7)) & 0xff;
@@ -133,8 +134,8 @@ function settle(byte0: u64): u64 {
 function makeTables(): void {
   const low = load<u64>(H16);
   const high = load<u64>(H16, 8) ^ (settle(low & 0xff) << 56);
-  // w[127 + k] = g_k. Below, f gives w[t] = w[t+1] + w[t+2] + w[t+7] + w[t+128]: known terms first, then divided by
-  // 1 + E + E^2 + E^7 (E shifts down), whose 128th power is 1, so that its 127th is the inverse.
+  // w[127 + k] = g_k. Below that, f gives w[t] = w[t+1] + w[t+2] + w[t+7] + w[t+128]: take the known terms first, then
+  // divide by 1 + E + E^2 + E^7 (E shifts down), whose 128th power is 1, so that its 127th is the inverse.
   let l = (low >> 1) | (high << 63);
   let h = (high >> 1) ^ ((low & 1) << 62) ^ ((low & 3) << 61) ^ ((low & 0x7f) << 56);
   h &= 0x7fffffffffffffff;
@@ -208,7 +209,9 @@ function lookup(at: usize, c0: u64, c1: u64, c2: u64, c3: u64): void {
   v128.store(at, table);
 }
 
-/** Adds `count` blocks of TEXT, from `offset` on, to the sum, one after the other: for the few that make no group. */
+/**
+ * Adds `count` blocks of TEXT, from `offset` on, to the sum, one after the other: for blocks that do not fill a group.
+ */
 export function hashBlocks(offset: usize, count: usize): void {
   const low = load<u64>(H), high = load<u64>(H, 8);
   let from = text() + offset;
@@ -218,7 +221,7 @@ export function hashBlocks(offset: usize, count: usize): void {
   }
 }
 
-/** Begins sixteen sums side by side. The sum so far goes into the first block of TEXT, which changes it. */
+/** Begins sixteen sums side by side. Adds the sum so far to the first block of TEXT. */
 export function beginGroups(): void {
   memory.fill(STATE, 0, GROUP);
   v128.store(text(), v128.xor(v128.load(SUM), v128.load(text())));
@@ -228,7 +231,7 @@ export function beginGroups(): void {
 export function hashGroups(count: usize): void {
   let from = text();
   for (let i: usize = 0; i < count; i++) {
-    // First, since it waits for nothing.
+    // First, because it depends on no other result.
     turn(from, 0);
     turn(from, 16);
     turn(from, 32);
@@ -239,7 +242,7 @@ export function hashGroups(count: usize): void {
   }
 }
 
-/** Makes one sum of the sixteen. */
+/** Combines the sixteen sums into one. */
 export function endGroups(): void {
   const low = load<u64>(H), high = load<u64>(H, 8);
   store<u64>(SUM, 0);
@@ -250,7 +253,7 @@ export function endGroups(): void {
   }
 }
 
-/** The product of STATE and h^16, in two parts that `absorb` adds: PRODUCT and, for both its halves, MIDDLE. */
+/** The product of STATE and h^16, in two parts that `absorb` adds: PRODUCT, and MIDDLE for both its halves. */
 @inline
 function multiplyState(): void {
   for (let k: usize = 0; k < 128; k += 16) {
@@ -271,7 +274,7 @@ function toeplitz8(x: usize, tables: usize, y: usize): void {
   add4(y + 64, x, tables + 576);
 }
 
-/** Product to MIDDLE4. */
+/** Writes the product to MIDDLE4. */
 @inline
 function toeplitz4(x: usize, t: usize): void {
   const a = v128.load(x), b = v128.load(x, 16), c = v128.load(x, 32), d = v128.load(x, 48);
@@ -289,7 +292,7 @@ function toeplitz4(x: usize, t: usize): void {
   v128.store(MIDDLE4, v128.xor(m1, v128.xor(o, leaf(t + 256, al, ah))), 48);
 }
 
-/** Product with MIDDLE4 added, to y. */
+/** Writes the product plus MIDDLE4 to y. */
 @inline
 function add4(y: usize, x: usize, t: usize): void {
   const a = v128.load(x), b = v128.load(x, 16), c = v128.load(x, 32), d = v128.load(x, 48);
@@ -322,16 +325,16 @@ function leaf(t: usize, low: v128, high: v128): v128 {
   return v128.xor(pick(v128.load(t), low), pick(v128.load(t, 16), high));
 }
 
-/** Indexes are below sixteen: where relaxed SIMD exists, the host need not see to the others. */
+/** All indexes are below sixteen, so with relaxed SIMD the host need not check for larger ones. */
 @inline
 function pick(table: v128, index: v128): v128 {
   return ASC_FEATURE_RELAXED_SIMD ? i8x16.relaxed_swizzle(table, index) : i8x16.swizzle(table, index);
 }
 
-/** STATE ← the product + sixteen blocks, half turned so far, so that byte k of all of them makes vector k. */
+/** STATE ← the product + sixteen blocks, half transposed so far. Byte k of all blocks becomes vector k. */
 @inline
 function absorb(): void {
-  // The last byte in polynomial coordinates; shifts of bytes by way of words.
+  // The last byte in polynomial coordinates. Shifts bytes as halves of 16-bit words.
   const first = v128.xor(v128.load(PRODUCT), v128.load(MIDDLE));
   let fix = i8x16.add(first, first);
   fix = v128.xor(fix, i16x8.shl(v128.and(first, i8x16.splat(3)), 6));
@@ -377,7 +380,7 @@ function zipHigh(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/** STREAM ← `count` counter blocks; the first 32 bits count up, and COUNTER is where the next call goes on. */
+/** STREAM ← `count` counter blocks. The first 32 bits count up, and the next call continues from COUNTER. */
 export function counters(count: usize): void {
   let block = v128.load(COUNTER);
   const one = i32x4(1, 0, 0, 0);
@@ -388,7 +391,7 @@ export function counters(count: usize): void {
   v128.store(COUNTER, block);
 }
 
-/** TEXT ← TEXT + STREAM; touches up to 63 bytes more. */
+/** TEXT ← TEXT + STREAM. Writes up to 63 bytes past the end. */
 export function add(byteLength: usize): void {
   for (let at = text(), last = text() + byteLength; at < last; at += 64) {
     v128.store(at, v128.xor(v128.load(at), v128.load(at, WINDOW)));

@@ -1,13 +1,12 @@
-// ggml's blocks of 32 elements, both ways, with the arithmetic of its reference functions: every operation rounds to
-// float32, scales are multiplied by as reciprocals, comparisons are strict so that the first of equals counts.
+// ggml's blocks of 32 elements, in both directions, with the arithmetic of its reference functions: every operation
+// rounds to float32, values are multiplied by the reciprocal of the scale, and comparisons are strict, so the first of
+// equals counts.
 //
-// Memory: FLOATS takes MAX_BLOCKS blocks of float32, BLOCKS the same number of encoded ones, ROOM a whole piece of
-// float32 that was read right into it, so that it need not be copied.
+// Memory: FLOATS takes MAX_BLOCKS blocks of float32, BLOCKS the same number of encoded ones.
 
 const MAX_BLOCKS: usize = 512;
 const FLOAT_BYTES: usize = 128; // of one block
 const MOST_BYTES: usize = 34; // of one encoded block, Q8_0
-const ROOM_BYTES: usize = 1 << 20;
 
 export function maxBlocks(): usize {
   return MAX_BLOCKS;
@@ -21,21 +20,13 @@ export function blocks(): usize {
   return floats() + MAX_BLOCKS * FLOAT_BYTES;
 }
 
-export function room(): usize {
-  return (blocks() + MAX_BLOCKS * MOST_BYTES + 64 + 15) & ~15;
-}
-
-export function roomBytes(): usize {
-  return ROOM_BYTES;
-}
-
 export function end(): usize {
-  return room() + ROOM_BYTES;
+  return blocks() + MAX_BLOCKS * MOST_BYTES + 64;
 }
 
 // ---- encoding ----
 
-/** Scales and minima that no binary16 holds, since the last look: their blocks decode to nothing useful. */
+/** Since the last call: scales and minima that do not fit a binary16, and blocks with a NaN. Those decode to nothing useful. */
 let overflows: u32 = 0;
 
 export function takeOverflows(): u32 {
@@ -44,15 +35,8 @@ export function takeOverflows(): u32 {
   return found;
 }
 
-/** Where encoders find their floats: FLOATS, or a place in ROOM. */
-let input: usize = 0;
-
-export function readFrom(at: usize): void {
-  input = at;
-}
-
 export function encodeQ8_0(count: usize): void {
-  let from = input;
+  let from = floats();
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 34) {
     const d = largest(from) / 127;
@@ -74,7 +58,7 @@ export function encodeQ8_0(count: usize): void {
 }
 
 export function encodeQ4_0(count: usize): void {
-  let from = input;
+  let from = floats();
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 18) {
     const d = extreme(from) / -8;
@@ -87,7 +71,7 @@ export function encodeQ4_0(count: usize): void {
 }
 
 export function encodeQ4_1(count: usize): void {
-  let from = input;
+  let from = floats();
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 20) {
     const low = least(from);
@@ -100,7 +84,7 @@ export function encodeQ4_1(count: usize): void {
 }
 
 export function encodeQ5_0(count: usize): void {
-  let from = input;
+  let from = floats();
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 22) {
     const d = extreme(from) / -16;
@@ -111,7 +95,7 @@ export function encodeQ5_0(count: usize): void {
 }
 
 export function encodeQ5_1(count: usize): void {
-  let from = input;
+  let from = floats();
   let to = blocks();
   for (let i: usize = 0; i < count; i++, from += FLOAT_BYTES, to += 24) {
     const low = least(from);
@@ -119,7 +103,7 @@ export function encodeQ5_1(count: usize): void {
     store<u16>(to, toHalf(d));
     store<u16>(to, toHalf(low), 2);
     const id = inverse(d);
-    // ggml has no upper bound here: what it writes beyond 31 would lose its sixth bit.
+    // ggml has no upper bound here; a value beyond 31 would lose its sixth bit.
     storeFive(to + 4, scaled(from, id, low, 0.5, 255), scaled(from + 64, id, low, 0.5, 255));
   }
 }
@@ -133,7 +117,7 @@ function storeFive(to: usize, low: v128, high: v128): void {
   v128.store(to + 4, v128.or(v128.and(low, i8x16.splat(15)), i8x16.shl(high, 4)));
 }
 
-/** Sixteen values as (x - low)·id + shift, cut to whole numbers and to `most`. */
+/** Sixteen values as (x - low)·id + shift, truncated to whole numbers and bounded by `most`. */
 @inline
 function scaled(from: usize, id: f32, low: f32, shift: f32, most: i32): v128 {
   const most16 = i16x8.splat(<i16>most);
@@ -148,7 +132,7 @@ function whole(at: usize, id: f32, low: f32, shift: f32): v128 {
   return i32x4.trunc_sat_f32x4_s(f32x4.add(value, f32x4.splat(shift)));
 }
 
-/** Halves go away from zero, as C's roundf does; adding 0.5 first would round 0.49999997 up. */
+/** Rounds halves away from zero, as C's roundf does. Adding 0.5 first would round 0.49999997 up. */
 @inline
 function roundAway(value: v128): v128 {
   const cut = f32x4.trunc(value);
@@ -157,7 +141,7 @@ function roundAway(value: v128): v128 {
   return f32x4.add(cut, v128.and(far, one));
 }
 
-/** 1/d; 0 where d is, and where 1/d overflows: the stored scale is zero then, and so is every value read back. */
+/** 1/d; 0 if d is 0 or 1/d overflows. The stored scale is zero then, and so is every decoded value. */
 @inline
 function inverse(d: f32): f32 {
   if (d == 0) return 0;
@@ -165,29 +149,44 @@ function inverse(d: f32): f32 {
   return abs(id) == f32.POSITIVE_INFINITY ? 0 : id;
 }
 
-/** The largest magnitude; NaN never is. */
+/** Counts a block with a NaN. Every encoder calls largest, extreme or least once for each block. */
+@inline
+function countNaN(odd: v128): void {
+  if (v128.any_true(odd)) overflows++;
+}
+
+/** The largest magnitude; never NaN. */
 @inline
 function largest(from: usize): f32 {
   let most = f32x4.splat(0);
-  for (let at: usize = 0; at < FLOAT_BYTES; at += 16) most = f32x4.pmax(most, f32x4.abs(v128.load(from + at)));
+  let odd = i32x4.splat(0);
+  for (let at: usize = 0; at < FLOAT_BYTES; at += 16) {
+    const four = v128.load(from + at);
+    most = f32x4.pmax(most, f32x4.abs(four));
+    odd = v128.or(odd, f32x4.ne(four, four));
+  }
+  countNaN(odd);
   return acrossMax(most);
 }
 
-/** The first value of the largest magnitude, with its sign; 0 where there is none above it. */
+/** The first value of the largest magnitude, with its sign; 0 if no magnitude is above it. */
 @inline
 function extreme(from: usize): f32 {
   let high = f32x4.splat(0);
   let low = f32x4.splat(0);
+  let odd = i32x4.splat(0);
   for (let at: usize = 0; at < FLOAT_BYTES; at += 16) {
     const four = v128.load(from + at);
     high = f32x4.pmax(high, four);
     low = f32x4.pmin(low, four);
+    odd = v128.or(odd, f32x4.ne(four, four));
   }
+  countNaN(odd);
   const most = acrossMax(f32x4.pmax(high, f32x4.neg(low)));
   if (most == 0) return 0;
   const isHigh = v128.any_true(f32x4.eq(high, f32x4.splat(most)));
   const isLow = v128.any_true(f32x4.eq(low, f32x4.splat(-most)));
-  // Only where both signs reach the same magnitude does the order matter.
+  // The order matters only if both signs reach the same magnitude.
   if (isHigh && isLow) return firstEqual(from, most, 0x7fffffff);
   return isHigh ? most : -most;
 }
@@ -196,7 +195,13 @@ function extreme(from: usize): f32 {
 @inline
 function least(from: usize): f32 {
   let low = f32x4.splat(f32.MAX_VALUE);
-  for (let at: usize = 0; at < FLOAT_BYTES; at += 16) low = f32x4.pmin(low, v128.load(from + at));
+  let odd = i32x4.splat(0);
+  for (let at: usize = 0; at < FLOAT_BYTES; at += 16) {
+    const four = v128.load(from + at);
+    low = f32x4.pmin(low, four);
+    odd = v128.or(odd, f32x4.ne(four, four));
+  }
+  countNaN(odd);
   const a = f32x4.extract_lane(low, 0);
   const b = f32x4.extract_lane(low, 1);
   const c = f32x4.extract_lane(low, 2);
@@ -204,7 +209,7 @@ function least(from: usize): f32 {
   const ab = b < a ? b : a;
   const cd = d < c ? d : c;
   const found = cd < ab ? cd : ab;
-  // Zeros of both signs compare equal: the one that came first is stored.
+  // Zeros of both signs compare equal. The first one is stored.
   return found == 0 ? firstEqual(from, 0, 0xffffffff) : found;
 }
 
@@ -236,12 +241,13 @@ function firstEqual(from: usize, wanted: f32, mask: u32): f32 {
   return wanted;
 }
 
-/** binary32 to binary16, to nearest even; NaN keeps its sign, as ggml does it. */
+/** binary32 to binary16, rounded to nearest even. NaN keeps its sign, as in ggml. */
 function toHalf(value: f32): u16 {
   const bits = reinterpret<u32>(value);
   const sign = (bits >> 16) & 0x8000;
   const magnitude = bits & 0x7fffffff;
-  if (magnitude >= 0x47800000) {
+  // 65520, the first value that rounds to infinity.
+  if (magnitude >= 0x477ff000) {
     overflows++;
     return <u16>(sign | (magnitude > 0x7f800000 ? 0x7e00 : 0x7c00));
   }

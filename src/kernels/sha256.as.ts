@@ -1,7 +1,7 @@
-// SHA-256 over whole blocks (FIPS 180-4 §6.2.2). Words of the message are turned around, expanded and added to the
-// round constants four at a time; the rounds are a chain that no vector can shorten.
+// SHA-256 over whole blocks (FIPS 180-4 §6.2.2). Swaps the bytes of four message words at a time, expands them and adds
+// the round constants. The rounds depend on each other, so vectors cannot speed them up.
 //
-// Memory: STATE holds the eight words little-endian, written and read by the host; INPUT takes MAX_BLOCKS blocks.
+// Memory: STATE holds the eight words little-endian; the host writes and reads it. INPUT takes MAX_BLOCKS blocks.
 
 const BLOCK_BYTES: usize = 64;
 const MAX_BLOCKS: usize = 1024;
@@ -47,7 +47,7 @@ export function compress(blocks: usize): void {
     expand(from);
     let a = h0, b = h1, c = h2, d = h3, e = h4, f = h5, g = h6, h = h7;
     let t: u32;
-    // Eight rounds bring every word back to its own name.
+    // After eight rounds every word is back in its own variable.
     for (let at = WORDS; at < WORDS + 256; at += 32) {
       t = h + sum1(e) + choose(e, f, g) + load<u32>(at);     d += t; h = t + sum0(a) + majority(a, b, c);
       t = g + sum1(d) + choose(d, e, f) + load<u32>(at, 4);  c += t; g = t + sum0(h) + majority(h, a, b);
@@ -86,7 +86,7 @@ function expand(from: usize): void {
   }
 }
 
-/** W[t…t+3] from the sixteen words before. The last two of the four need the first two, so sigma1 is taken twice. */
+/** W[t…t+3] from the sixteen words before. The last two of the four need the first two, so sigma1 runs twice. */
 @inline
 function next(w0: v128, w1: v128, w2: v128, w3: v128): v128 {
   const back15 = v128.shuffle<i32>(w0, w1, 1, 2, 3, 4);

@@ -1,10 +1,10 @@
-// Finds the entries of a vault's manifest in its JSON, written as the reference and tare do: compact, keys in their order, no
-// escapes. Of each entry one row of numbers is left, and its path, with the quote behind it: paths are all that most hosts
-// make text of. Whatever is written otherwise ends the scan, and is for the host to read. Paths are judged on the way, by the
-// rules of the format and by their order. Only in paths may be what is not ASCII, and whether that is UTF-8 is not looked at.
+// Finds the entries of a vault's manifest in JSON as the reference and tare write it: compact, keys in their order, no
+// escapes. Keeps for each entry one row of numbers, and its path with the quote after it: most hosts need no other
+// text. JSON in any other form ends the scan, and the host reads it. Checks paths on the way, by the rules of the
+// format and by their order. Only paths may have characters that are not ASCII; whether those are UTF-8 is not checked.
 //
-// Memory: KEYS and the path before, then ROWS, INPUT, NAMES. The host grows it to `end()`, and writes the keys, before the
-// first call.
+// Memory: KEYS and the previous path, then ROWS, INPUT, NAMES. The host grows it to `end()` and writes the keys before
+// the first call.
 
 import { endOfIds, forgetIds } from "./vault-entries/ids.as";
 import { arePathsProper, beginPaths, judgePath, keepPath, wipePaths } from "./vault-entries/paths.as";
@@ -12,11 +12,11 @@ import { milliseconds } from "./vault-entries/times.as";
 
 const WINDOW: usize = 0x80000;
 const MOST_ROWS: usize = 4096;
-/** What stands before a path. */
+/** Bytes before a path. */
 const PATH_KEY: usize = 9;
 /** Eight doubles: see `entry`. */
 const ROW_BYTES: usize = 64;
-/** A key in quotes and what stands beside it, in 16 bytes each. */
+/** A key in quotes with the characters around it takes 16 bytes. */
 const KEY_BYTES: usize = 16;
 
 const KEYS: usize = memory.data(160, 16);
@@ -31,18 +31,18 @@ const MOST_DIGITS: usize = 15;
 
 let at: usize = 0;
 let last: usize = 0;
-/** What lies between offsets in the manifest and addresses here. */
+/** The difference between offsets in the manifest and addresses here. */
 let shift: usize = 0;
 let failed: bool = false;
 let done: bool = false;
 let hasEntry: bool = false;
 let consumedBytes: usize = 0;
-/** Behind the last path that was kept: an address, and UTF-16 units of the text that all paths are. */
+/** The end of the last kept path: its address, and UTF-16 units in the text of all paths. */
 let namesEnd: usize = 0;
 let namesUnit: usize = 0;
-/** Of the text that was read last: the bytes that are no units of it. */
+/** For the text that was read last: how many more bytes than UTF-16 units it has. */
 let surplus: isize = 0;
-/** Whether something was read that is not ASCII. */
+/** Whether the text had characters that are not ASCII. */
 let isWide: bool = false;
 
 export function keys(): usize {
@@ -61,22 +61,22 @@ export function windowBytes(): usize {
   return WINDOW;
 }
 
-/** Sixteen bytes behind the window may be looked at, and then do not count. */
+/** After the window are bytes that vector loads may read; they do not count. */
 export function names(): usize {
   return input() + WINDOW + 64;
 }
 
-/** Paths of a window are no longer than it is. */
+/** The paths of a window are at most as long as the window. */
 export function end(): usize {
   return names() + WINDOW;
 }
 
-/** Bytes of paths, and the quotes behind them, that the last window had. */
+/** Bytes of the paths of the last window, with the quotes after them. */
 export function nameBytes(): usize {
   return namesEnd - names();
 }
 
-/** Before the first window of a list. */
+/** Call this before the first window of a list. */
 export function begin(): void {
   done = false;
   hasEntry = false;
@@ -84,7 +84,7 @@ export function begin(): void {
   beginPaths();
 }
 
-/** Bytes of the window up to where the next one has to begin. */
+/** Bytes of the window before the place where the next one must begin. */
 export function consumed(): usize {
   return consumedBytes;
 }
@@ -99,13 +99,15 @@ export function isProper(): bool {
   return arePathsProper();
 }
 
-/** Leaves nothing of what was here. */
+/** Overwrites all text and rows. */
 export function wipe(): void {
   wipePaths();
   memory.fill(rows(), 0, end() - rows());
 }
 
-/** Reads whole entries of a window that begins with one, at `offset` of the manifest; returns how many rows there are. */
+/**
+ * Reads the whole entries of a window that begins with one, at `offset` of the manifest. Returns the number of rows.
+ */
 export function scan(byteLength: usize, offset: usize): usize {
   at = input();
   last = at + byteLength;
@@ -142,8 +144,9 @@ export function scan(byteLength: usize, offset: usize): usize {
 }
 
 /**
- * Where it starts in the manifest; where its path does in the text of all paths, and ends; mode or -1, isDir, size, time in
- * milliseconds or no number where somebody else has to read it; the eighth is set where a folder begins.
+ * Reads an entry into a row of eight numbers: its offset in the manifest; start and end of its path in the text of all
+ * paths; mode or -1; isDir; size; time in milliseconds, or NaN if the host must read it. `scan` sets the eighth if a
+ * folder begins here.
  */
 function entry(row: usize): void {
   const cells = rows() + row * ROW_BYTES;
@@ -187,7 +190,7 @@ function entry(row: usize): void {
 
 let pathEnd: usize = 0;
 
-/** Steps over the first bytes of a key where they are next. */
+/** Steps over the first bytes of a key if they come next. */
 function skip(key: usize, byteLength: usize): bool {
   const same = i8x16.bitmask(i8x16.eq(v128.load(at), v128.load(KEYS + key * KEY_BYTES)));
   const wanted: i32 = (1 << (<i32>byteLength)) - 1;
@@ -200,13 +203,15 @@ function expect(key: usize, byteLength: usize): void {
   if (!skip(key, byteLength)) failed = true;
 }
 
-/** Steps behind the quote that ends a text, and returns where it is. Anything that needs an escape ends the scan. */
+/**
+ * Steps past the quote that ends a text, and returns where the quote is. Anything that needs an escape ends the scan.
+ */
 function text(): usize {
   let i = at;
   surplus = 0;
   while (i < last) {
     const bytes = v128.load(i);
-    // Signed, so that what is not ASCII is below too.
+    // The comparison is signed, so that bytes that are not ASCII are below too.
     const low = i8x16.lt_s(bytes, i8x16.splat(0x20));
     const marks = v128.or(i8x16.eq(bytes, i8x16.splat(0x22)), i8x16.eq(bytes, i8x16.splat(0x5c)));
     const found = i8x16.bitmask(v128.or(low, marks));
@@ -232,7 +237,7 @@ function text(): usize {
   return at;
 }
 
-/** The same where all has to be ASCII. */
+/** The same for text that must be ASCII. */
 function asciiText(): usize {
   isWide = false;
   const stop = text();
@@ -247,7 +252,7 @@ function whole(): i64 {
   while (at < last) {
     const digit = <u32>load<u8>(at) - ZERO;
     if (digit > 9) break;
-    // More digits than are wrong already: the value does not matter.
+    // This may overflow with too many digits, which are refused below anyway.
     value = value * 10 + <i64>digit;
     at++;
   }

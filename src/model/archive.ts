@@ -11,17 +11,17 @@ export interface Entry {
   readonly path: string;
   readonly type: "file" | "directory";
   readonly size: number;
-  /** Milliseconds since 1970, where the archive keeps it. */
+  /** Milliseconds since 1970, if the archive keeps it. */
   readonly modified?: number | undefined;
-  /** Permission bits, where the archive keeps them. */
+  /** Permission bits, if the archive keeps them. */
   readonly mode?: number | undefined;
-  /** True where it is certain without reading that the other entry has the same bytes; false says nothing. */
+  /** True if the other entry certainly has the same bytes, which is known without reading. False says nothing. */
   sharesContent?(other: Entry): boolean;
-  /** Throws `usage/not-a-file` for a directory, and a FormatError where the archive lacks some of the bytes. */
+  /** Throws `usage/not-a-file` for a directory, and a FormatError if the archive lacks some of the bytes. */
   source(): Source;
 }
 
-/** What an archive takes, where it stores contents once however many files have them. */
+/** The space that an archive takes, for archives that store equal content only once. */
 export interface ArchiveStorage {
   readonly chunkCount: number;
   /** Bytes of all files together. */
@@ -32,9 +32,9 @@ export interface ArchiveStorage {
   readonly unusedBytes: number;
 }
 
-/** What one file takes of that. */
+/** The part of that space that one file takes. */
 export interface EntryStorage {
-  /** Stored bytes of chunks that no other file uses: what deleting it would free. */
+  /** Stored bytes of chunks that no other file uses. Deleting the file would free them. */
   readonly ownBytes: number;
   /** Stored bytes of chunks that other files use as well. */
   readonly sharedBytes: number;
@@ -50,7 +50,12 @@ export interface Archive {
   readonly warnings: readonly Finding[];
   readonly facts: readonly (readonly [string, string])[];
   readonly storage?: ArchiveStorage | undefined;
-  /** What each entry takes, in their order; undefined for directories, and for small files that lie in one chunk with others. */
+  /** "blocks" if a secret key proves each block of a file, and its place, before its bytes are handed out. */
+  readonly authentication?: "blocks" | undefined;
+  /**
+   * The space that each entry takes, in the order of `entries`. Undefined for directories, and for small files that
+   * share one chunk with others.
+   */
   entryStorage?(): Promise<readonly (EntryStorage | undefined)[]>;
   /** Throws `usage/entry-not-found`, with near names as the hint. */
   entry(path: string): Entry;
@@ -70,7 +75,10 @@ export class EntryIndex<E extends Entry> {
     this.#label = label;
   }
 
-  /** By the first of these spellings that there is; `usage/entry-not-found` names the first, with near ones as the hint. */
+  /**
+   * Tries the spellings in order and gives the first entry found. `usage/entry-not-found` names `path`, with near names
+   * as the hint.
+   */
   find(path: string, ...spellings: readonly string[]): E {
     for (const spelling of [path, ...spellings]) {
       const found = this.#byPath.get(spelling);
@@ -92,24 +100,36 @@ export function notAFile(path: string, source: string): UsageError {
   return new UsageError("usage/not-a-file", message, { source }, { hint: "List it with: tare ls" });
 }
 
-/** Reaches the entries beside one of an archive: the shards of a model whose index lies in a vault. */
-export function archiveResolver(archive: Archive, path: string): Resolver {
+/**
+ * Reaches the entries in the same folder as one entry: the shards of a model whose index lies in a vault. `onEntry` gets
+ * every entry that is opened.
+ */
+export function archiveResolver(archive: Archive, path: string, onEntry?: (entry: Entry) => void): Resolver {
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
-  const beside = folderResolver(archive, path, folder);
+  const beside = folderResolver(archive, path, folder, onEntry);
   const [, above = "", name = ""] = /^(.*?)([^/]*)\/$/.exec(folder) ?? [];
-  return isFolderOfKind(name) ? { ...beside, above: folderResolver(archive, path, above) } : beside;
+  return isFolderOfKind(name) ? { ...beside, above: folderResolver(archive, path, above, onEntry) } : beside;
 }
 
-/** Reaches what stands in a folder, for the sake of a file in it or below it. */
-function folderResolver(archive: Archive, path: string, folder: string): Resolver {
+/** Reaches the entries of a folder, for a file in that folder or below it. */
+function folderResolver(
+  archive: Archive,
+  path: string,
+  folder: string,
+  onEntry: ((entry: Entry) => void) | undefined,
+): Resolver {
   const label = archive.parts[0]?.label ?? archive.format;
   const own = path.slice(path.lastIndexOf("/") + 1);
   return {
     name: own,
+    folder: folder.split("/").at(-2) || undefined,
     async resolve(name) {
       checkRelativeName(name, { source: `${label}::${path}` }, own);
       try {
-        return archive.entry(folder + name).source();
+        const entry = archive.entry(folder + name);
+        const source = entry.source();
+        onEntry?.(entry);
+        return source;
       } catch (error) {
         if (!isTareError(error) || !error.code.startsWith("usage/")) throw error;
         const message = `Cannot find "${name}" beside "${path}" in the archive`;

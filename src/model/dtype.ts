@@ -19,7 +19,7 @@ export interface BlockType {
   readonly blockBytes: number;
 }
 
-/** Types whose size has a rule of its own, or cannot be derived from the shape at all (AERO `packed`). */
+/** Types whose size follows a special rule, or cannot be derived from the shape at all (AERO `packed`). */
 export interface OpaqueType {
   readonly layout: "opaque";
   readonly byteLength?: (elementCount: number) => number;
@@ -94,10 +94,13 @@ export const DTYPES = {
 /** A type that this version knows. */
 export type KnownDType = keyof typeof DTYPES;
 
-/** Known types, and ids that a file may use although nobody here knows their meaning: readable as bytes only. */
+/** Known types, and ids that a file may use although we do not know their meaning. Those can only be read as bytes. */
 export type DType = KnownDType | `UNKNOWN_${number}`;
 
 const UNKNOWN: OpaqueType = { layout: "opaque" };
+
+/** A type as people write it: in small letters, or as listings show it. Code accepts any mixture. */
+export type AnyCase<Name extends string> = Name | Uppercase<Name>;
 
 export function isDType(name: string): name is DType {
   return Object.hasOwn(DTYPES, name) || /^UNKNOWN_(0|[1-9][0-9]{0,9})$/.test(name);
@@ -107,7 +110,7 @@ export function dtypeFacts(dtype: DType): TypeFacts {
   return Object.hasOwn(DTYPES, dtype) ? DTYPES[dtype as KnownDType] : UNKNOWN;
 }
 
-/** Bits an element takes on average; undefined where the type does not say. */
+/** Average bits per element; undefined if the type does not say. */
 export function bitsPerElement(dtype: DType): number | undefined {
   const facts = dtypeFacts(dtype);
   if (facts.layout === "plain") return facts.bits;
@@ -116,8 +119,8 @@ export function bitsPerElement(dtype: DType): number | undefined {
 }
 
 /**
- * Bytes that `shape` elements of `dtype` take. Refuses overflow, rows that are no whole number of blocks,
- * and packed sub-byte types that end inside a byte. Undefined for types whose size only the file knows.
+ * Bytes that a tensor of this type and shape takes. Refuses overflow, rows that are not a whole number of blocks, and
+ * packed sub-byte types that end inside a byte. Undefined for types whose size only the file knows.
  */
 export function byteLengthOf(dtype: DType, shape: Shape, at: Location): number | undefined {
   const facts = dtypeFacts(dtype);
@@ -139,7 +142,10 @@ function plainBytes(dtype: DType, bits: number, elementCount: number, at: Locati
   throw new FormatError("format/dtype.partial-byte", message, at);
 }
 
-/** The product of the dimensions, in the order given, refused as soon as a prefix overflows (as [2^63, 4, 0] does). */
+/**
+ * The product of the dimensions, multiplied in the given order. Refused as soon as a prefix overflows, as in [2^63, 4,
+ * 0].
+ */
 export function countElements(shape: Shape, at: Location): number {
   let count = 1;
   for (const dimension of shape) count = checkedMultiply(count, dimension, at);

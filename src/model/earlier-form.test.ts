@@ -4,7 +4,7 @@ import { restoreEarlier } from "./earlier-form.ts";
 import { Metadata } from "./metadata.ts";
 import type { Json } from "./origin.ts";
 
-/** Names and lengths of what comes back of two tensors "a" and "b" where the file says this of an earlier form. */
+/** Restores two tensors "a" and "b" from an earlier form with these facts; gives their names and lengths. */
 function restored(facts: Readonly<Record<string, Json>>): readonly string[] {
   const chain = [{ format: "earlier-form", facts: { formats: ["gguf"], entries: [], ...facts } }];
   const tensors = ["a", "b"].map((name) => memoryTensor(name, "U8", [1], Uint8Array.of(1)));
@@ -12,7 +12,7 @@ function restored(facts: Readonly<Record<string, Json>>): readonly string[] {
   return content.tensors.map(({ name, byteLength }) => `${name} ${byteLength}`);
 }
 
-test("tensors get their earlier names and order, and counted ones are made again", () => {
+test("tensors get their earlier names and order, and counted tensors are made again", () => {
   const order = [
     ["B", "b"],
     ["ids", "ids"],
@@ -22,14 +22,14 @@ test("tensors get their earlier names and order, and counted ones are made again
   expect(restored({ order, counted: [["ids", "I32", [2, 0]]] })).toEqual(["B 1", "ids 0", "A 1"]);
 });
 
-test("counted tensors that are too long are not made, whatever their shape multiplies to", () => {
+test("counted tensors that are too long are not made, even if their dimensions overflow or multiply to zero", () => {
   const huge = Array(40).fill(Number.MAX_SAFE_INTEGER);
   for (const shape of [[2 ** 20, 2], huge, [...huge, 0], [2 ** 21, 0]]) {
     expect(restored({ order: [], counted: [["ids", "I64", shape]] })).toEqual(["a 1", "b 1"]);
   }
 });
 
-test("nothing is restored where two tensors would have one name", () => {
+test("nothing is restored if two tensors would get the same name", () => {
   for (const order of [
     [["b", "a"]],
     [

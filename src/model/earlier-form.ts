@@ -1,33 +1,38 @@
 import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
+import { printable } from "../base/text.ts";
 import { memorySource } from "../bytes/memory.ts";
 import type { ModelContent } from "./format.ts";
 import type { EncodedValue, MetadataValue } from "./metadata.ts";
 import { fingerprint } from "./metadata-json.ts";
-import type { CarriedEntry, Json, OriginLink } from "./origin.ts";
+import { type CarriedEntry, type Json, lasting, type OriginLink, renameInChain } from "./origin.ts";
 import { addedEntry, packMetadata, restoreMetadata } from "./origin-metadata.ts";
 import { Tensor } from "./tensor.ts";
 
 /**
- * What content was before a format's `prepare` gave it other names and keys, as a link of `tare.origin`: converting back to
- * one of the formats that it came from gives it the earlier ones again. Values of tensors are not kept here.
+ * A link of `tare.origin` that keeps the names and keys that content had before a format's `prepare` changed them.
+ * Converting back to one of the formats that the content came from restores them. Tensor values are not kept here.
  */
 
-/** Stands where other links have a format's id; no format is called so. */
+/** Used in place of a format's id in this link. No format has this name. */
 const EARLIER = "earlier-form";
 
 export interface Preparation {
   readonly before: ModelContent;
   readonly after: ModelContent;
-  /** Which name each tensor has now, by the one that it had. */
+  /** The old name of each tensor to its new name. */
   readonly names: ReadonlyMap<string, string>;
-  /** Tensors 0, 1, 2, … that were left out since counting makes them again. */
+  /** Tensors with the elements 0, 1, 2, … that were left out, because counting makes them again. */
   readonly counted: readonly Tensor[];
-  /** Keys made of what was there go with the form that they belong to; new ones are the model's own from then on. */
+  /**
+   * Keys that were made from earlier content disappear with the new form; "new" keys belong to the model from then on.
+   */
   readonly added: "made of what was there" | "new";
+  /** A sentence for the user when the model goes back, if the earlier form lacks something that it has now. */
+  readonly note?: string | undefined;
 }
 
 /** The link to put in front of the chain. */
-export function earlierForm({ before, after, names, counted, added }: Preparation): OriginLink {
+export function earlierForm({ before, after, names, counted, added, note }: Preparation): OriginLink {
   const same = (key: string, value: MetadataValue): boolean => {
     const now = after.metadata.get(key);
     return now !== undefined && fingerprint(now) === fingerprint(value);
@@ -38,13 +43,14 @@ export function earlierForm({ before, after, names, counted, added }: Preparatio
   const facts = {
     formats: [...new Set(before.chain.map(({ format }) => format))],
     order: before.tensors.map(({ name }) => [name, names.get(name) ?? name]),
-    entries: [...kept, ...(added === "new" ? [] : fresh.map(({ key }) => addedEntry(key)))],
+    entries: [...kept, ...(added === "new" ? [] : fresh.map(({ key, value }) => addedEntry(key, value)))],
     counted: counted.map(({ name, dtype, shape }) => [name, dtype, shape]),
+    ...(note === undefined ? {} : { note }),
   };
   return { format: EARLIER, facts };
 }
 
-/** The content as it was, where that was in the format that is written; as it is otherwise. */
+/** The content in its earlier form, if that form was in the format being written; otherwise unchanged. */
 export function restoreEarlier(
   content: ModelContent,
   format: string | undefined,
@@ -58,12 +64,17 @@ export function restoreEarlier(
     return { ...content, unreadable: [] };
   }
   const tensors = restoreNames(content.tensors, facts ?? {});
-  // The file has been changed since, or says what never was: two tensors of one name cannot be told apart.
+  // The file was changed since, or the facts were never true: tensors with equal names cannot be told apart.
   if (new Set(tensors.map(({ name }) => name)).size < tensors.length) return { ...content, unreadable: [] };
   const { metadata, unreadable } = restoreMetadata(content.metadata, { chain: [], entries }, decode);
-  // Without the formats that it was in since: it is what it was before them.
-  const chain = content.chain.slice(at + 1);
-  return { ...content, metadata, chain, tensors, unreadable };
+  // The content is again as it was before the formats that it went through since, but for what they added to it.
+  const chain = [
+    ...renameInChain(lasting(content.chain.slice(0, at)), earlierNames(facts)),
+    ...content.chain.slice(at + 1),
+  ];
+  const note = facts?.["note"];
+  const notes = [...(content.notes ?? []), ...(typeof note === "string" ? [printable(note)] : [])];
+  return { ...content, metadata, chain, tensors, notes, unreadable };
 }
 
 function isEntries(value: Json | undefined): value is readonly CarriedEntry[] {
@@ -71,7 +82,7 @@ function isEntries(value: Json | undefined): value is readonly CarriedEntry[] {
   return Array.isArray(value) && (value as readonly Json[]).every(isEntry);
 }
 
-/** Earlier names in the earlier order; tensors that are not among them stay at the end. */
+/** Gives the tensors their earlier names and order; tensors that are not listed stay at the end. */
 function restoreNames(tensors: readonly Tensor[], { order, counted }: OriginLink["facts"]): readonly Tensor[] {
   const left = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const row of Array.isArray(counted) ? (counted as readonly Json[]) : []) {
@@ -79,17 +90,28 @@ function restoreNames(tensors: readonly Tensor[], { order, counted }: OriginLink
     if (tensor !== undefined && !left.has(tensor.name)) left.set(tensor.name, tensor);
   }
   const restored: Tensor[] = [];
-  for (const row of Array.isArray(order) ? (order as readonly Json[]) : []) {
-    const [was, now] = Array.isArray(row) ? (row as readonly Json[]) : [];
-    const tensor = typeof now === "string" ? left.get(now) : undefined;
-    if (tensor === undefined || typeof was !== "string") continue;
-    left.delete(tensor.name);
-    restored.push(tensor.name === was ? tensor : tensor.with({ name: was }));
+  for (const [was, now] of namePairs(order)) {
+    const tensor = left.get(now);
+    if (tensor === undefined) continue;
+    left.delete(now);
+    restored.push(now === was ? tensor : tensor.with({ name: was }));
   }
   return [...restored, ...left.values()];
 }
 
-/** The longest that is made again: more than any position table has. */
+/** The name of each tensor to the one it had. */
+function earlierNames(facts: OriginLink["facts"] | undefined): ReadonlyMap<string, string> {
+  return new Map(namePairs(facts?.["order"]).map(([was, now]) => [now, was]));
+}
+
+function namePairs(order: Json | undefined): readonly (readonly [was: string, now: string])[] {
+  return (Array.isArray(order) ? (order as readonly Json[]) : []).flatMap((row) => {
+    const [was, now] = Array.isArray(row) ? (row as readonly Json[]) : [];
+    return typeof was === "string" && typeof now === "string" ? [[was, now] as const] : [];
+  });
+}
+
+/** Most elements of a tensor that is made again: more than any position table has. */
 const MAX_COUNTED = 1 << 20;
 
 /** `[name, dtype, shape]` of a tensor whose elements are 0, 1, 2, … */
@@ -103,7 +125,10 @@ function countedTensor(row: Json): Tensor | undefined {
   return new Tensor({ name, dtype, shape, byteLength, offset: 0 }, { source });
 }
 
-/** The number of elements; undefined above `most`, on the way to it too: a product that overflows may end as no number. */
+/**
+ * The number of elements; undefined as soon as a partial product exceeds `most`, because an overflowing product may end
+ * as NaN.
+ */
 function countAtMost(most: number, shape: readonly number[]): number | undefined {
   let count = 1;
   for (const dimension of shape) {

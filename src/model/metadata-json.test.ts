@@ -41,7 +41,7 @@ test("parseJsonNumber() takes time in proportion to the digits", async () => {
   expect(milliseconds).toBeLessThan(2000);
 });
 
-test("decodeJsonNumber() leaves alone what is another encoding or no number", () => {
+test("decodeJsonNumber() ignores other encodings and text that is not a number", () => {
   const bytes = encodeUtf8("1e400");
   expect(decodeJsonNumber({ encoding: "gguf", bytes })).toBeUndefined();
   for (const text of ["", "NaN", "1e", "0x10", "1 2", "\ud800"]) {

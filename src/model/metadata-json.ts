@@ -5,30 +5,35 @@ import { JsonScanner } from "../struct/json-scanner.ts";
 import { decodeJsonText } from "../struct/strict-json.ts";
 import { arrayValue, type EncodedValue, type MetadataEntry, type MetadataValue } from "./metadata.ts";
 
-/** Where the JSON stands, how much of it may be built, and how errors name it. */
+/** Location of the JSON, the bound on its values, and its name in errors. */
 interface MetadataJsonPlace {
   readonly source: string;
   readonly offset: number;
-  /** JSON values in all. */
+  /** Bound on all JSON values together. */
   readonly maxValues: number;
   /** For messages: "APR metadata". */
   readonly what: string;
-  /** Thrown where the text is no object; JSON_ERRORS has the usual one. */
+  /** Thrown if the text is not an object; the default is in JSON_ERRORS. */
   readonly noObject?: { readonly code: `format/${string}`; readonly path: string };
 }
+
+/** Most values of one JSON text that a user gives; no configuration has more. */
+export const MAX_GIVEN_VALUES = 4_000_000;
 
 /** The metadata that a JSON object holds. */
 export interface MetadataJson {
   readonly entries: readonly MetadataEntry[];
-  /** The JSON text, without what stands behind it. */
+  /** The JSON text, without anything after it. */
   readonly text: string;
-  /** Keys that come twice, as paths; the last value counts, as in the programs that write such files. */
+  /** Keys that occur twice, as paths. The last value counts, as in the programs that write such files. */
   readonly duplicates: readonly string[];
-  /** White space or NUL bytes behind the object. */
+  /** Those duplicates whose earlier value differs and is never read. */
+  readonly shadowed: readonly string[];
+  /** White space or NUL bytes after the object. */
   readonly trailingBytes: number;
 }
 
-/** Refuses what is not one JSON object; duplicate keys and padding are told, not refused. */
+/** Refuses anything but one JSON object. Duplicate keys and padding are reported, not refused. */
 export function decodeMetadataJson(bytes: Bytes, place: MetadataJsonPlace): MetadataJson {
   const end = contentEnd(bytes);
   const text = decodeJsonText(bytes.subarray(0, end), place);
@@ -43,10 +48,21 @@ export function decodeMetadataJson(bytes: Bytes, place: MetadataJsonPlace): Meta
   const reader = new ValueReader(scanner, place.maxValues);
   const entries = reader.readEntries();
   scanner.expectEnd();
-  return { entries, text, duplicates: reader.duplicates, trailingBytes: bytes.byteLength - end };
+  const { duplicates, shadowed } = reader;
+  return { entries, text, duplicates, shadowed, trailingBytes: bytes.byteLength - end };
 }
 
-/** Padding behind the object: spaces, line ends, NUL. */
+/** The same for values that a user gives: if a key had two of them, one would be lost, and nothing says which is meant. */
+export function decodeGivenJson(bytes: Bytes, place: MetadataJsonPlace): readonly MetadataEntry[] {
+  const { entries, shadowed } = decodeMetadataJson(bytes, place);
+  const [key] = shadowed;
+  if (key === undefined) return entries;
+  const path = JSON.stringify(key);
+  const message = `Cannot read ${place.what}: keys must be unique, found ${path} with two values`;
+  throw new FormatError("format/json.duplicate-key", message, { source: place.source, path });
+}
+
+/** Padding after the object: spaces, line ends, NUL. */
 function contentEnd(bytes: Bytes): number {
   let end = bytes.byteLength;
   while (end > 0 && isPadding(bytes[end - 1] as number)) end--;
@@ -60,6 +76,7 @@ function isPadding(byte: number): boolean {
 /** Builds typed values straight from the text. */
 class ValueReader {
   readonly duplicates: string[] = [];
+  readonly shadowed: string[] = [];
   readonly #scanner: JsonScanner;
   readonly #maxValues: number;
   #values = 0;
@@ -78,6 +95,8 @@ class ValueReader {
       if (before === undefined) places.set(key, entries.push({ key, value }) - 1);
       else {
         this.duplicates.push(key);
+        const first = (entries[before] as MetadataEntry).value;
+        if (fingerprint(first) !== fingerprint(value)) this.shadowed.push(key);
         entries[before] = { key, value };
       }
     });
@@ -109,19 +128,19 @@ class ValueReader {
   }
 }
 
-/** How a format writes text in its JSON: as it is, or everything beyond ASCII escaped. */
+/** How a format writes text in its JSON: as it is, or with everything beyond ASCII escaped. */
 type TextRenderer = (text: string) => string;
 
 /**
- * Entries as a compact JSON object in the order given. Strings that are not UTF-8 and byte strings have no JSON form;
- * callers keep them out. A number that no float holds keeps its digits.
+ * Entries as a compact JSON object, in the given order. Strings that are not UTF-8 and byte strings have no JSON form,
+ * so callers must exclude them. A number that no float holds keeps its digits.
  */
 export function renderMembers(entries: readonly MetadataEntry[], renderText: TextRenderer): string {
   const members = entries.map(({ key, value }) => `${renderText(key)}:${renderValue(value, renderText)}`);
   return `{${members.join(",")}}`;
 }
 
-/** The same, text as it is. */
+/** The same, with text as it is. */
 export function renderMetadata(entries: readonly MetadataEntry[]): string {
   return renderMembers(entries, JSON.stringify);
 }
@@ -156,7 +175,7 @@ function renderFloat(value: number): string {
   return /^-?[0-9]+$/.test(text) ? `${text}.0` : text;
 }
 
-/** Equal exactly for equal values: type, width and order included. */
+/** Equal exactly for equal values, including type, width and order. */
 export function fingerprint(value: MetadataValue): string {
   switch (value.type) {
     case "null":
@@ -176,15 +195,15 @@ export function fingerprint(value: MetadataValue): string {
   }
 }
 
-/** Says that `encoded.bytes` are the digits of a JSON number that no type here holds exactly. */
+/** Marks `encoded.bytes` as the digits of a JSON number that no type here holds exactly. */
 export const JSON_NUMBER = "json-number";
 
 /** The number of RFC 8259, section 6, in its parts. */
 const NUMBER = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
 
 /**
- * Digits alone are an integer where 64 bits hold it; everything else, "-0" and "1.0" too, is a float. A number with
- * more digits than a float keeps its text, so that writing it again does not round it.
+ * Digits alone are an integer if 64 bits hold it. Everything else is a float, also "-0" and "1.0". A number with more
+ * digits than a float keeps its text, so that writing it again does not round it.
  */
 export function parseJsonNumber(text: string): MetadataValue {
   const integer = parseInteger(text);
@@ -194,7 +213,7 @@ export function parseJsonNumber(text: string): MetadataValue {
   return { type: "f64", value, encoded: { encoding: JSON_NUMBER, bytes: encodeUtf8(text) } };
 }
 
-/** A number that `tare.origin` carried; undefined where it is not ours or no number. */
+/** A number that `tare.origin` carried; undefined for another encoding or text that is not a number. */
 export function decodeJsonNumber({ encoding, bytes }: EncodedValue): MetadataValue | undefined {
   const text = encoding === JSON_NUMBER ? decodeUtf8(bytes) : undefined;
   return text !== undefined && NUMBER.test(text) ? parseJsonNumber(text) : undefined;
@@ -210,7 +229,7 @@ function parseInteger(text: string): MetadataValue | undefined {
   return exact > 0 && exact < 2n ** 64n ? { type: "u64", value: exact } : undefined;
 }
 
-/** True where two spellings mean one decimal number: 1e2, 100 and 100.0 do. */
+/** True if two spellings mean the same decimal number: 1e2, 100 and 100.0 do. */
 function isSameNumber(a: string, b: string): boolean {
   return a === b || (decimalOf(a) ?? "none") === decimalOf(b);
 }
@@ -221,7 +240,7 @@ function decimalOf(text: string): string | undefined {
   if (whole === "") return undefined;
   const digits = (whole + fraction).replace(/^0+/, "");
   if (digits === "") return "0"; // 0, -0 and 0.0e9: only the sign differs, and a float has one
-  // No /0+$/: on a long run of zeros that ends in another digit it takes the square of its length.
+  // Not /0+$/: on a long run of zeros that ends in another digit it takes time in the square of the length.
   let end = digits.length;
   while (digits.charCodeAt(end - 1) === 0x30) end--;
   return `${sign}${digits.slice(0, end)}e${Number(exponent) - fraction.length + digits.length - end}`;

@@ -2,18 +2,18 @@ import type { Bytes } from "../base/bytes.ts";
 
 export type IntegerType = "u8" | "i8" | "u16" | "i16" | "u32" | "i32" | "u64" | "i64";
 export type FloatType = "f32" | "f64";
-/** The union of what the formats can say. */
+/** The union of the types that the formats have. */
 export type ValueType = IntegerType | FloatType | "bool" | "string" | "bytes" | "null" | "array" | "map";
 
 export interface StringValue {
   readonly type: "string";
   readonly value: string;
-  /** The stored bytes, where they are not valid UTF-8 and `value` is only a rendering. */
+  /** The stored bytes, if they are not valid UTF-8 and `value` is only a rendering. */
   readonly raw?: Bytes;
 }
 export interface IntegerValue {
   readonly type: IntegerType;
-  /** A bigint exactly where the value is beyond 2^53-1. */
+  /** A bigint exactly if the value is beyond 2^53-1. */
   readonly value: number | bigint;
 }
 export interface FloatValue {
@@ -23,7 +23,7 @@ export interface FloatValue {
 export interface BoolValue {
   readonly type: "bool";
   readonly value: boolean;
-  /** The stored byte, where it is neither 0 nor 1 and `value` is only how programs take it. */
+  /** The stored byte, if it is neither 0 nor 1 and `value` is only how programs interpret it. */
   readonly raw?: number;
 }
 export interface NullValue {
@@ -33,13 +33,13 @@ export interface BytesValue {
   readonly type: "bytes";
   readonly value: Bytes;
 }
-/** Decoded only when asked: a 128 000-token vocabulary costs its bytes until then. */
+/** Decoded only on demand: until then a 128 000-token vocabulary costs only its bytes. */
 export interface ArrayValue {
   readonly type: "array";
-  /** Absent where the elements differ in type (JSON, MessagePack). */
+  /** Absent if the elements differ in type (JSON, MessagePack). */
   readonly elementType?: ValueType;
   readonly length: number;
-  /** Elements `start` … `end` (all where absent); every call decodes anew. */
+  /** Elements `start` … `end` (all if absent). Every call decodes them again. */
   slice(start?: number, end?: number): MetadataValue[];
 }
 export interface MapValue {
@@ -62,7 +62,7 @@ export type MetadataValue = (
 };
 
 export interface EncodedValue {
-  /** Who understands the bytes: "gguf" is type id and value, little-endian. */
+  /** Names the encoding of the bytes: "gguf" is type id and value, little-endian. */
   readonly encoding: string;
   readonly bytes: Bytes;
 }
@@ -107,15 +107,43 @@ export class Metadata implements Iterable<MetadataEntry> {
     return this.#byKey.has(key) ? new Metadata(this.entries.filter((entry) => entry.key !== key)) : this;
   }
 
-  /** The same metadata with the key set, in place where it exists, else at the end. */
+  /** The same metadata with the key set: in place if it exists, else at the end. */
   with(key: string, value: MetadataValue): Metadata {
     const entry = { key, value };
     if (!this.#byKey.has(key)) return new Metadata([...this.entries, entry]);
     return new Metadata(this.entries.map((old) => (old.key === key ? entry : old)));
   }
 
+  /** As `inspect` has it, with every array whole. */
+  toJSON(): Record<string, unknown> {
+    return Object.fromEntries(this.entries.map(({ key, value }) => [key, plainValue(value)]));
+  }
+
   [Symbol.iterator](): Iterator<MetadataEntry> {
     return this.entries[Symbol.iterator]();
+  }
+}
+
+/**
+ * A value as plain JSON. Integers beyond 2^53-1 and bytes become strings; NaN and infinities too. `summarise` may give
+ * something shorter for an array.
+ */
+export function plainValue(value: MetadataValue, summarise?: (array: ArrayValue) => unknown): unknown {
+  const plain = (item: MetadataValue): unknown => plainValue(item, summarise);
+  switch (value.type) {
+    case "null":
+      return null;
+    case "array":
+      return summarise?.(value) ?? value.slice().map(plain);
+    case "map":
+      return Object.fromEntries(value.entries.map(({ key, value: item }) => [key, plain(item)]));
+    case "bytes":
+      return { type: "bytes", byteLength: value.value.byteLength };
+    default: {
+      const { value: held } = value;
+      if (typeof held === "bigint") return held.toString();
+      return typeof held === "number" && !Number.isFinite(held) ? String(held) : held;
+    }
   }
 }
 

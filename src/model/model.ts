@@ -1,7 +1,8 @@
-import { UsageError } from "../base/errors.ts";
+/// <reference lib="esnext.disposable" preserve="true" />
+import { type TareError, UsageError } from "../base/errors.ts";
 import type { Extent } from "../bytes/extents.ts";
 import type { Source } from "../bytes/source.ts";
-import type { Finding } from "./finding.ts";
+import type { Finding, Loss } from "./finding.ts";
 import type { Metadata } from "./metadata.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -10,19 +11,33 @@ export interface Part {
   readonly label: string;
   readonly byteLength: number;
   readonly source: Source;
-  /** "unplaced" where the file was not looked at yet: what lies where in it is not known, its length may be a claim. */
+  /** "unplaced" if the file was not opened yet: its layout is not known, and its length may be only a claim. */
   readonly layout?: "unplaced" | undefined;
 }
 
-/** What a tensor's bytes are compared with before they are handed out. */
-export type Verification = "pages" | "tensor" | "unverified";
+/**
+ * What a tensor's bytes are checked against before they are returned. "authenticated": by nothing of their own format,
+ * but by the tags of the encrypted vault that they are in.
+ */
+export type Verification = "pages" | "tensor" | "authenticated" | "unverified";
 
-/** Tensors and metadata, opened: the control region is in memory, the weights are not. */
-export interface Model {
+/**
+ * Data that a file holds in addition to its model, and that only its own format has a place for. It is written again as
+ * it is, or lost. Formats extend this type.
+ */
+export interface Beside {
+  /** Id of the format that has a place for it. */
+  readonly format: string;
+  /** What is lost if it is not taken along. */
+  readonly losses: readonly { readonly name: string; readonly reason: string }[];
+}
+
+/** Tensors and metadata, opened: the control region is in memory, the weights are not. `await using` closes it. */
+export interface Model extends AsyncDisposable {
   readonly kind: "model";
   /** Format id: "gguf". */
   readonly format: string;
-  /** As people write it: "3", "0.1"; undefined where the format has no version. */
+  /** As people write it: "3", "0.1"; undefined if the format has no version. */
   readonly version: string | undefined;
   /** The file or files; one for single-file models. */
   readonly parts: readonly Part[];
@@ -31,28 +46,59 @@ export interface Model {
   readonly tensors: readonly Tensor[];
   /** What was tolerated on opening. */
   readonly warnings: readonly Finding[];
-  /** What the file holds and opening could not make sense of: a conversion would lose it. */
+  /**
+   * Present for a model whose end is missing, opened for a caller that shows such. Every tensor is listed; reading what
+   * is not there fails.
+   */
+  readonly cutShort?: Finding | undefined;
+  /** Data of the file that opening could not interpret; a conversion would lose it. */
   readonly unread?: readonly { readonly name: string; readonly reason: string }[] | undefined;
-  /** What such files hold and no conversion takes, as sentences: told as notes. */
+  /** Data that a conversion to the same format can take along. */
+  readonly beside?: Beside | undefined;
+  /** Data of such files that no conversion takes, as sentences; shown as notes. */
   readonly staysBehind?: readonly string[] | undefined;
-  /** Runs of the files that are stored with a tensor and are no part of it, such as padding that an index counts as data. */
+  /**
+   * Runs of the files that are stored with a tensor but are not part of it, such as padding that an index counts as
+   * data.
+   */
   readonly slack?: readonly (Extent & { readonly part: number })[] | undefined;
   /** Facts of the format worth a line in `inspect`: ["byte order", "big-endian"]. */
   readonly facts: readonly (readonly [string, string])[];
   /** Throws `usage/tensor-not-found`, with near names as the hint. */
   tensor(name: string): Tensor;
-  /** Present where the format can carry digests that reads are checked against. */
+  /** Present if the format can carry digests that reads are checked against. */
   verificationOf?(tensor: Tensor): Verification;
   /**
-   * Present where another file states what this one is: compares everything that was read so far with that, and throws
-   * where it is something else. Whoever publishes what was read asks first.
+   * Present if a digest covers more than single reads: one of a whole file, in it or in another file, or of a whole
+   * shard. Compares everything read so far with it, and throws if it differs. Callers call it before they publish what
+   * they read.
    */
   prove?(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
-  /** What `prove` leaves out of the files that are open, as sentences: told as notes. */
+  /**
+   * Present if a quick look at a file can tell that it is not the one that another file states; then it throws.
+   * Differences that only a full read can find are left to `prove`.
+   */
+  checkPart?(label: string, options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  /** True if `prove` compared the bytes of this tensor with a digest, although reading it compared nothing. */
+  isProven?(tensor: Tensor): boolean;
+  /**
+   * Present if the file has digests of its header, tables or metadata. Compares them; returns what differs, and errors
+   * of digests that cannot be read. Reading tolerates such damage, because the weights may be sound; a conversion would
+   * make it look sound.
+   */
+  findDamage?(options?: { readonly signal?: AbortSignal | undefined }): Promise<readonly TareError[]>;
+  /** Present if files can hold more that a conversion would lose, which opening does not read. Looks for it. */
+  findSurplus?(options?: { readonly signal?: AbortSignal | undefined }): Promise<readonly Loss[]>;
+  /** What `prove` does not cover in the open files, as sentences; shown as notes. */
   readonly unproven?: readonly string[] | undefined;
-  /** Present where files are opened only when read: opens them all, so that offsets and sections are those of the files. */
+  /**
+   * Present if files are opened only when read. Opens them all, so that offsets and sections are those of the files.
+   */
   openParts?(): Promise<void>;
-  /** Present beside `openParts`: opens the files of one label, after which the sources of their tensors say where they lie. */
+  /**
+   * Present together with `openParts`. Opens the files of one label; then the sources of their tensors state their
+   * location.
+   */
   openPart?(label: string): Promise<void>;
   /** Closes the sources of all parts. */
   close(): Promise<void>;
@@ -89,7 +135,7 @@ export class TensorIndex {
   }
 }
 
-/** Up to three names that share most letters with the one asked for: cheap enough for 100 000 names. */
+/** Up to three names that share most letters with `wanted`: cheap enough for 100 000 names. */
 export function nearNames(wanted: string, names: Iterable<string>): string[] {
   const scored: { name: string; score: number }[] = [];
   const pairs = bigrams(wanted.toLowerCase());

@@ -1,15 +1,23 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { encodeUtf8 } from "../base/text.ts";
-import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "./metadata.ts";
-import { encodeOrigin, ORIGIN_KEY, type Origin, parseOrigin, splitChain, takeOrigin } from "./origin.ts";
+import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "./metadata.ts";
+import {
+  encodeOrigin,
+  ORIGIN_KEY,
+  type Origin,
+  type OriginLink,
+  parseOrigin,
+  splitChain,
+  takeOrigin,
+} from "./origin.ts";
 import { addedEntry, type Holding, packMetadata, restoreMetadata } from "./origin-metadata.ts";
 
 /** A target that only has strings, like SafeTensors. */
 const stringsOnly = ({ value }: MetadataEntry): Holding =>
   value.type === "string" && value.raw === undefined ? "native" : value.type === "array" ? "none" : "text";
 
-/** What comes back after a trip through a strings-only format and its JSON. */
+/** The metadata after a trip through a strings-only format and its JSON. */
 function roundTrip(metadata: Metadata): Metadata {
   const { native, entries } = packMetadata(metadata, stringsOnly);
   for (const { value } of native) expect(value.type).toBe("string");
@@ -53,7 +61,7 @@ test("keys that JavaScript objects treat specially are ordinary keys", () => {
   expect(roundTrip(metadata).entries.map((entry) => entry.key)).toEqual(["__proto__", "10", "2"]);
 });
 
-test("encoded values are carried as they are and decoded by whoever knows the encoding", () => {
+test("encoded values are carried as they are and decoded by the decoder that knows the encoding", () => {
   const bytes = encodeUtf8("raw");
   const array: MetadataValue = { ...arrayValue([]), encoded: { encoding: "x", bytes } };
   const { entries } = packMetadata(new Metadata([{ key: "tokens", value: array }]), stringsOnly);
@@ -87,17 +95,39 @@ test.each([
   '{"chain":1}',
   '{"chain":[{"format":1}]}',
   '{"chain":[],"tensors":[["a","F32",[-1]]]}',
-])("parseOrigin(%j) leaves somebody else's value alone", (text) => {
+])("parseOrigin(%j) leaves a foreign value alone", (text) => {
   expect(parseOrigin(text)).toBeUndefined();
   const metadata = new Metadata([{ key: ORIGIN_KEY, value: { type: "string", value: text } }]);
   expect(takeOrigin(metadata)).toEqual({ metadata, origin: undefined });
 });
 
-test("splitChain() gives a writer its own link and keeps what lies behind it", () => {
-  const link = (format: string) => ({ format, facts: {} });
-  const chain = [link("b"), link("a"), link("z")];
-  expect(splitChain(chain, "a")).toEqual({ own: {}, keep: [link("z")] });
-  expect(splitChain(chain, "c")).toEqual({ own: undefined, keep: chain });
+test("splitChain() gives a writer its own link and keeps the links after it, and those before it that stay", () => {
+  const link = (format: string, stays: object = {}): OriginLink => ({ format, facts: {}, ...stays });
+  const chain = [link("b"), link("d", { stays: "unusual" }), link("a"), link("z")];
+  const returned = link("d", { stays: "returned" });
+  expect(splitChain(chain, "a")).toEqual({ link: link("a"), own: {}, keep: [returned, link("z")] });
+  // What went back to "b" came from there, so its own writer keeps "b".
+  expect(splitChain([link("b"), returned], "d")).toEqual({ link: returned, own: {}, keep: [link("b")] });
+  expect(splitChain(chain, "c")).toEqual({ link: undefined, own: undefined, keep: chain });
+});
+
+test("splitChain() knows the facts of a set from those of the file that it was cut from", () => {
+  const [set, file, z] = ["a", "a", "z"].map((format, i): OriginLink => ({ format, facts: { i } }));
+  const chain = [set, file, z] as OriginLink[];
+  expect(splitChain(chain, "a")).toMatchObject({ own: { i: 0 }, keep: [file, z] });
+  expect(splitChain(chain, "a", "file")).toMatchObject({ own: { i: 1 }, keep: [z] });
+});
+
+test("a key that a writer added is the model's own as soon as it has another value", () => {
+  const origin = { chain: [], entries: [addedEntry("n", stringValue("converted"))] };
+  const names = (value: string): readonly string[] =>
+    restoreMetadata(
+      new Metadata([{ key: "n", value: stringValue(value) }]),
+      origin,
+      () => undefined,
+    ).metadata.entries.map(({ key }) => key);
+  expect(names("converted")).toEqual([]);
+  expect(names("mine")).toEqual(["n"]);
 });
 
 /** A target with JSON's types: numbers without width, arrays without element type. */
@@ -149,7 +179,7 @@ test("restoreMetadata() lets an edited number win over the width it had", () => 
   expect(listing(restoreMetadata(now, origin, () => undefined).metadata)).toEqual(listing(now));
 });
 
-test("restoreMetadata() leaves out what a writer added for its format's sake", () => {
+test("restoreMetadata() leaves out keys that a writer added for its format", () => {
   const origin: Origin = { chain: [], entries: [["kept"], addedEntry("model_name")] };
   const now = new Metadata([
     { key: "model_name", value: { type: "string", value: "x" } },

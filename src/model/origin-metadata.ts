@@ -8,31 +8,46 @@ import {
   type MetadataValue,
   type ValueType,
 } from "./metadata.ts";
+import { fingerprint } from "./metadata-json.ts";
 import type { CarriedEntry, Json, Origin } from "./origin.ts";
 
 /**
- * How metadata of one format lives in another: natively where the target has a place, as text where it only
- * has strings, and in `tare.origin` where neither will do. `restoreMetadata` undoes what `packMetadata` did.
+ * How metadata of one format is stored in another: natively if the target has a place for it, as text if the target
+ * only has strings, and otherwise in `tare.origin`. `restoreMetadata` undoes what `packMetadata` did.
  */
 
-/**
- * How well a target holds a value: as it is; as it is but for the width of its numbers, as JSON does; as text; or
- * not at all.
- */
+/** How well a target holds a value: exactly; without the width of its numbers, as in JSON; as text; or not at all. */
 export type Holding = "native" | "untyped" | "text" | "none";
 
-/** The type in a CarriedEntry of a key that the writer added for its format's sake: it is no metadata of the model. */
+/** The type in a CarriedEntry for a key that the writer added for its format. It is not metadata of the model. */
 const ADDED = "added";
 
-/** Marks a key as the writer's own, so that `restoreMetadata` leaves it out. */
-export function addedEntry(key: string): CarriedEntry {
-  return [key, ADDED];
+/** Longer values are not repeated in the entry; the writer's own are short. */
+const MAX_REPEATED = 128;
+
+/**
+ * Marks a key as the writer's own, so that `restoreMetadata` leaves it out. If another program gives the key another
+ * value than the writer did, the entry becomes metadata of the model.
+ */
+export function addedEntry(key: string, value?: MetadataValue): CarriedEntry {
+  const text = value === undefined ? undefined : fingerprintOf(value);
+  return text === undefined || text.length > MAX_REPEATED ? [key, ADDED] : [key, ADDED, text];
+}
+
+function isAsAdded(value: MetadataValue | undefined, text: string | undefined): boolean {
+  return text === undefined || value === undefined || fingerprintOf(value) === text;
+}
+
+/** Texts of numbers do not say how wide an integer is. */
+function fingerprintOf(value: MetadataValue): string {
+  const isInteger = /^[iu](?:8|16|32|64)$/.test(value.type) && "value" in value;
+  return isInteger ? `integer ${value.value}` : fingerprint(value);
 }
 
 export interface PackedMetadata {
   /** What the target stores under its own keys: native values, and strings for "text". */
   readonly native: readonly MetadataEntry[];
-  /** For `Origin.entries`; undefined where every value is native. */
+  /** For `Origin.entries`; undefined if every value is native. */
   readonly entries: readonly CarriedEntry[] | undefined;
 }
 
@@ -62,14 +77,14 @@ export function packMetadata(metadata: Metadata, holding: (entry: MetadataEntry)
   return { native, entries: allNative ? undefined : entries };
 }
 
-/** What came back of the metadata. */
+/** The metadata after restoring. */
 export interface RestoredMetadata {
   readonly metadata: Metadata;
   /** Keys whose values `tare.origin` holds in a form that nothing here can read. */
   readonly unreadable: readonly string[];
 }
 
-/** Gives carried values their types and places back; keys added since are kept at the end. */
+/** Restores the types and places of carried values; keys that were added since come at the end. */
 export function restoreMetadata(
   metadata: Metadata,
   origin: Origin,
@@ -80,8 +95,8 @@ export function restoreMetadata(
   const restored: MetadataEntry[] = [];
   const seen = new Set<string>();
   for (const [key, type, encoding, data] of origin.entries) {
-    if (type === ADDED && encoding === undefined) {
-      seen.add(key);
+    if (type === ADDED && data === undefined) {
+      if (isAsAdded(metadata.get(key), encoding)) seen.add(key);
       continue;
     }
     const value =
@@ -89,7 +104,7 @@ export function restoreMetadata(
         ? retype(metadata.get(key), type)
         : uncarry(type ?? "null", encoding, data ?? null, decode);
     if (value === undefined && encoding !== undefined && !seen.has(key)) unreadable.push(key);
-    if (value === undefined || seen.has(key)) continue; // removed since, or of a format that is not at hand
+    if (value === undefined || seen.has(key)) continue; // removed since, or of a format whose decoder is not here
     restored.push({ key, value });
     seen.add(key);
   }
@@ -97,7 +112,7 @@ export function restoreMetadata(
   return { metadata: new Metadata(restored), unreadable };
 }
 
-/** Text that `retype` reads back exactly; undefined where there is none. */
+/** Text that `retype` reads back exactly; undefined if there is none. */
 function renderText(value: MetadataValue): string | undefined {
   switch (value.type) {
     case "string":
@@ -125,12 +140,12 @@ function typeName(value: MetadataValue): string {
 
 const ARRAY_OF = "array:";
 
-/** What `restoreMetadata` will make of a value that a target held as "untyped" and reads back as `held`. */
+/** The value that `restoreMetadata` will restore from `held`, which a target stored as "untyped". */
 export function retypeLike(held: MetadataValue, original: MetadataValue): MetadataValue {
   return retype(held, typeName(original)) ?? held;
 }
 
-/** A native value read as the type it had; as it is where it was changed to something else. */
+/** A native value converted to the type it had; unchanged if it was edited to something else. */
 function retype(value: MetadataValue | undefined, type: string | undefined): MetadataValue | undefined {
   if (value === undefined || type === undefined || value.type === type) return value;
   if (value.type === "array") return type.startsWith(ARRAY_OF) ? retypeArray(value, type) : value;
@@ -180,7 +195,7 @@ function parseInteger(text: string, type: string): MetadataValue | undefined {
   return { type: type as "u64", value: Number.isSafeInteger(number) ? number : value };
 }
 
-/** `[encoding, data]`: the stored bytes where the value has them, so that nothing is decoded on the way. */
+/** `[encoding, data]`. Uses the stored bytes if the value has them, so that nothing is decoded on the way. */
 function carry(value: MetadataValue): readonly [encoding: string, data: Json] {
   if (value.encoded !== undefined) return [value.encoded.encoding, encodeBase64(value.encoded.bytes)];
   return ["json", toJson(value)];

@@ -1,10 +1,16 @@
 import type { Metadata, MetadataValue } from "./metadata.ts";
 
 /**
- * The reserved metadata entry in which a conversion keeps what the target format has no place for, so that
- * converting back gives the same bytes. A reader that has never heard of tare sees one extra key.
+ * The reserved metadata entry in which a conversion keeps what the target format has no place for, so that converting
+ * back gives the same bytes. A reader that does not know tare sees one extra key.
  */
 export const ORIGIN_KEY = "tare.origin";
+
+/**
+ * Characters of a header or of metadata that a format's facts carry as it is. A longer text is not carried: the copy
+ * would be longer than all metadata of most models.
+ */
+export const MAX_CARRIED_TEXT = 16 << 20;
 
 /** Plain JSON: types, order and header facts, never weights. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
@@ -12,33 +18,43 @@ export type OriginFacts = { readonly [key: string]: Json };
 
 export interface OriginLink {
   readonly format: string;
-  /** What the format's own writer needs to write the same file again; its `describe` made it. */
+  /** What the format's own writer needs to write the same file again. The format's `describe` makes it. */
   readonly facts: OriginFacts;
+  /**
+   * Present if the link stays in the chain although the model goes back to an earlier format, because the format's
+   * writer would not write these facts by itself: another program put them into the file. "returned": it went back.
+   */
+  readonly stays?: "unusual" | "returned";
 }
 
 /**
- * One metadata entry as it was: `[key]` is held natively as a string, `[key, type]` natively as text of that
- * type, `[key, type, encoding, data]` not at all, so its value stands here (origin-metadata.ts).
+ * One metadata entry as it was. `[key]` is held natively as a string. `[key, type]` is held natively as text of that
+ * type. `[key, type, encoding, data]` is not held natively, so this entry has its value (origin-metadata.ts). `[key,
+ * "added", value]` is not the model's: the writer added it, with this value if it is there.
  */
 export type CarriedEntry =
   | readonly [key: string]
   | readonly [key: string, type: string]
+  | readonly [key: string, type: "added", value: string]
   | readonly [key: string, type: string, encoding: string, data: Json];
 
-/** A tensor that the file holds as plain bytes: what it really is. */
+/** The real type and shape of a tensor that the file holds as plain bytes. */
 export type CarriedTensor = readonly [name: string, dtype: string, shape: readonly number[]];
 
 export interface Origin {
   /** Newest first: GGUF → SafeTensors → AERO leaves AERO with (safetensors, gguf). */
   readonly chain: readonly OriginLink[];
-  /** Present where the file does not hold every entry as it was; lists all of them, in order. */
+  /** Present if the file does not hold every entry as it was; lists all of them, in order. */
   readonly entries?: readonly CarriedEntry[];
   readonly tensors?: readonly CarriedTensor[];
-  /** Present where the file lists its tensors in another order: `order[i]` is the place in it of what came i-th. */
+  /**
+   * Present if the file lists its tensors in another order: `order[i]` is the place in the file of the tensor that was
+   * i-th.
+   */
   readonly order?: readonly number[];
 }
 
-/** `Origin.order` for a file that lists these names as `written`; undefined where nothing moved. */
+/** `Origin.order` for a file that lists these names as `written`; undefined if nothing moved. */
 export function orderFor(names: readonly string[], written: readonly string[]): readonly number[] | undefined {
   if (names.length !== written.length || names.every((name, i) => name === written[i])) return undefined;
   const places = new Map(written.map((name, place) => [name, place]));
@@ -46,7 +62,7 @@ export function orderFor(names: readonly string[], written: readonly string[]): 
   return order.includes(-1) ? undefined : order;
 }
 
-/** The items in the order they once had; as they are where the order does not fit them. */
+/** The items in their earlier order; unchanged if the order does not fit them. */
 export function restoreOrder<T>(items: readonly T[], order: readonly number[] | undefined): readonly T[] {
   if (order === undefined || order.length !== items.length || new Set(order).size !== order.length) return items;
   const restored: T[] = [];
@@ -58,19 +74,45 @@ export function restoreOrder<T>(items: readonly T[], order: readonly number[] | 
   return restored;
 }
 
-/** What a writer of `format` may use, and what it must keep for others. */
-export function splitChain(
-  chain: readonly OriginLink[],
-  format: string,
-): { readonly own: OriginFacts | undefined; readonly keep: readonly OriginLink[] } {
-  const at = chain.findIndex((link) => link.format === format);
-  // Links before our own are stations on the way back: with the file restored, they have nothing left to say.
-  return at < 0 ? { own: undefined, keep: chain } : { own: chain[at]?.facts, keep: chain.slice(at + 1) };
+/** The facts that a writer of `format` may use, and the links that it must keep for others. */
+export interface SplitChain {
+  /** The link with the writer's own facts. */
+  readonly link: OriginLink | undefined;
+  readonly own: OriginFacts | undefined;
+  readonly keep: readonly OriginLink[];
 }
 
 /**
- * The chain with facts of single tensors under the names that the tensors have now. Wherever facts have a list of rows
- * that begin with text, as `quants` has, that text is the name of a tensor.
+ * Splits a chain for a writer of `format`. A set that carries the facts of the file it was cut from gives two links in
+ * a row; `which` says if the writer wants the set's or the file's.
+ */
+export function splitChain(chain: readonly OriginLink[], format: string, which: "set" | "file" = "set"): SplitChain {
+  const first = chain.findIndex((link) => link.format === format);
+  if (first < 0) return { link: undefined, own: undefined, keep: chain };
+  let last = first;
+  while (which === "file" && chain[last + 1]?.format === format) last++;
+  const link = chain[last];
+  const newer = chain.slice(0, first);
+  // A model that went back has not come from there: the links in front are what it was before, not steps on the way.
+  const kept = link?.stays === "returned" ? newer : lasting(newer);
+  return { link, own: link?.facts, keep: [...kept, ...chain.slice(last + 1)] };
+}
+
+/**
+ * The links that stay when the model goes back to what it was before them. The others are intermediate steps: a writer
+ * that takes the same step again gives the same file.
+ */
+export function lasting(links: readonly OriginLink[]): readonly OriginLink[] {
+  return links.flatMap((link) => (isLasting(link) ? [{ ...link, stays: "returned" as const }] : []));
+}
+
+function isLasting({ stays }: OriginLink): boolean {
+  return stays === "unusual" || stays === "returned";
+}
+
+/**
+ * Renames tensors inside the facts of a chain. In facts, any list whose rows begin with text, such as `quants`, has
+ * tensor names there.
  */
 export function renameInChain(chain: readonly OriginLink[], names: ReadonlyMap<string, string>): readonly OriginLink[] {
   const rename = (fact: Json, depth: number): Json => {
@@ -84,17 +126,17 @@ export function renameInChain(chain: readonly OriginLink[], names: ReadonlyMap<s
     return Object.fromEntries(Object.entries(fact).map(([key, value]) => [key, rename(value, depth + 1)]));
   };
   if (names.size === 0) return chain;
-  return chain.map(({ format, facts }) => ({ format, facts: rename(facts, 0) as OriginFacts }));
+  return chain.map((link) => ({ ...link, facts: rename(link.facts, 0) as OriginFacts }));
 }
 
 /**
- * The chain without what says how files were laid out. What is left are keys that their writers added to those of the
- * format: they belong to the model, whatever became of its tensors.
+ * Removes everything from the chain that describes file layout. The rest are keys that writers added to those of the
+ * format. They belong to the model, even if its tensors change.
  */
 export function furtherInChain(chain: readonly OriginLink[]): readonly OriginLink[] {
-  return chain.flatMap(({ format, facts }) => {
-    const further = facts["further"];
-    return further === undefined ? [] : [{ format, facts: { further } }];
+  return chain.flatMap((link) => {
+    const further = link.facts["further"];
+    return further === undefined ? [] : [{ ...link, facts: { further } }];
   });
 }
 
@@ -102,29 +144,29 @@ export function encodeOrigin(origin: Origin): string {
   return JSON.stringify(origin);
 }
 
-/** No value that a format can say nests deeper; more would only serve to exhaust somebody's stack. */
+/** No value of any format nests deeper. A deeper text could only exhaust the stack. */
 const MAX_DEPTH = 64;
 
-/** Undefined where the text is not an origin we wrote: it is then ordinary metadata. */
+/** Undefined if the text is not an origin that we wrote; it is then ordinary metadata. */
 export function parseOrigin(text: string): Origin | undefined {
   if (depthOf(text) > MAX_DEPTH) return undefined;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return undefined; // somebody else's value under our key
+    return undefined; // a foreign value under our key
   }
   return isOrigin(value) ? value : undefined;
 }
 
-/** Splits a model's metadata into what is its own and the origin it carries. */
+/** Splits a model's metadata into the model's own entries and the origin it carries. */
 export function takeOrigin(metadata: Metadata): { readonly metadata: Metadata; readonly origin: Origin | undefined } {
   const value: MetadataValue | undefined = metadata.get(ORIGIN_KEY);
   const origin = value?.type === "string" ? parseOrigin(value.value) : undefined;
   return origin === undefined ? { metadata, origin } : { metadata: metadata.without(ORIGIN_KEY), origin };
 }
 
-/** How deep brackets nest, outside strings. */
+/** Nesting depth of brackets, outside strings. */
 function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;

@@ -10,7 +10,7 @@ const context = { engine: portableEngine() };
 const random = (length: number): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length }, (_, i) => (Math.imul(i, 2654435761) >>> 24) & 0xff);
 
-test("writePieces() copies tensors of every size in order, with headers and padding between them", async () => {
+test("writePieces() copies tensors of every size in order, with headers and padding between", async () => {
   const bytes = random(2 * BUFFER_BYTES + 5000);
   const lengths = [10, 0, 2 * BUFFER_BYTES + 7, 1000, 3];
   const tensors = adjacentTensors(memorySource(bytes), lengths);
@@ -37,7 +37,7 @@ test("writePieces() copies tensors of every size in order, with headers and padd
   expect(Buffer.compare(whole, sink.published ?? whole.subarray(1))).toBe(0);
 });
 
-test("writePieces() takes no more memory than short runs need", async () => {
+test("writePieces() allocates no larger buffers than short runs need", async () => {
   const lengths: number[] = [];
   const inner = memorySource(random(1000));
   const source: Source = {
@@ -92,7 +92,7 @@ test("writePieces() stops when told to", async () => {
   await expect(writePieces(pieces, memorySink(), { ...context, signal: controller.signal })).rejects.toThrow("stop");
 });
 
-test("writeFiles() leaves nothing behind when a later file fails", async () => {
+test("writeFiles() leaves no files if a later file fails", async () => {
   const output = memoryOutput("model");
   const fine = { name: "a", byteLength: 3, pieces: [{ kind: "bytes", bytes: random(3) }] } as const;
   const wrong = { name: "b", byteLength: 9, pieces: [{ kind: "bytes", bytes: random(3) }] } as const;

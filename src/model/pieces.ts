@@ -19,18 +19,19 @@ export interface PlannedFile {
   readonly pieces: readonly Piece[];
 }
 
-/** Reads under way at once, each with a buffer of its own: disk and CPU overlap, memory stays at a few of them. */
+/** Reads in flight at once, each with its own buffer. Disk and CPU overlap, and memory stays at a few buffers. */
 const BUFFERS = 4;
 /** One read: large enough that a system call costs nothing, small enough to stay in cache on the way out. */
 export const BUFFER_BYTES = 4 << 20;
 
 const ZEROS: Bytes = new Uint8Array(64 << 10);
 
-/** Appends the pieces in order, streaming tensors through a few buffers, whatever the sizes. */
+/** Appends the pieces in order. Tensors of any size stream through a few buffers. */
 export async function writePieces(pieces: readonly Piece[], sink: Sink, context: WriteContext): Promise<void> {
   const bufferBytes = longestRead(pieces);
   const pool = new BufferPool(BUFFERS, bufferBytes);
-  // Each step's emission waits for the one before it, so bytes land in order although reads finish in any.
+  // The emission of each step waits for the one before it, so bytes are appended in order although reads finish in any
+  // order.
   let emitted: Promise<void> = Promise.resolve();
   let failure: { readonly error: unknown } | undefined;
   const fail = (error: unknown): void => {
@@ -49,7 +50,7 @@ export async function writePieces(pieces: readonly Piece[], sink: Sink, context:
   context.signal?.throwIfAborted();
 }
 
-/** Some files have 100 000 short runs that are written one by one: each with buffers of full length would cost seconds. */
+/** Some files have 100 000 short runs that are written one by one. Full-length buffers for each would cost seconds. */
 function longestRead(pieces: readonly Piece[]): number {
   let most = 0;
   for (const piece of pieces) {
@@ -101,7 +102,7 @@ async function append(emission: Emission, read: Bytes | undefined, sink: Sink): 
   await Promise.all(appends);
 }
 
-/** Writes every file, lets them be checked, then makes them visible in order; on any failure none is left behind. */
+/** Writes every file, has them checked, then makes them visible in order. On any failure none remains. */
 export async function writeFiles(files: readonly PlannedFile[], output: Output, context: WriteContext): Promise<void> {
   const sinks = new Map<string, Sink>();
   try {
@@ -121,7 +122,7 @@ export async function writeFiles(files: readonly PlannedFile[], output: Output, 
   }
 }
 
-/** Hands the unpublished files to the caller's check, where the destination can be read back. */
+/** Hands the unpublished files to the caller's check, if the destination can be read back. */
 export async function checkWritten(
   sinks: ReadonlyMap<string, Sink>,
   output: Pick<Output, "name" | "label">,
@@ -146,8 +147,8 @@ export async function checkWritten(
 }
 
 /**
- * How a list of pieces becomes reads and appends: large tensors are cut into reads of one buffer, runs of small
- * neighbouring ones share a read, so that 100 000 tensors of 70 bytes cost a few reads. Pure; no I/O.
+ * How a list of pieces becomes reads and appends. Large tensors are cut into reads of one buffer. Runs of small
+ * neighbours share a read, so 100 000 tensors of 70 bytes cost a few reads. Pure; no I/O.
  */
 interface Step {
   /** At most one buffer's worth. */
@@ -162,7 +163,7 @@ type Emission =
   | { readonly kind: "zeros"; readonly byteLength: number }
   | { readonly kind: "read"; readonly start: number; readonly end: number };
 
-/** Unwanted bytes between two tensors that are worth reading to save a round trip. */
+/** Most bytes between two tensors that are read and dropped to save a round trip. */
 const MAX_GAP = 64 << 10;
 
 /** A step in the making. */
@@ -231,7 +232,7 @@ function* finish(draft: Draft): Generator<Step> {
   else yield { read: { source, offset: start, byteLength: end - start }, emissions, byteLength };
 }
 
-/** A fixed number of reusable buffers; taking one waits until an earlier user is done with it. */
+/** A fixed number of reusable buffers. Taking one waits until an earlier user has given it back. */
 class BufferPool {
   readonly #free: Bytes[] = [];
   readonly #waiting: ((buffer: Bytes) => void)[] = [];
@@ -287,7 +288,7 @@ class BufferPool {
   }
 }
 
-/** A Sink that takes the CRC-32 of what passes through it on the way to another one. */
+/** A Sink that computes the CRC-32 of the bytes that pass through it to another Sink. */
 export class CrcSink implements Sink {
   readonly label: string;
   readonly #sink: Sink;
@@ -317,7 +318,7 @@ export class CrcSink implements Sink {
     await Promise.all([written, this.#crc]);
   }
 
-  /** Of everything that has been appended. */
+  /** The CRC of everything appended so far. */
   crc(): Promise<number> {
     return this.#crc;
   }

@@ -1,7 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import { sliceSource } from "../bytes/slice.ts";
-import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
+import { disposable, type OpenSource, type ReadOptions, type Source, type StreamOptions } from "../bytes/source.ts";
 import { type DType, dtypeFacts } from "./dtype.ts";
 import { rowCount, type Shape } from "./shape.ts";
 import { UnevenSource, unevenLayout } from "./values/block-rows.ts";
@@ -21,13 +21,13 @@ export interface TensorFacts {
   readonly byteLength: number;
   /** Absolute offset of the stored bytes in their file. */
   readonly offset: number;
-  /** Bytes in the file, where that differs from `byteLength`. */
+  /** Bytes in the file, if that differs from `byteLength`. */
   readonly storedByteLength?: number;
   /** Label of the file that holds the bytes, in multi-file models. */
   readonly file?: string | undefined;
 }
 
-/** A named array: what it is and where its bytes are. The bytes are read when asked for. */
+/** A named array: what it is and where its bytes are. The bytes are read on demand. */
 export class Tensor implements TensorFacts {
   readonly name: string;
   readonly dtype: DType;
@@ -55,7 +55,7 @@ export class Tensor implements TensorFacts {
     return count;
   }
 
-  /** The same bytes under another name, type or shape; the caller has checked that the sizes agree. */
+  /** The same bytes under another name, type or shape. The caller has checked that the sizes agree. */
   with(change: Partial<Pick<TensorFacts, "name" | "dtype" | "shape">>): Tensor {
     const { name, dtype, shape, byteLength, offset, storedByteLength, file } = this;
     return new Tensor(
@@ -66,22 +66,22 @@ export class Tensor implements TensorFacts {
     );
   }
 
-  /** The tensor's bytes as a Source of their own. */
-  source(): Source {
-    return this.#reader.source(this);
+  /** The tensor's bytes as a separate Source. */
+  source(): OpenSource {
+    return disposable(this.#reader.source(this));
   }
 
   /** All bytes, as stored in the model view: little-endian, row-major. */
   bytes(options?: ReadOptions): Promise<Bytes> {
-    return this.source().read(0, this.byteLength, options);
+    return this.#reader.source(this).read(0, this.byteLength, options);
   }
 
-  /** The bytes in order; a piece is valid until the next one is asked for. */
+  /** The bytes in order; a piece is valid until the next one is requested. */
   stream(options?: StreamOptions): AsyncIterable<Bytes> {
     return this.source().stream(0, { byteLength: this.byteLength, ...options });
   }
 
-  /** Rows `start` … `end` of the outermost dimension, as a tensor of their own; nothing is read yet. */
+  /** Rows `start` … `end` of the outermost dimension as a new tensor; nothing is read yet. */
   rows(start: number, end: number = start + 1): Tensor {
     const total = rowCount(this.shape);
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || end < start || end > total) {
@@ -109,7 +109,7 @@ export class Tensor implements TensorFacts {
     return tensorValues(this, options);
   }
 
-  /** True where blocks run over the ends of rows, or one scale stands before them all. */
+  /** True if blocks cross the ends of rows, or if one scale comes before all of them. */
   #isFlat(): boolean {
     const uneven = unevenLayout(this);
     if (uneven === undefined || uneven.rows > 1) return false;
@@ -120,7 +120,7 @@ export class Tensor implements TensorFacts {
   #rowBytes(total: number): number {
     const facts = dtypeFacts(this.dtype);
     const whole = total === 0 ? 0 : this.byteLength / total;
-    // A one-dimensional block tensor has rows of one element, which are no whole bytes of their own.
+    // A one-dimensional block tensor has rows of one element, which are not whole bytes.
     const rowIsWhole =
       Number.isInteger(whole) && (facts.layout === "plain" || this.shape.length > 1) && !this.#isFlat();
     if (rowIsWhole || total <= 1) return whole;
@@ -139,8 +139,8 @@ async function tensorValues(tensor: Tensor, options?: ReadOptions): Promise<Floa
 }
 
 /**
- * The same values as float32 where the stored ones are not one run of whole blocks; the tensor itself otherwise. What
- * works on values piece by piece takes this first.
+ * The same values as float32 if the stored ones are not one run of whole blocks; otherwise the tensor itself. Code that
+ * works on values piece by piece calls this first.
  */
 export function evenTensor(tensor: Tensor): Tensor {
   const layout = unevenLayout(tensor);
@@ -151,8 +151,8 @@ export function evenTensor(tensor: Tensor): Tensor {
 }
 
 /**
- * The tensors under the names that `nameOf` gives; where it gives none, a tensor keeps its own. Where two could have one
- * name, the one that has it already keeps it, or the first that gets it.
+ * The tensors under the names that `nameOf` gives; a tensor without a new name keeps its own. If two tensors could get
+ * one name, a tensor that already has it keeps it; otherwise the first one gets it.
  */
 export function renamedTensors(
   tensors: readonly Tensor[],
@@ -165,4 +165,9 @@ export function renamedTensors(
     taken.add(name);
     return tensor.with({ name });
   });
+}
+
+/** The offset after the last stored byte. */
+export function storedEnd({ offset, storedByteLength }: Tensor): number {
+  return offset + storedByteLength;
 }

@@ -1,6 +1,7 @@
 import { type Bytes, equalBytes } from "../base/bytes.ts";
 import { IntegrityError } from "../base/errors.ts";
 import { encodeHex } from "../base/text.ts";
+import { LinkedAbort } from "../bytes/abort.ts";
 import { overlaidSource } from "../bytes/derived.ts";
 import type { Sink } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
@@ -23,11 +24,11 @@ import {
   summarise,
 } from "./correct/examine.ts";
 import { type ShardPatch, type SurveyContext, surveyFile } from "./correct/heal.ts";
-import { windowParity } from "./correct/jobs.ts";
+import { windowParity } from "./correct/worker.ts";
 
-/** Makes payloads of windows, perhaps on other threads. */
+/** Makes payloads of windows, possibly on other threads. */
 export interface ParityRunner {
-  /** Windows that are worth having under way at a time. */
+  /** Number of windows to run at a time. */
   readonly width: number;
   run(segment: PlannedSegment): Promise<Bytes>;
 }
@@ -35,26 +36,28 @@ export interface ParityRunner {
 export interface GenerateOptions {
   readonly engine: Engine;
   readonly grid: ParityGrid;
-  /** On this thread where absent. */
+  /** On this thread if absent. */
   readonly runner?: ParityRunner | undefined;
-  /** 64 MiB where absent; tests use shorter ones. */
+  /** 64 MiB if absent; tests use shorter ones. */
   readonly windowBytes?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
 /**
- * Writes the sidecar of a file to a sink that can go back, which the caller commits. The file is read twice, each time once
- * through: for its digest and for its parity. A few windows of parity are in memory, whatever the file's length.
+ * Writes the sidecar of a file to a sink that supports writing at any offset; the caller commits it. The file is read
+ * twice from start to end: for its digest and for its parity. Only a few windows of parity are in memory, for any
+ * length of file.
  */
 export async function generateSidecar(source: Source, sink: Sink, options: GenerateOptions): Promise<SidecarPlan> {
   const { engine, grid, signal, onProgress } = options;
   const plan = planFileSidecar(source.byteLength, grid, options.windowBytes);
   const runner = options.runner ?? localRunner(source, options);
   sink.reserve?.(plan.byteLength);
-  const digest = engine.digestRange("sha256", source, { offset: 0, byteLength: source.byteLength, signal });
-  // A window that fails is the error; the digest is then of no use, and nobody waits for it.
-  digest.catch(() => undefined);
+  const ending = new LinkedAbort(signal);
+  const whole = { offset: 0, byteLength: source.byteLength, signal: ending.signal };
+  const digest = engine.digestRange("sha256", source, whole);
+  digest.catch(() => undefined); // awaited below, but it may fail while windows are under way
   let next = 0;
   const work = async (): Promise<void> => {
     while (next < plan.segments.length) {
@@ -64,9 +67,20 @@ export async function generateSidecar(source: Source, sink: Sink, options: Gener
       onProgress?.(segment.windowLength);
     }
   };
-  await Promise.all(Array.from({ length: runner.width }, work));
-  await sink.fill?.(0, await encodeFront(engine, plan, await digest));
-  return plan;
+  const working = Array.from({ length: runner.width }, work);
+  try {
+    await Promise.all(working);
+    await sink.fill?.(0, await encodeFront(engine, plan, await digest));
+    return plan;
+  } catch (error) {
+    // What else is under way reads the file, or writes to the sink, which the caller ends now.
+    ending.abort(error);
+    next = plan.segments.length;
+    await Promise.allSettled([digest, ...working]);
+    throw error;
+  } finally {
+    ending.release();
+  }
 }
 
 function localRunner(source: Source, { engine, grid, signal }: GenerateOptions): ParityRunner {
@@ -78,43 +92,43 @@ function localRunner(source: Source, { engine, grid, signal }: GenerateOptions):
 }
 
 /**
- * "intact": the file is the one that was protected. "damaged": it is not, and parity suffices. "lost": it is not, and
- * parity does not suffice, or is that of other content.
+ * "intact": the file is the protected one. "damaged": it is not, and parity suffices. "lost": it is not, and parity
+ * does not suffice, or belongs to other content.
  */
 export type FileState = "intact" | "damaged" | "lost";
 
-/** What is wrong with a file, by its sidecar. */
+/** The damage of a file, according to its sidecar. */
 export interface FileVerdict extends Examination {
   readonly state: FileState;
-  /** Of the protected file. */
+  /** Length of the protected file. */
   readonly byteLength: number;
   readonly sidecar: Sidecar;
 }
 
-/** Bytes of a file to be written over others. */
+/** Bytes that replace others in a file. */
 export interface Patch {
   readonly offset: number;
   readonly bytes: Bytes;
 }
 
-/** Takes a patch; the next one comes when it was taken. */
+/** Takes a patch; the next one comes after this one has resolved. */
 export type WritePatch = (patch: Patch) => Promise<void>;
 
-/** What a repair will do, proven before the first byte is written. */
+/** A planned repair. It is proven before the first byte is written. */
 export interface FileRepair extends FileVerdict {
-  /** Data shards that parity gives back. */
+  /** Data shards that parity restores. */
   readonly recoveredShards: number;
-  /** Hands out what is to be written, in order; afterwards the file must have `byteLength` bytes. */
+  /** Passes the patches to `write`, in order. Afterwards the file must have `byteLength` bytes. */
   apply(write: WritePatch): Promise<void>;
 }
 
-/** Compares a file with its sidecar: the digest of the whole decides, shards tell where and how much. */
+/** Compares a file with its sidecar: the digest of the whole decides; shards tell the place and extent of damage. */
 export async function verifyFile(source: Source, sidecar: Sidecar, context: ExamineContext): Promise<FileVerdict> {
   checkFileSidecar(sidecar);
   const byteLength = protectedLength(sidecar);
   const image = imageOf(source, byteLength);
   const digest = source.byteLength === byteLength ? hashWhole(source, context) : undefined;
-  digest?.catch(() => undefined); // told below, where the examination does not fail first
+  digest?.catch(() => undefined); // reported below, unless the examination fails first
   const { health, longestBurst } = await examineFile(image, sidecar, context);
   const isIntact = digest !== undefined && equalBytes(await digest, sidecar.contentSha256);
   const canHeal = health.unrecoverableGroups === 0 && (image !== source || health.damagedDataShards > 0);
@@ -122,8 +136,8 @@ export async function verifyFile(source: Source, sidecar: Sidecar, context: Exam
 }
 
 /**
- * Finds out how to heal a file, and whether that gives the very file that was protected: SHA-256 of the healed bytes is
- * compared before anything is written. A file that was cut short or grew is taken as if it had its length.
+ * Finds out how to heal a file, and whether that restores exactly the protected file: SHA-256 of the healed bytes is
+ * compared before anything is written. A file that was cut short or grew is treated as if it had its length.
  */
 export async function planFileRepair(
   source: Source,
@@ -149,8 +163,8 @@ export async function planFileRepair(
 }
 
 /**
- * A file of another length is healed only where at least half of it is what it was: the parity of a few shards can make its
- * file out of any other one. An empty file has nothing to lose.
+ * A file of another length is healed only if at least half of it is unchanged: the parity of a few shards can turn any
+ * other file into the protected one. An empty file has nothing to lose.
  */
 async function checkSameFile(source: Source, byteLength: number, patches: readonly ShardPatch[]): Promise<void> {
   const common = Math.min(source.byteLength, byteLength);
@@ -163,11 +177,11 @@ async function checkSameFile(source: Source, byteLength: number, patches: readon
   if (source.byteLength === 0 || (common > 0 && 2 * agreeing >= common)) return;
   const message = `Cannot repair "${source.label}": it has ${source.byteLength} bytes instead of ${byteLength}, and hardly one of them is that of the file that was protected`;
   const hint =
-    "It is another file, or was written anew; where the sidecar is the right one, confirm it by --expect-sha256";
+    "It is another file, or was written again; if the sidecar is the right one, confirm it by the option expectSha256";
   throw new IntegrityError("integrity/aerocorrect.other", message, { source: source.label }, { hint });
 }
 
-/** A sidecar says what a file was; only somebody who knows what it should be can say that it is the right one. */
+/** A sidecar states what a file was. Only a digest from the user can confirm that the sidecar is the right one. */
 function checkAnchor({ contentSha256, label }: Sidecar, expectSha256: Bytes | undefined): void {
   if (expectSha256 === undefined || equalBytes(contentSha256, expectSha256)) return;
   const message = `Cannot use "${label}": it must be for a file of SHA-256 ${encodeHex(expectSha256)}, found ${encodeHex(contentSha256)}`;
@@ -183,7 +197,7 @@ function hashWhole(file: Source, { engine, signal }: ExamineContext): Promise<By
   return engine.digestRange("sha256", file, { offset: 0, byteLength: file.byteLength, signal });
 }
 
-/** What is wrong with a file by its sidecar, and with the sidecar itself. */
+/** The damage of a file according to its sidecar, and the damage of the sidecar itself. */
 export function correctFindings(label: string, verdict: FileVerdict): readonly Finding[] {
   return [...fileFindings(label, verdict), ...verdict.sidecar.findings, ...parityFindings(verdict)];
 }
@@ -200,7 +214,10 @@ function fileFindings(label: string, { state, sidecar, health }: FileVerdict): F
   return [{ severity: "error", code: "integrity/aerocorrect.lost", message, at, hint }];
 }
 
-/** Where the digest says that the file is whole, a shard that differs from its checksum is damage of the checksum. */
+/**
+ * If the digest shows that the file is intact, a shard that differs from its checksum means that the checksum is
+ * damaged.
+ */
 function parityFindings({ state, sidecar, health }: FileVerdict): Finding[] {
   const damaged = health.damagedParityShards + (state === "intact" ? health.damagedDataShards : 0);
   if (damaged === 0) return [];

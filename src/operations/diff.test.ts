@@ -4,7 +4,7 @@ import { Metadata } from "../model/metadata.ts";
 import { castTensor } from "../model/values/casts.ts";
 import { diff } from "./diff.ts";
 
-test("diff() names what was added, removed and changed", async () => {
+test("diff() lists added, removed and changed tensors", async () => {
   const a = memoryModel([float32Tensor("same", [1]), float32Tensor("gone", [1]), float32Tensor("edited", [1, 2])]);
   const b = memoryModel([float32Tensor("same", [1]), float32Tensor("edited", [1, 3]), float32Tensor("new", [1])]);
   const report = await diff(a, b, { stats: "stats" });
@@ -12,7 +12,7 @@ test("diff() names what was added, removed and changed", async () => {
   expect(report.changed).toMatchObject([{ name: "edited", what: ["data"], delta: { maxAbs: 1, differing: 1 } }]);
 });
 
-test("diff() with a tolerance accepts rounding and still sees more", async () => {
+test("diff() with a tolerance accepts rounding and still reports larger differences", async () => {
   const values = [0.1, 0.2, 0.3];
   const a = memoryModel([float32Tensor("w", values)]);
   const b = memoryModel([castTensor(float32Tensor("w", values), "F16")]);
@@ -21,7 +21,7 @@ test("diff() with a tolerance accepts rounding and still sees more", async () =>
   expect((await diff(a, b, { tolerance: 1e-9 })).changed).toMatchObject([{ what: ["dtype", "data"] }]);
 });
 
-test("diff() reports a changed shape although the bytes are the same", async () => {
+test("diff() reports a changed shape even if the bytes are the same", async () => {
   const a = memoryModel([float32Tensor("w", [1, 2], [2])]);
   const b = memoryModel([float32Tensor("w", [1, 2], [1, 2])]);
   expect((await diff(a, b)).changed).toMatchObject([{ what: ["shape"] }]);
@@ -37,7 +37,7 @@ test("diff() sees one flipped bit in the last bytes of a large tensor", async ()
   expect(await diff(a, memoryModel([memoryTensor("w", "U8", shape, flipped)]))).toMatchObject({ equal: false });
 });
 
-test("diff() shows metadata differences and counts them only when asked", async () => {
+test("diff() shows metadata differences and counts them only on request", async () => {
   const a = memoryModel([], new Metadata([{ key: "k", value: { type: "string", value: "1" } }]));
   const b = memoryModel([], new Metadata([{ key: "k", value: { type: "string", value: "2" } }]));
   expect(await diff(a, b)).toMatchObject({ equal: true, metadata: [{ key: "k", what: "changed" }] });

@@ -16,12 +16,12 @@ export interface TensorChange {
   readonly what: readonly ("dtype" | "shape" | "data")[];
   readonly a: { readonly dtype: DType; readonly shape: Shape };
   readonly b: { readonly dtype: DType; readonly shape: Shape };
-  /** With `stats`, where both sides have numbers and the same shape. */
+  /** With `stats`, if both sides have numbers and the same shape. */
   readonly delta?: Delta;
 }
 
 export interface DiffReport {
-  /** Tensors, and metadata too where that was asked for. */
+  /** Compares tensors, and also metadata if requested. */
   readonly equal: boolean;
   readonly added: readonly string[];
   readonly removed: readonly string[];
@@ -31,7 +31,7 @@ export interface DiffReport {
 }
 
 export interface DiffOptions {
-  /** Measures how far changed tensors are apart. */
+  /** Measures the distance of changed tensors. */
   readonly stats?: "stats" | undefined;
   /** Values that differ by no more than this are equal. */
   readonly tolerance?: number | undefined;
@@ -42,8 +42,11 @@ export interface DiffOptions {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** Compares by name, across formats: bytes where the types agree, values where a tolerance or statistics need them. */
-export async function diff(a: Model, b: Model, options: DiffOptions = {}): Promise<DiffReport> {
+/** What is compared of a model. */
+export type Compared = Pick<Model, "tensors" | "metadata">;
+
+/** Compares by name, across formats: bytes if the types agree, values if a tolerance or statistics need them. */
+export async function diff(a: Compared, b: Compared, options: DiffOptions = {}): Promise<DiffReport> {
   const inA = new Map(a.tensors.map((tensor) => [tensor.name, tensor]));
   const inB = new Map(b.tensors.map((tensor) => [tensor.name, tensor]));
   const added = b.tensors.filter((tensor) => !inA.has(tensor.name)).map((tensor) => tensor.name);
@@ -78,7 +81,7 @@ async function compareTensors(a: Tensor, b: Tensor, options: DiffOptions): Promi
   const wanted = options.stats !== undefined || options.tolerance !== undefined;
   const delta = comparable && wanted ? await measureDelta(a, b, options) : undefined;
   if (delta !== undefined && options.tolerance !== undefined && delta.maxAbs <= options.tolerance) return undefined;
-  // Different types with equal values are a change of type only.
+  // Different types with equal values count only as a change of type.
   if (sameType ? sameShape : delta !== undefined && delta.differing > 0) what.push("data");
   return change(what, options.stats === undefined ? undefined : delta);
 }
@@ -96,7 +99,7 @@ async function sameBytes(a: Tensor, b: Tensor, options: DiffOptions): Promise<bo
   return true;
 }
 
-/** Eight bytes at a time where both runs are aligned: these are the bytes of whole models. */
+/** Compares eight bytes at a time if both runs are aligned, because these are the bytes of whole models. */
 function equalRuns(a: Bytes, b: Bytes): boolean {
   if (a.byteLength !== b.byteLength) return false;
   const words = a.byteLength >> 3;
@@ -109,11 +112,11 @@ function equalRuns(a: Bytes, b: Bytes): boolean {
   return equalBytes(a.subarray(words * 8), b.subarray(words * 8));
 }
 
-/** How far two tensors of one shape are apart. */
+/** The distance of two tensors of one shape. */
 export interface Delta {
   readonly maxAbs: number;
   readonly meanAbs: number;
-  /** Cosine of the angle between the two as vectors; null where one of them is zero. */
+  /** Cosine of the angle between the two as vectors; null if one of them is zero. */
   readonly cosine: number | null;
   readonly differing: number;
 }
@@ -153,7 +156,7 @@ async function measureDelta(
   return { maxAbs, meanAbs: count === 0 ? 0 : sumAbs / count, cosine, differing };
 }
 
-/** One value after the other from pieces whose lengths need not match the other side's. */
+/** Gives values one by one from pieces whose lengths need not match the other side's. */
 class ValueCursor {
   readonly #pieces: AsyncGenerator<ArrayLike<number>>;
   #piece: ArrayLike<number> = [];
@@ -179,12 +182,12 @@ class ValueCursor {
   }
 }
 
-interface MetadataChange {
+export interface MetadataChange {
   readonly key: string;
   readonly what: "added" | "removed" | "changed";
 }
 
-/** What a conversion keeps for itself is no difference between two models. */
+/** The origin that a conversion keeps is no difference between two models. */
 function compareMetadata(a: Metadata, b: Metadata): MetadataChange[] {
   const changes: MetadataChange[] = [];
   for (const { key, value } of a) {
@@ -224,7 +227,7 @@ export interface EntryChange {
   readonly b: EntryFacts;
 }
 
-interface EntryFacts {
+export interface EntryFacts {
   readonly type: Entry["type"];
   readonly size: number;
 }
@@ -240,11 +243,11 @@ export interface ArchiveDiffReport {
 
 export interface ArchiveDiffOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Called with the bytes of `a` that were compared, or that needed no comparing. */
+  /** Called with the bytes of `a` that were compared, or that needed no comparison. */
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** Compares two archives by path. Contents are read only where nothing cheaper proves that they are the same. */
+/** Compares two archives by path. Contents are read only if nothing cheaper proves that they are the same. */
 export async function diffArchives(
   a: Archive,
   b: Archive,
@@ -280,7 +283,7 @@ async function compareEntries(a: Entry, b: Entry, options: ArchiveDiffOptions): 
   return (await sameEntryBytes(a, b, options)) ? undefined : change("data");
 }
 
-/** Two streams in step, whatever pieces each of them comes in. */
+/** Compares two streams in step, whatever the lengths of their pieces. */
 async function sameEntryBytes(a: Entry, b: Entry, { signal, onProgress }: ArchiveDiffOptions): Promise<boolean> {
   const other = b.source().stream(0, { signal })[Symbol.asyncIterator]();
   let rest: Bytes = new Uint8Array(0);

@@ -1,7 +1,9 @@
+import { configured, configuredType, type ModelFolder, ownConfiguration } from "../model/configuration.ts";
 import type { DType } from "../model/dtype.ts";
 import type { Finding } from "../model/finding.ts";
 import type { Opened } from "../model/format.ts";
-import { Metadata, type MetadataValue } from "../model/metadata.ts";
+import { fileTypeLabel } from "../model/ggml/file-types.ts";
+import { Metadata, type MetadataValue, plainValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
 import type { Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
@@ -21,7 +23,7 @@ export interface TensorSummary {
   readonly byteLength: number;
 }
 
-/** What a person wants to know first. Nothing is read: everything comes from the opened control region. */
+/** The facts that a user wants first. Nothing is read: everything comes from the opened control region. */
 export interface Inspection {
   readonly format: string;
   readonly formatName: string;
@@ -32,19 +34,24 @@ export interface Inspection {
   readonly tensorCount?: number;
   readonly parameterCount?: number;
   readonly entryCount?: number;
+  /** As people call it: "Q4_K_M", "BF16". What the file states, else the type that most weights have. */
+  readonly quantization?: string;
+  /** Bits that a weight takes on average, to two decimal places. */
+  readonly bitsPerWeight?: number;
   readonly description: ModelDescription;
   /** Largest share first. */
   readonly dtypes: readonly DTypeShare[];
-  /** Three of them. */
+  /** The three largest tensors. */
   readonly largest: readonly TensorSummary[];
   readonly metadata: Metadata;
   readonly facts: readonly (readonly [string, string])[];
   readonly warnings: readonly Finding[];
-  /** Whether the file carries digests of what it holds. */
+  /** Whether the file carries digests of its contents. */
   readonly integrity: "digests" | "none";
 }
 
-export function inspect({ container, format, reader, notes }: Opened): Inspection {
+/** `folder` is the one that the model was opened by, if it was. */
+export function inspect({ container, format, reader, notes }: Opened, folder?: ModelFolder): Inspection {
   const files = container.parts.map(({ label, byteLength }) => ({ label, byteLength }));
   const shared = {
     format: format.id,
@@ -53,7 +60,7 @@ export function inspect({ container, format, reader, notes }: Opened): Inspectio
     byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
     files,
     facts: container.facts,
-    warnings: [...notes, ...container.warnings],
+    warnings: [...notes, ...container.warnings, ...(folder?.problem === undefined ? [] : [folder.problem])],
     integrity: carriesDigests(reader, container) ? "digests" : "none",
   } as const;
   if (container.kind === "archive") {
@@ -63,12 +70,14 @@ export function inspect({ container, format, reader, notes }: Opened): Inspectio
   return {
     ...shared,
     ...inspectTensors(container),
-    description: describeModel(container),
+    description: describeModel(container, folder?.configuration ?? ownConfiguration(container.metadata)),
     metadata: container.metadata,
   };
 }
 
-function inspectTensors(model: Model): Pick<Inspection, "tensorCount" | "parameterCount" | "dtypes" | "largest"> {
+type TensorFacts = "tensorCount" | "parameterCount" | "quantization" | "bitsPerWeight" | "dtypes" | "largest";
+
+function inspectTensors(model: Model): Pick<Inspection, TensorFacts> {
   const shares = new Map<DType, { tensorCount: number; elementCount: number; byteLength: number }>();
   const largest: Tensor[] = [];
   let parameterCount = 0;
@@ -85,9 +94,26 @@ function inspectTensors(model: Model): Pick<Inspection, "tensorCount" | "paramet
   return {
     tensorCount: model.tensors.length,
     parameterCount,
+    ...weightOf(model, shares, parameterCount),
     dtypes: [...shares].map(([dtype, share]) => ({ dtype, ...share })).sort((a, b) => b.byteLength - a.byteLength),
     largest: largest.map(({ name, dtype, shape, byteLength }) => ({ name, dtype, shape, byteLength })),
   };
+}
+
+function weightOf(
+  { metadata }: Model,
+  shares: ReadonlyMap<DType, { readonly elementCount: number; readonly byteLength: number }>,
+  parameterCount: number,
+): Pick<Inspection, "quantization" | "bitsPerWeight"> {
+  if (parameterCount === 0) return {};
+  let main: DType | undefined;
+  let byteLength = 0;
+  for (const [dtype, share] of shares) {
+    if (main === undefined || share.elementCount > (shares.get(main)?.elementCount ?? 0)) main = dtype;
+    byteLength += share.byteLength;
+  }
+  const bitsPerWeight = Math.round((byteLength * 800) / parameterCount) / 100;
+  return { quantization: fileTypeLabel(metadata) ?? (main as DType), bitsPerWeight };
 }
 
 /** Keeps the three largest, largest first, without sorting 100 000 tensors. */
@@ -100,34 +126,25 @@ function keepLargest(largest: Tensor[], tensor: Tensor): void {
   largest.length = Math.min(largest.length, 3);
 }
 
-/** Longest array shown whole in JSON; longer ones are summarised, so that a vocabulary does not drown the rest. */
+/**
+ * Longest array that is shown completely in JSON. Longer ones are summarised, so that a vocabulary does not hide the
+ * rest.
+ */
 const WHOLE_ARRAY = 64;
 
-/** Metadata as plain JSON. Integers beyond 2^53-1 and bytes become strings; NaN and infinities too. */
+/** Metadata as `plainValue` has it, with long arrays summarised. */
 export function metadataToJson(metadata: Metadata): Record<string, unknown> {
   return Object.fromEntries(metadata.entries.map(({ key, value }) => [key, valueToJson(value)]));
 }
 
 export function valueToJson(value: MetadataValue): unknown {
-  switch (value.type) {
-    case "null":
-      return null;
-    case "array":
-      if (value.length <= WHOLE_ARRAY) return value.slice().map(valueToJson);
-      return { type: "array", of: value.elementType, length: value.length, first: value.slice(0, 8).map(valueToJson) };
-    case "map":
-      return Object.fromEntries(value.entries.map(({ key, value: item }) => [key, valueToJson(item)]));
-    case "bytes":
-      return { type: "bytes", byteLength: value.value.byteLength };
-    default: {
-      const plain = value.value;
-      if (typeof plain === "bigint") return plain.toString();
-      return typeof plain === "number" && !Number.isFinite(plain) ? String(plain) : plain;
-    }
-  }
+  return plainValue(value, (array) => {
+    if (array.length <= WHOLE_ARRAY) return undefined;
+    return { type: "array", of: array.elementType, length: array.length, first: array.slice(0, 8).map(valueToJson) };
+  });
 }
 
-/** What a model is, in the words people use for it; every field only where the file says or plainly shows it. */
+/** A model in common terms. Each field is present only if the file states or clearly shows it. */
 export interface ModelDescription {
   readonly name?: string;
   readonly architecture?: string;
@@ -141,27 +158,32 @@ export interface ModelDescription {
   readonly license?: string;
 }
 
-/** Where formats and tools put a model's name, the most telling first. */
+/** The keys that formats and tools use for a model's name, the most telling first. */
 const NAME_KEYS = ["general.name", "name", "model_name", "modelspec.title"] as const;
 
-/** From metadata where the file has it (llama.cpp's keys), else from tensor names and shapes. */
-export function describeModel(model: Model): ModelDescription {
+/** From metadata if the file has it (llama.cpp's keys), from a configuration, else from tensor names and shapes. */
+export function describeModel(model: Model, configuration?: Metadata): ModelDescription {
   const { metadata } = model;
   const architecture = metadata.text("general.architecture");
   const own = (key: string): number | undefined =>
     architecture === undefined ? undefined : metadata.number(`${architecture}.${key}`);
+  const of = (measure: Parameters<typeof configured>[1]): number | undefined => configured(configuration, measure);
   const seen = lookAtTensors(model);
   const tokens = metadata.get("tokenizer.ggml.tokens");
   return compact({
     name: NAME_KEYS.map((key) => metadata.text(key)).find((name) => name !== undefined),
-    architecture: architecture ?? metadata.text("modelspec.architecture") ?? metadata.text("architecture"),
-    layers: own("block_count") ?? seen.layers,
-    width: own("embedding_length") ?? seen.width,
-    heads: own("attention.head_count"),
-    keyValueHeads: own("attention.head_count_kv"),
-    feedForward: own("feed_forward_length"),
-    contextLength: own("context_length"),
-    vocabulary: tokens?.type === "array" ? tokens.length : (own("vocab_size") ?? seen.vocabulary),
+    architecture:
+      architecture ??
+      metadata.text("modelspec.architecture") ??
+      metadata.text("architecture") ??
+      configuredType(configuration),
+    layers: own("block_count") ?? of("layers") ?? seen.layers,
+    width: own("embedding_length") ?? of("width") ?? seen.width,
+    heads: own("attention.head_count") ?? of("heads"),
+    keyValueHeads: own("attention.head_count_kv") ?? of("keyValueHeads"),
+    feedForward: own("feed_forward_length") ?? of("feedForward"),
+    contextLength: own("context_length") ?? of("contextLength"),
+    vocabulary: tokens?.type === "array" ? tokens.length : (own("vocab_size") ?? of("vocabulary") ?? seen.vocabulary),
     license: metadata.text("general.license") ?? metadata.text("license") ?? metadata.text("modelspec.license"),
   });
 }
@@ -180,7 +202,10 @@ function lookAtTensors(model: Model): Pick<ModelDescription, "layers" | "width" 
   return compact({ layers: last < 0 ? undefined : last + 1, vocabulary: table?.[0], width: table?.[1] });
 }
 
-/** The layer that a tensor belongs to, or -1. By where a match ends: a million matches are a million objects. */
+/**
+ * The layer that a tensor belongs to, or -1. Uses the end of a match, because a million matches would be a million
+ * objects.
+ */
 function layerOf(name: string): number {
   LAYER.lastIndex = 0;
   if (!LAYER.test(name)) return -1;
@@ -188,7 +213,7 @@ function layerOf(name: string): number {
   return Number(name.slice(name.lastIndexOf(".", end - 1) + 1, end));
 }
 
-/** Drops fields that are undefined: absent and unknown are the same to a reader. */
+/** Drops undefined fields: absent and unknown mean the same to the reader of the result. */
 function compact<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }

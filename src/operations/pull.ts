@@ -2,13 +2,15 @@ import { type Bytes, equalBytes } from "../base/bytes.ts";
 import type { LimitOverrides } from "../base/limits.ts";
 import { encodeHex } from "../base/text.ts";
 import { strongTag } from "../bytes/http/headers.ts";
+import { TIMEOUT_MS } from "../bytes/http/transport.ts";
 import { type AllowedOrigins, parseHttpUrl } from "../bytes/http/url.ts";
 import { type RetryPolicy, retryPolicy } from "../bytes/layers/retry.ts";
+import { FULL_LINE } from "../bytes/layers/split-ranges.ts";
 import type { Source } from "../bytes/source.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { discover, nameOfUrl, type PullFile, type PullSet } from "./pull/discover.ts";
 import { existsError } from "./pull/errors.ts";
-import { FileJob, type PulledFile } from "./pull/file-job.ts";
+import { FileJob, findChecksum, type PulledFile } from "./pull/file-job.ts";
 import {
   askUnchanged,
   mirrorFolder,
@@ -30,16 +32,16 @@ import {
 
 export interface PullOptions {
   readonly url: string;
-  /** Folders, or the same file elsewhere. */
+  /** Folders, or addresses of the same file elsewhere. */
   readonly mirrors?: readonly string[] | undefined;
-  /** How a URL is reached: its http(s) address, and what requests to its server need. */
+  /** Connects a URL: gives its http(s) address, and what requests to its server need. */
   readonly connect: (url: string) => Promise<RemoteAddress>;
   readonly store: PullStore;
   readonly engine: Engine;
   readonly limits?: LimitOverrides | undefined;
-  /** Connections at once. */
+  /** Number of connections. */
   readonly concurrency?: number | undefined;
-  /** Bytes a second over all of them. */
+  /** Bytes per second over all connections. */
   readonly limitRate?: number | undefined;
   readonly allowedOrigins?: AllowedOrigins | undefined;
   /** "replace" also overwrites files that no pull has put there. */
@@ -47,31 +49,28 @@ export interface PullOptions {
   readonly timeoutMs?: number | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Bytes that have to be fetched, as far as is known; called again when more is. */
+  /** Bytes that have to be fetched, as far as is known; called again when more is known. */
   readonly onTotal?: ((byteLength: number) => void) | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** What a pull did, or would do. */
+/** The result of a pull, or of its plan. */
 export interface PullResult {
-  /** Undefined where the content is of no format that is known. */
+  /** Undefined if the format of the content is not known. */
   readonly format: string | undefined;
   /** In the order in which they were put in place: an index comes last. */
   readonly files: readonly PulledFile[];
 }
 
-const CONCURRENCY = 8;
-const TIMEOUT_MS = 30_000;
-
 /**
- * Mirrors a file or a whole set into a folder: in parallel, resumable, and compared with every digest that there is
+ * Mirrors a file or a whole set into a folder: in parallel, resumable, and checked against every available digest
  * before anything gets its final name. The index of a set comes last, so that an interrupted pull never looks complete.
  */
 export async function pull(options: PullOptions): Promise<PullResult> {
   return new Pull(options).run();
 }
 
-/** What `pull` would fetch: opens every file whose length no index states, and writes nothing. */
+/** What `pull` would fetch. Opens every file whose length no index states, and writes nothing. */
 export async function planPull(options: PullOptions): Promise<PullResult> {
   return new Pull(options).plan();
 }
@@ -79,7 +78,7 @@ export async function planPull(options: PullOptions): Promise<PullResult> {
 interface Entry {
   readonly address: RemoteAddress;
   readonly source: Source;
-  /** Absent where the local file is the current one. */
+  /** Absent if the local file is the current one. */
   readonly opened: OpenedRemote | undefined;
 }
 
@@ -109,21 +108,34 @@ class Pull {
       files.push({ path: file.path, byteLength, fetchedBytes: 0, resumedBytes: 0, verified: "none" });
     }
     if (set.index !== undefined) files.push(indexResult(set.index.path, set.index.bytes, 0));
+    for (const { path } of files) await this.#checkPlace(path);
     return { format: set.format, files };
+  }
+
+  /** A file that a pull put there may be current, and then stays. */
+  async #checkPlace(path: string): Promise<void> {
+    const local = await this.#store.look(path);
+    if (local === undefined || this.#receipt.get(path)?.stamp !== local.stamp) await this.#store.checkPlace?.(path);
   }
 
   async run(): Promise<PullResult> {
     this.#receipt = parseReceipt(await this.#store.readReceipt());
     const entry = await this.#openEntry();
     const set = await this.#discover(entry);
-    await this.#checkIndex(set);
+    await this.#checkIndex(set, entry);
     const kept = new Map<string, PulledFile>();
     const jobs: FileJob[] = [];
     const mirrors = await this.#connectMirrors();
     for (const file of unique(set.files)) {
       const here = await this.#findHere(file, entry, set);
-      if (here !== undefined) kept.set(file.path, here);
-      else jobs.push(new FileJob(file, await this.#addressesOf(file, entry, mirrors)));
+      if (here !== undefined) {
+        // Fetching a file removes its journal itself.
+        if ((await this.#store.findLeftover(file.path)) !== undefined) await this.#store.dropLeftover(file.path);
+        kept.set(file.path, here);
+      } else {
+        await this.#store.checkPlace?.(file.path);
+        jobs.push(new FileJob(file, await this.#addressesOf(file, entry, mirrors)));
+      }
     }
     await this.#fetch(jobs, set, entry);
     const results = set.files.map(({ path }) => kept.get(path) ?? jobs.find((job) => job.file.path === path)?.result);
@@ -132,7 +144,7 @@ class Pull {
     return { format: set.format, files };
   }
 
-  /** The file that the URL names: the local copy where the server says that it is still the same. */
+  /** The file that the URL names; the local copy, if the server confirms that it has not changed. */
   async #openEntry(): Promise<Entry> {
     const { connect, url } = this.#options;
     const address = await connect(url);
@@ -161,13 +173,13 @@ class Pull {
     }
   }
 
-  /** What the receipt says about a file that came from the same place, where this machine wrote it. */
+  /** The receipt of a file that came from the same place, if this machine wrote it. */
   async #receiptOf(path: string, url: string): Promise<ReceiptEntry | undefined> {
     const entry = await this.#remembered(path);
     return entry?.from === parseHttpUrl(url).label ? entry : undefined;
   }
 
-  /** What the receipt says about a file, where this machine wrote it and nobody has touched the file since. */
+  /** The receipt of a file, if this machine wrote it and the file has not changed since. */
   async #remembered(path: string): Promise<ReceiptEntry | undefined> {
     const entry = this.#receipt.get(path);
     if (entry?.seal === undefined) return undefined;
@@ -175,13 +187,18 @@ class Pull {
   }
 
   /** Refuses to overwrite an index that is not ours, before anything is fetched for it. */
-  async #checkIndex({ index }: PullSet): Promise<void> {
-    if (index === undefined || this.#options.overwrite === "replace") return;
+  async #checkIndex({ index }: PullSet, { opened }: Entry): Promise<void> {
+    if (index === undefined || opened === undefined || (await this.#isInPlace(index))) return;
     const local = await this.#store.look(index.path);
-    if (local === undefined || this.#receipt.get(index.path)?.stamp === local.stamp) return;
-    if (local.byteLength === index.bytes.byteLength && equalBytes(await this.#readLocal(index.path), index.bytes))
-      return;
-    throw existsError(`${this.#store.label}/${index.path}`);
+    const isOurs = local === undefined || this.#receipt.get(index.path)?.stamp === local.stamp;
+    if (!isOurs && this.#options.overwrite !== "replace") throw existsError(`${this.#store.label}/${index.path}`);
+    await this.#store.checkPlace?.(index.path);
+  }
+
+  /** True if the local index has the bytes that would be written. */
+  async #isInPlace({ path, bytes }: NonNullable<PullSet["index"]>): Promise<boolean> {
+    const local = await this.#store.look(path);
+    return local?.byteLength === bytes.byteLength && equalBytes(await this.#readLocal(path), bytes);
   }
 
   async #readLocal(path: string): Promise<Bytes> {
@@ -193,11 +210,12 @@ class Pull {
     }
   }
 
-  /** The result for a file that is in place already; undefined where it has to be fetched. */
+  /** The result for a file that is already in place; undefined if it has to be fetched. */
   async #findHere(file: PullFile, entry: Entry, set: PullSet): Promise<PulledFile | undefined> {
     const local = await this.#store.look(file.path);
     if (local === undefined) return undefined;
-    // That a pull put it there is enough for replacing it; that it is right takes a receipt of this machine, or hashing.
+    // To replace the file, it is enough that a pull put it there. To trust it takes a receipt of this machine, or
+    // hashing.
     const isOurs = this.#receipt.get(file.path)?.stamp === local.stamp;
     const here = { path: file.path, byteLength: local.byteLength, fetchedBytes: 0, resumedBytes: 0 };
     if (file.sha256 !== undefined) {
@@ -208,22 +226,40 @@ class Pull {
         await this.#note(file.path, { from: parseHttpUrl(file.url).label, sha256 });
         return { ...here, verified: "sha256", sha256 };
       }
-    } else if (await this.#isCurrent(file, entry, set)) {
-      return { ...here, verified: "none" };
+    } else if ((await this.#isCurrent(file, entry, set)) && (await this.#hasChecksum(file))) {
+      return { ...here, verified: file.crc32 === undefined ? "none" : "crc32" };
     }
     if (isOurs || this.#options.overwrite === "replace") return undefined;
+    // A pull that died after the file was in place may not have noted it.
+    if ((await this.#store.findLeftover(file.path)) === "ours") return undefined;
     throw existsError(`${this.#store.label}/${file.path}`);
   }
 
-  /** True where the server says that the file we have is still the one it has. */
+  /** True if the server confirms that our file is still current. */
   async #isCurrent(file: PullFile, entry: Entry, set: PullSet): Promise<boolean> {
     const receipt = await this.#receiptOf(file.path, file.url);
     if (receipt?.etag === undefined) return false;
-    // The single file itself was asked for on opening.
+    // The single file itself was already checked on opening.
     if (file.url === entry.address.url && set.index === undefined) return entry.opened === undefined;
     const address = await this.#addressOf(file, entry);
     const { etag, via } = receipt;
     return (await askUnchanged(address, { etag, via }, this.#remote)) === "unchanged";
+  }
+
+  /** True if the local file has the CRC-32 that the index states now, or if none is stated. */
+  async #hasChecksum({ path, crc32 }: PullFile): Promise<boolean> {
+    if (crc32 === undefined) return true;
+    const known = await this.#remembered(path);
+    if (known?.crc32 === crc32.value) return true;
+    const source = await this.#store.open(path);
+    try {
+      const context = { engine: this.#options.engine, signal: this.#remote.signal };
+      if ((await findChecksum(source, crc32, context)) !== undefined) return false;
+    } finally {
+      await source.close();
+    }
+    if (known !== undefined) await this.#note(path, { ...known, crc32: crc32.value });
+    return true;
   }
 
   async #digestOf(path: string): Promise<string> {
@@ -272,16 +308,17 @@ class Pull {
       engine: options.engine,
       limits: options.limits ?? {},
       store: this.#store,
-      concurrency: options.concurrency ?? CONCURRENCY,
+      concurrency: options.concurrency ?? FULL_LINE,
       limitRate: options.limitRate,
       remote: this.#remote,
       onTotal: options.onTotal,
       onProgress: options.onProgress,
-      // The file behind the URL is open already.
+      // The file that the URL names is already open.
       opened: first === undefined ? new Map() : new Map([[first.address.url, first.opened as OpenedRemote]]),
       onDone: (job, { etag, via }) => {
         const from = parseHttpUrl(job.file.url).label;
-        return this.#note(job.file.path, { from, etag, via, sha256: job.file.sha256 });
+        const { path, sha256, crc32 } = job.file;
+        return this.#note(path, { from, etag, via, sha256, crc32: crc32?.value });
       },
     });
     await scheduler.run();
@@ -289,15 +326,15 @@ class Pull {
 
   async #putIndex(index: NonNullable<PullSet["index"]>, { address, source, opened }: Entry): Promise<PulledFile> {
     if (opened === undefined) return indexResult(index.path, index.bytes, 0);
-    await this.#store.replace(index.path, index.bytes);
-    // An index that was rewritten for its local files is no copy of the server's.
+    if (!(await this.#isInPlace(index))) await this.#store.replace(index.path, index.bytes);
+    // An index that was rewritten for its local files is not a copy of the server's.
     const isCopy = index.bytes.byteLength === source.byteLength;
     const etag = isCopy ? strongTag(opened.validators) : undefined;
     await this.#note(index.path, { from: parseHttpUrl(address.url).label, etag, via: opened.via });
     return indexResult(index.path, index.bytes, index.bytes.byteLength);
   }
 
-  async #note(path: string, facts: Pick<ReceiptEntry, "from" | "etag" | "via" | "sha256">): Promise<void> {
+  async #note(path: string, facts: Pick<ReceiptEntry, "from" | "etag" | "via" | "sha256" | "crc32">): Promise<void> {
     const local = await this.#store.look(path);
     if (local === undefined) return;
     const entry = { ...facts, byteLength: local.byteLength, stamp: local.stamp };

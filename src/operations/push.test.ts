@@ -12,7 +12,7 @@ import {
   pushObject,
 } from "./push.ts";
 
-/** A journal that survives the push, as one on disk does. */
+/** A journal that outlives the push, like one on disk. */
 function memoryJournal(): PushJournal & { text: string } {
   return {
     text: "",
@@ -54,7 +54,7 @@ function partNumbers({ server }: StartedStore): number[] {
   return parts.map(({ query }) => Number(query.get("partNumber")));
 }
 
-/** The store goes away for good after so many parts. */
+/** The store fails for good after this many parts. */
 function failAfter({ server }: StartedStore, parts: number): void {
   let seen = 0;
   server.setHook(({ query }, response) => {
@@ -63,6 +63,26 @@ function failAfter({ server }: StartedStore, parts: number): void {
     response.end("<Error><Code>AccessDenied</Code></Error>");
     return "handled";
   });
+}
+
+/**
+ * A run that was killed while the store completed the object: neither the upload nor the object shows. Returns what
+ * brings the object to light.
+ */
+async function hideObject(
+  store: StartedStore,
+  journal: PushJournal & { text: string },
+  options: Partial<PushOptions> = {},
+  byteLength = 9500,
+): Promise<() => void> {
+  const objects = store.server.objects as Map<string, unknown>;
+  const before = objects.get(MODEL.key);
+  await push(store, { journal, byteLength, options });
+  journal.text = journal.text.replace(/\{"type":"done".*\n/, "");
+  const done = objects.get(MODEL.key);
+  if (before === undefined) objects.delete(MODEL.key);
+  else objects.set(MODEL.key, before);
+  return () => objects.set(MODEL.key, done);
 }
 
 describe("pushObject()", () => {
@@ -89,7 +109,7 @@ describe("pushObject()", () => {
     expectBytes(new Uint8Array(store.server.objects.get(MODEL.key)?.bytes ?? []), patternBytes(9500));
     expect(store.server.uploads.size).toBe(0);
   });
-  test("sends a part again that the store has no more, or that the journal does not know", async () => {
+  test("sends a part again that the store has lost, or that is not in the journal", async () => {
     const store = await startSmall();
     const journal = memoryJournal();
     failAfter(store, 6);
@@ -97,7 +117,7 @@ describe("pushObject()", () => {
     store.server.setHook(undefined);
     const [upload] = store.server.uploads.values();
     upload?.parts.delete(2);
-    // The last line is torn, as by a power cut.
+    // The last line is torn, as after a power cut.
     journal.text = journal.text.slice(0, -20);
     const before = partNumbers(store).length;
     await push(store, { journal, options: { concurrency: 1 } });
@@ -113,7 +133,7 @@ describe("pushObject()", () => {
     await expect(push(store, { journal, identity: "two" })).resolves.toMatchObject({ sentBytes: 9500 });
     expect(store.server.uploads.size).toBe(0);
   });
-  test("starts over where the store has dropped the upload", async () => {
+  test("starts over if the store has dropped the upload", async () => {
     const store = await startSmall();
     const journal = memoryJournal();
     failAfter(store, 4);
@@ -122,21 +142,76 @@ describe("pushObject()", () => {
     (store.server.uploads as Map<string, unknown>).clear();
     await expect(push(store, { journal })).resolves.toMatchObject({ sentBytes: 9500 });
   });
-  test.each([9500, 500])("knows %d bytes again that an earlier run finished", async (byteLength) => {
+  test.each([9500, 500])("recognises %d bytes that an earlier run finished", async (byteLength) => {
     const store = await startSmall();
     const journal = memoryJournal();
     await push(store, { byteLength, journal });
     await expect(push(store, { byteLength, journal })).resolves.toMatchObject({ state: "present", sentBytes: 0 });
     await expect(push(store, { byteLength })).rejects.toMatchObject({ code: "usage/exists" });
   });
-  test("knows an object again that was completed just before the process died", async () => {
+  test("recognises an object that was completed just before the process died", async () => {
     const store = await startSmall();
     const journal = memoryJournal();
     await push(store, { journal });
     journal.text = journal.text.replace(/\{"type":"done".*\n/, "");
     await expect(push(store, { journal })).resolves.toMatchObject({ state: "present", sentBytes: 0 });
   });
-  test("refuses what exists, and replaces it with --force", async () => {
+  test("waits for the object of a run that died during its last request", async () => {
+    const store = await startSmall();
+    const journal = memoryJournal();
+    const late = await hideObject(store, journal);
+    const waits: number[] = [];
+    const notes: string[] = [];
+    const sleep = async (milliseconds: number): Promise<void> => {
+      waits.push(milliseconds);
+      if (waits.length === 3) late();
+    };
+    const before = partNumbers(store).length;
+    const result = await push(store, { journal, options: { sleep, onNote: (text) => notes.push(text) } });
+    expect(result).toMatchObject({ state: "present", sentBytes: 0 });
+    expect(waits).toHaveLength(3);
+    expect(notes).toEqual([expect.stringContaining("waiting for its object")]);
+    expect(partNumbers(store)).toHaveLength(before);
+  });
+  test.each(["refuse", "replace"] as const)(
+    "%s: knows an object that arrives while it sends again",
+    async (overwrite) => {
+      const store = await startSmall();
+      const journal = memoryJournal();
+      if (overwrite === "replace") seed(store.server, MODEL.key, patternBytes(3));
+      const late = await hideObject(store, journal, { overwrite });
+      store.server.setHook(({ query }) => {
+        if (query.get("partNumber") === "9") late();
+        return undefined;
+      });
+      const options = { sleep: async () => undefined, overwrite };
+      await expect(push(store, { journal, options })).resolves.toMatchObject({ byteLength: 9500 });
+      expect(store.server.objects.get(MODEL.key)?.bytes).toHaveLength(9500);
+      expect(store.server.uploads.size).toBe(0);
+      await expect(push(store, { journal, options })).resolves.toMatchObject({ state: "present" });
+    },
+  );
+  test("knows a small object that arrives late", async () => {
+    const store = await startSmall();
+    const journal = memoryJournal();
+    const late = await hideObject(store, journal, {}, 500);
+    store.server.setHook(({ method }) => {
+      if (method === "PUT") late();
+      return undefined;
+    });
+    await expect(push(store, { journal, byteLength: 500 })).resolves.toMatchObject({ byteLength: 500 });
+    await expect(push(store, { byteLength: 500 })).rejects.toMatchObject({ code: "usage/exists" });
+  });
+  test("an object of another file is still refused after a run that died", async () => {
+    const store = await startSmall();
+    const journal = memoryJournal();
+    await hideObject(store, journal);
+    seed(store.server, MODEL.key, patternBytes(3));
+    await expect(push(store, { journal, options: { sleep: async () => undefined } })).rejects.toMatchObject({
+      code: "usage/exists",
+    });
+  });
+  test("refuses an existing object, and replaces it with --force", async () => {
     const store = await startSmall();
     seed(store.server, MODEL.key, patternBytes(3));
     await expect(push(store)).rejects.toMatchObject({ code: "usage/exists" });
@@ -155,7 +230,7 @@ describe("pushObject()", () => {
     expect(store.server.uploads.size).toBe(0);
     expect(journal.text).toBe("");
   });
-  test("publishes nothing of a file that changed while it was read", async () => {
+  test("publishes nothing if the file changed while it was read", async () => {
     const store = await startSmall();
     const checkUnchanged = async (): Promise<void> => {
       throw new Error("changed");
@@ -169,9 +244,9 @@ describe("pushObject()", () => {
 
 describe("parsePushRecord()", () => {
   test.each(["", "{}\n", "null\n[]\n7\n", '{"type":"part","number":-1,"etag":"a","sha256":"b"}\n', "{\n"])(
-    "takes nothing from %j",
+    "ignores %j",
     (text) => {
-      expect(parsePushRecord(text)).toEqual({ upload: undefined, parts: new Map(), done: undefined });
+      expect(parsePushRecord(text)).toEqual({ upload: undefined, parts: new Map(), done: undefined, writes: [] });
     },
   );
 });

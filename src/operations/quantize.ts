@@ -3,29 +3,33 @@ import type { Location } from "../base/errors.ts";
 import { alignUp } from "../base/integers.ts";
 import { checkRange } from "../bytes/extents.ts";
 import type { ReadOptions, Source, StreamOptions } from "../bytes/source.ts";
-import { byteLengthOf, dtypeFacts } from "../model/dtype.ts";
-import { staysFloat } from "../model/ggml/file-types.ts";
+import { byteLengthOf, type DType, dtypeFacts } from "../model/dtype.ts";
+import { staysFloat } from "../model/ggml/retyping.ts";
 import { Tensor } from "../model/tensor.ts";
-import { convertToFloat32, hasNumbers, itemOf, LITTLE_ENDIAN } from "../model/values/numbers.ts";
-import type { Engine } from "../primitives/engine.ts";
-import { QUANT_BYTES, QUANT_ELEMENTS, type Quantizer, type QuantType } from "../primitives/quant/quantizer.ts";
+import { convertToFloat32, hasNumbers, itemOf, LITTLE_ENDIAN, PIECE_ELEMENTS } from "../model/values/numbers.ts";
+import type { Engine, QuantizedRange } from "../primitives/engine.ts";
+import {
+  findBadBlocks,
+  QUANT_BYTES,
+  QUANT_ELEMENTS,
+  type Quantizer,
+  type QuantType,
+} from "../primitives/quant/quantizer.ts";
+import { type BlockClaim, BlockTally, type QuantError } from "./quantize/tally.ts";
 
-/** Elements encoded at once: the bound on memory for a read of any length. */
-const PIECE_ELEMENTS = 1 << 18;
-
-/** Why a tensor is not quantised; undefined where it is. */
+/** Why a tensor is not quantised; undefined if it is. */
 type KeptReason =
   | "not floating point"
   | "fewer than two dimensions"
   | "rows are no multiple of 32"
   | "llama.cpp needs floats here";
 
-/** Whose tensors are quantised: a GGUF's, whose names llama.cpp gives a meaning to, or any model's. */
+/** The origin of the quantised tensors: a GGUF, whose names have a meaning in llama.cpp, or any model. */
 type QuantizedNames = "gguf" | "any";
 
 /**
  * ggml quantises matrices of floats whose rows hold whole blocks. Norms and biases have one dimension, cost next to
- * nothing and lose the most, so they stay as they are. Of a GGUF more stays: routers, positions, small convolutions.
+ * nothing and lose the most, so they stay floats. In a GGUF more tensors stay: routers, positions, small convolutions.
  */
 export function keptReason(tensor: Tensor, names: QuantizedNames = "any"): KeptReason | undefined {
   const facts = dtypeFacts(tensor.dtype);
@@ -35,30 +39,45 @@ export function keptReason(tensor: Tensor, names: QuantizedNames = "any"): KeptR
   return (tensor.shape.at(-1) ?? 0) % QUANT_ELEMENTS === 0 ? undefined : "rows are no multiple of 32";
 }
 
-/** True for tensors of quantised blocks, whether or not we can read their values. */
+/** True for tensors of quantised blocks, even if we cannot read their values. */
 export function isBlockType({ dtype }: Tensor): boolean {
   return dtypeFacts(dtype).layout === "block" || dtype === "APR_Q4" || dtype === "APR_Q8";
 }
 
 interface QuantizeOptions {
   readonly quantizer: Quantizer;
-  /** Where it has workers, they encode long runs; not while errors are measured. */
+  /** If it has workers, they encode long runs, except while errors are measured. */
   readonly engine?: Pick<Engine, "quantizeRange"> | undefined;
-  /** Called with blocks whose scale is infinite or no number, as they are encoded: they decode to nothing useful. */
-  readonly onBadBlocks?: ((tensor: Tensor, count: number) => void) | undefined;
-  /** Called once, when the last block of the tensor was encoded for the first time. */
+  /**
+   * Called during encoding with the indices of bad blocks: a value or the scale is infinite or NaN. Each block is told
+   * once, however often it is read.
+   */
+  readonly onBadBlocks?: ((tensor: Tensor, blocks: readonly number[]) => void) | undefined;
+  /** Called once, when every block of the tensor has been encoded. */
   readonly onError?: ((tensor: Tensor, error: QuantError) => void) | undefined;
 }
 
-/** The same tensor in blocks, encoded as it is read. `keptReason` must be undefined. */
+/** The same tensor in blocks, encoded when it is read. `keptReason` must be undefined. */
 export function quantizeTensor(tensor: Tensor, type: QuantType, options: QuantizeOptions): Tensor {
   const { name, shape, offset, file } = tensor;
   const byteLength = byteLengthOf(type, shape, { source: file ?? name, path: name }) ?? 0;
   const facts = { name, dtype: type, shape, byteLength, offset, storedByteLength: tensor.storedByteLength, file };
-  return new Tensor(facts, { source: () => new QuantizedSource(tensor, type, byteLength, options) });
+  const tally = new BlockTally(byteLength / QUANT_BYTES[type], {
+    onBadBlocks: (blocks) => options.onBadBlocks?.(tensor, blocks),
+    onComplete: (error) => options.onError?.(tensor, error),
+  });
+  return new Tensor(facts, { source: () => new QuantizedSource({ tensor, type, byteLength, tally, options }) });
 }
 
-/** Reads the elements that cover a range, encodes their blocks, hands out the range. */
+interface QuantizedTensor {
+  readonly tensor: Tensor;
+  readonly type: QuantType;
+  readonly byteLength: number;
+  readonly tally: BlockTally;
+  readonly options: QuantizeOptions;
+}
+
+/** Reads the elements that cover a range, encodes their blocks, and gives the range. */
 class QuantizedSource implements Source {
   readonly label: string;
   readonly byteLength: number;
@@ -67,17 +86,17 @@ class QuantizedSource implements Source {
   readonly #inner: Source;
   readonly #itemBytes: number;
   readonly #options: QuantizeOptions;
-  readonly #meter: ErrorMeter | undefined;
-  /** Buffers for the stored bytes, used again: fresh pages cost as much as encoding does. */
+  readonly #tally: BlockTally;
+  /** Reused buffers for the stored bytes: fresh pages cost as much as encoding. */
   readonly #free: Bytes[] = [];
 
-  constructor(tensor: Tensor, type: QuantType, byteLength: number, options: QuantizeOptions) {
+  constructor({ tensor, type, byteLength, tally, options }: QuantizedTensor) {
     this.#tensor = tensor;
     this.#type = type;
     this.#inner = tensor.source();
     this.#itemBytes = itemOf(tensor.dtype)?.byteLength ?? 1;
     this.#options = options;
-    this.#meter = options.onError === undefined ? undefined : new ErrorMeter(type, options.quantizer);
+    this.#tally = tally;
     this.label = this.#inner.label;
     this.byteLength = byteLength;
   }
@@ -85,26 +104,17 @@ class QuantizedSource implements Source {
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     checkRange(this.label, this.byteLength, offset, byteLength);
     const result = options.into ?? new Uint8Array(byteLength);
-    const made = await this.#delegate(offset, byteLength, options.signal);
-    if (made !== undefined) {
-      result.set(made);
-      return result;
-    }
     const blockBytes = QUANT_BYTES[this.#type];
-    const end = offset + byteLength;
-    for (let position = offset; position < end; ) {
-      const first = Math.floor(position / blockBytes);
-      const last = Math.min(Math.ceil(end / blockBytes), first + PIECE_ELEMENTS / QUANT_ELEMENTS);
-      const start = first * blockBytes;
-      // Whole blocks go straight to where they are wanted.
-      const fits = start >= offset && last * blockBytes <= end;
-      const room = fits
-        ? result.subarray(start - offset, last * blockBytes - offset)
-        : new Uint8Array((last - first) * blockBytes);
-      await this.#encode(first, last, room, options.signal);
-      if (!fits) result.set(room.subarray(position - start, Math.min(room.byteLength, end - start)), position - offset);
-      position = Math.min(end, last * blockBytes);
+    const claim = this.#tally.claim(Math.floor(offset / blockBytes), Math.ceil((offset + byteLength) / blockBytes));
+    try {
+      const made = await this.#delegate(offset, byteLength, { claim, signal: options.signal });
+      if (made === undefined) await this.#encodeRange(offset, result, { claim, signal: options.signal });
+      else result.set(made);
+    } catch (error) {
+      claim.drop();
+      throw error;
     }
+    claim.settle();
     return result;
   }
 
@@ -112,7 +122,7 @@ class QuantizedSource implements Source {
     const byteLength = options.byteLength ?? this.byteLength - offset;
     checkRange(this.label, this.byteLength, offset, byteLength);
     const pieceBytes = (PIECE_ELEMENTS / QUANT_ELEMENTS) * QUANT_BYTES[this.#type];
-    // Pieces end where blocks do, so that no block is encoded twice.
+    // Pieces end at block borders, so that no block is encoded twice.
     for (let position = offset; position < offset + byteLength; ) {
       const until = Math.min(offset + byteLength, alignUp(position + 1, pieceBytes));
       yield await this.read(position, until - position, { signal: options.signal });
@@ -124,118 +134,96 @@ class QuantizedSource implements Source {
     return Promise.resolve();
   }
 
-  /** The run from a worker; undefined where it is made here. */
-  async #delegate(offset: number, byteLength: number, signal: AbortSignal | undefined): Promise<Bytes | undefined> {
-    const { engine, onBadBlocks } = this.#options;
-    if (engine?.quantizeRange === undefined || this.#meter !== undefined) return undefined;
+  /** The run from a worker; undefined if it is made here. */
+  async #delegate(offset: number, byteLength: number, { claim, signal }: Encoding): Promise<Bytes | undefined> {
+    const { engine, onError } = this.#options;
+    if (engine?.quantizeRange === undefined || onError !== undefined) return undefined;
     const { dtype, shape, byteLength: storedBytes } = this.#tensor;
     const request = { type: this.#type, dtype, shape, stored: this.#inner, storedBytes, offset, byteLength, signal };
     const made = await engine.quantizeRange(request);
-    if (made !== undefined && made.badBlocks > 0) onBadBlocks?.(this.#tensor, made.badBlocks);
+    if (made !== undefined) claim.addBad(made.badBlocks);
     return made?.bytes;
   }
 
-  async #encode(first: number, last: number, into: Bytes, signal: AbortSignal | undefined): Promise<void> {
+  async #encodeRange(offset: number, result: Bytes, encoding: Encoding): Promise<void> {
+    const blockBytes = QUANT_BYTES[this.#type];
+    const end = offset + result.byteLength;
+    for (let position = offset; position < end; ) {
+      const first = Math.floor(position / blockBytes);
+      const last = Math.min(Math.ceil(end / blockBytes), first + PIECE_ELEMENTS / QUANT_ELEMENTS);
+      const start = first * blockBytes;
+      // Whole blocks are encoded directly into the result.
+      const fits = start >= offset && last * blockBytes <= end;
+      const room = fits
+        ? result.subarray(start - offset, last * blockBytes - offset)
+        : new Uint8Array((last - first) * blockBytes);
+      await this.#encode(first, room, encoding);
+      if (!fits) result.set(room.subarray(position - start, Math.min(room.byteLength, end - start)), position - offset);
+      position = Math.min(end, last * blockBytes);
+    }
+  }
+
+  async #encode(first: number, into: Bytes, { claim, signal }: Encoding): Promise<void> {
     const itemBytes = QUANT_ELEMENTS * this.#itemBytes;
     const tensor = this.#tensor;
-    const byteLength = (last - first) * itemBytes;
-    const { quantizer } = this.#options;
-    // Floats that are stored as they are can be read to where they are encoded.
-    const staged = tensor.dtype === "F32" ? quantizer.takeRoom?.(byteLength) : undefined;
-    const room = staged ?? this.#free.pop() ?? new Uint8Array((PIECE_ELEMENTS / QUANT_ELEMENTS) * itemBytes);
+    const byteLength = (into.byteLength / QUANT_BYTES[this.#type]) * itemBytes;
+    const { quantizer, onError } = this.#options;
+    const room = this.#free.pop() ?? new Uint8Array((PIECE_ELEMENTS / QUANT_ELEMENTS) * itemBytes);
     try {
       const place = room.subarray(0, byteLength);
       const bytes = await this.#inner.read(first * itemBytes, byteLength, { into: place, signal });
       const values = floatsOf(tensor.dtype, bytes, { source: this.label, path: tensor.name });
       const bad = quantizer.encode(this.#type, values, into);
-      if (bad > 0) this.#options.onBadBlocks?.(tensor, bad);
-      this.#meter?.add(first, values, into);
+      if (bad > 0) claim.addBad(findBadBlocks(this.#type, values, into).map((block) => first + block));
+      if (onError !== undefined) claim.addErrors(first, values, blockValues(quantizer, this.#type, into));
     } finally {
-      if (staged === undefined) this.#free.push(room);
-      else quantizer.giveRoom?.();
+      this.#free.push(room);
     }
-    const blockCount = this.byteLength / QUANT_BYTES[this.#type];
-    if (this.#meter?.isComplete(blockCount) === true) this.#options.onError?.(tensor, this.#meter.result());
   }
 }
 
-/** Float32 bytes as they lie, where the machine and the address allow it; everything else converted. */
+interface Encoding {
+  readonly claim: BlockClaim;
+  readonly signal: AbortSignal | undefined;
+}
+
+function blockValues(quantizer: Quantizer, type: QuantType, blocks: Bytes): Float32Array<ArrayBuffer> {
+  const back = new Float32Array((blocks.byteLength / QUANT_BYTES[type]) * QUANT_ELEMENTS);
+  quantizer.decode(type, blocks, back);
+  return back;
+}
+
+/** Float32 bytes without a copy, if the machine and the address allow it; everything else is converted. */
 function floatsOf(dtype: Tensor["dtype"], bytes: Bytes, at: Location): Float32Array<ArrayBuffer> {
   const isPlain = dtype === "F32" && LITTLE_ENDIAN && bytes.byteOffset % 4 === 0;
   if (!isPlain) return convertToFloat32(dtype, bytes, at);
   return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 }
 
-/** What quantising cost one tensor, measured on the values that will be read back. */
-export interface QuantError {
-  readonly elementCount: number;
-  /** Root of the mean squared difference. */
-  readonly rmse: number;
-  /** `rmse` as a share of the root mean square of the values; 0 for a tensor of zeros. */
-  readonly relative: number;
-  readonly maxAbs: number;
-  /** Blocks whose scale is infinite or no number: they decode to nothing useful. */
-  readonly badBlocks: number;
+/** A run of blocks of a tensor whose stored elements a worker reads itself. */
+export interface QuantizeRequest {
+  readonly type: QuantType;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly storedBytes: number;
+  readonly offset: number;
+  readonly byteLength: number;
 }
 
-/** Adds up the differences while a tensor is encoded. Blocks that are encoded again are counted once. */
-class ErrorMeter {
-  readonly #type: QuantType;
-  readonly #quantizer: Quantizer;
-  #back = new Float32Array(0);
-  #nextBlock = 0;
-  #reported = false;
-  #squares = 0;
-  #power = 0;
-  #maxAbs = 0;
-  #badBlocks = 0;
-
-  constructor(type: QuantType, quantizer: Quantizer) {
-    this.#type = type;
-    this.#quantizer = quantizer;
-  }
-
-  /** Blocks from `first` on; anything before the last one seen is passed over. */
-  add(first: number, values: Float32Array<ArrayBuffer>, blocks: Bytes): void {
-    const skip = Math.max(0, this.#nextBlock - first);
-    const count = values.length / QUANT_ELEMENTS - skip;
-    if (first > this.#nextBlock || count <= 0) return;
-    if (this.#back.length < count * QUANT_ELEMENTS) this.#back = new Float32Array(count * QUANT_ELEMENTS);
-    const back = this.#back.subarray(0, count * QUANT_ELEMENTS);
-    this.#quantizer.decode(this.#type, blocks.subarray(skip * QUANT_BYTES[this.#type]), back);
-    for (let block = 0; block < count; block++) this.#addBlock(values, skip + block, back, block);
-    this.#nextBlock += count;
-  }
-
-  /** True once, when every block has been seen. */
-  isComplete(blockCount: number): boolean {
-    if (this.#reported || this.#nextBlock < blockCount) return false;
-    this.#reported = true;
-    return true;
-  }
-
-  result(): QuantError {
-    const elementCount = this.#nextBlock * QUANT_ELEMENTS;
-    const rmse = Math.sqrt(this.#squares / elementCount);
-    const relative = this.#power === 0 ? 0 : Math.sqrt(this.#squares / this.#power);
-    return { elementCount, rmse, relative, maxAbs: this.#maxAbs, badBlocks: this.#badBlocks };
-  }
-
-  #addBlock(values: Float32Array<ArrayBuffer>, block: number, back: Float32Array<ArrayBuffer>, decoded: number): void {
-    let squares = 0;
-    let power = 0;
-    for (let j = 0; j < QUANT_ELEMENTS; j++) {
-      const value = values[block * QUANT_ELEMENTS + j] as number;
-      const difference = Math.abs(value - (back[decoded * QUANT_ELEMENTS + j] as number));
-      squares += difference * difference;
-      power += value * value;
-      if (difference > this.#maxAbs) this.#maxAbs = difference;
-    }
-    if (Number.isFinite(squares)) {
-      this.#squares += squares;
-      this.#power += power;
-    } else {
-      this.#badBlocks++;
-    }
-  }
+/** Rounds a run of a tensor whose stored bytes are `stored`. */
+export async function quantizeStored(
+  { type, dtype, shape, storedBytes, offset, byteLength }: QuantizeRequest,
+  stored: Source,
+  context: { readonly engine: Engine; readonly signal: AbortSignal },
+): Promise<QuantizedRange> {
+  const facts = { name: stored.label, dtype, shape, byteLength: storedBytes, offset: 0 };
+  const badBlocks: number[] = [];
+  const blocks = quantizeTensor(new Tensor(facts, { source: () => stored }), type, {
+    quantizer: await context.engine.quantizer(),
+    onBadBlocks: (_, found) => {
+      for (const block of found) badBlocks.push(block);
+    },
+  });
+  const bytes = await blocks.source().read(offset, byteLength, { signal: context.signal });
+  return { bytes, badBlocks };
 }

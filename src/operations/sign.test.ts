@@ -54,7 +54,7 @@ async function judge(files: ReadonlyMap<string, Bytes>, demands: SignatureDemand
 }
 
 describe("a signature beside a file", () => {
-  it("lists the file, and is valid for it and by its key only", async () => {
+  it("lists the file, and is valid only for this file and this key", async () => {
     const files = await signed();
     const publicKey = await (await engine.ed25519()).publicKey(SEED);
     const sig = decodeDetached(files.get("m.safetensors.sig") ?? new Uint8Array(0), "sig");
@@ -66,7 +66,7 @@ describe("a signature beside a file", () => {
     expect(await judge(files, { publicKey: other })).toEqual(["error integrity/signature.untrusted"]);
   });
 
-  it("notices a changed file as damage", async () => {
+  it("reports a changed file as damage", async () => {
     const files = await signed();
     const changed = MODEL.slice();
     changed[MODEL.byteLength - 1] = 9;
@@ -74,7 +74,7 @@ describe("a signature beside a file", () => {
     expect(await judge(files)).toEqual(["note integrity/signature.valid", "error integrity/signature.content"]);
   });
 
-  it("does not let the list be changed", async () => {
+  it("detects a changed list", async () => {
     const files = await signed();
     const sig = decodeDetached(files.get("m.safetensors.sig") ?? new Uint8Array(0), "sig");
     const shorter = { ...sig, files: sig.files.map((file) => ({ ...file, byteLength: file.byteLength - 1 })) };
@@ -82,7 +82,7 @@ describe("a signature beside a file", () => {
     expect(await judge(files)).toEqual(["error integrity/signature.invalid"]);
   });
 
-  it("does not cover a model by signing another file", async () => {
+  it("does not cover a model if it lists another file", async () => {
     const files = new Map([
       ["m.safetensors", MODEL],
       ["other.bin", Uint8Array.of(1)],
@@ -93,7 +93,7 @@ describe("a signature beside a file", () => {
     expect(await judge(files)).toEqual(["note integrity/signature.valid", "error integrity/signature.invalid"]);
   });
 
-  it("that is missing is an error only where one is demanded", async () => {
+  it("is an error if missing, but only if one is required", async () => {
     const files = new Map([["m.safetensors", MODEL]]);
     expect(await judge(files)).toEqual([]);
     expect(await judge(files, { unsigned: "refused" })).toEqual(["error integrity/signature.missing"]);
@@ -133,7 +133,7 @@ describe("decodeDetached()", () => {
 });
 
 describe("signedNames()", () => {
-  it("are relative to the first file, and refuse files of another folder", () => {
+  it("are relative to the first file; files of another folder are refused", () => {
     const part = (label: string) => ({ label, byteLength: 0, source: memorySource(new Uint8Array(0)) });
     const container = (labels: string[]) => ({ parts: labels.map(part) }) as unknown as Opened["container"];
     const resolver = folder(new Map(), "i.json");

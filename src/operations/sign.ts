@@ -17,7 +17,7 @@ import { type RandomBytes, secureRandom } from "../primitives/crypto/secrets.ts"
 import type { Engine } from "../primitives/engine.ts";
 import { type JsonNode, parseStrictJson } from "../struct/strict-json.ts";
 
-/** The content of FILE.sig for a container: every file that it consists of, by SHA-256. */
+/** The content of FILE.sig for a container: the SHA-256 of every file that it consists of. */
 export async function signBeside(
   container: Container,
   resolver: Resolver,
@@ -29,7 +29,7 @@ export async function signBeside(
   return encodeDetached({ files, digest, ...(await context.sign(message)) });
 }
 
-/** The files of a container as names relative to the first one's folder, sorted, each once. */
+/** The files of a container as names relative to the first one's folder, sorted and unique. */
 export function signedNames(container: Container, resolver: Resolver): string[] {
   const primary = container.parts[0]?.label ?? "";
   const clean = (label: string): string => label.replace(/[?#].*$/s, "").replaceAll("\\", "/");
@@ -37,7 +37,7 @@ export function signedNames(container: Container, resolver: Resolver): string[] 
   const names = container.parts.slice(1).map(({ label }) => {
     const path = clean(label);
     const isBelow = path.startsWith(folder) && path.length > folder.length;
-    // Sets label their parts as the index names them, which is relative already.
+    // Sets label their parts by the names in the index, which are already relative.
     if (isBelow || !/^([a-z][a-z0-9+.-]*:|\/)/i.test(path)) {
       const name = isBelow ? path.slice(folder.length) : path;
       checkRelativeName(name, { source: label });
@@ -49,7 +49,7 @@ export function signedNames(container: Container, resolver: Resolver): string[] 
   return [...new Set([resolver.name, ...names])].sort((a, b) => (a < b ? -1 : 1));
 }
 
-/** Length and SHA-256 of a file beside another. */
+/** Length and SHA-256 of a file next to another. */
 async function digestFile(name: string, resolver: Resolver, context: SigningContext): Promise<SignedFile> {
   const { engine, signal, onProgress } = context;
   const source = await resolver.resolve(name, { signal });
@@ -63,9 +63,9 @@ async function digestFile(name: string, resolver: Resolver, context: SigningCont
 }
 
 export interface SignatureDemands {
-  /** The only key that is trusted; a signature by any other one is an error. */
+  /** The only trusted key; a signature by any other key is an error. */
   readonly publicKey?: Bytes | undefined;
-  /** What a missing signature is: "allowed" where absent and no key is given, "refused" where one is. */
+  /** How to treat a missing signature. If absent: "allowed" without `publicKey`, "refused" with it. */
   readonly unsigned?: "allowed" | "refused" | undefined;
 }
 
@@ -75,8 +75,8 @@ interface SignatureOptions extends SigningContext, SignatureDemands {
 }
 
 /**
- * Checks the signature inside a file, or that beside it. A key that comes with the signature proves only that nothing
- * changed since whoever holds it signed: trust needs `publicKey`.
+ * Checks the signature inside a file, or the one next to it. A key that comes with the signature proves only that
+ * nothing has changed since its owner signed. Trust needs `publicKey`.
  */
 export async function verifySignature(opened: Opened, options: SignatureOptions): Promise<Finding[]> {
   const { container, format } = opened;
@@ -88,7 +88,7 @@ export async function verifySignature(opened: Opened, options: SignatureOptions)
   const { signature, label } = beside;
   const { message, digest } = await detachedMessage(options.engine, signature.files);
   const findings = await judge(signature, message, { source: label }, options);
-  // Which files a false list names is of no interest.
+  // If the list is forged, the files in it do not matter.
   if (findings.some(({ severity }) => severity === "error")) return findings;
   if (digest !== signature.digest) findings.push(digestFinding(label));
   return [...findings, ...(await compareFiles(opened, signature, label, options))];
@@ -107,7 +107,7 @@ async function judge(
   }
   if (trusted === undefined) {
     const text = `Signed by key ${id}, which the signature itself names`;
-    const hint = "Pass --public-key FILE to make sure that it is the key you trust";
+    const hint = "Pass the option publicKey to make sure that it is the key you trust";
     return [{ ...finding("note", "integrity/signature.valid", text, at), hint }];
   }
   if (equalBytes(trusted, publicKey)) {
@@ -124,7 +124,7 @@ async function readBeside({ resolver, signal }: SignatureOptions): Promise<Besid
   try {
     const source = await resolver.resolve(signatureName(resolver.name), { signal });
     try {
-      // Only so much as shows that there is too much.
+      // Reads only enough to see that the file is too long.
       const byteLength = Math.min(source.byteLength, (4 << 20) + 1);
       const bytes = await source.read(0, byteLength, { signal });
       return { signature: decodeDetached(bytes, source.label, resolver.name), label: source.label };
@@ -141,11 +141,12 @@ function missing({ container, format }: Opened, { publicKey, unsigned }: Signatu
   if ((unsigned ?? (publicKey === undefined ? "allowed" : "refused")) === "allowed") return [];
   const label = container.parts[0]?.label ?? format.id;
   const text = `There is no signature, neither in the file nor beside it as "${signatureName(label)}"`;
-  const hint = "It may have been removed; get the file from whoever signed it, or accept it with --allow-unsigned";
+  const hint =
+    "It may have been removed; get the file from the person who signed it, or accept it with the option allowUnsigned";
   return [{ ...finding("error", "integrity/signature.missing", text, { source: label }), hint }];
 }
 
-/** Every listed file must be what it was, and every file of the model must be listed. */
+/** Every listed file must be unchanged, and every file of the model must be listed. */
 async function compareFiles(
   { container }: Opened,
   { files }: DetachedSignature,
@@ -188,16 +189,16 @@ function finding(severity: Severity, code: string, message: string, at: Location
   return { severity, code, message, at };
 }
 
-/** What `format` says in files of this version. */
+/** The value of `format` in files of this version. */
 const FORMAT = "tare signature v1";
-/** In front of what is signed, so that the signature of one kind of file never fits another. */
+/** Prefix of the signed message, so that the signature of one kind of file never fits another. */
 const CONTEXT = encodeUtf8("tare file signature v1\0");
 /** A list of ten thousand shards takes a third of it. */
 const MAX_BYTES = 4 << 20;
-/** Values of the JSON: four for each file, and a handful. */
+/** Most values in the JSON: four for each file, and a handful. */
 const MAX_VALUES = 100_000;
 
-/** A file as a signature knows it. */
+/** The facts of a signed file. */
 interface SignedFile {
   /** Relative to the signature's folder. */
   readonly name: string;
@@ -219,7 +220,9 @@ export function signatureName(name: string): string {
   return `${name}.sig`;
 }
 
-/** What is signed for a list of files: a fixed text, and the SHA-512 of a line for each, in the order of names. */
+/**
+ * The signed message for a list of files: a fixed text, and the SHA-512 of one line per file, in the order of names.
+ */
 export async function detachedMessage(
   engine: Engine,
   files: readonly SignedFile[],
@@ -230,7 +233,7 @@ export async function detachedMessage(
   return { message: concatBytes([CONTEXT, digest]), digest: encodeHex(digest) };
 }
 
-/** JSON for people: one file a line would be too wide, so it is spread out. */
+/** JSON for people: one file per line would be too wide, so it is indented. */
 export function encodeDetached({ files, digest, signature, publicKey }: DetachedSignature): Bytes {
   const content = {
     format: FORMAT,
@@ -243,7 +246,10 @@ export function encodeDetached({ files, digest, signature, publicKey }: Detached
   return encodeUtf8(`${JSON.stringify(content, undefined, 2)}\n`);
 }
 
-/** Refuses anything that is not exactly such a file. `own` is the name of the file that it belongs to. Whether the signature is right is not looked at. */
+/**
+ * Refuses anything that is not exactly such a file. `own` is the name of the file that it belongs to. Does not check
+ * whether the signature is right.
+ */
 export function decodeDetached(bytes: Bytes, source: string, own?: string): DetachedSignature {
   if (bytes.byteLength > MAX_BYTES) {
     const message = `Cannot read the signature: must be at most ${MAX_BYTES} bytes, found ${bytes.byteLength}`;
@@ -326,7 +332,7 @@ interface KeyPair {
   readonly privatePem: string;
   /** SPKI PEM. */
   readonly publicPem: string;
-  /** As `keyId` gives it. */
+  /** See `keyId`. */
   readonly id: string;
 }
 
@@ -350,7 +356,7 @@ export async function signerOf(engine: Engine, seed: Bytes): Promise<Sign> {
   return async (message) => ({ signature: await ed25519.sign(seed, message), publicKey });
 }
 
-/** What people compare: the first 128 bits of the SHA-256 of the public key, in hex. */
+/** The id that people compare: the first 128 bits of the SHA-256 of the public key, in hex. */
 export async function keyId(engine: Engine, publicKey: Bytes): Promise<string> {
   return encodeHex((await engine.digest("sha256", publicKey)).subarray(0, 16));
 }

@@ -3,6 +3,7 @@ import type { LimitOverrides } from "../base/limits.ts";
 import { printable } from "../base/text.ts";
 import type { Sink } from "../bytes/sink.ts";
 import type { FormatRestamp } from "../model/capabilities.ts";
+import type { Loss } from "../model/finding.ts";
 import type { FormatReader, Opened } from "../model/format.ts";
 import { type Metadata, type MetadataValue, stringValue } from "../model/metadata.ts";
 import { fingerprint } from "../model/metadata-json.ts";
@@ -10,8 +11,9 @@ import { type Model, nearNames } from "../model/model.ts";
 import { type CarriedEntry, encodeOrigin, ORIGIN_KEY, parseOrigin } from "../model/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
+import { unclaimedWithin } from "./reading/unclaimed.ts";
 import { type Patch, SplicedSource } from "./stamp/spliced-source.ts";
-import { type EnteredValue, fitValue } from "./stamp/values.ts";
+import { checkEditable, type EnteredValue, fitValue } from "./stamp/values.ts";
 
 export { type Patch, SplicedSource } from "./stamp/spliced-source.ts";
 export { decodeEntered, type EnteredValue, parseEntered, typeOf } from "./stamp/values.ts";
@@ -21,7 +23,7 @@ export type MetadataEdit =
   | { readonly kind: "set"; readonly key: string; readonly entered: EnteredValue }
   | { readonly kind: "unset"; readonly key: string };
 
-/** What an edit did to a key. */
+/** The effect of an edit on a key. */
 export interface MetadataChange {
   readonly key: string;
   readonly before: MetadataValue | undefined;
@@ -32,27 +34,27 @@ export interface StampContext {
   readonly engine: Engine;
   readonly limits?: LimitOverrides | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Leaves a signature inside the file out; without this a signed file is refused. */
+  /** Leaves out a signature inside the file; without this a signed file is refused. */
   readonly signature?: "drop" | undefined;
 }
 
-/** A file with other metadata, decided and checked; nothing is written yet. */
+/** A file with other metadata, planned and checked; nothing is written yet. */
 export interface StampPlan {
-  /** Of the file that changes: the first one of a split set. */
+  /** Label of the file that changes: the first one of a split set. */
   readonly label: string;
   /** Only keys whose values differ. */
   readonly changes: readonly MetadataChange[];
-  /** What somebody who made the edits should know. */
+  /** Notes for the user about the edits. */
   readonly notes: readonly string[];
-  /** The file as it will be. */
+  /** The file after the edits. */
   readonly result: SplicedSource;
-  /** What to write over the file where the room suffices; undefined where tensors have to move. */
+  /** What to write over the file if the room suffices; undefined if tensors have to move. */
   readonly patches: readonly Patch[] | undefined;
 }
 
 /**
- * Plans edits of a model's metadata. The planned file is opened before this returns: its metadata is what was asked for
- * and every tensor is the same run of the same bytes.
+ * Plans edits of a model's metadata. The planned file is opened before this returns: its metadata must match the edits,
+ * and every tensor must be the same run of the same bytes.
  */
 export async function planStamp(
   opened: Opened,
@@ -75,7 +77,11 @@ export async function planStamp(
   const pieces =
     changes.length === 0 ? unchanged : await restamp.plan(container, metadata, { engine, limits, signal, signature });
   const result = new SplicedSource(target.source, pieces);
-  if (changes.length > 0) await checkResult(result, { before: container, metadata, reader, restamp, context });
+  if (changes.length > 0) {
+    const rewritten = { label: target.source.label, runs: result.replaced() };
+    refuseLosses([...(target.unread ?? []), ...(await unclaimedWithin(opened, rewritten, signal))], source);
+    await checkResult(result, { before: container, metadata, reader, restamp, context });
+  }
   return { label: target.source.label, changes, notes, result, patches: await result.patches(signal) };
 }
 
@@ -89,6 +95,15 @@ export async function writeStamp(
     await sink.append(piece);
     options.onProgress?.(piece.byteLength);
   }
+}
+
+/** Values and bytes that no edit is about, in what is written again. */
+function refuseLosses([first, ...more]: readonly Loss[], source: string): void {
+  if (first === undefined) return;
+  const others = more.length === 0 ? "" : ` and ${more.length} more`;
+  const message = `Cannot stamp without loss: ${printable(first.name)} (${first.reason})${others}`;
+  const hint = "To go on without it, lay the new values over a copy: tare convert IN OUT --metadata FILE --allow-lossy";
+  throw new UnsupportedError("unsupported/lossy", message, first.at ?? { source }, { hint });
 }
 
 interface EditRules {
@@ -105,7 +120,7 @@ function applyEdits(
   let edited = metadata;
   for (const edit of edits) {
     const { key } = edit;
-    if (key === ORIGIN_KEY || restamp.fixedKeys.includes(key)) throw fixedKey(key, source);
+    checkEditable(key, restamp.fixedKeys, source);
     if (edit.kind === "set") {
       const value = fitValue(key, edit.entered, metadata.get(key), restamp.values);
       edited = reviseOrigin(edited, key, "set").with(key, value);
@@ -146,7 +161,7 @@ interface Expected {
   readonly context: StampContext;
 }
 
-/** Opens what would be written, before a byte of it is. */
+/** Opens the planned file before any byte of it is written. */
 async function checkResult(
   result: SplicedSource,
   { before, metadata, reader, restamp, context }: Expected,
@@ -187,20 +202,15 @@ function noRestamp({ container, format }: Opened, source: string): UnsupportedEr
   return new UnsupportedError("unsupported/stamp.layout", message, { source });
 }
 
-function fixedKey(key: string, source: string): UsageError {
-  const message = `Cannot edit "${printable(key)}": readers find or check the tensors by it`;
-  return new UsageError("usage/stamp.key", message, { source, path: key });
-}
-
 function unwritten(source: string, what: string): IntegrityError {
   const message = `Cannot stamp: ${what} would not be read back as it should be; nothing was written`;
   return new IntegrityError("integrity/stamp", message, { source });
 }
 
 /**
- * The metadata with what `tare.origin` says of a key brought in line with an edit of it: a value that only the origin
- * carried must not come back in the next conversion, and a key that a writer had added is the model's own once it was
- * set. The type of a value that the file holds as text or as a plain number stays.
+ * Adapts `tare.origin` to an edit of a key. A value that only the origin carried must not come back in the next
+ * conversion, and a key that a writer had added belongs to the model once it is set. The type of a value that the file
+ * holds as text or as a plain number stays.
  */
 function reviseOrigin(metadata: Metadata, key: string, edit: "set" | "unset"): Metadata {
   const text = metadata.text(ORIGIN_KEY);

@@ -23,7 +23,7 @@ test("statistics() of values far from zero and over several pieces keeps its dig
   expect(std).toBeCloseTo(0.5, 9);
 });
 
-test("statistics() gives null for an empty tensor and says why a type without a decoder has no numbers", async () => {
+test("statistics() gives null for an empty tensor and the reason why a type without a decoder has no numbers", async () => {
   const none = { min: null, max: null, mean: null, std: null };
   expect(await statistics(memoryTensor("e", "F32", [0, 4], new Uint8Array(0)))).toMatchObject(none);
   const quantised = await statistics(memoryTensor("q", "IQ4_NL", [32], new Uint8Array(18)));

@@ -11,7 +11,7 @@ export interface Histogram {
   readonly counts: readonly number[];
 }
 
-/** Over the finite values; std is the population's. Null where there are none, or where the type has no numbers. */
+/** Over the finite values; std is the population's. Null if there are none, or if the type has no numbers. */
 export interface TensorStatistics {
   readonly name: string;
   readonly dtype: DType;
@@ -31,7 +31,7 @@ export interface TensorStatistics {
 }
 
 export interface StatisticsOptions extends ReadValuesOptions {
-  /** Bins of the histogram; it costs a second pass. */
+  /** Number of bins of the histogram, which costs a second pass. */
   readonly bins?: number | undefined;
 }
 
@@ -50,7 +50,7 @@ export async function statistics(tensor: Tensor, options: StatisticsOptions = {}
   return { ...facts, ...summary, histogram: await histogram(tensor, min, max, options.bins, options) };
 }
 
-/** Moments by pieces, merged exactly enough that a billion values lose nothing (Chan, Golub and LeVeque). */
+/** Moments by pieces, merged accurately enough for a billion values (Chan, Golub and LeVeque). */
 class Running {
   #count = 0;
   #mean = 0;

@@ -57,7 +57,7 @@ describe("upgrade()", () => {
     expect(member(source, "architecture")).toEqual({ type: "string", value: "qwen2" });
   });
 
-  test("makes floats of int8 weights, and says so nowhere else", async () => {
+  test("turns int8 weights into floats, and keeps their scales only in source_metadata", async () => {
     const tensors = [{ name: "w", shape: [4], bytes: Uint8Array.of(1, 0xff, 0x7f, 0), scale: 0.5 }];
     const model = await upgraded(buildWhisper({ quantization: 2, tensors }));
     expect(model.tensor("w").dtype).toBe("F32");
@@ -68,12 +68,14 @@ describe("upgrade()", () => {
     expect(member(model.metadata.get("architecture"), "n_vocab")).toEqual({ type: "i64", value: 11 });
   });
 
-  test("keeps the payload of APRN where asked to", async () => {
+  test("keeps the payload of APRN on request", async () => {
     const payload = Uint8Array.of(9, 8, 7);
     expect(await refusal(buildAprn({ payload }))).toBe("unsupported/upgrade.aprn");
     const model = await upgraded(buildAprn({ payload }), { payload: "wrap" });
     expect(await model.tensor("payload").bytes()).toEqual(payload);
     expect(model.metadata.text("source_format")).toBe("APRN");
+    expect(member(model.metadata.get("source_header"), "quality")).toEqual({ type: "i64", value: 85 });
+    expect(model.unread ?? []).toEqual([]);
   });
 
   test("refuses damaged, current and foreign files", async () => {

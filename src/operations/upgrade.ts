@@ -7,8 +7,8 @@ export interface UpgradeOptions extends UpgradeContext {
 }
 
 /**
- * The same model in the newest layout of its format, to be written by it. The old file is checked first, checksum
- * included: damage is not carried into a new file.
+ * The same model in the newest layout of its format, ready to be written. The old file is checked first, including its
+ * checksum, so that damage is not carried into a new file.
  */
 export async function upgrade(opened: Opened, options: UpgradeOptions): Promise<Opened> {
   const { container, format } = opened;

@@ -1,7 +1,7 @@
 import { isTareError } from "../base/errors.ts";
 import type { LimitOverrides } from "../base/limits.ts";
 import { encodeHex } from "../base/text.ts";
-import type { Container } from "../model/archive.ts";
+import type { Container, Entry } from "../model/archive.ts";
 import { type Finding, findingFromError } from "../model/finding.ts";
 import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
@@ -9,8 +9,9 @@ import type { Tensor } from "../model/tensor.ts";
 import type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
 import { carriesDigests } from "./map.ts";
 import { mapTensors } from "./reading/concurrency.ts";
+import { unclaimedFindings } from "./reading/unclaimed.ts";
 
-/** Tensors below this are hashed in one piece: setting up a job would cost more than the hashing. */
+/** Tensors below this are hashed at once: setting up a job would cost more than the hashing. */
 const WHOLE_BYTES = 64 << 10;
 
 export interface TensorDigest {
@@ -21,7 +22,7 @@ export interface TensorDigest {
 
 export interface VerifyOptions {
   readonly level: VerifyLevel;
-  /** "remote" checks what can be checked without reading the weights, and notes what could not: level "control". */
+  /** "remote" checks what is possible without reading the weights, and notes what is left out: level "control". */
   readonly reach?: "remote" | undefined;
   readonly engine: Engine;
   /** Computes this digest of every tensor and reports it. */
@@ -33,57 +34,117 @@ export interface VerifyOptions {
   readonly limits?: LimitOverrides | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
-  /** Called with what the format finds, as it is found; the report has it all again. */
+  /** Called with each finding of the format as it arises; the report has all of them again. */
   readonly onFinding?: ((finding: Finding) => void) | undefined;
 }
 
 export interface Report {
-  /** True where no finding is an error. */
+  /** True if no finding is an error. */
   readonly ok: boolean;
   readonly level: VerifyLevel;
-  /** Whether the weights were compared with digests, those in the file or those of a list. */
+  /** Whether the weights were compared with digests: in the file, in a list, or in the vault that the file is in. */
   readonly weights: "compared" | "not-compared";
-  /** What was looked at: counts and bytes. */
+  /** Counts and bytes of what was checked. */
   readonly checked: Readonly<Record<string, number>>;
   readonly findings: readonly Finding[];
   readonly digests?: readonly TensorDigest[];
 }
 
-/** Collects findings instead of throwing: one damaged tensor does not hide the next. */
-export async function verify({ container, format, reader, notes }: Opened, options: VerifyOptions): Promise<Report> {
+type Count = (what: string, by?: number) => void;
+
+/** Collects findings instead of throwing, so that one damaged tensor does not hide the next. */
+export async function verify(opened: Opened, options: VerifyOptions): Promise<Report> {
+  const { container, format, reader, notes, stored } = opened;
   const checked: Record<string, number> = {};
-  const count = (what: string, by = 1): void => {
+  const count: Count = (what, by = 1) => {
     checked[what] = (checked[what] ?? 0) + by;
   };
   let findings: Finding[] = [];
   const level = options.reach === "remote" ? "control" : options.level;
   const context = { ...options, level, limits: options.limits ?? {}, count };
-  const { verify: check } = await format.verify();
+  const { verify: check, padding } = await format.verify();
   for await (const finding of check(container, context)) {
     findings.push(finding);
     options.onFinding?.(finding);
   }
+  if (level === "full") {
+    for (const finding of await idleFindings(opened, findings, { padding, signal: options.signal })) {
+      findings.push(finding);
+      options.onFinding?.(finding);
+    }
+  }
+  const isStored = level === "full" && stored !== undefined;
+  if (isStored) {
+    for (const finding of await readStored(stored, context)) {
+      findings.push(finding);
+      options.onFinding?.(finding);
+    }
+  }
   if (options.reach === "remote") findings.push(...unchecked(container, findings));
-  // A list, not arguments of a call: there may be more of them than a call can have.
+  // A list, not arguments of a call: there may be more findings than a call can have arguments.
   findings = [...notes, ...unrepeated(container.warnings, findings), ...findings];
   let digests: TensorDigest[] | undefined;
   if (container.kind === "model" && (options.digest !== undefined || options.expected !== undefined)) {
     digests = await digestTensors(container, options, findings, count);
   }
   const ok = findings.every((finding) => finding.severity !== "error");
-  const compared = options.expected !== undefined || (level === "full" && carriesDigests(reader, container));
+  const proven = level === "full" && (isStored || carriesDigests(reader, container));
+  const compared = options.expected !== undefined || proven;
   const weights = compared ? "compared" : "not-compared";
   return { ok, level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
 }
 
-/** What opening tolerated, without what verifying has found to be an error: one fault is told once. */
+/** Bytes that nothing claims. Files that cannot be opened or read were told by the format. */
+async function idleFindings(
+  opened: Opened,
+  findings: readonly Finding[],
+  options: Parameters<typeof unclaimedFindings>[2],
+): Promise<readonly Finding[]> {
+  const { container } = opened;
+  const found: Finding[] = [];
+  try {
+    if (container.kind === "model") await container.openParts?.();
+    for await (const finding of unclaimedFindings(opened, [...container.warnings, ...findings], options)) {
+      found.push(finding);
+    }
+  } catch (error) {
+    if (!isTareError(error)) throw error;
+  }
+  return found;
+}
+
+/**
+ * Reads files of an archive whole, because most formats carry no digest of their weights, and the archive has one of
+ * every block. One finding for each file that cannot be proven.
+ */
+async function readStored(
+  entries: ReadonlySet<Entry>,
+  { signal, count, onProgress }: Pick<VerifyOptions, "signal" | "onProgress"> & { readonly count: Count },
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const entry of entries) {
+    try {
+      for await (const { byteLength } of entry.source().stream(0, { signal })) {
+        count("vaultBytes", byteLength);
+        onProgress?.(byteLength);
+      }
+    } catch (error) {
+      // A password that is missing or wrong is not a fault of the file, and neither is a change of the vault.
+      if (!isTareError(error) || error.code.startsWith("usage/") || error.code === "source/changed") throw error;
+      findings.push({ ...findingFromError(error), name: entry.path });
+    }
+  }
+  return findings;
+}
+
+/** What opening tolerated, except for what verifying reports as an error: each fault is reported once. */
 function unrepeated(warnings: readonly Finding[], findings: readonly Finding[]): readonly Finding[] {
   const keyOf = ({ code, message, at }: Finding): string => JSON.stringify([code, message, at]);
   const errors = new Set(findings.filter(({ severity }) => severity === "error").map(keyOf));
   return errors.size === 0 ? warnings : warnings.filter((warning) => !errors.has(keyOf(warning)));
 }
 
-/** For formats that did not say themselves what they left out. */
+/** For formats that did not report themselves what they left out. */
 function unchecked(container: Container, findings: readonly Finding[]): Finding[] {
   if (findings.some((finding) => finding.code === "integrity/not-checked")) return [];
   const byteLength = container.parts.reduce((sum, part) => sum + part.byteLength, 0);
@@ -96,7 +157,7 @@ async function digestTensors(
   model: Model,
   options: VerifyOptions,
   findings: Finding[],
-  count: (what: string, by?: number) => void,
+  count: Count,
 ): Promise<TensorDigest[]> {
   const expected = new Map(options.expected?.map((digest) => [digest.name, digest]));
   const together = { concurrency: options.concurrency ?? 4, signal: options.signal };
@@ -115,7 +176,7 @@ async function digestTensors(
   return made;
 }
 
-/** Undefined, with a finding, where the tensor cannot be read. */
+/** Undefined, with a finding, if the tensor cannot be read. */
 async function digestTensor(
   tensor: Tensor,
   algorithm: DigestAlgorithm,

@@ -14,7 +14,7 @@ import type { Quantizer, QuantType } from "./quant/quantizer.ts";
 
 export type DigestAlgorithm = "sha256" | "blake3";
 
-/** What is hashed in pieces; SHA-1 only inside HMAC, for vaults of version 1. */
+/** Algorithms that hash in pieces. SHA-1 only serves HMAC, for vaults of version 1. */
 export type HasherAlgorithm = DigestAlgorithm | "sha512" | "sha1";
 
 export const DIGEST_ALGORITHMS: readonly DigestAlgorithm[] = ["sha256", "blake3"];
@@ -31,6 +31,8 @@ export interface KeyedDigest {
   digest(bytes: Bytes): Bytes;
   /** The same in pieces. */
   create(): Hasher;
+  /** Erases the copy of the key, as far as the implementation keeps one that can be reached. No digest comes after it. */
+  wipe(): void;
 }
 
 /** The part of a Source that hashing needs: primitives do not know Sources. */
@@ -42,14 +44,7 @@ export interface ReadableRange {
     byteLength: number,
     options?: { into?: Bytes; signal?: AbortSignal | undefined },
   ): Promise<Bytes>;
-  /**
-   * Fills `into` while the thread waits: only sources of threads that have nothing else to do. Every so often the caller
-   * uses `read` instead, which lets messages through.
-   */
-  readNow?(offset: number, into: Bytes): void;
-  /** "stream" where that is faster than one read after the other, although workers could open the source. */
-  readonly prefers?: "stream" | undefined;
-  /** Where present and there is no descriptor, long ranges come in one stream: one request instead of thousands. */
+  /** Where present, sources that are far away come in one stream: one request instead of thousands. */
   stream?(offset: number, options?: { byteLength?: number; signal?: AbortSignal | undefined }): AsyncIterable<Bytes>;
 }
 
@@ -70,42 +65,35 @@ export interface HashExtent {
 export interface ExtentsOptions {
   readonly signal?: AbortSignal | undefined;
   /**
-   * Called with the bytes read since the last call, and where they begin unless they follow on the ones before; a byte that
-   * several extents share counts once.
+   * Called with the number of bytes read since the last call, and with their offset unless they follow the bytes
+   * before. A byte that several extents share counts once.
    */
   readonly onProgress?: ((byteLength: number, offset?: number) => void) | undefined;
-  /** The first extents are subtrees of a longer input: see `cutBlake3`. */
-  readonly subtrees?: Subtrees | undefined;
 }
 
-/** Runs of a longer input, one behind the other. */
-export interface Subtrees {
-  readonly count: number;
-  /** Bytes of the input before the first one. */
-  readonly at: number;
-}
-
-/** A digest whose input can be cut into subtrees, which are hashed anywhere and joined. */
+/** A digest whose input can be cut into subtrees. They can be hashed on any thread and then joined. */
 export interface CutDigest {
   /**
-   * Hashes the run that begins `at` bytes into the input. All have the same number of bytes, 1024 times a power of two, but
-   * for the last, which may be shorter. What it gives is for `join` alone.
+   * Hashes the run that begins `at` bytes into the input. All runs have the same number of bytes, 1024 times a power of
+   * two, except the last, which may be shorter. Its result is only for `join`.
    */
   subtree(at: number): Hasher;
-  /** The digest of the input, from what its subtrees gave, in order; two at least. */
+  /** Hashes an input of its own, for extents that are read together with subtrees. */
+  whole(): Hasher;
+  /** The digest of the input, from the results of its subtrees in order. There must be at least two. */
   join(values: readonly Bytes[]): Bytes;
 }
 
-/** A run of the blocks that a tensor becomes. */
+/** A run of the quantised blocks of a tensor. */
 export interface QuantizeRequest {
   readonly type: QuantType;
-  /** What the stored elements are, by the model's names. */
+  /** The type of the stored elements, by the model's names. */
   readonly dtype: string;
   readonly shape: readonly number[];
-  /** The stored elements, all of them. */
+  /** All stored elements. */
   readonly stored: ReadableRange;
   readonly storedBytes: number;
-  /** In the blocks. */
+  /** Offset in the blocks. */
   readonly offset: number;
   readonly byteLength: number;
   readonly signal?: AbortSignal | undefined;
@@ -113,47 +101,47 @@ export interface QuantizeRequest {
 
 export interface QuantizedRange {
   readonly bytes: Bytes;
-  /** Blocks whose scale is infinite or no number. */
-  readonly badBlocks: number;
+  /** Indices of blocks with a value or a scale that is infinite or NaN, in the whole tensor. */
+  readonly badBlocks: readonly number[];
 }
 
 export interface ZstdCompressOptions {
-  /** 1 … 22; 6 where absent. WebAssembly goes up to 6 only, plain TypeScript stores. */
+  /** 1 … 22; 6 if absent. WebAssembly uses 6 at most; plain TypeScript only stores. */
   readonly level?: number | undefined;
 }
 
 export interface ZstdDecompressOptions {
-  /** LimitError `limit/zstd.output` beyond this, whatever the frame says; memory stays near it. */
+  /** LimitError `limit/zstd.output` beyond this, whatever the frame says. Memory stays near it. */
   readonly maxBytes: number;
   /** FormatError `format/zstd.size` for any other length. */
   readonly exactBytes?: number | undefined;
-  /** Where the frame's first byte stands, for errors. */
+  /** Where the frame's first byte is, for errors. */
   readonly at?: Location | undefined;
 }
 
-/** What a primitive runs on, for `tare doctor` and for tests. */
+/** Which implementation a primitive uses, for `tare doctor` and for tests. */
 export interface EngineEntry {
   readonly primitive: string;
-  /** "node:crypto", "@napi-rs/blake-hash", "wasm simd", "javascript"; certain once the primitive was used. */
+  /** "node:crypto", "@napi-rs/blake-hash", "wasm simd", "javascript". Certain only after the primitive was used. */
   readonly implementation: string;
 }
 
 /**
- * The table of algorithms that formats and operations call. Methods are coarse and async, so that plain
- * TypeScript, WebAssembly, a native module or a pool of workers can stand behind the same signature.
- * Every implementation passes test/contracts/engine-contract.ts with the same known answers.
+ * The table of algorithms that formats and operations call. Methods are coarse and async, so that plain TypeScript,
+ * WebAssembly, a native module or a pool of workers can implement the same signature. Every implementation passes
+ * test/contracts/engine-contract.ts with the same known answers.
  */
 export interface Engine {
   readonly name: "portable" | "native" | "pooled";
   readonly entries: readonly EngineEntry[];
   digest(algorithm: DigestAlgorithm, bytes: Bytes): Promise<Bytes>;
-  /** Incremental, on the calling thread. SHA-512 is for signatures: no format keeps digests of that kind. */
+  /** Incremental, on the calling thread. SHA-512 is for signatures: no format stores such digests. */
   hasher(algorithm: HasherAlgorithm): Promise<Hasher>;
-  /** Hashes a long run of a source in bounded memory, on a worker that opens the source itself where it can. */
+  /** Hashes a long run of a source in bounded memory, if possible on a worker that opens the source itself. */
   digestRange(algorithm: DigestAlgorithm, range: ReadableRange, options: RangeOptions): Promise<Bytes>;
   /**
-   * Digests of many extents of one source, in their order, reading every byte once although extents may overlap; on a
-   * worker that opens the source itself where it can.
+   * Digests of many extents of one source, in their order. Reads every byte once although extents may overlap; if
+   * possible on a worker that opens the source itself.
    */
   digestExtents(
     algorithm: DigestAlgorithm,
@@ -165,16 +153,16 @@ export interface Engine {
   crc32(bytes: Bytes, seed?: number): Promise<number>;
   /** One zstd frame that declares its size, without checksum and dictionary. */
   zstdCompress(bytes: Bytes, options?: ZstdCompressOptions): Promise<Bytes>;
-  /** The content of the one zstd frame that `bytes` must be; anything before or behind it is a FormatError. */
+  /** The content of the single zstd frame in `bytes`. Other bytes before or after it are a FormatError. */
   zstdDecompress(bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes>;
   /** ggml's quantised blocks, on the calling thread. */
   quantizer(): Promise<Quantizer>;
-  /** Blocks made by a worker that opens the source itself; undefined where none can, or it is not worth it. */
+  /** Blocks made by a worker that opens the source itself; undefined if none can, or if it is not worth it. */
   quantizeRange?(request: QuantizeRequest): Promise<QuantizedRange | undefined>;
   /** The codec for raw LZ4 blocks, on the calling thread. */
   lz4(): Promise<Lz4Codec>;
   /**
-   * AES-256-GCM, and AES Key Wrap (RFC 3394) as `wrapKey` and `unwrapKey`. HMAC and HKDF are functions over `hasher`: see
+   * AES-256-GCM, and AES Key Wrap (RFC 3394) as `wrapKey` and `unwrapKey`. For HMAC and HKDF, which use `hasher`, see
    * crypto/hmac.ts.
    */
   aes(): Promise<Aes>;
@@ -182,28 +170,25 @@ export interface Engine {
   aesGcmSiv(key: Bytes): Promise<GcmSivKey>;
   /** BLAKE3 in its keyed mode, with a key of 32 bytes, which is copied. */
   blake3Keyed(key: Bytes): Promise<KeyedDigest>;
-  /** BLAKE3 by subtrees; undefined, or absent, where the implementation only takes an input from its beginning on. */
+  /** BLAKE3 by subtrees; undefined, or absent, if the implementation can only hash an input from its beginning. */
   cutBlake3?(): Promise<CutDigest | undefined>;
-  /** Cuts streams by their content, on the calling thread. UsageError `usage/gear.rule` for a rule that makes no sense. */
+  /** Cuts streams by their content, on the calling thread. UsageError `usage/gear.rule` for an invalid rule. */
   gear(rule: GearRule): Promise<GearChunker>;
-  /** An erasure code of so many data and parity shards, together at most 256; on the calling thread. */
+  /** An erasure code with these numbers of data and parity shards, together at most 256; on the calling thread. */
   reedSolomon(dataShards: number, parityShards: number): Promise<ReedSolomon>;
   ed25519(): Promise<Ed25519>;
-  /**
-   * A key from a password; takes as much time and memory as the parameters say. `onBegin` is called when what computes it is
-   * loaded and at work: on other threads, where those are to be had.
-   */
-  argon2id(password: Bytes, parameters: Argon2Parameters, onBegin?: () => void): Promise<Bytes>;
-  /** AES-256 on whole blocks under a key of 32 bytes, which is copied: AES-SIV is a function over it (cipher/aes-siv.ts). */
+  /** A key from a password. Takes as much time and memory as the parameters say, on other threads if there are any. */
+  argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes>;
+  /** AES-256 on whole blocks under a key of 32 bytes, which is copied. AES-SIV is built on it (cipher/aes-siv.ts). */
   aesBlocks(key: Bytes): Promise<AesBlocks>;
   /** ChaCha20-Poly1305 (RFC 8439) under a key of 32 bytes, which is copied; on the calling thread. */
   chacha20Poly1305(key: Bytes): Promise<ChachaKey>;
-  /** PBKDF2 with HMAC-SHA-1, for vaults of version 1 alone: far too quick to guess. */
+  /** PBKDF2 with HMAC-SHA-1, only for vaults of version 1: it is so fast that passwords are easy to guess. */
   pbkdf2Sha1(password: Bytes, parameters: Pbkdf2Parameters): Promise<Bytes>;
   /** Decodes raw deflate streams, within a bound. */
   inflater(): Promise<Inflate>;
-  /** Says that so many bytes are about to be hashed: workers start while the caller still reads headers. */
+  /** Announces how many bytes will be hashed, so that workers start while the caller still reads headers. */
   expect?(byteLength: number): void;
-  /** Ends workers; harmless where there are none. */
+  /** Ends workers, if there are any. */
   close(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { measureEngine } from "./measure.ts";
 import { portableEngine } from "./portable.ts";
 
 describe("measureEngine()", () => {
-  it("gives a speed for every primitive of the table, with what it ran on", async () => {
+  it("gives the speed and the implementation of every primitive in the table", async () => {
     const rows = await measureEngine(portableEngine({ tier: "javascript" }), { milliseconds: 3 });
     expect(rows.map(({ primitive, implementation }) => `${primitive}: ${implementation}`)).toEqual([
       "sha256: javascript",

@@ -3,19 +3,19 @@ import { lz4Bound } from "./compress/lz4.ts";
 import type { Engine, EngineEntry, HasherAlgorithm } from "./engine.ts";
 
 export interface MeasureOptions {
-  /** How long each primitive is run. */
+  /** How long each primitive runs. */
   readonly milliseconds?: number;
 }
 
-/** A primitive, what it runs on, and how fast one thread of it went just now. */
+/** A primitive, its implementation, and how fast one thread of it just ran. */
 export interface Measurement extends EngineEntry {
   readonly bytesPerSecond: number;
 }
 
-/** Pieces of this size keep the data in the cache and the overhead of a call out of the result. */
+/** Small enough for the cache, large enough that the overhead of a call does not count. */
 const PIECE_BYTES = 1 << 18;
 
-/** How each primitive is given bytes, by its name in the table. */
+/** How to run each primitive on bytes, by its name in the table. */
 const PROBES: Readonly<Record<string, (engine: Engine) => Promise<(bytes: Bytes) => unknown>>> = {
   sha256: probeDigest("sha256"),
   blake3: probeDigest("blake3"),
@@ -41,7 +41,7 @@ export async function measureEngine(engine: Engine, options: MeasureOptions = {}
     const probe = Object.hasOwn(PROBES, primitive) ? await PROBES[primitive]?.(engine) : undefined;
     if (probe === undefined) continue;
     const bytesPerSecond = await measure(probe, milliseconds);
-    // Asked again: which implementation loaded is certain only now.
+    // Ask again: only now is it certain which implementation loaded.
     const implementation = engine.entries.find((entry) => entry.primitive === primitive)?.implementation ?? "none";
     rows.push({ primitive, implementation, bytesPerSecond });
   }
@@ -55,7 +55,7 @@ function probeDigest(algorithm: HasherAlgorithm): (engine: Engine) => Promise<(b
   };
 }
 
-/** Decoding of a frame as long as the piece: what is read from a file is decoded far more often than written. */
+/** Decodes a frame as long as the piece: files are decoded far more often than written. */
 async function probeZstd(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const content = new Uint8Array(PIECE_BYTES);
   for (let i = 0; i < PIECE_BYTES; i++) content[i] = 0x30 + ((i * 2654435761) >>> 28); // sixteen letters: 2:1
@@ -63,7 +63,7 @@ async function probeZstd(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   return () => engine.zstdDecompress(frame, { maxBytes: PIECE_BYTES });
 }
 
-/** As zstd: decoding, in the blocks of 64 KiB that formats write. */
+/** Decodes, as for zstd, in the blocks of 64 KiB that formats write. */
 async function probeLz4(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const codec = await engine.lz4();
   const raw = Uint8Array.from({ length: 1 << 16 }, (_, i) => 0x30 + ((Math.imul(i >> 3, 2654435761) + (i & 7)) >>> 27));
@@ -74,7 +74,7 @@ async function probeLz4(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   };
 }
 
-/** Q4_0, the type most weights are shared in, from blocks to floats; its rate counts the floats. */
+/** Decodes Q4_0, the most common type of shared weights. Its rate counts the floats. */
 async function probeQuantizer(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const quantizer = await engine.quantizer();
   const floats = new Float32Array(PIECE_BYTES / 4);
@@ -82,7 +82,7 @@ async function probeQuantizer(engine: Engine): Promise<(bytes: Bytes) => unknown
   return () => quantizer.decode("Q4_0", blocks, floats);
 }
 
-/** Opening of the segments of 64 KiB that encrypted files consist of. */
+/** Opens segments of 64 KiB, as encrypted files have them. */
 async function probeAes(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const key = await (await engine.aes()).gcm(new Uint8Array(32));
   const nonce = new Uint8Array(12);
@@ -93,7 +93,7 @@ async function probeAes(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   };
 }
 
-/** Opening of one block of a vault. */
+/** Opens one block of a vault. */
 async function probeGcmSiv(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const key = await engine.aesGcmSiv(new Uint8Array(32));
   const nonce = new Uint8Array(12);
@@ -101,13 +101,13 @@ async function probeGcmSiv(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   return (bytes) => key.open(nonce, sealed, nonce, bytes);
 }
 
-/** Counter blocks, as entries of older vaults are enciphered. */
+/** Enciphers counter blocks, as for entries of older vaults. */
 async function probeAesBlocks(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const blocks = await engine.aesBlocks(new Uint8Array(32));
   return (bytes) => blocks.encrypt(bytes);
 }
 
-/** Opening of one chunk of an older vault. */
+/** Opens one chunk of an older vault. */
 async function probeChacha(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const key = await engine.chacha20Poly1305(new Uint8Array(32));
   const nonce = new Uint8Array(12);
@@ -115,7 +115,7 @@ async function probeChacha(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   return () => key.open(nonce, sealed, nonce);
 }
 
-/** The way vaults are cut where they are not asked to cut otherwise. */
+/** Cuts the way vaults do by default. */
 async function probeGear(engine: Engine): Promise<(bytes: Bytes) => unknown> {
   const table = BigUint64Array.from({ length: 256 }, (_, i) => BigInt.asUintN(64, BigInt(i + 1) ** 17n));
   const bounds = { minBytes: 1 << 18, averageBytes: 1 << 20, maxBytes: 1 << 22 };
@@ -136,7 +136,7 @@ async function probeReedSolomon(engine: Engine): Promise<(bytes: Bytes) => unkno
 
 async function measure(probe: (bytes: Bytes) => unknown, milliseconds: number): Promise<number> {
   const bytes = new Uint8Array(PIECE_BYTES).fill(0x5a);
-  await run(probe, bytes, milliseconds / 3); // the compiler is done with the code after this
+  await run(probe, bytes, milliseconds / 3); // warms up: the code is compiled after this
   return run(probe, bytes, milliseconds);
 }
 

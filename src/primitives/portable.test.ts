@@ -22,7 +22,7 @@ describe("portableEngine()", () => {
   const implementations = (engine: ReturnType<typeof portableEngine>): string[] =>
     engine.entries.map((entry) => entry.implementation);
 
-  it("takes WebAssembly where it compiles", async () => {
+  it("takes WebAssembly if it compiles", async () => {
     const engine = portableEngine();
     expect(encodeHex(await engine.digest("blake3", new Uint8Array(0)))).toBe(EMPTY_BLAKE3);
     expect(implementations(engine)).toEqual([
@@ -33,7 +33,7 @@ describe("portableEngine()", () => {
     ]);
   });
 
-  it("falls back to plain TypeScript where compiling is forbidden", async () => {
+  it("falls back to plain TypeScript if compiling is forbidden", async () => {
     const instantiate = async (): Promise<never> => {
       throw new WebAssembly.CompileError("blocked by Content Security Policy");
     };
@@ -55,7 +55,7 @@ describe("portableEngine()", () => {
     expect(implementations(engine).slice(9, 16)).toEqual(Array(7).fill("javascript"));
   });
 
-  it("does its own cryptography where there is no WebCrypto, as on a page that came over plain http", async () => {
+  it("does its own cryptography without WebCrypto, as on a page that came over plain http", async () => {
     vi.stubGlobal("crypto", { getRandomValues: () => undefined });
     const engine = portableEngine();
     await engine.hasher("sha512");
@@ -66,14 +66,14 @@ describe("portableEngine()", () => {
     expect(implementations(engine)[16]).toBe("javascript");
   });
 
-  it("inflates by itself where there is no DecompressionStream", async () => {
+  it("inflates by itself without DecompressionStream", async () => {
     vi.stubGlobal("DecompressionStream", undefined);
     const engine = portableEngine();
     await engine.inflater();
     expect(implementations(engine)[17]).toBe("javascript");
   });
 
-  it("refuses where only WebAssembly is allowed and there is none", async () => {
+  it("refuses if only WebAssembly is allowed and there is none", async () => {
     vi.stubGlobal("WebAssembly", undefined);
     const engine = portableEngine({ tier: "wasm" });
     await expect(engine.digest("blake3", new Uint8Array(0))).rejects.toMatchObject({

@@ -84,12 +84,7 @@ class TableEngine implements Engine {
   ): Promise<Bytes[]> {
     const { hashExtents } = await import("./ranges.ts");
     const implementation = await this.#table[algorithm].get();
-    let create = (_index: number): Hasher => implementation.create();
-    if (options?.subtrees !== undefined) {
-      const { cutHashers } = await import("./digest/blake3.ts");
-      create = cutHashers(implementation, extents, options.subtrees);
-    }
-    return hashExtents(create, range, extents, options);
+    return hashExtents(() => implementation.create(), range, extents, options);
   }
 
   async cutBlake3(): Promise<CutDigest | undefined> {
@@ -127,11 +122,8 @@ class TableEngine implements Engine {
     return this.#table.ed25519.get();
   }
 
-  async argon2id(password: Bytes, parameters: Argon2Parameters, onBegin?: () => void): Promise<Bytes> {
-    const argon2id = await this.#table.argon2id.get();
-    const deriving = argon2id(password, parameters);
-    onBegin?.();
-    return deriving;
+  async argon2id(password: Bytes, parameters: Argon2Parameters): Promise<Bytes> {
+    return (await this.#table.argon2id.get())(password, parameters);
   }
 
   async aesGcmSiv(key: Bytes): Promise<GcmSivKey> {
@@ -141,9 +133,17 @@ class TableEngine implements Engine {
   async blake3Keyed(key: Bytes): Promise<KeyedDigest> {
     checkBlake3Key(key);
     const implementation = (await this.#table.blake3.get()).keyed(key);
-    const create = (): Hasher => implementation.create();
+    let isWiped = false;
+    const create = (): Hasher => {
+      if (isWiped) throw wipedBlake3Key();
+      return implementation.create();
+    };
     return {
       create,
+      wipe() {
+        isWiped = true;
+        implementation.wipe();
+      },
       digest(bytes) {
         const hasher = create();
         hasher.update(bytes);
@@ -181,11 +181,17 @@ class TableEngine implements Engine {
     return Promise.resolve();
   }
 
-  /** Asked for once: vaults call it for every block. */
+  /** Imports once, because vaults call this for every block. */
   #zstd(): Promise<typeof zstdModule> {
     this.#zstdModule ??= import("./compress/zstd.ts");
     return this.#zstdModule;
   }
+}
+
+/** Without this error a wiped key would silently give digests under zeros. */
+function wipedBlake3Key(): UsageError {
+  const message = "Cannot use keyed BLAKE3: the key must not have been wiped, and it was";
+  return new UsageError("usage/blake3.key", message, { source: "engine" });
 }
 
 function checkBlake3Key(key: Bytes): void {

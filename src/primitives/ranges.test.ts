@@ -5,12 +5,12 @@ import type { Bytes } from "../base/bytes.ts";
 import { memorySource } from "../bytes/memory.ts";
 import type { Hasher, ReadableRange } from "./engine.ts";
 import { portableEngine } from "./portable.ts";
-import { RangeHasher } from "./ranges.ts";
+import { hashExtents, RangeHasher } from "./ranges.ts";
 
-/** What is read at a time. */
+/** How much is read at a time. */
 const PIECE = 1 << 18;
 
-/** What a hasher was given: the first byte and the length of a piece, and the reads under way meanwhile. */
+/** What a hasher received: the first byte and the length of a piece, and how many reads were under way. */
 type Piece = readonly [number | undefined, number, number];
 
 function recorder(range: { readonly underWay: number } = { underWay: 0 }): Hasher & { readonly pieces: Piece[] } {
@@ -22,7 +22,7 @@ function recorder(range: { readonly underWay: number } = { underWay: 0 }): Hashe
   };
 }
 
-/** A range whose every read fills the buffer with the number of the read, counting buffers and reads under way. */
+/** A range that fills each buffer with the number of the read, and counts buffers and reads under way. */
 class CountingRange implements ReadableRange {
   readonly label = "counting";
   readonly buffers = new Set<ArrayBufferLike>();
@@ -113,9 +113,22 @@ describe("RangeHasher", () => {
       expect(hasher.pieces.map(([, byteLength]) => byteLength)).toEqual([5, 0, 7]);
     });
 
-    it("reads in pieces all the same where there is a descriptor", async () => {
+    it("still reads in pieces if there is a descriptor", async () => {
       const run = new RangeHasher().run(recorder(), streamed([5], { kind: "file" }), { offset: 0, byteLength: 5 });
       await expect(run).rejects.toThrow("must not be read in pieces");
+    });
+
+    it("streams a blob, and a slice of one, although workers can open it", async () => {
+      const slice = { kind: "slice", of: { kind: "slice", of: { kind: "blob" } } };
+      for (const descriptor of [{ kind: "blob" }, slice]) {
+        const range = streamed([5], descriptor);
+        await new RangeHasher().run(recorder(), range, { offset: 0, byteLength: 5 });
+        await hashExtents(() => recorder(), range, [{ offset: 1, byteLength: 5 }]);
+        expect(range.asked).toEqual([
+          [0, 5],
+          [1, 5],
+        ]);
+      }
     });
 
     it("refuses a stream that ends early, and stops at an abort", async () => {
@@ -149,7 +162,7 @@ describe("RangeHasher", () => {
 const engine = portableEngine();
 const bytes = Uint8Array.from({ length: 700_000 }, (_, i) => (i * 31) & 0xff);
 
-test("digestExtents() gives for every extent what digest() gives, however they lie", async () => {
+test("digestExtents() gives the same as digest() for every extent, in any arrangement", async () => {
   const extent = fc.tuple(fc.nat({ max: 700_000 }), fc.nat({ max: 700_000 })).map(([a, b]) => {
     const [offset, end] = a < b ? [a, b] : [b, a];
     return { offset, byteLength: end - offset };
@@ -166,7 +179,7 @@ test("digestExtents() gives for every extent what digest() gives, however they l
   );
 });
 
-test("digestExtents() reads what is covered once, and nothing else", async () => {
+test("digestExtents() reads every covered byte once, and no other", async () => {
   const source = countingSource(memorySource(bytes));
   let progress = 0;
   const extents = [

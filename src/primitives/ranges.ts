@@ -3,8 +3,8 @@ import { SourceError, UsageError } from "../base/errors.ts";
 import type { ExtentsOptions, HashExtent, Hasher, RangeOptions, ReadableRange } from "./engine.ts";
 
 /**
- * Two of these fit a core's second-level cache (512 KiB on small server cores): what one core has read, another one
- * hashes before it is evicted. Measured on Node 20, whole files: half as fast with 1 MiB, and with 64 KiB.
+ * Two of these fit a core's second-level cache (512 KiB on small server cores), so a piece is hashed before it is
+ * evicted, even on another core. Measured on Node 20 with whole files: half as fast with 1 MiB, and with 64 KiB.
  */
 const PIECE_BYTES = 1 << 18;
 
@@ -12,9 +12,9 @@ const PIECE_BYTES = 1 << 18;
 const KEPT_BUFFERS = 8;
 
 /**
- * Hashes a run of a source in bounded memory. Local sources are read into two buffers in turn, the next piece while the
- * last one is hashed; buffers are reused between calls, because fresh pages cost as much as hashing does. Sources that
- * no worker could open, such as a URL, are streamed.
+ * Hashes a run of a source in bounded memory. Reads local sources into two buffers in turn: the next piece while the
+ * last one is hashed. Reuses buffers between calls, because fresh pages cost as much as hashing. Streams sources that
+ * no worker could open, such as a URL.
  */
 export class RangeHasher {
   readonly #free: Bytes[] = [];
@@ -23,12 +23,11 @@ export class RangeHasher {
     const { offset, byteLength, signal } = options;
     checkExtent(range.label, offset, byteLength);
     signal?.throwIfAborted();
-    if (range.readNow !== undefined) {
+    if (isBlocking(range)) {
       const [digest = EMPTY_BYTES] = await hashExtents(() => hasher, range, [{ offset, byteLength }], options);
       return digest;
     }
-    const isStreamed = range.descriptor === undefined || range.prefers === "stream";
-    if (isStreamed && range.stream !== undefined) return hashStream(hasher, range, options);
+    if (range.stream !== undefined && isFarAway(range)) return hashStream(hasher, range, options);
     const buffers = [0, PIECE_BYTES].map((start) => this.#take(Math.min(byteLength - start, PIECE_BYTES)));
     let waiting: Promise<Bytes> | undefined;
     const readPiece = (position: number): Promise<Bytes> => {
@@ -47,7 +46,7 @@ export class RangeHasher {
         options.onProgress?.(piece.byteLength);
       }
     } catch (error) {
-      // Its buffers are not used again: an aborted read may have rejected while the system still writes to one.
+      // Do not reuse these buffers: the system may still write to one although the aborted read has rejected.
       await waiting?.catch(() => undefined);
       throw error;
     }
@@ -65,6 +64,20 @@ export class RangeHasher {
       if (buffer.byteLength === PIECE_BYTES && this.#free.length < KEPT_BUFFERS) this.#free.push(buffer);
     }
   }
+}
+
+/**
+ * True where one stream is faster than one read after the other: no worker can open the source, as it is with a URL, or it
+ * is a blob. A browser has blobs in another process: a read costs a message there and back, a stream keeps a pipe filled.
+ */
+export function isFarAway({ descriptor }: Pick<ReadableRange, "descriptor">): boolean {
+  return descriptor === undefined || isOfBlob(descriptor);
+}
+
+/** True for the descriptor of a blob, and of a slice of one. */
+export function isOfBlob(descriptor: unknown): boolean {
+  const { kind, of } = (descriptor ?? {}) as { readonly kind?: unknown; readonly of?: unknown };
+  return kind === "blob" || (kind === "slice" && isOfBlob(of));
 }
 
 async function hashStream(hasher: Hasher, range: ReadableRange, options: RangeOptions): Promise<Bytes> {
@@ -88,18 +101,20 @@ function checkExtent(label: string, offset: number, byteLength: number): void {
   throw new UsageError("usage/engine.range", message, { source: label });
 }
 
-/** What a thread reads and hashes in turn, with nobody else to hand it to: it may as well spill a little. */
+/**
+ * The piece of a thread that reads and hashes in turn. No other thread needs it, so it may exceed the cache a little.
+ */
 const TURN_PIECE_BYTES = 1 << 19;
 
-/** After so many bytes that were read without a promise one piece is awaited, so that a job can be cancelled. */
+/** After this many bytes read without a promise, one piece is awaited, so that a job can be cancelled. */
 const TURN_BYTES = 16 << 20;
 
-/** What a run counts at least towards that: a thousand short ones are no shorter turn. */
+/** Each run counts as at least this many, so that a thousand short runs also end a turn. */
 const LEAST_TURN_BYTES = 1 << 14;
 
 /**
- * Hashes many extents of one source, overlapping or not, reading each byte once: the whole of a shard, its pages and its
- * tensors cost one pass. Bytes that no extent covers are not read.
+ * Hashes many extents of one source, overlapping or not, and reads each byte once. So a whole shard, its pages and its
+ * tensors cost one pass. Does not read bytes that no extent covers.
  */
 export async function hashExtents(
   create: (index: number) => Hasher,
@@ -110,8 +125,8 @@ export async function hashExtents(
   const order = sortedOrder(extents, range.label);
   const sweep = new Sweep(create, extents, order);
   const runs = mergedRuns(extents, order);
-  if (range.readNow !== undefined) await feedInTurn(runs, range, options, sweep);
-  else if (range.stream === undefined || (range.descriptor !== undefined && range.prefers !== "stream"))
+  if (isBlocking(range)) await feedInTurn(runs, range, options, sweep);
+  else if (range.stream === undefined || !isFarAway(range))
     await feedWhileReading(pieceRuns(runs), range, options, sweep);
   else await feedFromStreams(runs, range, options, sweep);
   return sweep.finish();
@@ -132,7 +147,7 @@ interface Covered {
   readonly piece: Bytes;
 }
 
-/** One piece is read while the one before is hashed. */
+/** Reads one piece while it hashes the one before. */
 async function feedWhileReading(
   runs: Generator<HashExtent>,
   range: ReadableRange,
@@ -156,11 +171,11 @@ async function feedWhileReading(
       options.onProgress?.(covered.piece.byteLength);
     }
   } finally {
-    await waiting?.catch(() => undefined); // the buffers must be free before they go
+    await waiting?.catch(() => undefined); // no read may use the buffers after this
   }
 }
 
-/** From far away: one stream for each run, instead of a request for each piece. */
+/** For remote sources: one stream for each run, instead of a request for each piece. */
 async function feedFromStreams(
   runs: Generator<HashExtent>,
   range: ReadableRange,
@@ -171,7 +186,7 @@ async function feedFromStreams(
     let done = 0;
     for await (const piece of range.stream?.(offset, { byteLength, signal }) ?? []) {
       signal?.throwIfAborted();
-      // In pieces that stay in the cache while every extent takes them.
+      // In pieces that stay in the cache while every extent hashes them.
       for (let start = 0; start < piece.byteLength; start += PIECE_BYTES) {
         const part = piece.subarray(start, start + PIECE_BYTES);
         sweep.feed(offset + done, part);
@@ -183,10 +198,22 @@ async function feedFromStreams(
   }
 }
 
+/**
+ * A source of a thread that has nothing else to do: `readNow` fills `into` while the thread waits. Every so often `read` is
+ * used instead, which lets messages through.
+ */
+interface BlockingRange extends ReadableRange {
+  readNow(offset: number, into: Bytes): void;
+}
+
+function isBlocking(range: ReadableRange): range is BlockingRange {
+  return typeof (range as Partial<BlockingRange>).readNow === "function";
+}
+
 /** On a thread that may block: no promise for most pieces, and one buffer that stays in the cache. */
 async function feedInTurn(
   runs: Generator<HashExtent>,
-  range: ReadableRange,
+  range: BlockingRange,
   options: ExtentsOptions,
   sweep: Sweep,
 ): Promise<void> {
@@ -211,11 +238,11 @@ async function feedInTurn(
   }
 }
 
-function feedNow(range: ReadableRange, { offset, byteLength }: HashExtent, buffer: Bytes, sweep: Sweep): void {
+function feedNow(range: BlockingRange, { offset, byteLength }: HashExtent, buffer: Bytes, sweep: Sweep): void {
   const end = offset + byteLength;
   for (let at = offset; at < end; at += TURN_PIECE_BYTES) {
     const piece = end - at < TURN_PIECE_BYTES ? buffer.subarray(0, end - at) : buffer;
-    range.readNow?.(at, piece);
+    range.readNow(at, piece);
     sweep.feed(at, piece);
   }
 }
@@ -270,9 +297,9 @@ interface Active {
 }
 
 /**
- * Goes through a source from its beginning to its end, and feeds every extent that covers the bytes. The usual piece,
- * in which no extent begins or ends, takes a path so short that V8 compiles it in no time: compiling took as long as
- * hashing 200 MB when it was one long function.
+ * Goes through a source from beginning to end, and feeds every extent that covers the bytes. The usual piece, in which
+ * no extent begins or ends, takes a path so short that V8 compiles it at once. As one long function, compiling took as
+ * long as hashing 200 MB.
  */
 class Sweep {
   readonly #create: (index: number) => Hasher;

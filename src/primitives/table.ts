@@ -8,15 +8,14 @@ import type { ZstdCodec } from "./compress/zstd.ts";
 import type { Argon2id } from "./crypto/argon2.ts";
 import type { Ed25519 } from "./crypto/ed25519.ts";
 import type { Pbkdf2Sha1 } from "./crypto/pbkdf2.ts";
-import type { Blake3Core } from "./digest/blake3.ts";
-import type { Blake3Implementation, Crc32Function, DigestImplementation } from "./digest/implementation.ts";
+import type { Blake3Core, Blake3Implementation, Crc32Function, DigestImplementation } from "./digest/implementation.ts";
 import type { Sha256Core } from "./digest/sha256.ts";
 import type { HasherAlgorithm } from "./engine.ts";
-import type { Combine } from "./erasure/reed-solomon.ts";
+import type { Combine } from "./erasure/gf256.ts";
 import type { Quantizer } from "./quant/quantizer.ts";
 import { host, javascript, type Row, type Tier, type TierName, Tiers, wasm } from "./tiers.ts";
 
-/** What each row of the table gives, whichever tier it comes from. */
+/** The type of each row's implementation, the same for every tier. */
 interface Primitives {
   readonly sha256: DigestImplementation;
   readonly blake3: Blake3Implementation;
@@ -39,9 +38,9 @@ interface Primitives {
 }
 
 /**
- * The table. A new primitive is a row here, with its tiers, and one in `Primitives`; a method of Engine; and, where it can
- * be timed, a row in `measure.ts`. Tiers in plain TypeScript are below, unless there is no other. Known answers are loaded
- * with the primitive that they prove: a page that hashes needs those of no cipher.
+ * The table. A new primitive needs a row here, with its tiers, and one in `Primitives`; a method of Engine; and, if it
+ * can be timed, a row in `measure.ts`. Tiers in plain TypeScript are below, unless there is no other. Known answers are
+ * loaded with the primitive that they prove, so that a page that hashes does not load those of ciphers.
  */
 const ROWS: { readonly [P in keyof Primitives]: Row<Primitives[P]> } = {
   sha256: {
@@ -74,13 +73,13 @@ const ROWS: { readonly [P in keyof Primitives]: Row<Primitives[P]> } = {
     tiers: [wasm(async () => (await import("./quant/quantizer-wasm.ts")).loadQuantizerWasm())],
     proves: async (it) => (await import("./quant/quantizer.ts")).provesQuantizer(it),
   },
-  // In pieces there is only our own: WebCrypto wants the whole message at once.
+  // Only our own hashes in pieces: WebCrypto needs the whole message at once.
   sha512: {
     primitive: "sha512",
     tiers: [javascript(async () => (await import("./digest/sha512-javascript.ts")).sha512Javascript)],
     proves: provesDigest("sha512"),
   },
-  // The host's first: it is constant in time, and ours is not. So for Ed25519.
+  // The host's tier first: it runs in constant time, ours does not. The same for Ed25519.
   aes: {
     primitive: "aes",
     tiers: [host("WebCrypto", async () => (await import("./cipher/aes-webcrypto.ts")).loadAesWebCrypto())],
@@ -97,7 +96,7 @@ const ROWS: { readonly [P in keyof Primitives]: Row<Primitives[P]> } = {
     tiers: [wasm(async () => (await import("./crypto/argon2-wasm.ts")).loadArgon2Wasm())],
     proves: async (it) => (await import("./crypto/argon2.ts")).provesArgon2(it),
   },
-  // No browser has it, and WebCrypto's counter mode counts elsewhere in the block.
+  // No browser has it, and WebCrypto's counter mode counts in another part of the block.
   gcmSiv: {
     primitive: "aes-gcm-siv",
     tiers: [wasm(async () => (await import("./cipher/gcm-siv-wasm.ts")).loadGcmSivWasm())],
@@ -113,13 +112,13 @@ const ROWS: { readonly [P in keyof Primitives]: Row<Primitives[P]> } = {
     tiers: [wasm(async () => (await import("./erasure/gf256-wasm.ts")).loadCombineWasm())],
     proves: async (it) => (await import("./erasure/reed-solomon.ts")).provesReedSolomon(it),
   },
-  // As for SHA-512.
+  // Like SHA-512, only our own hashes in pieces.
   sha1: {
     primitive: "sha1",
     tiers: [javascript(async () => (await import("./digest/sha1-javascript.ts")).sha1Javascript)],
     proves: provesDigest("sha1"),
   },
-  // WebCrypto enciphers no single blocks.
+  // WebCrypto does not encipher single blocks.
   aesBlocks: {
     primitive: "aes-blocks",
     tiers: [wasm(async () => (await import("./cipher/gcm-siv-wasm.ts")).loadAesBlocksWasm())],
@@ -131,13 +130,13 @@ const ROWS: { readonly [P in keyof Primitives]: Row<Primitives[P]> } = {
     tiers: [javascript(async () => (await import("./cipher/chacha20-poly1305-javascript.ts")).chachaJavascript)],
     proves: async (it) => (await import("./cipher/chacha20-poly1305.ts")).provesChacha(it),
   },
-  // The host's first: it is several times faster.
+  // The host's tier first: it is several times faster.
   pbkdf2: {
     primitive: "pbkdf2-sha1",
     tiers: [host("WebCrypto", async () => (await import("./crypto/pbkdf2.ts")).loadPbkdf2WebCrypto())],
     proves: async (it) => (await import("./crypto/pbkdf2.ts")).provesPbkdf2(it),
   },
-  // Every browser has it by now; older ones and other hosts have ours.
+  // Every current browser has it; older ones and other hosts use ours.
   inflate: {
     primitive: "inflate",
     tiers: [host("DecompressionStream", async () => (await import("./compress/inflate-web.ts")).loadInflateWeb())],
@@ -146,8 +145,8 @@ const ROWS: { readonly [P in keyof Primitives]: Row<Primitives[P]> } = {
 };
 
 /**
- * The last tier of the rows above: plain TypeScript, for hosts without WebAssembly or WebCrypto. Apart from them, so that a
- * bundle for hosts that have both can do without.
+ * The last tier of the rows above: plain TypeScript, for hosts without WebAssembly or WebCrypto. It is separate, so
+ * that a bundle for hosts that have both can leave it out.
  */
 const PLAIN: { readonly [P in keyof Primitives]?: () => Promise<Primitives[P]> } = {
   sha256: () => sha256Over(async () => (await import("./digest/sha256-javascript.ts")).sha256Javascript),
@@ -167,16 +166,16 @@ const PLAIN: { readonly [P in keyof Primitives]?: () => Promise<Primitives[P]> }
   inflate: async () => (await import("./compress/inflate-javascript.ts")).inflateJavascript,
 };
 
-/** What an engine takes its primitives from: one choice among tiers a row. */
+/** The primitives of an engine: for each row, its tiers to choose from. */
 export type PrimitiveTable = { readonly [P in keyof Primitives]: Tiers<Primitives[P]> };
 
-/** Tiers that a platform puts ahead of the portable ones, best first where there are several. */
+/** Tiers that a platform puts before the portable ones, best first. */
 export type Accelerators = {
   readonly [P in keyof Primitives]?: Tier<Primitives[P]> | readonly Tier<Primitives[P]>[];
 };
 
 export interface PortableOptions {
-  /** Only this tier. Where absent: WebAssembly, and plain TypeScript for what cannot be compiled here. */
+  /** Use only this tier. By default WebAssembly, and plain TypeScript if that does not compile here. */
   readonly tier?: "wasm" | "javascript";
 }
 
@@ -196,7 +195,7 @@ function tableOf(first: Accelerators, plain: typeof PLAIN, tier?: TierName): Pri
   return Object.fromEntries(keys.map((key) => [key, build(key)])) as unknown as PrimitiveTable;
 }
 
-/** Not every row has a tier in WebAssembly: those without keep what the host has. */
+/** Keeps only the named tier. Rows without such a tier keep all of theirs. */
 function only<T>(tiers: readonly Tier<T>[], name: TierName | undefined): readonly Tier<T>[] {
   const chosen = tiers.filter(({ tier }) => name === undefined || tier === name);
   return chosen.length > 0 ? chosen : tiers;
@@ -206,7 +205,7 @@ function provesDigest(algorithm: HasherAlgorithm): (it: DigestImplementation) =>
   return async (it) => (await import("./digest/implementation.ts")).provesDigest(algorithm, it);
 }
 
-/** The hash around its compression function. */
+/** SHA-256 over its compression function. */
 async function sha256Over(load: () => Promise<Sha256Core>): Promise<DigestImplementation> {
   const [{ sha256 }, core] = await Promise.all([import("./digest/sha256.ts"), load()]);
   return sha256(core);

@@ -21,7 +21,7 @@ describe("Tiers", () => {
     expect(tiers.implementation).toBe("right");
   });
 
-  it("loads once, however many ask", async () => {
+  it("loads once for any number of callers", async () => {
     let loads = 0;
     const load = async (): Promise<number> => {
       loads++;
@@ -33,7 +33,7 @@ describe("Tiers", () => {
     expect(loads).toBe(1);
   });
 
-  it("refuses where no tier is right, with the last failure as the cause", async () => {
+  it("refuses if no tier is right, with the last failure as the cause", async () => {
     const cause = new Error("Cannot find module");
     const tiers = answer(tier("missing", () => Promise.reject(cause)));
     await expect(tiers.get()).rejects.toMatchObject({ code: "unsupported/engine.primitive", cause });

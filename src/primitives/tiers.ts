@@ -11,22 +11,22 @@ export interface Tier<T> {
   load(): Promise<T>;
 }
 
-/** What the host has built in: `implementation` says what that is. */
+/** A tier that the host has built in, named by `implementation`. */
 export function host<T>(implementation: string, load: () => Promise<T>): Tier<T> {
   return { tier: "native", implementation, load };
 }
 
-/** In WebAssembly; most of our kernels have SIMD. */
+/** A tier in WebAssembly. Most of our kernels use SIMD. */
 export function wasm<T>(load: () => Promise<T>, implementation = "wasm simd"): Tier<T> {
   return { tier: "wasm", implementation, load };
 }
 
-/** The same in plain TypeScript. */
+/** A tier in plain TypeScript. */
 export function javascript<T>(load: () => Promise<T>): Tier<T> {
   return { tier: "javascript", implementation: "javascript", load };
 }
 
-/** A primitive: its tiers, best first, and how one of them shows that it is right. */
+/** A primitive: its tiers, best first, and the test that one of them is right. */
 export interface Row<T> {
   /** As `tare doctor` shows it. */
   readonly primitive: string;
@@ -36,7 +36,7 @@ export interface Row<T> {
 }
 
 /**
- * The tiers of one primitive. The first one that loads and reproduces its known answer is taken, once, on first use; a wrong
+ * The tiers of one primitive. On first use, takes the first one that loads and reproduces its known answer. A wrong
  * answer counts as a failure to load.
  */
 export class Tiers<T> {
@@ -50,7 +50,7 @@ export class Tiers<T> {
     this.#row = row;
   }
 
-  /** What is in use, or before the first `get` what will be tried first. */
+  /** The implementation in use; before the first `get`, the one that will be tried first. */
   get implementation(): string {
     return this.#row.tiers[this.#position]?.implementation ?? "none";
   }
@@ -60,7 +60,7 @@ export class Tiers<T> {
   }
 
   get(): Promise<T> {
-    // A rejection may stay: it says that no tier works here, which asking again cannot change.
+    // Keep a rejection: it means that no tier works here, and a retry would not change that.
     this.#loading ??= this.#load();
     return this.#loading;
   }
@@ -73,11 +73,11 @@ export class Tiers<T> {
         const value = await this.#row.tiers[this.#position]?.load();
         if (value !== undefined && (await this.#row.proves(value))) return value;
       } catch (error) {
-        cause = error; // no such addon, no SIMD, a policy against compiling: the next tier decides
+        cause = error; // no such addon, no SIMD, a policy against compiling: try the next tier
         fault ??= errnoOf(error);
       }
     }
-    // Code that the system did not let us read says nothing about what this machine can compute.
+    // If the system did not let us read the code, that says nothing about what this machine can compute.
     if (fault !== undefined) throw systemError(fault, `Cannot load ${this.primitive}`, { source: "engine" }, { cause });
     const message = `Cannot compute ${this.primitive}: no implementation loads and gives the known answer`;
     throw new UnsupportedError("unsupported/engine.primitive", message, { source: "engine" }, { cause });

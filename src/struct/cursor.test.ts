@@ -32,7 +32,7 @@ test("Cursor reads numbers in big-endian order", () => {
   ]);
 });
 
-test("Cursor gives 64 bits whole where asked", () => {
+test("Cursor reads all 64 bits as a bigint", () => {
   const cursor = cursorOf("ffffffffffffffff0000000000000080");
   expect(cursor.bigU64()).toBe(2n ** 64n - 1n);
   expect(cursor.bigI64()).toBe(-(2n ** 63n));
@@ -55,7 +55,7 @@ test("Cursor refuses to read beyond the end, and says where", () => {
   expect(cursor.bytes(2)).toEqual(Uint8Array.of(2, 3));
 });
 
-test("Cursor.u64() refuses numbers that are no exact offset", () => {
+test("Cursor.u64() refuses numbers that are not exact offsets", () => {
   expect(caught(() => cursorOf("0000000000002000").u64("len"))).toBeInstanceOf(LimitError);
 });
 
@@ -96,7 +96,7 @@ test("ByteWriter writes little-endian numbers, growing from any size", () => {
   }
 });
 
-test("ByteWriter.take() begins anew and hands out bytes that stay", () => {
+test("ByteWriter.take() empties the writer and returns bytes that later writes do not change", () => {
   const writer = new ByteWriter();
   writer.u8(1);
   const first = writer.take();

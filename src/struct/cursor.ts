@@ -6,11 +6,11 @@ import type { ByteOrder } from "./fields.ts";
 export interface CursorOptions {
   /** Source label for messages. */
   readonly source: string;
-  /** Absolute offset of `bytes[0]` in that source; 0 where absent. */
+  /** Absolute offset of `bytes[0]` in that source; 0 if absent. */
   readonly base?: number;
-  /** "little" where absent. */
+  /** "little" if absent. */
   readonly byteOrder?: ByteOrder;
-  /** What reading beyond the end is called. */
+  /** The error code of a read beyond the end. */
   readonly code: `format/${string}`;
   /** What is being read, for messages: "AERO TOC". */
   readonly what: string;
@@ -19,9 +19,8 @@ export interface CursorOptions {
 }
 
 /**
- * Reads variable-length records from bytes that are already here. Every read is checked against the end; the
- * location of a failure is only put together when there is one. The last argument of a read is the field's
- * path as the specification spells it.
+ * Reads variable-length records from bytes in memory. Checks every read against the end, and builds a location only
+ * for a failure. The last argument of a read is the field's path as the specification spells it.
  */
 export class Cursor {
   readonly byteLength: number;
@@ -99,7 +98,7 @@ export class Cursor {
     return high <= 0x1f_ffff ? high * 0x1_0000_0000 + low : toOffset(low, high, this.at(path, start));
   }
 
-  /** A count of records of at least `minBytes` each, refused where so many cannot follow. */
+  /** A count of records of at least `minBytes` each. Refuses a count that the remaining bytes cannot hold. */
   count(minBytes: number, path?: string): number {
     const start = this.#position;
     const count = this.u64(path);
@@ -213,7 +212,7 @@ export class ByteWriter {
     this.#buffer.append(bytes);
   }
 
-  /** What was written since the start or the last call; the writer begins anew. */
+  /** The bytes written since the start or the last call. The writer is empty afterwards. */
   take(): Bytes {
     return this.#buffer.take();
   }

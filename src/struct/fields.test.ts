@@ -18,7 +18,7 @@ test("the fields of a record are placed by its table and named as the specificat
   ]);
 });
 
-test("values are shown as they stand there, numbers beyond 2^53 and broken text included", () => {
+test("values are shown as the file has them, including numbers beyond 2^53 and broken text", () => {
   const places = placesOf(record, 0, "h");
   const stored = new Uint8Array(22).fill(0xff);
   const shown = places.map((place) => showField(place, stored.slice(place.offset, place.offset + place.byteLength)));

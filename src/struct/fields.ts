@@ -1,7 +1,6 @@
 import { type Bytes, equalBytes } from "../base/bytes.ts";
 import { toOffset } from "../base/integers.ts";
 import { encodeHex, printable } from "../base/text.ts";
-import type { Layout } from "./layout.ts";
 
 /** How the numbers of a record are laid out. */
 export type ByteOrder = "little" | "big";
@@ -14,8 +13,8 @@ export interface RecordView {
 }
 
 /**
- * How one type of field is read, written and compared. `read` gives undefined where the bytes hold no value
- * of the type: the layout then says which field of which record that was.
+ * How one type of field is read, written and compared. `read` returns undefined if the bytes hold no value of the
+ * type; the layout then says which field of which record that was.
  */
 interface Codec<T> {
   /** As documentation spells it: "u32", "ascii[4]". */
@@ -36,7 +35,7 @@ export class Field<T, Optional extends "required" | "optional" = "required"> {
   readonly codec: Codec<T>;
   /** The only legal value. */
   readonly expected: T | undefined;
-  /** What `encode` writes where the caller gives no value. */
+  /** What `encode` writes if the caller gives no value. */
   readonly fallback: T | undefined;
   /** Only for the type system: whether `encode` needs a value. */
   declare readonly optional: Optional;
@@ -53,7 +52,7 @@ export class Field<T, Optional extends "required" | "optional" = "required"> {
     return new Field<T, "optional">(this.offset, this.codec, { expected: value, fallback: value });
   }
 
-  /** What encoding writes where no value is given; decoding accepts any. */
+  /** Sets what encoding writes if no value is given. Decoding accepts any value. */
   or(value: T): Field<T, "optional"> {
     return new Field<T, "optional">(this.offset, this.codec, { fallback: value });
   }
@@ -87,7 +86,7 @@ const I32 = number("i32", 4, "getInt32", "setInt32", [-0x8000_0000, 0x7fff_ffff]
 const F32 = number("f32", 4, "getFloat32", "setFloat32");
 const F64 = number("f64", 8, "getFloat64", "setFloat64");
 
-/** 2^53 - 1 has the high word 0x1fffff: above it a double is no exact integer. */
+/** The high word of 2^53 - 1. Above that, a double is not an exact integer. */
 const MAX_HIGH_WORD = 0x1f_ffff;
 
 /** Two 32-bit reads: a BigInt per field costs ten times as much. */
@@ -157,15 +156,23 @@ export const f32 = (offset: number): Field<number> => new Field(offset, F32);
 export const f64 = (offset: number): Field<number> => new Field(offset, F64);
 /** An offset, length or count: refused above 2^53 - 1. */
 export const u64 = (offset: number): Field<number> => new Field(offset, U64);
-/** Sixty-four bits that are no length: flags, hashes, identifiers. */
+/** Sixty-four bits that are not a length: flags, hashes, identifiers. */
 export const bigU64 = (offset: number): Field<bigint> => new Field(offset, BIG_U64);
 /** Exactly `byteLength` characters; not terminated. */
 export const ascii = (offset: number, byteLength: number): Field<string> => new Field(offset, asciiCodec(byteLength));
 /** A view of the record's bytes, not a copy. */
 export const bytes = (offset: number, byteLength: number): Field<Bytes> => new Field(offset, bytesCodec(byteLength));
-/** Bytes without a meaning yet: written as zeros, read as they are, so that a reader can warn about others. */
+/** Bytes without a meaning yet: written as zeros, read as they are, so that a reader can warn about other values. */
 export const reserved = (offset: number, byteLength: number): Field<Bytes, "optional"> =>
   bytes(offset, byteLength).or(new Uint8Array(byteLength));
+
+/** One line of the specification's table. */
+export interface LayoutRow {
+  readonly name: string;
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly type: string;
+}
 
 /** A field of a file, by its place: for people who look at the bytes. */
 export interface FieldPlace {
@@ -176,19 +183,24 @@ export interface FieldPlace {
   readonly name: string;
   /** "u32", "ascii[4]" as layouts say it; "text" for a run of UTF-8. */
   readonly type: string;
-  /** "little" where absent. */
+  /** "little" if absent. */
   readonly byteOrder?: ByteOrder | undefined;
 }
 
-/** Where the fields of a record are that begins at `offset`; their names follow `path`. */
-export function placesOf(layout: Layout, offset: number, path: string, byteOrder?: ByteOrder): FieldPlace[] {
+/** Where the fields are of a record that begins at `offset`. Their names follow `path`. */
+export function placesOf(
+  layout: { readonly rows: readonly LayoutRow[] },
+  offset: number,
+  path: string,
+  byteOrder?: ByteOrder,
+): FieldPlace[] {
   return layout.rows.map((row) => ({ ...row, offset: offset + row.offset, name: `${path}.${row.name}`, byteOrder }));
 }
 
 /** Bytes of a field that are shown as text or hex. */
 const SHOWN_BYTES = 64;
 
-/** What stands there, right or wrong: nothing is refused, so that damage can be looked at. */
+/** The value of a field, right or wrong. Refuses nothing, so that people can look at damage. */
 export function showField({ type, byteOrder }: FieldPlace, bytes: Bytes): string {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const little = byteOrder !== "big";

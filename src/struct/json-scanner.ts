@@ -1,7 +1,7 @@
 import { FormatError, LimitError, type Location } from "../base/errors.ts";
 import { printable } from "../base/text.ts";
 
-/** Where JSON text stands, so that every error names an absolute byte. */
+/** Where JSON text is, so that every error names an absolute byte. */
 export interface JsonPlace {
   /** Label of the file. */
   readonly source: string;
@@ -12,7 +12,7 @@ export interface JsonPlace {
 }
 
 /** Nested arrays and objects allowed: serde_json counts down from 128 and refuses at 0. */
-export const MAX_JSON_DEPTH = 127;
+const MAX_JSON_DEPTH = 127;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -27,20 +27,22 @@ const NAMED_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["t", "\t"],
 ]);
 
-/** A text may have a hundred thousand places that are worth a warning: counting them all from its start takes hours. */
+/** A text may have a hundred thousand places worth a warning. Counting each from the start would take hours. */
 const COUNTED_UNITS = 4096;
 
 /**
- * Walks over JSON text by RFC 8259, nothing forgiven: no comments, no trailing commas, no lone surrogates, no
- * control characters in strings, no numbers that overflow a double. It builds nothing it is not asked for, so a
- * caller that knows its schema reads megabytes without a tree. `position` counts UTF-16 units of `text`.
+ * Walks over JSON text strictly by RFC 8259: no comments, no trailing commas, no lone surrogates, no control characters
+ * in strings, no numbers that overflow a double. It builds only what the caller asks for, so a caller that knows its
+ * schema reads megabytes without a tree. `position` counts UTF-16 units of `text`.
  */
 export class JsonScanner {
   readonly text: string;
   readonly place: JsonPlace;
   position = 0;
+  /** Where the key begins that was read last. */
+  keyIndex = 0;
   #depth = 0;
-  /** Bytes before every so many units of the text, as far as somebody has asked. */
+  /** Bytes before each multiple of COUNTED_UNITS units of the text, as far as `byteOffset` was asked. */
   readonly #counted: number[] = [0];
 
   constructor(text: string, place: JsonPlace) {
@@ -54,7 +56,7 @@ export class JsonScanner {
     return { source: this.place.source, offset, ...(path === undefined ? {} : { path }) };
   }
 
-  /** Of a character, from the start of the text. Counts on from the nearest place before that was counted already. */
+  /** Bytes from the start of the text to a character. Counts on from the nearest place already counted. */
   byteOffset(index: number): number {
     const last = Math.floor(index / COUNTED_UNITS);
     while (this.#counted.length <= last) {
@@ -93,31 +95,38 @@ export class JsonScanner {
 
   /** Reads `{…}`, calling `onEntry` at each value with its key; the call must consume the value. */
   readObject(onEntry: (key: string, keyIndex: number) => void): void {
+    for (let key = this.firstKey(); key !== undefined; key = this.nextKey()) onEntry(key, this.keyIndex);
+  }
+
+  /** Enters `{…}` and gives its first key, undefined where it has none. The caller reads the value, then asks for the next. */
+  firstKey(): string | undefined {
     this.#enter("{");
-    if (this.#leaveIf("}")) return;
-    for (;;) {
-      this.skipSpace();
-      const keyIndex = this.position;
-      const key = this.readString("a key");
-      this.skipSpace();
-      this.#take(":");
-      this.skipSpace();
-      onEntry(key, keyIndex);
-      if (this.#leaveIf("}")) return;
-      this.#take(",");
-    }
+    return this.#leaveIf("}") ? undefined : this.#readKey();
+  }
+
+  nextKey(): string | undefined {
+    if (this.#leaveIf("}")) return undefined;
+    this.#take(",");
+    return this.#readKey();
   }
 
   /** Reads `[…]`, calling `onItem` at each value with its number; the call must consume the value. */
   readArray(onItem: (itemIndex: number) => void): void {
+    let itemIndex = 0;
+    for (let has = this.firstItem(); has; has = this.nextItem()) onItem(itemIndex++);
+  }
+
+  /** Enters `[…]`; false where it is empty. The caller reads the item, then asks for the next. */
+  firstItem(): boolean {
     this.#enter("[");
-    if (this.#leaveIf("]")) return;
-    for (let itemIndex = 0; ; itemIndex++) {
-      this.skipSpace();
-      onItem(itemIndex);
-      if (this.#leaveIf("]")) return;
-      this.#take(",");
-    }
+    return !this.#leaveIf("]"); // which has skipped the space before the item
+  }
+
+  nextItem(): boolean {
+    if (this.#leaveIf("]")) return false;
+    this.#take(",");
+    this.skipSpace();
+    return true;
   }
 
   /** Reads a string; `wanted` names it in the error. */
@@ -157,7 +166,7 @@ export class JsonScanner {
     return found;
   }
 
-  /** Steps over the literal where it stands here. */
+  /** Steps over the literal if it is at the position. */
   readLiteral(literal: "null" | "true" | "false"): boolean {
     if (!this.text.startsWith(literal, this.position)) return false;
     this.position += literal.length;
@@ -173,11 +182,21 @@ export class JsonScanner {
     else if (!(this.readLiteral("null") || this.readLiteral("true") || this.readLiteral("false"))) this.readNumber();
   }
 
-  /** What stands at the position, for messages. */
+  /** What is at the position, for messages. */
   found(): string {
     if (this.position >= this.text.length) return "the end of the text";
     const character = String.fromCodePoint(this.text.codePointAt(this.position) ?? 0);
     return `"${printable(character)}"`;
+  }
+
+  #readKey(): string {
+    this.skipSpace();
+    this.keyIndex = this.position;
+    const key = this.readString("a key");
+    this.skipSpace();
+    this.#take(":");
+    this.skipSpace();
+    return key;
   }
 
   #digitsEnd(index: number): number {
@@ -186,7 +205,7 @@ export class JsonScanner {
     return i;
   }
 
-  /** Where the digits end that must stand after a point or an exponent mark. */
+  /** Where the digits end that must follow a point or an exponent mark. */
   #fractionEnd(index: number): number {
     const end = this.#digitsEnd(index);
     if (end === index) throw this.syntaxError("a number must have digits here", index);
@@ -244,7 +263,7 @@ export class JsonScanner {
     return pieces.join("");
   }
 
-  /** `\uXXXX`, or a pair of them for one character beyond the first plane; half a pair alone is no text. */
+  /** `\uXXXX`, or a pair of them for one character beyond the first plane. Refuses half a pair: it is not text. */
   #readUnicode(index: number): string {
     const first = this.#hexUnit(index);
     if (first === undefined) throw this.syntaxError("must be an escape that JSON knows", index);

@@ -1,6 +1,6 @@
 import type { Bytes } from "../base/bytes.ts";
 import { FormatError, LimitError, type Location, UsageError } from "../base/errors.ts";
-import type { ByteOrder, Field, RecordView } from "./fields.ts";
+import type { ByteOrder, Field, LayoutRow, RecordView } from "./fields.ts";
 
 export type { ByteOrder } from "./fields.ts";
 export { ascii, bigU64, bytes, Field, f32, f64, i32, reserved, u8, u16, u32, u64 } from "./fields.ts";
@@ -22,20 +22,12 @@ export type Encodable<F extends Fields> = {
 } & { readonly [K in OptionalNames<F>]?: ValueOf<F[K]> };
 
 interface DecodeOptions {
-  /** "little" where absent. */
+  /** "little" if absent. */
   readonly byteOrder?: ByteOrder;
-  /** Where the record begins in `bytes`; 0 where absent. */
+  /** Where the record begins in `bytes`; 0 if absent. */
   readonly start?: number;
-  /** What a short record or a wrong value is called. */
+  /** The error code of a short record or a wrong value. */
   readonly code?: `format/${string}`;
-}
-
-/** One line of the specification's table. */
-interface LayoutRow {
-  readonly name: string;
-  readonly offset: number;
-  readonly byteLength: number;
-  readonly type: string;
 }
 
 /** A record of fixed length, read and written by its table. */
@@ -56,8 +48,8 @@ export interface Layout<F extends Fields = Fields> {
 }
 
 /**
- * Defines a record. The fields must cover 0 … byteLength without gap or overlap, which is proven here, once:
- * a table that is wrong throws where the module is loaded, not when a file is read.
+ * Defines a record. The fields must cover 0 … byteLength without gap or overlap. This is checked here, once: a wrong
+ * table throws when the module is loaded, not when a file is read.
  */
 export function struct<const F extends Fields>(name: string, byteLength: number, fields: F): Layout<F> {
   const compiled = compile(name, byteLength, fields);
@@ -144,7 +136,7 @@ function encodeFields(
   }
 }
 
-/** Where the field is; only ever built to say that it is wrong. */
+/** Where the field is. Built only for errors about the field. */
 function locate({ wireName, field }: CompiledField, at: Location): Location {
   return {
     ...at,
@@ -195,12 +187,12 @@ export interface Flags<Name extends string> {
   has(value: number | bigint, name: Name): boolean;
   /** The names set in `value`, in the order of the definition. */
   decode(value: number | bigint): readonly Name[];
-  /** The bits of `value` that have no name; 0n where all are known. */
+  /** The bits of `value` that have no name; 0n if all are known. */
   unknown(value: number | bigint): bigint;
   encode(names: Iterable<Name>): bigint;
 }
 
-/** Defines flags by bit number; bits above 31 are safe, as nothing goes through 32-bit operators. */
+/** Defines flags by bit number. Bits above 31 are safe, because no 32-bit operators are used. */
 export function flags<const T extends Readonly<Record<string, number>>>(
   name: string,
   bits: T,

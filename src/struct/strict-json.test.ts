@@ -97,7 +97,7 @@ describe("parseStrictJson() refuses, at the right byte:", () => {
     expect(() => parse("[".repeat(1_000_000))).toThrow(expect.objectContaining({ code: "limit/json.depth" }));
   });
 
-  test("more values than it may build, and allows as many", () => {
+  test("more values than the limit, and allows exactly the limit", () => {
     const limited = (text: string): JsonNode => parseStrictJson(text, { ...place, maxValues: 4 });
     expect(limited("[1,2,3]").type).toBe("array");
     expect(() => limited("[1,2,3,4]")).toThrow(expect.objectContaining({ code: "limit/json.values" }));

@@ -16,7 +16,7 @@ const BATCH = Array.from({ length: 60 }, (_, i) =>
   Int32Array.from({ length: 1 + ((i * 7) % 40) }, (_, t) => (t * i + 3) % 30),
 );
 
-/** Workers on this thread, whose messages are cloned as those to a thread would be. */
+/** Workers on this thread. Their messages are cloned like messages to another thread. */
 function cloningPool(size: number, seen: string[]): WorkerPool {
   return new WorkerPool({
     size,
@@ -34,7 +34,7 @@ function cloningPool(size: number, seen: string[]): WorkerPool {
 }
 
 describe("encoderRunner()", () => {
-  it.each(["simd", "scalar"] as const)("computes on workers what the thread itself would: %s", async (kernel) => {
+  it.each(["simd", "scalar"] as const)("workers compute the same as the calling thread: %s", async (kernel) => {
     const bert = tinyBert({ hidden: 20, heads: 4, intermediate: 36 });
     const alone = await createEncoder(bert, { kernel });
     const seen: string[] = [];
@@ -43,12 +43,12 @@ describe("encoderRunner()", () => {
     expect(seen).toContain("with image");
     const before = seen.length;
     await spread.embed(BATCH);
-    // Workers know the encoder by then.
+    // The workers have the encoder by now.
     expect(seen.slice(before)).not.toContain("with image");
     await spread.close();
   });
 
-  it("keeps callers at the same time, and one that gave up, out of each other's way", async () => {
+  it("concurrent callers, and one that aborts, do not disturb each other", async () => {
     const bert = tinyBert({ hidden: 20, heads: 4, intermediate: 36 });
     const expected = await (await createEncoder(bert)).embed(BATCH);
     const encoder = await createEncoder(bert, { runner: encoderRunner(cloningPool(2, []), 2) });
@@ -69,7 +69,7 @@ describe("encoderRunner()", () => {
     await encoder.close();
   });
 
-  it("does everything on the calling thread where no worker starts", async () => {
+  it("does everything on the calling thread if no worker starts", async () => {
     const spawn = (): never => {
       throw new Error("no workers here");
     };

@@ -4,7 +4,9 @@ import type { WorkerPool } from "./pool.ts";
 
 let count = 0;
 
-/** Computes groups of sentences on a pool's workers, which get the encoder with their first one. Closes the pool. */
+/**
+ * Computes groups of sentences on a pool's workers. A worker gets the encoder with its first group. Closes the pool.
+ */
 export function encoderRunner(pool: WorkerPool, lanes: number): GroupRunner {
   const names = new WeakMap<EncoderImage, string>();
   return {

@@ -4,35 +4,38 @@ import { assembledFrom } from "../bytes/assembled.ts";
 import { checkRange } from "../bytes/extents.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import type { Source, SourceDescriptor } from "../bytes/source.ts";
-import type { SealOutput } from "../formats/aerovault/write/seal-job.ts";
-import type { ExtractTarget, TargetFile } from "../operations/vault/extract-job.ts";
+import type { SealOutput } from "../formats/aerovault/write/seal/worker.ts";
+import type { ExtractRequest, ExtractTarget, HeldFile, TargetFile } from "../operations/vault/extract/worker.ts";
 import type { Engine } from "../primitives/engine.ts";
+import { digestSubtrees } from "./digest-split.ts";
 import { type JobKind, type JobRequest, type JobResult, unpackExtents } from "./protocol.ts";
 
 /** A descriptor that is not made of others. */
 export type LeafDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" | "assembled" }>;
 
-/** A descriptor that is no slice. */
+/** A descriptor that is not a slice. */
 type FlatDescriptor = Exclude<SourceDescriptor, { readonly kind: "slice" }>;
 
-/** What a worker has besides the request: the platform's engine and its way to open a source. */
+/** What a worker has in addition to the request: the platform's engine and its way to open a source. */
 export interface JobHost {
   readonly engine: Engine;
   openDescriptor(descriptor: LeafDescriptor): Promise<Source>;
-  /** Reads a whole small file by calls that block; refuses one that is not, or no longer, the one described. */
+  /** Reads a whole small file with blocking calls. Refuses a file that is not, or no longer, the one described. */
   readWhole?: ((descriptor: SourceDescriptor, into: Bytes) => void) | undefined;
-  /** Writes to a file of this process by its number; only where there is a disk. */
+  /** Writes to an open file of this process by its number. Only on hosts with a disk. */
   writeAt?: ((output: SealOutput, bytes: Bytes, offset: number) => void) | undefined;
-  /** Memory that stays from job to job. */
+  /** Memory that jobs reuse. */
   readonly scratch?: Scratch | undefined;
-  /** Opens a file for writing; only where there is a disk. */
+  /** A file that another thread keeps open; closing the source does not close it. Only on hosts with a disk. */
+  openHeld?: ((file: HeldFile) => Source) | undefined;
+  /** Opens a file for writing. Only on hosts with a disk. */
   openTarget?: ((target: ExtractTarget) => TargetFile) | undefined;
 }
 
 export interface JobContext extends JobHost {
   readonly signal: AbortSignal;
   readonly onProgress: (byteLength: number) => void;
-  /** Says that a buffer of the result moves to the caller instead of being copied. */
+  /** Marks a buffer of the result to be moved to the caller instead of copied. */
   readonly hand?: ((buffer: ArrayBuffer) => void) | undefined;
 }
 
@@ -41,7 +44,7 @@ type Job<K extends JobKind> = (request: JobRequest<K>, context: JobContext) => P
 
 type Jobs = { readonly [K in JobKind]: Job<K> };
 
-/** The work itself, free of messages: each job is a function of its request and its context. */
+/** The work itself, without messages: each job is a function of its request and its context. */
 export const JOBS: Jobs = {
   async "digest-range"({ algorithm, descriptor, offset, byteLength }, context) {
     const leaf = flattenDescriptor(descriptor, offset, byteLength);
@@ -64,15 +67,19 @@ export const JOBS: Jobs = {
     try {
       const list = unpackExtents(extents, base);
       const { signal, onProgress } = context;
-      const options = { signal, onProgress, subtrees };
-      return concatBytes(await context.engine.digestExtents(algorithm, source, list, options));
+      const options = { signal, onProgress };
+      const digests =
+        subtrees === undefined
+          ? context.engine.digestExtents(algorithm, source, list, options)
+          : digestSubtrees(context.engine, { source, extents: list, subtrees }, options);
+      return concatBytes(await digests);
     } finally {
       await source.close();
     }
   },
-  // What follows is loaded only where it is asked for: most workers hash.
+  // The code of the following jobs is loaded on demand, because most workers only hash.
   "quantize-range": async (request, context) => {
-    const { quantizeStored } = await import("./quantize-job.ts");
+    const { quantizeStored } = await import("../operations/quantize.ts");
     const { descriptor: leaf, offset } = flattenDescriptor(request.descriptor, 0, request.storedBytes);
     const source = await openFlat(leaf, context);
     try {
@@ -85,11 +92,11 @@ export const JOBS: Jobs = {
   "parity-window": async (request, context) => parityWindow(request, context),
   "parity-heal": async (request, context) => parityHeal(request, context),
   "vault-extract": async (request, context) => extract(request, context),
-  "embed-group": async (request) => (await import("./embed-group.ts")).embedGroup(request),
+  "embed-group": async (request) => (await import("../embedding/encoder/worker.ts")).embedGroup(request),
   digest: ({ algorithm, bytes }, context) => context.engine.digest(algorithm, bytes),
 };
 
-/** Opens a descriptor, or all that an assembled one is made of. */
+/** Opens a descriptor, or all the files of an assembled one. */
 async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Source> {
   if (descriptor.kind !== "assembled") return host.openDescriptor(descriptor);
   const sources: Source[] = [];
@@ -107,7 +114,7 @@ async function openFlat(descriptor: FlatDescriptor, host: JobHost): Promise<Sour
   }
 }
 
-/** Where a run of a slice lies in what the slice was cut from, at any depth. */
+/** Where a run of a slice is in the descriptor that the slice was cut from, at any depth. */
 export function flattenDescriptor(
   descriptor: SourceDescriptor,
   offset: number,
@@ -123,39 +130,41 @@ export function flattenDescriptor(
   return { descriptor: leaf, offset: position };
 }
 
-/** Jobs of writers and repairers, who have files: a page has none of them. */
+/** Jobs that write or repair files. Pages do not have them. */
 
 const seal: Job<"vault-seal"> = async (request, context) => {
-  const { runSealJob } = await import("../formats/aerovault/write/seal-job.ts");
+  const { runSealJob } = await import("../formats/aerovault/write/seal/worker.ts");
   return runSealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
 };
 
 const parityWindow: Job<"parity-window"> = async (request, context) => {
-  const { runParityJob } = await import("../operations/correct/jobs.ts");
+  const { runParityJob } = await import("../operations/correct/worker.ts");
   const payload = await runParityJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
   context.hand?.(payload.buffer);
   return payload;
 };
 
 const parityHeal: Job<"parity-heal"> = async (request, context) => {
-  const { runHealJob } = await import("../operations/correct/jobs.ts");
+  const { runHealJob } = await import("../operations/correct/worker.ts");
   const group = await runHealJob(request, { ...context, open: (descriptor) => openAny(descriptor, context) });
   for (const { buffer } of [group, ...group.changed].map(({ bytes }) => bytes)) context.hand?.(buffer);
   return group;
 };
 
 const extract: Job<"vault-extract"> = async (request, context) => {
-  const { runExtractJob } = await import("../operations/vault/extract-job.ts");
-  const open = async (descriptor: SourceDescriptor | undefined): Promise<Source> => {
-    if (descriptor === undefined) throw noDisk("the vault must be a file that a worker can open");
-    return openAny(descriptor, context);
+  const { runExtractJob } = await import("../operations/vault/extract/worker.ts");
+  const { openHeld } = context;
+  const open = async (vault: ExtractRequest["vault"]): Promise<Source> => {
+    if (vault !== undefined && vault.kind !== "held") return openAny(vault, context);
+    if (vault !== undefined && openHeld !== undefined) return openHeld(vault);
+    throw noDisk("the vault must be a file that a worker can open");
   };
   const { openTarget } = context;
   if (openTarget === undefined) throw noDisk("this host has no files to write to");
   return runExtractJob(request, { ...context, open, openTarget });
 };
 
-/** Opens a descriptor of any kind, as the whole it describes. */
+/** Opens a descriptor of any kind, slices too. */
 async function openAny(descriptor: SourceDescriptor, host: JobHost): Promise<Source> {
   if (descriptor.kind !== "slice") return openFlat(descriptor, host);
   const leaf = flattenDescriptor(descriptor, 0, descriptor.byteLength);
@@ -163,7 +172,7 @@ async function openAny(descriptor: SourceDescriptor, host: JobHost): Promise<Sou
   return owningSlice(whole, leaf.offset, descriptor.byteLength);
 }
 
-/** A slice that closes what it was cut from. */
+/** A slice that also closes the source it was cut from. */
 function owningSlice(whole: Source, offset: number, byteLength: number): Source {
   const slice = sliceSource(whole, offset, byteLength);
   return {

@@ -6,7 +6,7 @@ import { type FromWorker, PROTOCOL_VERSION, type ToWorker, type WorkerPort } fro
 const AT = { source: "test" };
 const REQUEST = { algorithm: "sha256", bytes: new Uint8Array(0) } as const;
 
-/** A worker whose answers the test gives by hand. */
+/** A worker whose answers come from the test. */
 class FakeWorker implements WorkerPort {
   readonly posted: ToWorker[] = [];
   state: "busy" | "idle" | "ended" = "idle";
@@ -34,7 +34,7 @@ class FakeWorker implements WorkerPort {
     this.say({ type: "ready", protocol: PROTOCOL_VERSION });
   }
 
-  /** Ends the job it was given last with a result of one byte. */
+  /** Ends its last job with a result of one byte. */
   finish(value: number): void {
     this.say({ type: "done", id: this.posted.at(-1)?.id ?? 0, result: Uint8Array.of(value) });
   }
@@ -70,7 +70,38 @@ describe("WorkerPool", () => {
     expect(await Promise.all(jobs)).toEqual([Uint8Array.of(10), Uint8Array.of(20), Uint8Array.of(30)]);
   });
 
-  it("starts every worker at once where it is told that there will be work", async () => {
+  it("answers an abort when the worker has stopped, and so has closed what it read", async () => {
+    const { pool, workers } = fakePool(1);
+    const control = new AbortController();
+    let isSettled = false;
+    const job = pool.run("digest", REQUEST, { signal: control.signal });
+    job
+      .catch(() => undefined)
+      .finally(() => {
+        isSettled = true;
+      });
+    at(workers, 0).ready();
+    control.abort("enough");
+    await Promise.resolve();
+    expect([at(at(workers, 0).posted, 1).type, isSettled]).toEqual(["cancel", false]);
+    at(workers, 0).finish(1);
+    await expect(job).rejects.toBe("enough");
+  });
+
+  it("gives back what a listener throws: nothing above a worker's message could take it", async () => {
+    const { pool, workers } = fakePool(1);
+    const onProgress = (): never => {
+      throw new Error("mine");
+    };
+    const job = pool.run("digest", REQUEST, { onProgress });
+    at(workers, 0).ready();
+    at(workers, 0).say({ type: "progress", id: at(at(workers, 0).posted, 0).id, byteLength: 1 });
+    expect(at(at(workers, 0).posted, 1).type).toBe("cancel");
+    at(workers, 0).finish(1);
+    await expect(job).rejects.toThrow("mine");
+  });
+
+  it("starts every worker at once on prepare()", async () => {
     const { pool, workers } = fakePool(3);
     pool.prepare();
     expect(workers).toHaveLength(3);
@@ -120,7 +151,7 @@ describe("WorkerPool", () => {
     expect(await waiting).toEqual(Uint8Array.of(7));
   });
 
-  it("gives up where a worker dies before it answered", async () => {
+  it("gives up if a worker dies before its first message", async () => {
     const { pool, workers } = fakePool(1);
     const jobs = [pool.run("digest", REQUEST), pool.run("digest", REQUEST)];
     at(workers, 0).end("Cannot find module");
@@ -133,7 +164,41 @@ describe("WorkerPool", () => {
     expect(workers).toHaveLength(1);
   });
 
-  it("gives up where spawning throws, or the script is of another build", async () => {
+  it("does all work on the workers that start, if the system allows no further ones", async () => {
+    const workers: FakeWorker[] = [];
+    let attempts = 0;
+    const spawn = (): FakeWorker => {
+      if (++attempts > 2) throw new Error("ERR_WORKER_INIT_FAILED: EAGAIN");
+      const worker = new FakeWorker();
+      workers.push(worker);
+      return worker;
+    };
+    const pool = new WorkerPool({ size: 4, spawn });
+    pool.prepare();
+    const jobs = Array.from({ length: 4 }, () => pool.run("digest", REQUEST));
+    for (const worker of workers) worker.ready();
+    for (const round of [1, 2]) for (const worker of workers) worker.finish(round);
+    expect((await Promise.all(jobs)).map(([value]) => value)).toEqual([1, 1, 2, 2]);
+    expect([attempts, pool.workerCount]).toEqual([3, 2]);
+  });
+
+  it("passes the job of a worker that dies before its first message to another one", async () => {
+    const { pool, workers } = fakePool(2);
+    const moved = { transfer: [new ArrayBuffer(1)] };
+    const jobs = [pool.run("digest", REQUEST), pool.run("digest", REQUEST)];
+    at(workers, 0).ready();
+    at(workers, 1).end("no thread");
+    at(workers, 0).finish(1);
+    at(workers, 0).finish(2);
+    expect(await Promise.all(jobs)).toEqual([Uint8Array.of(1), Uint8Array.of(2)]);
+    expect(workers).toHaveLength(2);
+    const other = fakePool(2);
+    const [, spent] = [other.pool.run("digest", REQUEST), other.pool.run("digest", REQUEST, moved)];
+    at(other.workers, 1).end("no thread");
+    await expect(spent).rejects.toMatchObject({ code: "source/worker.unavailable" });
+  });
+
+  it("gives up if spawning throws, or if the script is of another build", async () => {
     const spawn = (): never => {
       throw new Error("workers are forbidden");
     };
@@ -155,7 +220,7 @@ describe("WorkerPool", () => {
     const worker = at(workers, 0);
     worker.ready();
     for (const controller of controllers) controller.abort(reason);
-    for (const job of jobs) await expect(job).rejects.toBe(reason);
+    await Promise.all(jobs.map((job) => expect(job).rejects.toBe(reason)));
     expect(worker.posted.map(({ type, id }) => `${type} ${id}`)).toEqual(["run 1", "cancel 1"]);
     expect(worker.state).toBe("busy"); // until it has answered
     worker.say({ type: "done", id: 1, result: Uint8Array.of(1) });
@@ -189,7 +254,7 @@ describe("WorkerPool", () => {
     expect(await next).toEqual(Uint8Array.of(2));
   });
 
-  it("ends every worker and every job on close(), twice if need be", async () => {
+  it("ends every worker and every job on close(), which may be called twice", async () => {
     const { pool, workers } = fakePool(1);
     const jobs = [pool.run("digest", REQUEST), pool.run("digest", REQUEST)];
     const closed = Promise.all([pool.close(), pool.close()]);

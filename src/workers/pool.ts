@@ -8,10 +8,16 @@ import {
   type WorkerPort,
 } from "./protocol.ts";
 
+/** Most workers of a pool, unless the caller asks for more. With more threads, the disk is the limit. */
+export const MAX_WORKERS = 8;
+
+/** How long a call waits after an abort for its worker to stop: a worker looks at its messages between two reads. */
+const STOP_MS = 250;
+
 export interface PoolOptions {
   /** Most workers at a time. */
   readonly size: number;
-  /** Starts one worker; may throw where the host allows none. */
+  /** Starts one worker; may throw if the host allows none. */
   spawn(): WorkerPort;
 }
 
@@ -28,19 +34,24 @@ interface Task {
   readonly request: JobRequest<JobKind>;
   readonly options: RunOptions;
   readonly resolve: (result: JobResult<JobKind>) => void;
+  /** Why it was cancelled, which then counts whatever the worker says. */
+  cancelled: { readonly reason: unknown } | undefined;
   readonly reject: (reason: unknown) => void;
+  /** Called when it is settled. */
+  release: () => void;
 }
 
 interface Member {
   readonly port: WorkerPort;
   isReady: boolean;
-  /** The job this worker is busy with, which may have been rejected by its signal already. */
+  /** The job that the worker runs. Its signal may have rejected it already. */
   task: Task | undefined;
 }
 
 /**
- * Workers that are started when there is work for them, up to a number, and do one job at a time each. Jobs wait in
- * the order they came. A worker that dies takes only its own job with it; another one starts with the next job.
+ * Starts workers when there is work for them, up to a maximum. Each does one job at a time. Jobs wait in the order they
+ * came. If a worker dies, only its own job fails, and another worker starts with the next job. If one does not start,
+ * because the system allows no more threads, the others do all the work.
  */
 export class WorkerPool {
   readonly #options: PoolOptions;
@@ -49,9 +60,12 @@ export class WorkerPool {
   #lastId = 0;
   #state: "open" | "unavailable" | "closed" = "open";
   #unavailable = "";
+  /** Most workers that start here, as far as is known. */
+  #most: number;
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#most = options.size;
   }
 
   /** Most workers at a time. */
@@ -64,7 +78,7 @@ export class WorkerPool {
     return this.#members.size;
   }
 
-  /** Workers that have started and said so. */
+  /** Workers that have started and reported it. */
   get readyCount(): number {
     let count = 0;
     for (const { isReady } of this.#members) if (isReady) count++;
@@ -72,28 +86,30 @@ export class WorkerPool {
   }
 
   /**
-   * Rejects with the signal's reason, with the job's own error, with `source/worker.failed` where the worker died, or
-   * with `source/worker.unavailable` where workers do not start here at all.
+   * Rejects with the signal's reason, with the job's own error, with `source/worker.failed` if the worker died, or with
+   * `source/worker.unavailable` if workers do not start here at all.
    */
   run<K extends JobKind>(kind: K, request: JobRequest<K>, options: RunOptions = {}): Promise<JobResult<K>> {
     return new Promise<JobResult<K>>((resolve, reject) => {
       const { signal } = options;
       if (signal?.aborted) return reject(signal.reason);
       if (this.#state !== "open") return reject(this.#refusal());
-      const onAbort = (): void => this.#cancel(task);
+      const onAbort = (): void => this.#cancel(task, signal?.reason);
       const task: Task = {
         id: ++this.#lastId,
         kind,
         request,
         options,
         resolve: (result) => {
-          signal?.removeEventListener("abort", onAbort);
+          task.release();
           resolve(result);
         },
         reject: (reason) => {
-          signal?.removeEventListener("abort", onAbort);
-          reject(reason);
+          task.release();
+          reject(task.cancelled === undefined ? reason : task.cancelled.reason);
         },
+        cancelled: undefined,
+        release: () => signal?.removeEventListener("abort", onAbort),
       };
       signal?.addEventListener("abort", onAbort);
       this.#queue.push(task);
@@ -135,7 +151,7 @@ export class WorkerPool {
       member.task = task;
       member.port.setBusy("busy");
     } catch (error) {
-      // A request that cannot be cloned is the caller's mistake; the worker is as free as before.
+      // A request that cannot be cloned is the caller's mistake. The worker is still free.
       const message = "Cannot send the work to a worker: its request must be clonable";
       task.reject(new UsageError("usage/worker.request", message, { source: "worker" }, { cause: error }));
     }
@@ -147,7 +163,7 @@ export class WorkerPool {
   }
 
   #spawn(): Member | undefined {
-    if (this.#members.size >= this.#options.size) return undefined;
+    if (this.#members.size >= this.#most) return undefined;
     try {
       const port = this.#options.spawn();
       const member: Member = { port, isReady: false, task: undefined };
@@ -158,7 +174,7 @@ export class WorkerPool {
       this.#members.add(member);
       return member;
     } catch (error) {
-      this.#giveUp(error instanceof Error ? error.message : String(error));
+      this.#makeDo(error instanceof Error ? error.message : String(error));
       return undefined;
     }
   }
@@ -168,29 +184,36 @@ export class WorkerPool {
     if (message.type === "ready") {
       member.isReady = message.protocol === PROTOCOL_VERSION;
       if (!member.isReady) this.#lose(member, `its script speaks protocol ${message.protocol}`);
+      // Starting made it keep the process alive, whatever was said before; work that was expected may never come.
+      else if (member.task === undefined) member.port.setBusy("idle");
       return;
     }
     const { task } = member;
     if (task === undefined || task.id !== message.id) return;
     if (message.type === "progress") {
-      // After an abort the caller is no longer interested, though the worker needs a moment to stop.
-      if (!task.options.signal?.aborted) task.options.onProgress?.(message.byteLength);
+      // After an abort the caller wants no more progress, but the worker needs a moment to stop.
+      if (task.cancelled === undefined) this.#tell(task, message.byteLength);
       return;
     }
     member.task = undefined;
     member.port.setBusy("idle");
-    if (message.type === "done") task.resolve(message.result);
-    else task.reject(reviveError(message.error));
+    if (message.type === "done" && task.cancelled === undefined) task.resolve(message.result);
+    else task.reject(message.type === "done" ? undefined : reviveError(message.error));
     this.#pump();
   }
 
-  /** A worker ended by itself. Where it never answered, no other one will: whoever asks must do without. */
+  /** A worker ended by itself. If it never sent a message, no further one will start either. */
   #lose(member: Member, reason: string): void {
     if (!this.#members.delete(member)) return;
     void member.port.terminate();
     if (!member.isReady) {
-      if (member.task !== undefined) this.#queue.unshift(member.task);
-      this.#giveUp(reason);
+      const { task } = member;
+      // Buffers that moved to the lost worker cannot be sent again: the caller does that job itself.
+      const isSpent = (task?.options.transfer?.length ?? 0) > 0;
+      if (task !== undefined && isSpent) task.reject(unavailable(reason));
+      else if (task !== undefined && task.cancelled === undefined) this.#queue.unshift(task);
+      this.#makeDo(reason);
+      this.#pump();
       return;
     }
     const message = `Cannot finish the work on a worker: it ended early (${reason})`;
@@ -198,25 +221,52 @@ export class WorkerPool {
     this.#pump();
   }
 
-  #giveUp(reason: string): void {
+  /** A worker did not start: continues with those that there are, or gives up if there is none. */
+  #makeDo(reason: string): void {
+    this.#most = this.#members.size;
+    if (this.#most > 0) return;
     this.#state = "unavailable";
     this.#unavailable = reason;
     for (const task of this.#queue.splice(0)) task.reject(this.#refusal());
   }
 
-  #cancel(task: Task): void {
+  /** Nothing is above the message of a worker that could take what the listener throws. */
+  #tell(task: Task, byteLength: number): void {
+    try {
+      task.options.onProgress?.(byteLength);
+    } catch (error) {
+      this.#cancel(task, error);
+    }
+  }
+
+  #cancel(task: Task, reason: unknown): void {
+    task.cancelled ??= { reason };
     const position = this.#queue.indexOf(task);
     if (position >= 0) this.#queue.splice(position, 1);
-    for (const member of this.#members) {
-      if (member.task === task) member.port.post({ type: "cancel", id: task.id });
+    const stop = (): void => task.reject(reason);
+    const member = [...this.#members].find((one) => one.task === task);
+    if (member === undefined) {
+      stop();
+      return;
     }
-    task.reject(task.options.signal?.reason);
+    // Its answer says that it has closed what it read.
+    const timer = setTimeout(stop, STOP_MS);
+    const { release } = task;
+    task.release = () => {
+      clearTimeout(timer);
+      release();
+    };
+    member.port.post({ type: "cancel", id: task.id });
   }
 
   #refusal(): SourceError | UsageError {
     const at = { source: "worker" };
     if (this.#state === "closed")
       return new UsageError("usage/worker.closed", "Cannot use workers: they were closed", at);
-    return new SourceError("source/worker.unavailable", `Cannot start a worker: ${this.#unavailable}`, at);
+    return unavailable(this.#unavailable);
   }
+}
+
+function unavailable(reason: string): SourceError {
+  return new SourceError("source/worker.unavailable", `Cannot start a worker: ${reason}`, { source: "worker" });
 }

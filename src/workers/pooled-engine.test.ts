@@ -9,7 +9,7 @@ import { type PooledOptions, pooledEngine } from "./pooled-engine.ts";
 import type { FromWorker, ToWorker, WorkerPort } from "./protocol.ts";
 import { serveJobs } from "./serve.ts";
 
-/** A worker on the same thread: the real loop behind the real messages, cloned as they would be. */
+/** A worker on the same thread: the real loop with the real messages, cloned as between threads. */
 function localWorker(jobs: string[]): WorkerPort {
   let toWorker: (message: ToWorker) => void = () => {};
   return {
@@ -51,7 +51,7 @@ const WHOLE = { offset: 0, byteLength: BYTES.byteLength };
 describe("pooledEngine()", () => {
   const base = portableEngine();
 
-  it("sends long ranges that a worker can open, and keeps the others", async () => {
+  it("sends long ranges that a worker can open, and hashes the others itself", async () => {
     const { engine, jobs } = makeEngine({ minRangeBytes: 1 << 15 });
     const blob = blobSource(new Blob([BYTES]));
     const expected = encodeHex(await base.digest("blake3", BYTES));
@@ -62,7 +62,7 @@ describe("pooledEngine()", () => {
     expect(jobs).toEqual(["digest-range"]);
   });
 
-  it("starts no worker before there is enough to do, then uses the one that runs", async () => {
+  it("starts no worker before there is enough to do, then uses the running one", async () => {
     const { engine, jobs, pool } = makeEngine({ minRangeBytes: 100, coldBytes: 1.5 * BYTES.byteLength });
     const blob = blobSource(new Blob([BYTES]));
     await engine.digestRange("sha256", blob, WHOLE);
@@ -72,7 +72,7 @@ describe("pooledEngine()", () => {
     expect(jobs).toEqual(["digest-range", "digest-range"]);
   });
 
-  it("shares one long extent and those in it out among workers, each byte read once", async () => {
+  it("splits one long extent and the extents inside it among workers, each byte read once", async () => {
     const { engine, jobs } = makeEngine();
     const bytes = patternBytes((33 << 20) + 77);
     const extents = [
@@ -87,7 +87,7 @@ describe("pooledEngine()", () => {
     expect(digests).toEqual(await base.digestExtents("blake3", memorySource(bytes), extents));
     expect(seen.every(([offset]) => offset >= 5)).toBe(true);
     const read = seen.reduce((sum, [, byteLength]) => sum + byteLength, 0);
-    // One of the short ones lies on the cut, and is read whole by whom it begins with.
+    // One of the short extents crosses the cut. The worker that reads its beginning reads all of it.
     expect(read - (bytes.byteLength - 5)).toBeLessThan(1_000_000);
     expect((await engine.digestExtents("sha256", blob, extents.slice(0, 1)))[0]).toEqual(
       await base.digest("sha256", bytes.subarray(5)),
@@ -102,7 +102,7 @@ describe("pooledEngine()", () => {
     expect(pool.workerCount).toBe(2);
   });
 
-  it("copies long inputs of digest() to a worker where asked to, leaving the caller's bytes alone", async () => {
+  it("copies long inputs of digest() to a worker on request, and leaves the caller's bytes alone", async () => {
     const { engine, jobs } = makeEngine({ minDigestBytes: 1 << 16 });
     const expected = encodeHex(await base.digest("sha256", BYTES));
     expect(encodeHex(await engine.digest("sha256", BYTES))).toBe(expected);
@@ -111,7 +111,7 @@ describe("pooledEngine()", () => {
     expect(jobs).toEqual(["digest"]);
   });
 
-  it("does the work itself where workers do not start", async () => {
+  it("does the work itself if workers do not start", async () => {
     const spawn = (): never => {
       throw new Error("workers are forbidden");
     };
@@ -121,7 +121,7 @@ describe("pooledEngine()", () => {
     expect(encodeHex(await engine.digest("sha256", BYTES))).toBe(expected);
   });
 
-  it("does not do the work again where the job itself failed", async () => {
+  it("does not repeat the work if the job itself failed", async () => {
     const { engine, jobs } = makeEngine({ minRangeBytes: 1 });
     const blob = blobSource(new Blob([BYTES]));
     const run = engine.digestRange("sha256", blob, { offset: 1, byteLength: BYTES.byteLength });

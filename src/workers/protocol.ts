@@ -1,19 +1,25 @@
 import type { Bytes } from "../base/bytes.ts";
 import type { ErrorJson } from "../base/errors.ts";
 import type { SourceDescriptor } from "../bytes/source.ts";
-import type { EncoderImage, SentenceGroup } from "../embedding/encoder/encoder-thread.ts";
-import type { SealRequest, SealResult } from "../formats/aerovault/write/seal-job.ts";
-import type { DType } from "../model/dtype.ts";
+import type { GroupRequest, GroupResult } from "../embedding/encoder/worker.ts";
+import type { SealRequest, SealResult } from "../formats/aerovault/write/seal/worker.ts";
 import type { HealedGroup } from "../model/parity/heal.ts";
-import type { HealRequest, ParityRequest } from "../operations/correct/jobs.ts";
-import type { ExtractRequest } from "../operations/vault/extract-job.ts";
-import type { DigestAlgorithm, HashExtent, QuantizedRange, Subtrees } from "../primitives/engine.ts";
-import type { QuantType } from "../primitives/quant/quantizer.ts";
+import type { HealRequest, ParityRequest } from "../operations/correct/worker.ts";
+import type { QuantizeRequest } from "../operations/quantize.ts";
+import type { ExtractRequest, LostFile } from "../operations/vault/extract/worker.ts";
+import type { DigestAlgorithm, HashExtent, QuantizedRange } from "../primitives/engine.ts";
 
-/** Both sides are built from the same sources; a worker script of another build is refused, not misunderstood. */
+/** Both sides are built from the same sources. This refuses a worker script of another build, which may differ. */
 export const PROTOCOL_VERSION = 4;
 
-/** What workers can be asked to do. Requests and results are structured-clonable. */
+/** Consecutive runs of a longer input, the first extents of a job. */
+export interface Subtrees {
+  readonly count: number;
+  /** Bytes of the input before the first one. */
+  readonly at: number;
+}
+
+/** The jobs of workers. Requests and results are structured-clonable. */
 export interface JobTable {
   /** Hashes a run of a source that the worker opens itself. */
   readonly "digest-range": {
@@ -25,7 +31,7 @@ export interface JobTable {
     };
     readonly result: Bytes;
   };
-  /** Hashes many runs of a source in one pass; the digests come back one behind the other. */
+  /** Hashes many runs of a source in one pass. The result is the digests one after the other. */
   readonly "digest-extents": {
     readonly request: {
       readonly algorithm: DigestAlgorithm;
@@ -38,35 +44,19 @@ export interface JobTable {
   };
   /** Blocks of a tensor whose stored elements the worker reads itself. */
   readonly "quantize-range": {
-    readonly request: {
-      readonly type: QuantType;
-      readonly dtype: DType;
-      readonly shape: readonly number[];
-      readonly descriptor: SourceDescriptor;
-      readonly storedBytes: number;
-      readonly offset: number;
-      readonly byteLength: number;
-    };
+    readonly request: QuantizeRequest & { readonly descriptor: SourceDescriptor };
     readonly result: QuantizedRange;
   };
   /** Cuts, compresses and encrypts files for a vault. */
   readonly "vault-seal": { readonly request: SealRequest; readonly result: SealResult };
   /** Parity of a window of a file that the worker reads itself. */
   readonly "parity-window": { readonly request: ParityRequest; readonly result: Bytes };
-  /** A group of shards of a file that the worker reads itself, healed in memory that comes with the request. */
+  /** Heals a group of shards of a file that the worker reads itself, in memory that comes with the request. */
   readonly "parity-heal": { readonly request: HealRequest; readonly result: HealedGroup };
-  /** Decrypts chunks of a vault and writes files; how many. */
-  readonly "vault-extract": { readonly request: ExtractRequest; readonly result: number };
-  /** Sentences through an encoder that the worker has under `encoder`, or gets with this request. */
-  readonly "embed-group": {
-    readonly request: {
-      readonly encoder: string;
-      readonly image?: EncoderImage | undefined;
-      readonly group: SentenceGroup;
-    };
-    /** Undefined where the worker does not have that encoder: the request must come again with its image. */
-    readonly result: Float32Array<ArrayBuffer> | undefined;
-  };
+  /** Decrypts chunks of a vault and writes files. The result is how many. */
+  readonly "vault-extract": { readonly request: ExtractRequest; readonly result: readonly LostFile[] };
+  /** Runs sentences through the encoder that the worker keeps under `encoder`, or gets with this request. */
+  readonly "embed-group": { readonly request: GroupRequest; readonly result: GroupResult };
   /** Hashes bytes that were transferred. */
   readonly digest: {
     readonly request: { readonly algorithm: DigestAlgorithm; readonly bytes: Bytes };
@@ -76,9 +66,9 @@ export interface JobTable {
 
 /** The name of a job. */
 export type JobKind = keyof JobTable;
-/** What a job is told. */
+/** The input of a job. */
 export type JobRequest<K extends JobKind> = JobTable[K]["request"];
-/** What a job gives back. */
+/** The result of a job. */
 export type JobResult<K extends JobKind> = JobTable[K]["result"];
 
 /** From the pool to a worker. A worker runs one job at a time. */
@@ -96,9 +86,9 @@ export type FromWorker =
 /** The pool's end of one worker; a platform makes these. */
 export interface WorkerPort {
   post(message: ToWorker, transfer?: readonly ArrayBuffer[]): void;
-  /** Called once, before the first post. `onEnd` says why no more messages will come; it may be called repeatedly. */
+  /** Called once, before the first post. `onEnd` tells why no more messages will come; it may be called repeatedly. */
   listen(onMessage: (message: FromWorker) => void, onEnd: (reason: string) => void): void;
-  /** A busy worker keeps the process alive, an idle one does not. Does nothing where the host has no such notion. */
+  /** A busy worker keeps the process alive, an idle one does not. Does nothing on hosts without this distinction. */
   setBusy(state: "busy" | "idle"): void;
   terminate(): Promise<void>;
 }
@@ -119,7 +109,7 @@ export function packExtents(extents: readonly HashExtent[]): Float64Array<ArrayB
   return packed;
 }
 
-/** The same extents, `base` bytes further on. */
+/** The extents, moved by `base` bytes. */
 export function unpackExtents(packed: Float64Array<ArrayBuffer>, base: number): HashExtent[] {
   const extents: HashExtent[] = [];
   for (let i = 0; i < packed.length; i += 2) {

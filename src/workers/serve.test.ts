@@ -5,13 +5,14 @@ import { memorySource } from "../bytes/memory.ts";
 import type { Source } from "../bytes/source.ts";
 import { portableEngine } from "../primitives/portable.ts";
 import { flattenDescriptor, type JobHost } from "./jobs.ts";
+import { WorkerPool } from "./pool.ts";
 import { type FromWorker, PROTOCOL_VERSION, type ToWorker } from "./protocol.ts";
-import { serveJobs } from "./serve.ts";
+import { localPort, serveJobs } from "./serve.ts";
 
 const FILE = { kind: "file", path: "/x", byteLength: 100, identity: "1" } as const;
 const ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-/** Runs the loop with these messages and collects what it says until the job ends. */
+/** Runs the loop with these messages and collects its messages until the job ends. */
 async function serve(messages: readonly ToWorker[], host: Partial<JobHost> = {}): Promise<FromWorker[]> {
   const said: FromWorker[] = [];
   let tell: (message: ToWorker) => void = () => {};
@@ -40,7 +41,7 @@ function digestRange(
 }
 
 describe("serveJobs()", () => {
-  it("says that it is ready, tells progress, and gives the digest of a run of a slice of a slice", async () => {
+  it("reports that it is ready, then progress, then the digest of a run of a slice of a slice", async () => {
     const inner = { kind: "slice", of: FILE, offset: 1, byteLength: 6 } as const;
     const outer = { kind: "slice", of: inner, offset: 1, byteLength: 4 } as const;
     const [ready, progress, done] = await serve([digestRange(outer, 0, 3)]);
@@ -49,7 +50,7 @@ describe("serveJobs()", () => {
     expect(done?.type === "done" && encodeHex(done.result as Bytes)).toBe(ABC_SHA256);
   });
 
-  it("hashes bytes it was sent", async () => {
+  it("hashes the bytes of the request", async () => {
     const request = { algorithm: "sha256", bytes: new TextEncoder().encode("abc") } as const;
     const said = await serve([{ type: "run", id: 1, kind: "digest", request }]);
     const done = said.at(-1);
@@ -69,7 +70,7 @@ describe("serveJobs()", () => {
     expect(closed).toBe(1);
   });
 
-  it("reports anything else under one code, with its words", async () => {
+  it("reports any other error under one code, with its message", async () => {
     const openDescriptor = (): never => {
       throw new TypeError("x is not a function");
     };
@@ -84,14 +85,14 @@ describe("serveJobs()", () => {
     });
   });
 
-  it("stops a job when it is told to", async () => {
+  it("stops a job on request", async () => {
     const said = await serve([digestRange(FILE, 0, 3), { type: "cancel", id: 4 }]);
     expect(said.map(({ type }) => type)).toEqual(["ready", "failed"]);
   });
 });
 
 describe("flattenDescriptor()", () => {
-  it("refuses a run that leaves a slice, although it lies within the file", () => {
+  it("refuses a run that exceeds its slice, although it is within the file", () => {
     const slice = { kind: "slice", of: FILE, offset: 10, byteLength: 20 } as const;
     expect(flattenDescriptor(slice, 5, 15)).toEqual({ descriptor: FILE, offset: 15 });
     expect(() => flattenDescriptor(slice, 5, 16)).toThrow(expect.objectContaining({ code: "source/out-of-range" }));
@@ -115,5 +116,50 @@ it("a worker quantises a run of a tensor that it reads itself", async () => {
   const said = await serve([{ type: "run", id: 1, kind: "quantize-range", request }], { openDescriptor });
   const whole = new Uint8Array(4 * 34);
   (await portableEngine({ tier: "javascript" }).quantizer()).encode("Q8_0", floats, whole);
-  expect(said.at(-1)).toMatchObject({ type: "done", result: { bytes: whole.slice(10, 100), badBlocks: 0 } });
+  expect(said.at(-1)).toMatchObject({ type: "done", result: { bytes: whole.slice(10, 100), badBlocks: [] } });
+});
+
+const ABC_FILE = { kind: "file", path: "/x", byteLength: 3, identity: "1" } as const;
+const RANGE = { algorithm: "sha256", descriptor: ABC_FILE, offset: 0, byteLength: 3 } as const;
+
+function poolWith(host: Partial<JobHost>): WorkerPool {
+  const engine = portableEngine({ tier: "javascript" });
+  const openDescriptor: JobHost["openDescriptor"] = async () => memorySource(new TextEncoder().encode("abc"));
+  return new WorkerPool({ size: 1, spawn: () => localPort({ engine, openDescriptor, ...host }) });
+}
+
+describe("localPort", () => {
+  it("runs the jobs of a pool without a thread, one after the other", async () => {
+    const pool = poolWith({});
+    const digests = await Promise.all([pool.run("digest-range", RANGE), pool.run("digest-range", RANGE)]);
+    expect(digests.map(encodeHex)).toEqual([ABC_SHA256, ABC_SHA256]);
+    await pool.close();
+  });
+
+  it("stops its current job when the pool closes", async () => {
+    let wasClosed: (value: "closed") => void = () => {};
+    const closed = new Promise<"closed">((resolve) => {
+      wasClosed = resolve;
+    });
+    const endless = memorySource(new Uint8Array(3));
+    const pool = poolWith({
+      openDescriptor: async () => ({
+        ...endless,
+        label: "endless",
+        byteLength: 3,
+        read: (_offset, _length, options) =>
+          new Promise((_resolve, reject) => {
+            options?.signal?.addEventListener("abort", () => reject(options.signal?.reason));
+          }),
+        stream: () => endless.stream(0),
+        close: async () => wasClosed("closed"),
+      }),
+    });
+    const job = pool.run("digest-range", RANGE);
+    await Promise.resolve();
+    await Promise.resolve();
+    const [outcome] = await Promise.allSettled([job, pool.close()]);
+    expect(outcome).toMatchObject({ status: "rejected", reason: { code: "usage/worker.closed" } });
+    expect(await closed).toBe("closed");
+  });
 });

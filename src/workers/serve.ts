@@ -11,10 +11,10 @@ import {
   type WorkerPort,
 } from "./protocol.ts";
 
-/** Progress is told in steps of this size: a message for every piece would cost more than it tells. */
+/** Progress is reported in steps of this size. A message for every piece would cost too much. */
 const PROGRESS_BYTES = 8 << 20;
 
-/** The loop of a worker: answers jobs until the port closes. Both platforms' entry scripts are this call. */
+/** The loop of a worker: runs jobs until the port closes. The entry scripts of both platforms are this call. */
 export function serveJobs(port: ServerPort, host: JobHost): void {
   const running = new Map<number, AbortController>();
   port.listen((message) => {
@@ -65,7 +65,7 @@ class ProgressSteps {
   }
 }
 
-/** Anything that is neither one of our errors nor the system's is a defect of ours: it keeps its words, under one code. */
+/** An error that is neither ours nor the system's is a bug in our code: it keeps its message, under one code. */
 function describeError(error: unknown): ErrorJson {
   const known = isTareError(error) ? error : namedSystemError(error);
   if (known !== undefined) return known.toJSON();
@@ -80,15 +80,15 @@ function describeError(error: unknown): ErrorJson {
 }
 
 /**
- * A worker that is no thread: its jobs run on the calling one, between its other work. It starts at once, where a thread
- * takes some 50 ms, so a pool whose first worker is local has one start less to wait for. Only for callers that would do
- * nothing but wait.
+ * A worker without a thread: its jobs run on the calling thread, between its other work. It starts at once, while a
+ * thread takes some 50 ms, so a pool whose first worker is local has one start less to wait for. Only for callers that
+ * would otherwise just wait.
  */
 export function localPort(host: JobHost): WorkerPort {
   let tellPool: (message: FromWorker) => void = () => {};
   let tellServer: (message: ToWorker) => void = () => {};
   let current: number | undefined;
-  // Messages arrive later, as they would from a thread: neither side is called while it is still in the middle of a call.
+  // Deliver messages later, as between threads, so that neither side is called in the middle of its own call.
   const server: ServerPort = {
     post: (message) => queueMicrotask(() => tellPool(message)),
     listen: (onMessage) => {

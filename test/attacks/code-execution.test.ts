@@ -15,9 +15,8 @@ describe("nothing in a file is ever run", () => {
     async (name) => {
       const [protocol0, ...withMark] = pickles(`touch ${MARK}`);
       for (const bytes of withMark) expect((await refusalOf(bytes, name)).code).toBe("unsupported/foreign.pickle");
-      // The oldest protocol has no mark of its own: it is simply no model.
-      const code = name.endsWith(".safetensors") ? "limit/safetensors.header-bytes" : "unsupported/unknown";
-      expect((await refusalOf(protocol0 as Bytes, name)).code).toBe(code);
+      // The oldest protocol has no mark of its own: it is text.
+      expect((await refusalOf(protocol0 as Bytes, name)).code).toBe("unsupported/foreign.text");
       expect(existsSync(MARK)).toBe(false);
     },
   );

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { fileNamesFor } from "../../cli/file-names.ts";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { planConversion } from "../../src/operations/convert.ts";
 import { inspect } from "../../src/operations/inspect.ts";
 import { mapLayout } from "../../src/operations/map.ts";
+import { fileNamesFor } from "../../src/operations/reading/file-names.ts";
 import { manyGgufTensors, manyTensors, shard, shardIndex, withOrigin } from "../builders/crafted-files.ts";
 import { writerById } from "../builders/loaded-formats.ts";
 import { measureProcessorTime } from "../support/processor-time.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { nodeEngine } from "../../src/platform/node/engine.ts";
-import { open, openModel } from "../../src/platform/node/open.ts";
-import { openTarget } from "../../src/platform/node/open-target.ts";
+import { nodeEngine } from "../../src/platform/node/engine/engine.ts";
+import { open, openModel } from "../../src/platform/node/index.ts";
+import { openTarget } from "../../src/platform/node/targets.ts";
 import { buildSafetensors, patternBytes } from "../builders/safetensors.ts";
 import { start } from "../support/transport-tools.ts";
 

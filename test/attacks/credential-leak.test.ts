@@ -3,7 +3,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
 import { httpResolver, openHttp } from "../../src/bytes/http/index.ts";
 import { openSource } from "../../src/open.ts";
-import { type NodeTransportOptions, nodeTransport } from "../../src/platform/node/http-transport.ts";
+import { type NodeTransportOptions, nodeTransport } from "../../src/platform/node/http/transport.ts";
 import { shardIndex } from "../builders/crafted-files.ts";
 import { patternBytes } from "../builders/safetensors.ts";
 import { type RangeServer, startRangeServer } from "../support/range-server.ts";

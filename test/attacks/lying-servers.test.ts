@@ -3,7 +3,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { isTareError } from "../../src/base/errors.ts";
 import { openHttp } from "../../src/bytes/http/index.ts";
 import { openSource } from "../../src/open.ts";
-import { nodeTransport } from "../../src/platform/node/http-transport.ts";
+import { nodeTransport } from "../../src/platform/node/http/transport.ts";
 import { buildGguf, byteTensor } from "../builders/gguf.ts";
 import { patternBytes } from "../builders/safetensors.ts";
 import { type Fault, type RangeServer, startRangeServer } from "../support/range-server.ts";

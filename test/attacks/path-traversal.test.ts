@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { fileNamesFor } from "../../cli/file-names.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 import { httpResolver } from "../../src/bytes/http/index.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
-import { directoryOutput } from "../../src/platform/node/directory-output.ts";
-import { nodeEngine } from "../../src/platform/node/engine.ts";
-import { openTarget } from "../../src/platform/node/open-target.ts";
+import { fileNamesFor } from "../../src/operations/reading/file-names.ts";
+import { nodeEngine } from "../../src/platform/node/engine/engine.ts";
+import { directoryOutput } from "../../src/platform/node/files/directory.ts";
+import { openTarget } from "../../src/platform/node/targets.ts";
 import { ggufPart, shard, shardIndex } from "../builders/crafted-files.ts";
 
 /** What readers that join paths would open outside the folder, on one system or another. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { NodeTransportOptions } from "../../src/platform/node/http-transport.ts";
+import type { NodeTransportOptions } from "../../src/platform/node/http/transport.ts";
 import { bodyOf, get, make, wire } from "../support/transport-tools.ts";
 import type { WireServer } from "../support/wire-server.ts";
 

@@ -7,9 +7,10 @@ import { memoryOutput, memorySink, memorySource } from "../../src/bytes/memory.t
 import type { Opened } from "../../src/model/format.ts";
 import { writePieces } from "../../src/model/pieces.ts";
 import { openSource } from "../../src/open.ts";
-import { type ConversionOptions, prepareConversion, writeConversion } from "../../src/operations/convert.ts";
+import type { ConversionOptions } from "../../src/operations/convert/content.ts";
+import { prepareConversion, writeConversion } from "../../src/operations/convert.ts";
 import { statistics } from "../../src/operations/stats.ts";
-import { openTarget } from "../../src/platform/node/open-target.ts";
+import { openTarget } from "../../src/platform/node/targets.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { b3, hex } from "../builders/aero.ts";
 import { type BuiltSet, buildSet, countedFolder, SET_NAME, setTensorBytes } from "../builders/aeroset.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { openHttp } from "../../src/bytes/http/index.ts";
 import { fetchTransport } from "../../src/bytes/http/transport.ts";
-import type { RangeStore } from "../../src/bytes/layers/store.ts";
+import type { LayeredStore } from "../../src/bytes/layers/store.ts";
 import { bodyOf, get, make, wire } from "../support/transport-tools.ts";
 
 const answering = () => wire((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
@@ -54,7 +54,8 @@ describe("nothing reaches the wire but the request that is meant", () => {
   });
   test("what a cache says is the tag of a file is sent only where it is one", async () => {
     const server = await answering();
-    const store: RangeStore = {
+    const store: LayeredStore = {
+      over: (source) => source,
       recall: async () => ({ validator: SPLIT, byteLength: 2 }),
       get: async () => 0,
       put: async () => undefined,

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { openHttp } from "../../src/bytes/http/index.ts";
-import { nodeEngine } from "../../src/platform/node/engine.ts";
-import { openFile } from "../../src/platform/node/file-source.ts";
-import { nodeTransport } from "../../src/platform/node/http-transport.ts";
-import { openTarget } from "../../src/platform/node/open-target.ts";
+import { nodeEngine } from "../../src/platform/node/engine/engine.ts";
+import { openFile } from "../../src/platform/node/files/source.ts";
+import { nodeTransport } from "../../src/platform/node/http/transport.ts";
+import { openTarget } from "../../src/platform/node/targets.ts";
 import { buildSafetensors, patternBytes } from "../builders/safetensors.ts";
 import { startRangeServer } from "../support/range-server.ts";
 

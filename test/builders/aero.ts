@@ -160,7 +160,7 @@ export interface BuiltAero {
 
 const up = (value: number, alignment: number): number => Math.ceil(value / alignment) * alignment;
 
-/** Layout of formats/aero.md 1.1: header, TOC, names, then the chunks on multiples of 16. */
+/** The layout of the reference writer: header, TOC, names, then the chunks on multiples of 16. */
 export function buildAero(file: BuiltAero = {}): Bytes {
   const { chunks = [], gaps = [] } = file;
   const names = concatBytes(chunks.flatMap(({ name }) => [asBytes(name), Uint8Array.of(0)]));
@@ -286,13 +286,17 @@ export interface ControlHashOptions {
   readonly ranges?: (payloadsStart: number) => readonly (readonly [number, number])[];
   /** Length of the chunk; as long as its content where absent. */
   readonly paddedTo?: number;
+  /** Further keys. */
+  readonly more?: Readonly<Record<string, Packed>>;
+  /** Bytes after the value, in front of the padding. */
+  readonly tail?: Bytes;
 }
 
 /** The file with an IHSH chunk in front (AIP-0001): the digest is over the region as it will be. */
 export function withControlHash(file: BuiltAero, options: ControlHashOptions = {}): Bytes {
   const build = (digest: Bytes, ranges: readonly (readonly [number, number])[]): Bytes => {
-    const root = map({ algo: options.algo ?? "blake3-256", covered_ranges: ranges, digest });
-    const value = pack(root);
+    const root = map({ algo: options.algo ?? "blake3-256", covered_ranges: ranges, digest, ...options.more });
+    const value = concatBytes([pack(root), options.tail ?? new Uint8Array()]);
     const content = new Uint8Array(options.paddedTo ?? value.byteLength);
     content.set(value);
     const chunk: BuiltChunk = { fourcc: "IHSH", name: "control.integrity", flags: 8, content };

@@ -5,6 +5,7 @@ import { memorySource } from "../../src/bytes/memory.ts";
 import type { AprModel } from "../../src/formats/apr/model.ts";
 import { reader } from "../../src/formats/apr/read.ts";
 import type { Finding } from "../../src/model/finding.ts";
+import type { Section } from "../../src/model/format.ts";
 import { openSource } from "../../src/open.ts";
 import { verify } from "../../src/operations/verify.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
@@ -34,8 +35,8 @@ export async function refusalOf(bytes: Bytes, limits?: LimitOverrides): Promise<
 }
 
 /**
- * Cuts the file at every length and flips a bit of every byte: each time it must open, tensors included, or be refused
- * by an error of ours. Returns how often it opened.
+ * Cuts the file at every length and flips a bit of every byte: each time it must open, tensors included, with sections
+ * inside the file, or be refused by an error of ours. Returns how often it opened.
  */
 export async function survives(bytes: Bytes): Promise<number> {
   let opened = 0;
@@ -45,6 +46,7 @@ export async function survives(bytes: Bytes): Promise<number> {
     try {
       const model = await reader.open(source, { engine, limits: {} });
       if (model.kind === "model") for (const tensor of model.tensors) await tensor.bytes();
+      checkSections(reader.sections(model), damaged.byteLength);
       opened++;
     } catch (error) {
       if (!isTareError(error)) throw error;
@@ -57,4 +59,13 @@ export async function survives(bytes: Bytes): Promise<number> {
     await attempt(flipped);
   }
   return opened;
+}
+
+function checkSections(sections: readonly Section[], byteLength: number): void {
+  for (const section of sections) {
+    const end = section.offset + section.byteLength;
+    if (section.offset < 0 || section.byteLength < 0 || end > byteLength) {
+      throw new Error(`${section.name} from ${section.offset} to ${end} is outside a file of ${byteLength} bytes`);
+    }
+  }
 }

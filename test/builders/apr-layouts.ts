@@ -23,6 +23,8 @@ export interface AprenderFile {
   readonly tensors?: readonly WildTensor[];
   readonly tensorCount?: number;
   readonly dataOffset?: number;
+  /** The first of the 20 reserved bytes. */
+  readonly reserved?: number;
   readonly headerCrc?: "right" | "zero" | "wrong";
   readonly footer?: "right" | "wrong" | "absent";
   /** JSON in the place of the binary index; data follows at once. */
@@ -50,6 +52,7 @@ export function buildAprender(file: AprenderFile = {}): Bytes {
   header.u64(file.dataOffset ?? indexOffset + index.byteLength);
   header.bytes(new Uint8Array(24));
   const bytes = header.take();
+  bytes[44] = file.reserved ?? 0;
   if (headerCrc !== "zero") setHeaderCrc(bytes, headerCrc);
   const pad = file.jsonIndex === undefined ? pad64 : (data: Bytes): Bytes => data;
   const body = concatBytes([bytes, text, index, ...tensors.map((tensor) => pad(tensor.bytes))]);

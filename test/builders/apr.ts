@@ -24,6 +24,10 @@ export interface BuiltFile {
   readonly metadata?: string | Bytes;
   readonly tensors?: readonly BuiltTensor[];
   readonly tensorCount?: number;
+  /** Of the index header. */
+  readonly reserved?: number;
+  /** Counted by index_size, behind the last entry. */
+  readonly indexRest?: Bytes;
   readonly metadataOffset?: number;
   readonly metadataSize?: number;
   readonly indexOffset?: number;
@@ -52,7 +56,11 @@ export function buildApr(file: BuiltFile = {}): Bytes {
     end = offset + bytes.byteLength;
     return encodeEntry(tensor, offset, bytes);
   });
-  const index = concatBytes([numbers([4, file.tensorCount ?? tensors.length], [4, 0]), ...entries]);
+  const index = concatBytes([
+    numbers([4, file.tensorCount ?? tensors.length], [4, file.reserved ?? 0]),
+    ...entries,
+    file.indexRest ?? new Uint8Array(0),
+  ]);
   const indexOffset = 32 + metadata.byteLength;
   const dataOffset = Math.ceil((indexOffset + index.byteLength) / 64) * 64;
   const header = concatBytes([

@@ -1,10 +1,7 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeHex, encodeUtf8 } from "../../src/base/text.ts";
-import { encodeManifest } from "../../src/formats/aerovault/encode-manifest.ts";
-import { entryList } from "../../src/formats/aerovault/entry-list.ts";
+import { encodePrefix, VaultCipher } from "../../src/formats/aerovault/cipher.ts";
 import { type ExtensionRow, encodeDirectory } from "../../src/formats/aerovault/extensions.ts";
-import { NO_EXTRA_KEYS } from "../../src/formats/aerovault/field-reader.ts";
-import { encodePrefix, VaultCipher } from "../../src/formats/aerovault/framing.ts";
 import { EMPTY_SLOTS, headerMac, type Lane, makeKeys, plainKeys, wrapKeys } from "../../src/formats/aerovault/keys.ts";
 import {
   HEADER_BYTES,
@@ -13,13 +10,16 @@ import {
   vaultHeader,
   withMac,
 } from "../../src/formats/aerovault/layout.ts";
+import { encodeManifest } from "../../src/formats/aerovault/manifest/codec.ts";
+import { NO_EXTRA_KEYS } from "../../src/formats/aerovault/manifest/field-reader.ts";
 import {
   type ChunkRecord,
   DEFAULT_BOUNDS,
+  entryList,
   type Manifest,
   type ManifestEntry,
   type WrapperRecord,
-} from "../../src/formats/aerovault/manifest.ts";
+} from "../../src/formats/aerovault/manifest/records.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { countingRandom, quickEngine } from "./sealed-apr.ts";
 
@@ -64,7 +64,8 @@ export async function craftVault(files: readonly CraftedFile[], options: CraftOp
   const manifest = { ...emptyManifest(lane), entries: entryList(entries), chunks: store.records };
   const json = new TextDecoder().decode(encodeManifest(options.manifest?.(manifest) ?? manifest));
   const blob = cipher.sealManifest(encodeUtf8(options.text?.(json) ?? json), () => random(12));
-  const slots = lane === "plain" ? EMPTY_SLOTS : await wrapKeys(engine, keys, encodeUtf8(VAULT_PASSWORD), random(32));
+  const slots =
+    lane === "plain" ? EMPTY_SLOTS : await wrapKeys(engine, keys, encodeUtf8(VAULT_PASSWORD), { salt: random(32) });
   const data = concatBytes(store.blocks);
   const directory = encodeDirectory(options.extensions ?? []);
   const payload = options.payload ?? new Uint8Array(0);

@@ -40,7 +40,9 @@ export const SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] as 
 const u16 = (value: number): Bytes => new Uint8Array(Uint16Array.of(value).buffer);
 export const u32 = (...values: readonly number[]): Bytes => new Uint8Array(Uint32Array.from(values).buffer);
 const u64 = (value: number | bigint): Bytes => new Uint8Array(BigUint64Array.of(BigInt(value)).buffer);
-export const f32 = (...values: readonly number[]): Bytes => new Uint8Array(Float32Array.from(values).buffer);
+export const f32 = (...values: readonly number[]): Bytes => floatBytes(values);
+/** As many as there are: a stack takes no million arguments. */
+const floatBytes = (values: readonly number[]): Bytes => new Uint8Array(Float32Array.from(values).buffer);
 const bytesOf = (text: string | Bytes): Bytes => (typeof text === "string" ? encodeUtf8(text) : text);
 
 export function fnv1a(text: string): number {
@@ -151,7 +153,7 @@ export function buildStream(
   return concatBytes([
     encodeUtf8("EMBD"),
     u32(1, tensors.length),
-    ...tensors.flatMap(({ name, shape, values }) => [texts(name), u32(shape.length, ...shape), f32(...values)]),
+    ...tensors.flatMap(({ name, shape, values }) => [texts(name), u32(shape.length, ...shape), floatBytes(values)]),
     u32(tokenCount),
     ...tokens.map(texts),
   ]);

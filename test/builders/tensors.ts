@@ -42,5 +42,6 @@ export function memoryModel(tensors: readonly Tensor[], metadata: Metadata = new
     facts: [],
     tensor: (name) => index.get(name),
     close: () => Promise.resolve(),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

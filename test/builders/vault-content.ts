@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeUtf8 } from "../../src/base/text.ts";
 
@@ -51,10 +51,10 @@ function makeLines(seed: string, length: number): Bytes {
 /** SHA-256 of a seed and a counter: cannot be compressed. */
 function makeNoise(seed: string, length: number): Bytes {
   const bytes = new Uint8Array(Math.ceil(length / 32) * 32);
+  const input = Buffer.concat([Buffer.from(seed), Buffer.alloc(8)]);
   for (let i = 0; i * 32 < length; i++) {
-    const counter = Buffer.alloc(8);
-    counter.writeBigUInt64LE(BigInt(i));
-    bytes.set(createHash("sha256").update(seed).update(counter).digest(), i * 32);
+    input.writeUInt32LE(i, input.byteLength - 8); // the low half of a u64
+    bytes.set(hash("sha256", input, "buffer"), i * 32);
   }
   return bytes.slice(0, length);
 }

@@ -3,17 +3,17 @@ import { encodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { openVault } from "../../src/formats/aerovault/open.ts";
 import { closeVault, type Vault } from "../../src/formats/aerovault/vault.ts";
-import type { Compress } from "../../src/formats/aerovault/write/compression.ts";
-import type { VaultDraft } from "../../src/formats/aerovault/write/draft.ts";
-import { type ChunkerName, gearRule } from "../../src/formats/aerovault/write/gear-rules.ts";
+import { type ChunkerName, gearRule } from "../../src/formats/aerovault/write/chunking.ts";
+import { type EditLayout, VaultEdit } from "../../src/formats/aerovault/write/edit.ts";
 import { effectiveLevel, type VaultSettings } from "../../src/formats/aerovault/write/profiles.ts";
-import { type EditLayout, VaultEdit } from "../../src/formats/aerovault/write/vault-edit.ts";
-import { type EditHost, stateOf } from "../../src/formats/aerovault/write/vault-state.ts";
+import type { Compress } from "../../src/formats/aerovault/write/seal/block-sealer.ts";
+import type { VaultDraft } from "../../src/formats/aerovault/write/state.ts";
+import { type EditHost, stateOf } from "../../src/formats/aerovault/write/state.ts";
 import { type AddReport, addToVault } from "../../src/operations/vault/add.ts";
 import { type CreateOptions, createVault } from "../../src/operations/vault/create.ts";
 import type { AddInput } from "../../src/operations/vault/inputs.ts";
 import { reslot } from "../../src/operations/vault/rekey.ts";
-import { localRunner } from "../../src/operations/vault/seal-work.ts";
+import { localRunner } from "../../src/operations/vault/sealing.ts";
 import type { RandomBytes } from "../../src/primitives/crypto/secrets.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
@@ -45,9 +45,9 @@ const derivedKeys = new Map<string, Bytes>();
 
 /** The same engine, which turns a password into a key only once: the real cost of that is for other tests. */
 export function rememberingKeys(engine: Engine): Engine {
-  const argon2id: Engine["argon2id"] = async (password, parameters, onBegin) => {
-    const name = `${encodeHex(password)}:${encodeHex(parameters.salt)}`;
-    onBegin?.();
+  const argon2id: Engine["argon2id"] = async (password, parameters) => {
+    const { salt, memoryKib, passes, lanes, byteLength } = parameters;
+    const name = [encodeHex(password), encodeHex(salt), memoryKib, passes, lanes, byteLength].join(":");
     const key = derivedKeys.get(name) ?? (await engine.argon2id(password, parameters));
     derivedKeys.set(name, key.slice());
     return key.slice();
@@ -157,7 +157,7 @@ export class TestVault {
   async passwd(password: string): Promise<void> {
     const fresh = encodeUtf8(password);
     const { engine } = this.#options;
-    const slots = async (vault: Vault) => reslot(engine, vault.keys, fresh, this.#host.random);
+    const slots = async (vault: Vault) => reslot(engine, vault.keys, fresh, { random: this.#host.random });
     await this.edit(async () => undefined, slots);
     this.#password = fresh;
   }

@@ -1,5 +1,5 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
-import { encodeUtf8 } from "../../src/base/text.ts";
+import { encodeBase64Url, encodeUtf8 } from "../../src/base/text.ts";
 import { deriveWrappingKeys } from "../../src/formats/aerovault/keys.ts";
 import { deriveKeys2, headerMac2, V2_LABELS, type Vault2Keys } from "../../src/formats/aerovault2/keys.ts";
 import {
@@ -8,10 +8,16 @@ import {
   type Vault2HeaderValues,
   vault2Header,
 } from "../../src/formats/aerovault2/layout.ts";
-import { sealText } from "../../src/formats/aerovault2/manifest.ts";
+import { SIV_COMPONENTS } from "../../src/formats/aerovault2/manifest.ts";
+import type { AesSivKey } from "../../src/primitives/cipher/aes-siv.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
 import { VAULT_PASSWORD } from "./crafted-vault.ts";
 import { countingRandom, quickEngine } from "./sealed-apr.ts";
+
+/** A name or the manifest as the reference stores it. */
+export function sealText(key: AesSivKey, plain: Bytes): string {
+  return encodeBase64Url(key.seal(plain, SIV_COMPONENTS));
+}
 
 /** A file by the chunks it consists of; a directory has none. */
 export interface Crafted2File {

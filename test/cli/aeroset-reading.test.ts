@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type BuiltSet, buildSet, SET_NAME, setTensorBytes } from "../builders/aeroset.ts";
-import { scratch, tare } from "./run-tare.ts";
+import { callTare, scratch } from "./run-tare.ts";
 
 /** Writes a set to a folder of its own; gives the folder. */
 function writeSet(options: BuiltSet = {}, without: readonly string[] = []): string {
@@ -14,9 +14,9 @@ describe("a set", () => {
   it("opens by its folder and by its JSON", async () => {
     const folder = writeSet({ hashes: ["index"] });
     const [listed, bytes, map] = await Promise.all([
-      tare(["ls", folder, "--json"]),
-      tare(["cat", `${folder}/${SET_NAME}`, "t3"]),
-      tare(["map", folder, "--json"]),
+      callTare(["ls", folder, "--json"]),
+      callTare(["cat", `${folder}/${SET_NAME}`, "t3"]),
+      callTare(["map", folder, "--json"]),
     ]);
     const { tensors } = JSON.parse(listed.out) as { tensors: { name: string; file: string }[] };
     expect(tensors.map(({ name, file }) => [name, file])).toContainEqual(["t3", "part-001.aero"]);
@@ -32,9 +32,9 @@ describe("a set", () => {
   it("says what is not verified, and what is missing", async () => {
     const folder = writeSet({ ids: "local" }, ["part-002.aero"]);
     const [plain, lost, report] = await Promise.all([
-      tare(["cat", folder, "t0"]),
-      tare(["cat", folder, "t4"]),
-      tare(["verify", folder, "--json"]),
+      callTare(["cat", folder, "t0"]),
+      callTare(["cat", folder, "t4"]),
+      callTare(["verify", folder, "--json"]),
     ]);
     expect(plain).toMatchObject({ code: 0, err: expect.stringContaining("unverified") });
     expect(lost).toMatchObject({ code: 9, out: "", err: expect.stringContaining("part-002.aero") });
@@ -45,8 +45,8 @@ describe("a set", () => {
   it("is verified without its weights by --remote, which stands alone", async () => {
     const folder = writeSet();
     const [remote, both] = await Promise.all([
-      tare(["verify", folder, "--remote", "--json"]),
-      tare(["verify", folder, "--remote", "--full"]),
+      callTare(["verify", folder, "--remote", "--json"]),
+      callTare(["verify", folder, "--remote", "--full"]),
     ]);
     expect(remote.code).toBe(0);
     const report = JSON.parse(remote.out) as { level: string; findings: { code: string }[] };

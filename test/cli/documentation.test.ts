@@ -3,7 +3,7 @@ import picocolors from "picocolors";
 import { describe, expect, it } from "vitest";
 import { COMMANDS, loadCommands } from "../../cli/commands/registry.ts";
 import { EXIT } from "../../cli/exit-codes.ts";
-import { GLOBAL_FLAGS } from "../../cli/global-flags.ts";
+import { GLOBAL_FLAGS } from "../../cli/flags/flags.ts";
 import { renderCommandHelp, renderHelp } from "../../cli/help.ts";
 import { allErrors } from "../../src/catalog/index.ts";
 

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { bertTensorNames } from "../../src/model/bert/names.ts";
 import { type TinyBert, tinyShape, tinyValues } from "../builders/bert.ts";
 import { buildSafetensors } from "../builders/safetensors.ts";
-import { scratch, tare } from "./run-tare.ts";
+import { callTare, scratch } from "./run-tare.ts";
 import { floats, smallSafetensors } from "./small-models.ts";
 
 const TOKENS = [
@@ -85,9 +85,9 @@ it("gives the same vectors as JSON, NumPy and cpp_embedder's file, from argument
   const model = tinyModel(file);
   const texts = ["hello world", "", "cats, dog"];
   const [json, npy, binary, both] = await Promise.all([
-    tare(["embed", model, ...texts, "--json"]),
-    tare(["embed", model, "-", "--npy"], { input: Buffer.from("hello world\r\n\ncats, dog\n") }),
-    tare([
+    callTare(["embed", model, ...texts, "--json"]),
+    callTare(["embed", model, "-", "--npy"], { input: Buffer.from("hello world\r\n\ncats, dog\n") }),
+    callTare([
       "embed",
       model,
       "--binary",
@@ -97,7 +97,16 @@ it("gives the same vectors as JSON, NumPy and cpp_embedder's file, from argument
       file("v.bin"),
       "--json",
     ]),
-    tare(["embed", model, texts[0] as string, "--file", file("t.txt", "\ncats, dog"), "--json", "-o", file("v.json")]),
+    callTare([
+      "embed",
+      model,
+      texts[0] as string,
+      "--file",
+      file("t.txt", "\ncats, dog"),
+      "--json",
+      "-o",
+      file("v.json"),
+    ]),
   ]);
   expect([json.code, npy.code, binary.code, both.code]).toEqual([0, 0, 0, 0]);
   const document = documentOf(json.out);
@@ -119,8 +128,8 @@ it("gives the same vectors as JSON, NumPy and cpp_embedder's file, from argument
 it("gives an empty array for no texts, and the length of vectors as it is with --no-normalize", async () => {
   const model = tinyModel(scratch());
   const [none, long] = await Promise.all([
-    tare(["embed", model, "-", "--json"]),
-    tare(["embed", model, "hello", "--no-normalize", "--json"]),
+    callTare(["embed", model, "-", "--json"]),
+    callTare(["embed", model, "hello", "--no-normalize", "--json"]),
   ]);
   expect(documentOf(none.out)).toMatchObject({ texts: [], vectors: [] });
   expect(Math.hypot(...(documentOf(long.out).vectors[0] ?? []))).not.toBeCloseTo(1, 3);
@@ -140,9 +149,9 @@ it("refuses vectors that are not finite, which JSON and rankings would hide", as
   bytes.writeFloatLE(Number.NaN, 8 + Number(bytes.readBigUInt64LE(0)) + at + 5 * 8 * 4);
   writeFileSync(path, bytes);
   const [bad, good, search] = await Promise.all([
-    tare(["embed", model, "world", "hello", "--json"]),
-    tare(["embed", model, "world", "--json"]),
-    tare(["embed", model, "--search", file("c.txt", "world\ndog\n"), "hello"]),
+    callTare(["embed", model, "world", "hello", "--json"]),
+    callTare(["embed", model, "world", "--json"]),
+    callTare(["embed", model, "--search", file("c.txt", "world\ndog\n"), "hello"]),
   ]);
   expect(bad.code).toBe(4);
   expect(JSON.parse(bad.out)).toMatchObject({ type: "error", code: "format/embed.not-finite" });
@@ -153,7 +162,7 @@ it("refuses vectors that are not finite, which JSON and rankings would hide", as
 
 it("cuts at --max-length", async () => {
   const model = tinyModel(scratch());
-  const run = (...args: string[]) => tare(["embed", model, ...args, "--json"]);
+  const run = (...args: string[]) => callTare(["embed", model, ...args, "--json"]);
   const [short, cut, whole] = await Promise.all([
     run("hello world"),
     run("hello world dog", "--max-length", "4"),
@@ -166,9 +175,9 @@ it("cuts at --max-length", async () => {
 it("--similarity prints one number for two texts and a table for more", async () => {
   const model = tinyModel(scratch());
   const [two, three, json] = await Promise.all([
-    tare(["embed", model, "--similarity", "hello", "hello"]),
-    tare(["embed", model, "--similarity", "hello", "world", "a dog"]),
-    tare(["embed", model, "--similarity", "hello", "world", "--json"]),
+    callTare(["embed", model, "--similarity", "hello", "hello"]),
+    callTare(["embed", model, "--similarity", "hello", "world", "a dog"]),
+    callTare(["embed", model, "--similarity", "hello", "world", "--json"]),
   ]);
   expect(two.out).toBe("1.000000\n");
   expect(three.out.split("\n")).toHaveLength(5);
@@ -183,7 +192,7 @@ it("--search ranks lines, and --index keeps what did not change", async () => {
   const model = tinyModel(file);
   const corpus = file("corpus.txt", "world\nhello\n\nhello\n");
   const search = ["embed", model, "--search", corpus, "hello", "--top", "3", "--index", file("corpus.idx"), "--json"];
-  const first = documentOf((await tare(search)).out);
+  const first = documentOf((await callTare(search)).out);
   expect(first.results.map(({ rank, line, text }) => [rank, line, text]).slice(0, 2)).toEqual([
     [1, 2, "hello"],
     [2, 4, "hello"],
@@ -192,12 +201,12 @@ it("--search ranks lines, and --index keeps what did not change", async () => {
   expect(first.results).toHaveLength(3);
   expect(first.corpus).toEqual({ lines: 4, embedded: 3, reused: 0 });
   const before = readFileSync(file("corpus.idx"));
-  const second = documentOf((await tare(search)).out);
+  const second = documentOf((await callTare(search)).out);
   expect(second).toEqual({ ...first, corpus: { lines: 4, embedded: 0, reused: 3 } });
   expect(readFileSync(file("corpus.idx")).equals(before)).toBe(true);
   writeFileSync(corpus, "a dog\nhello\nworld\n");
-  expect(documentOf((await tare(search)).out).corpus).toEqual({ lines: 3, embedded: 1, reused: 2 });
-  const other = await tare([...search, "--no-normalize"]);
+  expect(documentOf((await callTare(search)).out).corpus).toEqual({ lines: 3, embedded: 1, reused: 2 });
+  const other = await callTare([...search, "--no-normalize"]);
   expect(documentOf(other.out).corpus).toEqual({ lines: 3, embedded: 3, reused: 0 });
   expect(other.err).toContain("every line is embedded again");
 });
@@ -206,7 +215,7 @@ it("never overwrites what is no index, and notices a damaged one", async () => {
   const file = scratch();
   const model = tinyModel(file);
   const corpus = file("corpus.txt", "hello\nworld\n");
-  const search = (index: string) => tare(["embed", model, "--search", corpus, "hello", "--index", index]);
+  const search = (index: string) => callTare(["embed", model, "--search", corpus, "hello", "--index", index]);
   const [text, weights] = await Promise.all([search(corpus), search(join(model, "model.safetensors"))]);
   expect([text.code, weights.code]).toEqual([6, 6]);
   expect(readFileSync(corpus, "utf8")).toBe("hello\nworld\n");
@@ -217,12 +226,12 @@ it("never overwrites what is no index, and notices a damaged one", async () => {
   const damaged = await search(file("i.idx"));
   expect(damaged.code).toBe(5);
   expect(damaged.err).toContain("integrity/index.digest");
-  const dry = await tare(["embed", model, "--search", corpus, "hello", "--index", file("new.idx"), "--dry-run"]);
+  const dry = await callTare(["embed", model, "--search", corpus, "hello", "--index", file("new.idx"), "--dry-run"]);
   expect([dry.code, existsSync(file("new.idx"))]).toEqual([0, false]);
 });
 
 it("for a person: a line for each text, and which other one is closest", async () => {
-  const run = await tare(["embed", tinyModel(scratch()), "hello\u001b[31m", "world", "hello"]);
+  const run = await callTare(["embed", tinyModel(scratch()), "hello\u001b[31m", "world", "hello"]);
   expect(run.code).toBe(0);
   expect(run.out).toContain("closest");
   expect(run.out).toContain("3 texts, 8 dimensions");
@@ -232,8 +241,8 @@ it("for a person: a line for each text, and which other one is closest", async (
 it("--compat cpp_embedder gives other vectors", async () => {
   const model = tinyModel(scratch());
   const [own, other] = await Promise.all([
-    tare(["embed", model, "hello, world", "--json"]),
-    tare(["embed", model, "hello, world", "--json", "--compat", "cpp_embedder"]),
+    callTare(["embed", model, "hello, world", "--json"]),
+    callTare(["embed", model, "hello, world", "--json", "--compat", "cpp_embedder"]),
   ]);
   expect(other.code).toBe(0);
   expect(documentOf(other.out).vectors).not.toEqual(documentOf(own.out).vectors);
@@ -260,7 +269,7 @@ it("refuses what makes no sense, each with its exit code and place", async () =>
     [9, "source/not-found", model, "--file", file("nothing.txt")],
     [9, "source/not-found", file("nothing.weights"), "a"],
   ];
-  const runs = await Promise.all(cases.map(([, , ...args]) => tare(["embed", ...args, "--json"])));
+  const runs = await Promise.all(cases.map(([, , ...args]) => callTare(["embed", ...args, "--json"])));
   const seen = runs.map((run) => [run.code, (JSON.parse(run.out) as Document).code]);
   expect(seen).toEqual(cases.map(([code, error]) => [code, error]));
   expect((JSON.parse(runs[10]?.out ?? "") as Document).at).toMatchObject({ offset: 2, path: "line 2" });
@@ -269,7 +278,10 @@ it("refuses what makes no sense, each with its exit code and place", async () =>
 it("never guesses the number of heads", async () => {
   const file = scratch();
   const model = tinyModel(file, {});
-  const [guess, told] = await Promise.all([tare(["embed", model, "a"]), tare(["embed", model, "a", "--heads", "2"])]);
+  const [guess, told] = await Promise.all([
+    callTare(["embed", model, "a"]),
+    callTare(["embed", model, "a", "--heads", "2"]),
+  ]);
   expect([guess.code, told.code]).toEqual([2, 0]);
   expect(guess.err).toContain("--heads N");
 });
@@ -280,8 +292,8 @@ it("takes more lines than a call has arguments, from a file and from standard in
   const missing = file("nothing.weights");
   // Texts come first: the model that is not there is what is left to say.
   const [named, piped] = await Promise.all([
-    tare(["embed", missing, "--file", file("many.txt", bytes)]),
-    tare(["embed", missing, "-"], { input: bytes }),
+    callTare(["embed", missing, "--file", file("many.txt", bytes)]),
+    callTare(["embed", missing, "-"], { input: bytes }),
   ]);
   for (const run of [named, piped]) {
     expect(run).toMatchObject({ code: 9, err: expect.stringContaining("[source/not-found]") });
@@ -292,13 +304,13 @@ it("embed refuses a .weights file whose data was damaged, however long it is", a
   const file = scratch();
   const shape = { ...SHAPE, hidden: 64, intermediate: 512, layers: 4 };
   const weights = file("m.weights");
-  expect((await tare(["convert", tinyModel(file, { num_attention_heads: 2 }, shape), weights])).code).toBe(0);
-  expect((await tare(["embed", weights, "hello world"])).code).toBe(0);
+  expect((await callTare(["convert", tinyModel(file, { num_attention_heads: 2 }, shape), weights])).code).toBe(0);
+  expect((await callTare(["embed", weights, "hello world"])).code).toBe(0);
   const bytes = readFileSync(weights);
   expect(bytes.byteLength).toBeGreaterThan(1 << 20);
   bytes[bytes.byteLength - 5000] = (bytes[bytes.byteLength - 5000] ?? 0) ^ 1;
   writeFileSync(weights, bytes);
-  const run = await tare(["embed", weights, "hello world"]);
+  const run = await callTare(["embed", weights, "hello world"]);
   expect([run.code, run.out]).toEqual([5, ""]);
   expect(run.err).toContain("integrity/embd.data-checksum");
 });

@@ -15,7 +15,7 @@ it("usage errors are 2 and name what was probably meant", async () => {
   ]);
   expect(command).toMatchObject({ code: 2, out: "", err: expect.stringContaining('Did you mean "inspect"?') });
   expect(flag).toMatchObject({ code: 2, out: "", err: expect.stringContaining("Did you mean --long?") });
-  expect(missing).toMatchObject({ code: 2, err: expect.stringContaining("tare ls TARGET [GLOB]") });
+  expect(missing).toMatchObject({ code: 2, err: expect.stringContaining("tare ls TARGET… [GLOB…]") });
   expect(extra).toMatchObject({ code: 2, err: expect.stringContaining("[usage/arguments]") });
   expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("unknown command") });
 });

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { COMMANDS } from "../../cli/commands/registry.ts";
-import { type Run, scratch, tare } from "./run-tare.ts";
+import { callTare, type Run, scratch } from "./run-tare.ts";
 import { nanSafetensors, smallGguf, smallSafetensors } from "./small-models.ts";
 
 const FOLDER = new URL("../../schemas/", import.meta.url);
@@ -17,7 +17,7 @@ function closed(value: unknown): unknown {
 
 function validatorOf(name: string): ValidateFunction {
   const schema: unknown = JSON.parse(readFileSync(new URL(`${name}.schema.json`, FOLDER), "utf8"));
-  const ajv = new Ajv2020({ allErrors: true, formats: { "date-time": true } });
+  const ajv = new Ajv2020({ allErrors: true });
   return ajv.compile(closed(schema) as object);
 }
 
@@ -34,9 +34,14 @@ it("every command has a schema, and every schema a use", () => {
   expect(names.sort()).toEqual([...COMMANDS.map((entry) => entry.name.replace(" ", "-")), "error", "progress"].sort());
 });
 
+it.each(readdirSync(FOLDER))("%s compiles in a strict validator", (file) => {
+  const schema = JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")) as object;
+  expect(() => new Ajv2020({ strict: true }).compile(schema)).not.toThrow();
+});
+
 describe("--json prints one document of the command's schema", () => {
   it("inspect", async () => {
-    const document = expectDocument(await tare(["inspect", scratch()("m.gguf", smallGguf()), "--json"]), "inspect");
+    const document = expectDocument(await callTare(["inspect", scratch()("m.gguf", smallGguf()), "--json"]), "inspect");
     expect(document).toMatchObject({
       format: "gguf",
       version: "3",
@@ -50,7 +55,7 @@ describe("--json prints one document of the command's schema", () => {
   });
 
   it("ls", async () => {
-    const run = await tare(["tensors", scratch()("m.safetensors", smallSafetensors()), "--json"]);
+    const run = await callTare(["tensors", scratch()("m.safetensors", smallSafetensors()), "--json"]);
     const { format, tensors } = expectDocument(run, "ls") as {
       format: string;
       tensors: { name: string; offset: number }[];
@@ -62,8 +67,15 @@ describe("--json prints one document of the command's schema", () => {
     expect(smallSafetensors()[(embedding?.offset ?? 0) + 1]).toBe(0x3c);
   });
 
+  it("meta, with a key and without", async () => {
+    const path = scratch()("m.gguf", smallGguf());
+    const { metadata } = expectDocument(await callTare(["meta", path, "--json"]), "meta") as { metadata: object };
+    const [key = ""] = Object.keys(metadata);
+    expect(expectDocument(await callTare(["meta", path, key, "--json"]), "meta")).toMatchObject({ key });
+  });
+
   it("map accounts for every byte", async () => {
-    const run = await tare(["map", scratch()("m.gguf", smallGguf()), "--json"]);
+    const run = await callTare(["map", scratch()("m.gguf", smallGguf()), "--json"]);
     const { rows } = expectDocument(run, "map") as { rows: { offset: number; byteLength: number }[] };
     let position = 0;
     for (const row of rows) {
@@ -74,7 +86,7 @@ describe("--json prints one document of the command's schema", () => {
   });
 
   it("stats, with a histogram and with values that JSON cannot say", async () => {
-    const run = await tare(["stats", scratch()("m.safetensors", nanSafetensors()), "--hist", "4", "--json"]);
+    const run = await callTare(["stats", scratch()("m.safetensors", nanSafetensors()), "--hist", "4", "--json"]);
     expect(run.code).toBe(3);
     expect(expectDocument(run, "stats")).toEqual({
       tensors: [
@@ -97,7 +109,7 @@ describe("--json prints one document of the command's schema", () => {
     const file = scratch();
     const changed = smallSafetensors();
     changed[changed.byteLength - 1] = 7;
-    const run = await tare([
+    const run = await callTare([
       "diff",
       file("a.safetensors", smallSafetensors()),
       file("b.safetensors", changed),
@@ -115,12 +127,12 @@ describe("--json prints one document of the command's schema", () => {
 
   it("verify, and its list of digests finds the damaged tensor", async () => {
     const file = scratch();
-    const good = await tare(["verify", file("m.safetensors", smallSafetensors()), "--digest", "blake3", "--json"]);
+    const good = await callTare(["verify", file("m.safetensors", smallSafetensors()), "--digest", "blake3", "--json"]);
     expect(expectDocument(good, "verify")).toMatchObject({ ok: true, level: "full", findings: [] });
     const changed = smallSafetensors();
     changed[changed.byteLength - 1] = 7;
     const list = file("digests.json", good.out);
-    const bad = await tare(["verify", file("bad.safetensors", changed), "--digests", list, "--json"]);
+    const bad = await callTare(["verify", file("bad.safetensors", changed), "--digests", list, "--json"]);
     expect(bad.code).toBe(5);
     expect(expectDocument(bad, "verify")).toMatchObject({
       ok: false,
@@ -129,7 +141,7 @@ describe("--json prints one document of the command's schema", () => {
   });
 
   it("verify reports a file that is too damaged to open", async () => {
-    const run = await tare(["validate", scratch()("m.gguf", smallGguf().slice(0, 30)), "--quick", "--json"]);
+    const run = await callTare(["validate", scratch()("m.gguf", smallGguf().slice(0, 30)), "--quick", "--json"]);
     expect(run.code).toBe(4);
     expect(expectDocument(run, "verify")).toMatchObject({
       ok: false,
@@ -140,17 +152,17 @@ describe("--json prints one document of the command's schema", () => {
 
   it("explain, doctor and completion", async () => {
     const [one, all, doctor, completion] = await Promise.all([
-      tare(["explain", "unsupported/lossy", "--json"]),
-      tare(["explain", "--json"]),
-      tare(["doctor", "--json"], { env: { HTTPS_PROXY: "http://me:secret@proxy.example:3128" } }),
-      tare(["completion", "bash", "--json"]),
+      callTare(["explain", "unsupported/lossy", "--json"]),
+      callTare(["explain", "--json"]),
+      callTare(["doctor", "--json"], { env: { HTTPS_PROXY: "http://me:secret@proxy.example:3128" } }),
+      callTare(["completion", "bash", "--json"]),
     ]);
     expect(expectDocument(one, "explain")).toMatchObject({ exitCode: 13 });
     expectDocument(all, "explain");
     // Nothing ends because of it: there is no exit code to claim.
-    const remark = await tare(["explain", "format/gguf.trailing-bytes", "--json"]);
+    const remark = await callTare(["explain", "format/gguf.trailing-bytes", "--json"]);
     expect(expectDocument(remark, "explain")).toMatchObject({ severity: "warning", exitCode: null });
-    const shown = await tare(["explain", "integrity/signature.valid"]);
+    const shown = await callTare(["explain", "integrity/signature.valid"]);
     expect(shown.out).toMatch(/exit +none: it is only ever a note/);
     expect(expectDocument(doctor, "doctor")).toMatchObject({ proxies: { HTTPS_PROXY: "http://…@proxy.example:3128" } });
     expectDocument(completion, "completion");
@@ -159,9 +171,9 @@ describe("--json prints one document of the command's schema", () => {
   it("an error", async () => {
     const file = scratch();
     const [missing, usage, foreign] = await Promise.all([
-      tare(["ls", file("nothing.gguf"), "--json"]),
-      tare(["ls", "--json", "--no-such-flag"]),
-      tare(["inspect", file("x.pkl", Uint8Array.of(0x80, 2, 0x2e)), "--json"]),
+      callTare(["ls", file("nothing.gguf"), "--json"]),
+      callTare(["ls", "--json", "--no-such-flag"]),
+      callTare(["inspect", file("x.pkl", Uint8Array.of(0x80, 2, 0x2e)), "--json"]),
     ]);
     expect(expectDocument(missing, "error")).toMatchObject({ type: "error", code: "source/not-found" });
     expect(expectDocument(usage, "error")).toMatchObject({ code: "usage/unknown-flag" });
@@ -172,7 +184,7 @@ describe("--json prints one document of the command's schema", () => {
 
   it("progress, as JSON Lines on standard error", async () => {
     const model = scratch()("m.safetensors", smallSafetensors());
-    const run = await tare(["stats", model, "--json", "--progress", "json"]);
+    const run = await callTare(["stats", model, "--json", "--progress", "json"]);
     expectDocument(run, "stats");
     const validate = validatorOf("progress");
     const lines = run.err
@@ -189,24 +201,24 @@ describe("--json of what writes", () => {
     const file = scratch();
     const model = file("m.safetensors", smallSafetensors());
     const [cat, extract, convert, shard] = await Promise.all([
-      tare(["cat", model, "model.norm.weight", "-o", file("norm.bin"), "--json"]),
-      tare(["extract", model, "-o", file("parts"), "--json"]),
-      tare(["convert", model, file("m.gguf"), "--json"]),
-      tare(["shard", model, "-o", file("shards"), "--max-size", "20", "--json"]),
+      callTare(["cat", model, "model.norm.weight", "-o", file("norm.bin"), "--json"]),
+      callTare(["extract", model, "-o", file("parts"), "--json"]),
+      callTare(["convert", model, file("m.gguf"), "--json"]),
+      callTare(["shard", model, "-o", file("shards"), "--max-size", "20", "--json"]),
     ]);
     expect(expectDocument(cat, "cat")).toMatchObject({ dtype: "F32", shape: [4], byteLength: 16 });
     expect(expectDocument(extract, "extract")).toMatchObject({ dryRun: false });
     expect(expectDocument(convert, "convert")).toMatchObject({ format: "gguf", tensorCount: 4, losses: [] });
     const { files } = expectDocument(shard, "shard") as { files: { path: string }[] };
     expect(files.at(-1)?.path).toBe(file("shards/m.safetensors.index.json"));
-    const merge = await tare(["merge", file("shards"), "-o", file("merged.safetensors"), "--json"]);
+    const merge = await callTare(["merge", file("shards"), "-o", file("merged.safetensors"), "--json"]);
     expectDocument(merge, "merge");
     expect(readFileSync(file("merged.safetensors")).equals(smallSafetensors())).toBe(true);
   });
 
   it("stamp", async () => {
     const model = scratch()("m.gguf", smallGguf());
-    const run = await tare(["stamp", model, "--set", "n=[1,2]", "--unset", "llama.block_count", "--json"]);
+    const run = await callTare(["stamp", model, "--set", "n=[1,2]", "--unset", "llama.block_count", "--json"]);
     expect(expectDocument(run, "stamp")).toMatchObject({
       dryRun: false,
       path: model,
@@ -220,21 +232,24 @@ describe("--json of what writes", () => {
   it("keygen and sign", async () => {
     const file = scratch();
     const model = file("m.safetensors", smallSafetensors());
-    const { id } = expectDocument(await tare(["keygen", "-o", file("k"), "--json"]), "keygen");
-    const run = await tare(["sign", model, "--key", file("k.key"), "--json"]);
+    const { id } = expectDocument(await callTare(["keygen", "-o", file("k"), "--json"]), "keygen");
+    const run = await callTare(["sign", model, "--key", file("k.key"), "--json"]);
     expect(expectDocument(run, "sign")).toEqual({ dryRun: false, path: `${model}.sig`, place: "beside", key: id });
   });
 
   it("demo", async () => {
     const directory = scratch()("demo");
-    const dry = await tare(["demo", directory, "--dry-run", "--json"]);
+    const dry = await callTare(["demo", directory, "--dry-run", "--json"]);
     expect(expectDocument(dry, "demo")).toMatchObject({ dryRun: true, steps: [] });
-    const run = await tare(["demo", directory, "--json"]);
+    const run = await callTare(["demo", directory, "--json"]);
     const { steps } = expectDocument(run, "demo") as { steps: { step: string; result: string }[] };
     const results = steps.filter(({ step }) => step === "compare").map(({ result }) => result);
     expect(results.every((result) => result.includes("bit for bit"))).toBe(true);
     expect(steps.at(-1)?.result).toBe("damaged: model.layers.2.mlp.down_proj.weight");
-    const [again, forced] = await Promise.all([tare(["demo", directory]), tare(["demo", directory, "--force"])]);
+    const [again, forced] = await Promise.all([
+      callTare(["demo", directory]),
+      callTare(["demo", directory, "--force"]),
+    ]);
     expect([again.code, forced.code]).toEqual([2, 0]);
     expect(forced.out).toContain("tare verify");
   });

@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { startRangeServer } from "../support/range-server.ts";
@@ -133,17 +132,4 @@ describe("over HTTP", () => {
       await server.close();
     }
   });
-});
-
-it("the bash completion script completes commands, flags and choices", async () => {
-  const script = scratch()("tare.bash", (await tare(["completion", "bash"])).out);
-  const complete = (...words: string[]): string[] => {
-    const line = words.map((word) => `'${word}'`).join(" ");
-    const program = `source '${script}'; COMP_WORDS=(${line}); COMP_CWORD=${words.length - 1}; _tare; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    return execFileSync("bash", ["-c", program], { encoding: "utf8" }).trim().split("\n");
-  };
-  expect(complete("tare", "ins")).toEqual(["inspect", "inspect-set"]);
-  expect(complete("tare", "verify", "x", "--dig")).toEqual(["--digest", "--digests"]);
-  expect(complete("tare", "verify", "x", "--digest", "b")).toEqual(["blake3"]);
-  expect(complete("tare", "completion", "f")).toEqual(["fish"]);
 });

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { KEY, type S3Server, type S3ServerOptions, startS3Server } from "../support/s3-server.ts";
-import { type Run, scratch, tare } from "./run-tare.ts";
+import { callTare, type Run, scratch } from "./run-tare.ts";
 import { smallSafetensors } from "./small-models.ts";
 
 interface Store {
@@ -27,7 +27,7 @@ async function start(options: S3ServerOptions = {}, env: Readonly<Record<string,
     AWS_SECRET_ACCESS_KEY: KEY.secretAccessKey,
     ...env,
   };
-  return { server, path, run: (...args) => tare(args, { env: environment }) };
+  return { server, path, run: (...args) => callTare(args, { env: environment }) };
 }
 
 describe("s3:// as a target", () => {

@@ -3,7 +3,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, it } from "vitest";
 import { buildGguf, text, u32 } from "../builders/gguf.ts";
 import { buildSafetensors } from "../builders/safetensors.ts";
-import { scratch, tare } from "./run-tare.ts";
+import { callTare, scratch } from "./run-tare.ts";
 import { floats } from "./small-models.ts";
 
 const wave = Array.from({ length: 128 }, (_, i) => Math.fround(Math.sin(i) * 2));
@@ -30,7 +30,7 @@ it("quantize writes blocks, keeps what cannot or must not be, and reports what i
     "--report",
     "--json",
   ];
-  const run = await tare(args);
+  const run = await callTare(args);
   expect(run.code, run.err).toBe(0);
   const document: unknown = JSON.parse(run.out);
   const schema = JSON.parse(readFileSync(new URL("../../schemas/quantize.schema.json", import.meta.url), "utf8"));
@@ -43,7 +43,9 @@ it("quantize writes blocks, keeps what cannot or must not be, and reports what i
       { name: "norm", reason: "fewer than two dimensions" },
     ],
   });
-  const listed = JSON.parse((await tare(["ls", out, "--json"])).out) as { tensors: { name: string; dtype: string }[] };
+  const listed = JSON.parse((await callTare(["ls", out, "--json"])).out) as {
+    tensors: { name: string; dtype: string }[];
+  };
   expect(Object.fromEntries(listed.tensors.map(({ name, dtype }) => [name, dtype]))).toEqual({
     "a.weight": "Q8_0",
     "b.weight": "F32",
@@ -51,15 +53,46 @@ it("quantize writes blocks, keeps what cannot or must not be, and reports what i
   });
 });
 
+it("quantize reports and warns of tensors of any length with the same counts", async () => {
+  // 10 MiB in blocks: writers take it in runs of 4 MiB, side by side, cut in the middle of blocks.
+  const values = new Float32Array(32 * 600_000).fill(0.25);
+  values[5] = Number.NaN;
+  values[9000] = Number.POSITIVE_INFINITY;
+  // Two runs meet in this block (byte 4 MiB of blocks of 18).
+  values[Math.floor((4 << 20) / 18) * 32] = Number.NaN;
+  const bytes = new Uint8Array(values.buffer);
+  const small = floats(...Array<number>(32).fill(Number.NaN));
+  const file = scratch();
+  const model = buildSafetensors([
+    { name: "large", dtype: "F32", shape: [600_000, 32], bytes },
+    { name: "small", dtype: "F32", shape: [1, 32], bytes: small },
+  ]);
+  const input = file("m.safetensors", model);
+  for (const target of ["q.gguf", "q.aero"]) {
+    const run = await callTare(["quantize", input, file(target), "-t", "q4_0", "--report", "--json"]);
+    expect(run.code, run.err).toBe(0);
+    expect(JSON.parse(run.out)).toMatchObject({
+      quantized: [
+        { name: "large", elementCount: values.length, badBlocks: 3 },
+        { name: "small", elementCount: 32, badBlocks: 1 },
+      ],
+    });
+    expect(run.err).toContain('"large": 3 blocks hold values that no scale fits; they decode to nothing useful');
+    expect(run.err).toContain('"small": 1 block holds values that no scale fits; it decodes to nothing useful');
+  }
+  const plain = await callTare(["quantize", input, file("p.gguf"), "-t", "q4_0"]);
+  expect(plain.err).toContain('"large": 3 blocks hold');
+});
+
 it("dequantize gives the values that the blocks hold", async () => {
   const file = scratch();
   const small = file("q.gguf");
   const back = file("back.safetensors");
-  expect((await tare(["quantize", file("m.safetensors", matrices()), small, "-t", "q4_0"])).code).toBe(0);
-  expect((await tare(["dequantize", small, back])).code).toBe(0);
+  expect((await callTare(["quantize", file("m.safetensors", matrices()), small, "-t", "q4_0"])).code).toBe(0);
+  expect((await callTare(["dequantize", small, back])).code).toBe(0);
   const [blocks, plain] = await Promise.all([
-    tare(["cat", small, "a.weight", "--dtype", "f32"]),
-    tare(["cat", back, "a.weight"]),
+    callTare(["cat", small, "a.weight", "--dtype", "f32"]),
+    callTare(["cat", back, "a.weight"]),
   ]);
   expect(plain.stdout.byteLength).toBe(512);
   expect(plain.stdout).toEqual(blocks.stdout);
@@ -68,24 +101,26 @@ it("dequantize gives the values that the blocks hold", async () => {
 it("quantize refuses to guess a type or a format", async () => {
   const file = scratch();
   const input = file("m.safetensors", matrices());
-  expect((await tare(["quantize", input, file("x.gguf")])).code).toBe(2);
-  expect((await tare(["quantize", input, file("x.bin"), "-t", "q4_0"])).code).toBe(2);
-  expect((await tare(["quantize", input, file("x.gguf"), "-t", "q4_k"])).code).toBe(2);
+  expect((await callTare(["quantize", input, file("x.gguf")])).code).toBe(2);
+  expect((await callTare(["quantize", input, file("x.bin"), "-t", "q4_0"])).code).toBe(2);
+  expect((await callTare(["quantize", input, file("x.gguf"), "-t", "q4_k"])).code).toBe(2);
 });
 
 it("convert --quantize and --dequantize do what the commands do; types are not mixed", async () => {
   const file = scratch();
   const input = file("m.safetensors", matrices());
   const [byConvert, byQuantize] = [file("c.gguf"), file("q.gguf")];
-  expect((await tare(["convert", input, byConvert, "--quantize", "q5_1", "--keep", "b.*"])).code).toBe(0);
-  expect((await tare(["quantize", input, byQuantize, "-t", "q5_1", "--keep", "b.*"])).code).toBe(0);
+  expect((await callTare(["convert", input, byConvert, "--quantize", "q5_1", "--keep", "b.*"])).code).toBe(0);
+  expect((await callTare(["quantize", input, byQuantize, "-t", "q5_1", "--keep", "b.*"])).code).toBe(0);
   expect(readFileSync(byConvert)).toEqual(readFileSync(byQuantize));
   const back = file("back.safetensors");
-  expect((await tare(["convert", byConvert, back, "--dequantize", "f16"])).code).toBe(0);
-  const listed = JSON.parse((await tare(["ls", back, "--json"])).out) as { tensors: { name: string; dtype: string }[] };
+  expect((await callTare(["convert", byConvert, back, "--dequantize", "f16"])).code).toBe(0);
+  const listed = JSON.parse((await callTare(["ls", back, "--json"])).out) as {
+    tensors: { name: string; dtype: string }[];
+  };
   expect(listed.tensors.map(({ name, dtype }) => [name, dtype])).toContainEqual(["a.weight", "F16"]);
-  expect((await tare(["convert", input, file("x.gguf"), "--quantize", "q8_0", "--dtype", "f16"])).code).toBe(2);
-  expect((await tare(["convert", input, file("x.gguf"), "--keep", "b.*"])).code).toBe(2);
+  expect((await callTare(["convert", input, file("x.gguf"), "--quantize", "q8_0", "--dtype", "f16"])).code).toBe(2);
+  expect((await callTare(["convert", input, file("x.gguf"), "--keep", "b.*"])).code).toBe(2);
 });
 
 /** A BERT in small: a matrix, its position table, and a name that is no weight. */
@@ -101,7 +136,7 @@ function bertGguf(): Uint8Array<ArrayBuffer> {
 
 /** Types of the tensors, and the two keys that llama.cpp reads. */
 async function told(path: string): Promise<unknown> {
-  const [listed, shown] = await Promise.all([tare(["ls", path, "--json"]), tare(["inspect", path, "--json"])]);
+  const [listed, shown] = await Promise.all([callTare(["ls", path, "--json"]), callTare(["inspect", path, "--json"])]);
   const { tensors } = JSON.parse(listed.out) as { tensors: { name: string; dtype: string }[] };
   const { metadata } = JSON.parse(shown.out) as { metadata: Record<string, unknown> };
   return {
@@ -117,16 +152,16 @@ it.each(["m.gguf", "m.safetensors", "m.aero", "m.apr", "m.aeroset.json"])(
     const file = scratch();
     const first = file("first.gguf", bertGguf());
     const [path, out] = [file(station), file("q.gguf")];
-    expect((await tare(["convert", first, path])).code).toBe(0);
-    const run = await tare(["quantize", path, out, "-t", "q4_1"]);
+    expect((await callTare(["convert", first, path])).code).toBe(0);
+    const run = await callTare(["quantize", path, out, "-t", "q4_1"]);
     expect(run.code, run.err).toBe(0);
     expect(await told(out)).toEqual({ types: ["Q4_1", "F32", "F32"], fileType: 3, version: 2 });
     // The other order: quantised on the way, and a GGUF again afterwards.
     const small = file(`small.${station.slice(2)}`);
-    expect((await tare(["quantize", first, small, "-t", "q8_0"])).code).toBe(0);
-    expect((await tare(["convert", small, file("back.gguf")])).code).toBe(0);
+    expect((await callTare(["quantize", first, small, "-t", "q8_0"])).code).toBe(0);
+    expect((await callTare(["convert", small, file("back.gguf")])).code).toBe(0);
     expect(await told(file("back.gguf"))).toEqual({ types: ["Q8_0", "F32", "F32"], fileType: 7, version: 2 });
-    expect((await tare(["dequantize", small, file("plain.gguf"), "-t", "bf16"])).code).toBe(0);
+    expect((await callTare(["dequantize", small, file("plain.gguf"), "-t", "bf16"])).code).toBe(0);
     expect(await told(file("plain.gguf"))).toMatchObject({ types: ["BF16", "F32", "F32"], fileType: 32 });
   },
 );
@@ -134,22 +169,22 @@ it.each(["m.gguf", "m.safetensors", "m.aero", "m.apr", "m.aeroset.json"])(
 it("a GGUF of blocks says their version; a copy of one that did not stays as it was", async () => {
   const file = scratch();
   const plain = file("m.safetensors", matrices());
-  expect((await tare(["quantize", plain, file("q.gguf"), "-t", "q8_0"])).code).toBe(0);
+  expect((await callTare(["quantize", plain, file("q.gguf"), "-t", "q8_0"])).code).toBe(0);
   expect(await told(file("q.gguf"))).toMatchObject({ version: 2 });
   for (const [from, to] of [
     ["q.gguf", "copy.gguf"],
     ["copy.gguf", "q.safetensors"],
     ["q.safetensors", "again.gguf"],
   ] as const) {
-    expect((await tare(["convert", file(from), file(to)])).code).toBe(0);
+    expect((await callTare(["convert", file(from), file(to)])).code).toBe(0);
   }
   expect(readFileSync(file("copy.gguf"))).toEqual(readFileSync(file("q.gguf")));
-  const { metadata } = JSON.parse((await tare(["inspect", file("q.safetensors"), "--json"])).out);
+  const { metadata } = JSON.parse((await callTare(["inspect", file("q.safetensors"), "--json"])).out);
   expect(metadata).not.toHaveProperty("general.quantization_version"); // it belongs to the GGUF, not to the model
   expect(await told(file("again.gguf"))).toMatchObject({ version: 2 });
   const blocks = { name: "a.weight", dims: [32, 2], type: 8, offset: 0 };
   const unversioned = file("old.gguf", buildGguf({ tensors: [blocks], data: new Uint8Array(96) }));
-  expect((await tare(["convert", unversioned, file("old.aero")])).code).toBe(0);
-  expect((await tare(["convert", file("old.aero"), file("new.gguf")])).code).toBe(0);
+  expect((await callTare(["convert", unversioned, file("old.aero")])).code).toBe(0);
+  expect((await callTare(["convert", file("old.aero"), file("new.gguf")])).code).toBe(0);
   expect(readFileSync(file("new.gguf"))).toEqual(readFileSync(unversioned));
 });

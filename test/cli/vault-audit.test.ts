@@ -2,13 +2,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { nativeEngine } from "../../src/platform/node/native-engine.ts";
+import { nativeEngine } from "../../src/platform/node/engine/native.ts";
 import { VAULT_PASSWORD } from "../builders/crafted-vault.ts";
 import { craftVault1 } from "../builders/vault1.ts";
 import { craftVault2 } from "../builders/vault2.ts";
-import { type Run, tare } from "./run-tare.ts";
+import { callTare, type Run } from "./run-tare.ts";
 
-/** Items of dossier 10 that only the program as a whole shows. */
+/** What audits of the reference found, where only the whole program shows it. */
 
 let folder: string;
 let env: Record<string, string>;
@@ -20,7 +20,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(...args: readonly string[]): Promise<Run> {
-  return tare(args, { cwd: folder, env });
+  return callTare(args, { cwd: folder, env });
 }
 
 /** Visible files, and hidden ones that are not the program's memory. */
@@ -28,7 +28,7 @@ function names(): string[] {
   return readdirSync(folder).filter((name) => name !== ".state");
 }
 
-test("audit 13: a vault with a bare name is replaced in one step, with nothing beside it at any time later", async () => {
+test("a vault with a bare name is replaced in one step, with nothing beside it at any time later", async () => {
   expect((await run("vault", "create", "bare.aerovault", "--no-encryption")).code).toBe(0);
   writeFileSync(join(folder, "file"), "content\n");
   expect((await run("vault", "add", "bare.aerovault", "file")).code).toBe(0);
@@ -40,7 +40,7 @@ test("audit 13: a vault with a bare name is replaced in one step, with nothing b
   expect((await run("vault", "cat", "bare.aerovault", "file")).out).toBe("content\n");
 });
 
-test("audit 17: no verb takes a password from its arguments, and none is ever said", async () => {
+test("no verb takes a password from its arguments, and none is ever said", async () => {
   const secret = "Xyzzy-plugh-plover-1977";
   writeFileSync(join(folder, "pw"), secret);
   const create = await run("vault", "create", "secret.aerovault", "--password-file", "pw");
@@ -51,7 +51,7 @@ test("audit 17: no verb takes a password from its arguments, and none is ever sa
     expect(`${refused.out}${refused.err}`).not.toContain(secret);
     expect((await run("vault", verb, "--help")).out).not.toMatch(/--(new-)?password[ =](?!FILE)[A-Z]/);
   }
-  const wrong = await tare(["vault", "ls", "secret.aerovault", "-v"], {
+  const wrong = await callTare(["vault", "ls", "secret.aerovault", "-v"], {
     cwd: folder,
     env: { ...env, TARE_PASSWORD: `${secret}!` },
   });
@@ -63,7 +63,7 @@ test("audit 17: no verb takes a password from its arguments, and none is ever sa
   for (const said of [create, wrong]) expect(`${said.out}${said.err}`).not.toContain(secret);
 });
 
-test("audit 18: what is weaker is called what it is", async () => {
+test("what is weaker is called what it is", async () => {
   const created = await run("vault", "create", "open.aerovault", "--no-encryption");
   expect(created.out + created.err).toContain("without encryption");
   writeFileSync(join(folder, "password"), VAULT_PASSWORD);
@@ -110,9 +110,7 @@ test("a vault behind a URL or inside another one is not changed, and that is sai
   }
 });
 
-test("a new password that other programs could not be given is refused, and an old one still opens", {
-  timeout: 60_000,
-}, async () => {
+test("a new password that other programs could not be given is refused, and an old one still opens", async () => {
   const bad = {
     latin1: Buffer.from("passw\xf6rter-lang", "latin1"),
     marked: Buffer.from("\ufeffcorrect horse battery"),
@@ -138,10 +136,12 @@ test("a new password that other programs could not be given is refused, and an o
   expect((await run("vault", "ls", "kept.aerovault", "--password-file", "word")).code).toBe(0);
 });
 
-test("the password of a command is asked for once, however many vaults it opens", { timeout: 60_000 }, async () => {
+test("the password of a command is asked for once, however many vaults it opens", async () => {
   writeFileSync(join(folder, "word"), "correct horse\n");
   const once = { ...env, TARE_PASSWORD_COMMAND: "echo asked >> asked; cat word" };
   expect((await run("vault", "create", "one2.aerovault", "--password-file", "word")).code).toBe(0);
-  expect((await tare(["vault", "diff", "one2.aerovault", "one2.aerovault"], { cwd: folder, env: once })).code).toBe(0);
+  expect((await callTare(["vault", "diff", "one2.aerovault", "one2.aerovault"], { cwd: folder, env: once })).code).toBe(
+    0,
+  );
   expect(readFileSync(join(folder, "asked"), "utf8")).toBe("asked\n");
 });

@@ -11,9 +11,9 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeHeaderJournal } from "../../src/platform/node/vault-journal.ts";
+import { writeHeaderJournal } from "../../src/platform/node/vault/journal.ts";
 import { makeXorshift } from "../builders/vault-content.ts";
-import { type Run, tare } from "./run-tare.ts";
+import { callTare, type Run } from "./run-tare.ts";
 
 let folder: string;
 let env: Record<string, string>;
@@ -28,7 +28,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(...args: readonly string[]): Promise<Run> {
-  return tare(args, { cwd: folder, env });
+  return callTare(args, { cwd: folder, env });
 }
 
 async function ok(...args: readonly string[]): Promise<Run> {
@@ -50,7 +50,7 @@ describe("a change that is refused, of a long vault with gaps and a sidecar", ()
     await ok("vault", "mkdir", "gaps.aerovault", "sub/other");
     await ok("vault", "rm", "gaps.aerovault", "gap.bin");
     await ok("vault", "parity", "gaps.aerovault", "export");
-  }, 120_000);
+  });
 
   it("leaves every byte as it was where a name clashes, and where an input is not what it was", async () => {
     const before = bytesOf("gaps.aerovault");
@@ -67,7 +67,7 @@ describe("a change that is refused, of a long vault with gaps and a sidecar", ()
     copyFileSync(join(folder, "gaps.aerovault.aerocorrect"), join(folder, "killed.aerovault.aerocorrect"));
     write("kill.cjs", KILL_AT_HEADER);
     write("more", makeXorshift(9n, 2_000_000));
-    const killed = await tare(["vault", "add", "killed.aerovault", "more"], {
+    const killed = await callTare(["vault", "add", "killed.aerovault", "more"], {
       cwd: folder,
       env: { ...env, NODE_OPTIONS: `--require ${join(folder, "kill.cjs")}` },
     });

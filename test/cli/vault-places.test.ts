@@ -2,7 +2,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFile
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Run, tare } from "./run-tare.ts";
+import { callTare, type Run } from "./run-tare.ts";
 import { smallSafetensors } from "./small-models.ts";
 
 /** What is remembered of vaults and of the places where they were: somebody without the key may exchange the file there. */
@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(args: readonly string[], more: Record<string, string> = {}): Promise<Run> {
-  return tare(args, { cwd: folder, env: { ...env, ...more } });
+  return callTare(args, { cwd: folder, env: { ...env, ...more } });
 }
 
 async function ok(...args: readonly string[]): Promise<Run> {
@@ -156,5 +156,5 @@ describe("an older state of a vault", () => {
       }
     }
     expect((await at(2, "vault", "ls", "w")).err).toBe("");
-  }, 60_000);
+  });
 });

@@ -4,7 +4,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { craftVault } from "../builders/crafted-vault.ts";
 import { KNOWN_PASSWORD } from "../builders/known-vaults.ts";
 import { loadFixture } from "../support/fixtures.ts";
-import { type Run, scratch, tare } from "./run-tare.ts";
+import { callTare, type Run, scratch } from "./run-tare.ts";
 import { smallGguf, smallSafetensors } from "./small-models.ts";
 
 function pieces(bytes: Bytes, size = 64): Bytes[] {
@@ -28,7 +28,7 @@ const built = modelVault();
 
 async function run(file: ReturnType<typeof scratch>, ...args: readonly string[]): Promise<Run> {
   const vault = file("v.aerovault", await built);
-  return tare(args.map((argument) => argument.replace(/^V(?=::|$)/, vault)));
+  return callTare(args.map((argument) => argument.replace(/^V(?=::|$)/, vault)));
 }
 
 describe("a vault", () => {
@@ -79,7 +79,7 @@ describe("a vault", () => {
       ["implied", ["implied", "implied/{x,y}?"]],
     ] as const) {
       const out = file(`out-${found.length}-${name.length}`);
-      expect((await tare(["vault", "extract", vault, name, "-o", out])).code).toBe(0);
+      expect((await callTare(["vault", "extract", vault, name, "-o", out])).code).toBe(0);
       expect(readdirSync(out, { recursive: true }).sort()).toEqual([...found]);
     }
   });
@@ -116,12 +116,15 @@ describe("a vault", () => {
     expect(JSON.parse(good.out)).toMatchObject({ ok: true, weights: "compared", checked: { files: 3 } });
     const damaged = (await built).slice();
     damaged[1024 + 8 + 3] = (damaged[1024 + 8 + 3] as number) ^ 1;
-    const bad = await tare(["verify", file("bad.aerovault", damaged), "--json"]);
+    const bad = await callTare(["verify", file("bad.aerovault", damaged), "--json"]);
     expect(bad.code).toBe(5);
     expect(JSON.parse(bad.out).findings).toContainEqual(
       expect.objectContaining({ code: "integrity/aerovault.cipher-hash", name: "models/a.gguf" }),
     );
-    expect(await tare(["vault", "cat", file("bad.aerovault"), "models/a.gguf"])).toMatchObject({ code: 5, out: "" });
+    expect(await callTare(["vault", "cat", file("bad.aerovault"), "models/a.gguf"])).toMatchObject({
+      code: 5,
+      out: "",
+    });
   });
 
   it("is compared with another one", async () => {
@@ -175,22 +178,26 @@ describe("passwords of a vault", () => {
     const file = scratch();
     const vault = file("v.aerovault", loadFixture("aerovault-sealed", "encrypted"));
     const right = file("right", `${KNOWN_PASSWORD}\n`);
-    expect(await tare(["vault", "cat", vault, "a.txt", "--password-file", right])).toMatchObject({
+    expect(await callTare(["vault", "cat", vault, "a.txt", "--password-file", right])).toMatchObject({
       code: 0,
       out: "alpha shared\n",
     });
     const env = { TARE_PASSWORD: "another one" };
-    expect(await tare(["vault", "ls", vault], { env })).toMatchObject({ code: 11, out: "" });
-    expect(await tare(["ls", vault])).toMatchObject({ code: 11, out: "", err: expect.stringContaining("password") });
+    expect(await callTare(["vault", "ls", vault], { env })).toMatchObject({ code: 11, out: "" });
+    expect(await callTare(["ls", vault])).toMatchObject({
+      code: 11,
+      out: "",
+      err: expect.stringContaining("password"),
+    });
   });
 });
 
 describe("tare vault", () => {
   it("lists its verbs, and says what is missing", async () => {
-    const help = await tare(["vault", "--help"]);
+    const help = await callTare(["vault", "--help"]);
     expect(help).toMatchObject({ code: 0, out: expect.stringContaining("vault ls VAULT [GLOB]") });
-    expect((await tare(["help", "vault", "ls"])).out).toContain("--long");
-    expect(await tare(["vault"])).toMatchObject({ code: 2, err: expect.stringContaining("without a verb") });
-    expect(await tare(["vault", "lss"])).toMatchObject({ code: 2, err: expect.stringContaining('"vault ls"') });
+    expect((await callTare(["help", "vault", "ls"])).out).toContain("--long");
+    expect(await callTare(["vault"])).toMatchObject({ code: 2, err: expect.stringContaining("without a verb") });
+    expect(await callTare(["vault", "lss"])).toMatchObject({ code: 2, err: expect.stringContaining('"vault ls"') });
   });
 });

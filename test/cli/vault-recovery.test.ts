@@ -16,10 +16,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { lockInode } from "../../src/platform/node/inode-lock.ts";
-import { lockVault } from "../../src/platform/node/vault-lock.ts";
+import { lockInode } from "../../src/platform/node/files/lock.ts";
+import { lockVault } from "../../src/platform/node/vault/lock.ts";
 import { makeXorshift } from "../builders/vault-content.ts";
-import { type Run, tare } from "./run-tare.ts";
+import { callTare, type Run } from "./run-tare.ts";
 
 let folder: string;
 let env: Record<string, string>;
@@ -38,12 +38,12 @@ beforeAll(async () => {
   await ok("vault", "create", "bare.aerovault", ...P);
   await ok("vault", "add", "bare.aerovault", "data.bin", ...P);
   await ok("vault", "parity", "bare.aerovault", "export", "--parity", "25%", ...P);
-}, 60_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(...args: readonly string[]): Promise<Run> {
-  return tare(args, { cwd: folder, env });
+  return callTare(args, { cwd: folder, env });
 }
 
 async function ok(...args: readonly string[]): Promise<Run> {
@@ -214,7 +214,7 @@ describe("never worse than before", () => {
     hurt("bare.aerovault", "m.aerovault");
     const old = bytesOf("m.aerovault.aerocorrect");
     const changed = await ok("vault", "passwd", "m.aerovault", "--new-password-file", "pw2", ...P);
-    expect(changed.err).toContain('"m.aerovault.aerocorrect" was made anew');
+    expect(changed.err).toContain('"m.aerovault.aerocorrect" was made again');
     expect(bytesOf("m.aerovault.aerocorrect").equals(old)).toBe(false);
     const bytes = bytesOf("m.aerovault");
     const whole = Buffer.from(bytes);
@@ -229,20 +229,16 @@ describe("never worse than before", () => {
     write("m.aerovault", whole);
   });
 
-  it.each(["passwd", "embed"])(
-    "a change is in place where its sidecar cannot be removed: %s",
-    async (verb) => {
-      hurt("bare.aerovault", "kept.aerovault");
-      write("stubborn.cjs", STUBBORN);
-      const args = verb === "passwd" ? ["passwd", "kept.aerovault"] : ["parity", "kept.aerovault", "embed"];
-      const fresh = verb === "passwd" ? ["--new-password-file", "pw2"] : [];
-      const more = { ...env, NODE_OPTIONS: `--require=${join(folder, "stubborn.cjs")}` };
-      const done = await tare(["vault", ...args, ...fresh, ...P], { cwd: folder, env: more });
-      expect(done).toMatchObject({ code: 8, err: expect.stringMatching(/is in place.*source\/vault\.sidecar-kept/s) });
-      await ok("vault", "ls", "kept.aerovault", ...(verb === "passwd" ? P2 : P));
-    },
-    60_000,
-  );
+  it.each(["passwd", "embed"])("a change is in place where its sidecar cannot be removed: %s", async (verb) => {
+    hurt("bare.aerovault", "kept.aerovault");
+    write("stubborn.cjs", STUBBORN);
+    const args = verb === "passwd" ? ["passwd", "kept.aerovault"] : ["parity", "kept.aerovault", "embed"];
+    const fresh = verb === "passwd" ? ["--new-password-file", "pw2"] : [];
+    const more = { ...env, NODE_OPTIONS: `--require=${join(folder, "stubborn.cjs")}` };
+    const done = await callTare(["vault", ...args, ...fresh, ...P], { cwd: folder, env: more });
+    expect(done).toMatchObject({ code: 8, err: expect.stringMatching(/is in place.*source\/vault\.sidecar-kept/s) });
+    await ok("vault", "ls", "kept.aerovault", ...(verb === "passwd" ? P2 : P));
+  });
 
   it("the sidecar of the file as a whole is renewed by passwd too", async () => {
     hurt("own.aerovault", "n.aerovault");
@@ -258,7 +254,7 @@ describe("never worse than before", () => {
     expect(left).toEqual([]);
   });
 
-  it("row 29: sidecars of the other kind are recognised and explained", async () => {
+  it("sidecars of the other kind are recognised and explained", async () => {
     const asFile = await run("correct", "verify", "bare.aerovault");
     expect([asFile.code, asFile.err]).toEqual([6, expect.stringContaining("tare vault repair")]);
     hurt("own.aerovault", "q.aerovault");
@@ -309,7 +305,7 @@ describe("tare vault parity export", () => {
     expect(existsSync(join(folder, "busy.aerovault.aerocorrect"))).toBe(false);
     await lock.release();
     expect(await exported).toMatchObject({ code: 0, err: expect.stringContaining("waiting for process") });
-  }, 60_000);
+  });
 
   it("is refused while the file is written to under another name", async () => {
     write("inode.aerovault", bytesOf("bare.aerovault"));
@@ -318,7 +314,7 @@ describe("tare vault parity export", () => {
     expect((await run("vault", "parity", "inode.aerovault", "export", ...P)).code).toBe(10);
     await lock.release();
     await ok("vault", "parity", "inode.aerovault", "export", ...P);
-  }, 60_000);
+  });
 });
 
 describe("a sidecar", () => {

@@ -5,7 +5,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { makeXorshift } from "../builders/vault-content.ts";
 import { loadFixture } from "../support/fixtures.ts";
-import { type Run, tare } from "./run-tare.ts";
+import { callTare, type Run } from "./run-tare.ts";
 
 let folder: string;
 let env: Record<string, string>;
@@ -23,12 +23,12 @@ beforeAll(async () => {
   await ok("vault", "create", "bare.aerovault", ...P);
   await ok("vault", "add", "bare.aerovault", "data.bin", ...P);
   await ok("vault", "parity", "bare.aerovault", "export", "--parity", "25%", ...P);
-}, 60_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(...args: readonly string[]): Promise<Run> {
-  return tare(args, { cwd: folder, env });
+  return callTare(args, { cwd: folder, env });
 }
 
 async function ok(...args: readonly string[]): Promise<Run> {

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Run, TARE, tare } from "./run-tare.ts";
+import { callTare, type Run, TARE, tare } from "./run-tare.ts";
 
 let folder: string;
 let env: Record<string, string>;
@@ -47,7 +47,7 @@ function noise(length: number, seed: number): Uint8Array {
 }
 
 function vault(...args: readonly string[]): Promise<Run> {
-  return tare(["vault", ...args], { cwd: folder, env });
+  return callTare(["vault", ...args], { cwd: folder, env });
 }
 
 async function ok(...args: readonly string[]): Promise<Run> {
@@ -120,7 +120,7 @@ describe("a vault without encryption, through every verb", () => {
     await ok("create", "s.aerovault", "--no-encryption");
     const input = new TextEncoder().encode("from a pipe");
     const args = ["vault", "add", "s.aerovault", "-", "--stdin-name", "in.txt", "--to", "d"];
-    expect((await tare(args, { cwd: folder, env, input })).code).toBe(0);
+    expect((await callTare(args, { cwd: folder, env, input })).code).toBe(0);
     expect((await ok("cat", "s.aerovault", "d/in.txt")).out).toBe("from a pipe");
     const size = statSync(join(folder, "s.aerovault")).size;
     expect(await json("add", "s.aerovault", "tree", "--dry-run")).toMatchObject({
@@ -161,11 +161,11 @@ describe("a vault without encryption, through every verb", () => {
     expect(litter()).toEqual([]);
   });
 
-  it("row 32: is written by one program at a time", async () => {
+  it("is written by one program at a time", async () => {
     await ok("create", "l.aerovault", "--no-encryption");
     const lock = join(folder, ".l.aerovault.lock");
     writeFileSync(lock, `pid=${process.pid} created_at=2026-01-01T00:00:00Z\n`);
-    const waiting = vault("mkdir", "l.aerovault", "d");
+    const waiting = tare(["vault", "mkdir", "l.aerovault", "d"], { cwd: folder, env });
     await sleep(700);
     expect(await paths("l.aerovault")).toEqual([]);
     rmSync(lock);
@@ -214,7 +214,7 @@ describe("an encrypted vault", () => {
   });
 });
 
-it("row 32, audit 13 and audit 15: kill -9 at any moment leaves the old vault or the new one, and nothing else later", async () => {
+it("kill -9 at any moment leaves the old vault or the new one, and nothing else later", async () => {
   await ok("create", "k.aerovault", "--no-encryption", "--profile", "fast");
   writeFileSync(join(folder, "first.bin"), noise(18 << 20, 5));
   writeFileSync(join(folder, "second.bin"), noise(24 << 20, 6));

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Embedder } from "../../src/embedding/embedder.ts";
-import { loadEmbedder, type NodeEmbedderOptions } from "../../src/platform/node/load-embedder.ts";
+import { type EmbedderOptions, loadEmbedder } from "../../src/platform/node/index.ts";
 import { CPP_EMBEDDER_SENTENCES, MINILM_SENTENCES } from "../vectors/minilm.ts";
 
 /** Real weights, in float16: their vectors differ from those of the float32 model by up to 2.5e-4. */
@@ -23,7 +23,7 @@ function largestDifference(a: ArrayLike<number>, fixed: readonly number[]): numb
   return fixed.reduce((most, value, i) => Math.max(most, Math.abs((a[i] as number) - value * 1e-7)), 0);
 }
 
-async function withEmbedder<T>(options: NodeEmbedderOptions, use: (embedder: Embedder) => Promise<T>): Promise<T> {
+async function withEmbedder<T>(options: EmbedderOptions, use: (embedder: Embedder) => Promise<T>): Promise<T> {
   const embedder = await loadEmbedder(MODEL, { threads: 1, ...options });
   try {
     return await use(embedder);
@@ -74,7 +74,7 @@ describe("loadEmbedder() of all-MiniLM-L6-v2", () => {
   });
 
   it("leaves vectors as long as they are where it is asked to", async () => {
-    const lengths = await withEmbedder({ normalize: "none" }, async (raw) =>
+    const lengths = await withEmbedder({ normalize: false }, async (raw) =>
       (await raw.embed(MINILM_SENTENCES.map(({ text }) => text))).map((vector) => Math.hypot(...vector)),
     );
     for (const [i, { norm }] of MINILM_SENTENCES.entries()) expect(lengths[i]).toBeCloseTo(norm, 2);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { nativeEngine } from "../../src/platform/node/native-engine.ts";
+import { nativeEngine } from "../../src/platform/node/engine/native.ts";
 import { makeFlipCase, type Region, regionOf, tryFlip } from "./flips.ts";
 
 /** A prime, so that every kind of field is met; `npm run flips` takes every byte. */

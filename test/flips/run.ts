@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { nativeEngine } from "../../src/platform/node/native-engine.ts";
+import { nativeEngine } from "../../src/platform/node/engine/native.ts";
 import { makeFlipCase, regionOf, tryFlip } from "./flips.ts";
 
 const USAGE = `npm run flips -- [--from N] [--to N] [--stride N]

@@ -1,13 +1,10 @@
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeJournalHeader, encodeRecord } from "../../src/operations/pull/store.ts";
-import { nativeEngine } from "../../src/platform/node/native-engine.ts";
+import { nativeEngine } from "../../src/platform/node/engine/native.ts";
 import { aeroFile, folder, holds, noise, pullInto, serve, setOf, stateOf } from "./pull-into.ts";
 
 const RECEIPT = ".tare-pull.json";
@@ -155,28 +152,4 @@ describe("the secret that receipts are sealed with", () => {
     writeFileSync(key, noise(32, 9));
     expect((await pullInto(to, { url: `${server.url}m.bin` })).files[0]?.fetchedBytes).toBe(RIGHT.byteLength);
   });
-});
-
-it("asks where redirects lead now, not where they led, whether a file is current", async () => {
-  const listen = async (answer: RequestListener): Promise<string> => {
-    const server = createServer(answer).listen(0, "127.0.0.1");
-    onTestFinished(() => void server.close());
-    await once(server, "listening");
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/m.bin`;
-  };
-  /** Every server calls its file by the same tag. */
-  const holding = (bytes: Uint8Array): Promise<string> =>
-    listen((request, response) => {
-      const isKnown = request.headers["if-none-match"] === '"same"';
-      response.writeHead(isKnown ? 304 : 200, { etag: '"same"' }).end(isKnown ? undefined : bytes);
-    });
-  const [a, b] = [await holding(RIGHT), await holding(WRONG)];
-  let target = a;
-  const url = await listen((_, response) => void response.writeHead(302, { location: target }).end());
-  const to = folder();
-  await pullInto(to, { url });
-  expect((await pullInto(to, { url })).files[0]?.fetchedBytes).toBe(0);
-  target = b;
-  await pullInto(to, { url });
-  expect(holds(to, "m.bin", WRONG)).toBe(true);
 });

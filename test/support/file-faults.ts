@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 
 /** Which call of the file system fails, and with what. */
 export interface Fault {
@@ -157,5 +157,65 @@ async function handlePrototype(): Promise<Table> {
   } finally {
     await handle.close();
     await fs.promises.unlink(path);
+  }
+}
+
+/** Calls by the number of paths that they begin with. */
+const FOLDED_SYNC = {
+  openSync: 1,
+  lstatSync: 1,
+  mkdirSync: 1,
+  unlinkSync: 1,
+  rmdirSync: 1,
+  linkSync: 2,
+  renameSync: 2,
+};
+const FOLDED_ASYNC = { open: 1 };
+/** Something below a folder that is reached by its descriptor. */
+const OPEN_FOLDER = /^\/proc\/self\/fd\/\d+\/./;
+
+/**
+ * Runs `action` on a file system that takes names for one where `fold` makes them alike, and keeps the first spelling: what
+ * macOS, Windows and folders with `chattr +F` do. Only names below `folder`, or below an open folder, are concerned.
+ */
+export async function withFoldingNames<T>(
+  folder: string,
+  fold: (name: string) => string,
+  action: () => Promise<T>,
+): Promise<T> {
+  const list = fs.readdirSync;
+  const spelled = (path: unknown): unknown => {
+    const concerned = typeof path === "string" && (path.startsWith(`${folder}/`) || OPEN_FOLDER.test(path));
+    if (!concerned) return path;
+    const above = spelled(dirname(path)) as string;
+    const name = basename(path);
+    try {
+      const names = list(above) as string[];
+      return join(above, names.includes(name) ? name : (names.find((one) => fold(one) === fold(name)) ?? name));
+    } catch {
+      return join(above, name); // no such folder: the call itself tells
+    }
+  };
+  const restore: (() => void)[] = [];
+  const wrap = (table: Table, paths: Record<string, number>): void => {
+    for (const [name, count] of Object.entries(paths)) {
+      const original = table[name] as Call;
+      table[name] = Object.assign(
+        (...args: unknown[]) => original(...args.slice(0, count).map(spelled), ...args.slice(count)),
+        original,
+      );
+      restore.push(() => {
+        table[name] = original;
+      });
+    }
+  };
+  wrap(fs as unknown as Table, FOLDED_SYNC);
+  wrap(fs.promises as unknown as Table, FOLDED_ASYNC);
+  syncBuiltinESMExports();
+  try {
+    return await action();
+  } finally {
+    for (const undo of restore) undo();
+    syncBuiltinESMExports();
   }
 }

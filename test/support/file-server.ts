@@ -17,13 +17,16 @@ export interface FileRequest {
 /** What to do instead of an honest answer. */
 export interface FileFault {
   readonly status?: number;
-  readonly headers?: Readonly<Record<string, string>>;
+  /** Undefined takes a header away. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
   /** Replaces the body. */
   readonly body?: (honest: Bytes) => Bytes;
   /** Bytes of the body after which the connection is torn down. */
   readonly dropAfter?: number;
   /** Bytes a second, in pieces of a fiftieth of that. */
   readonly bytesPerSecond?: number;
+  /** What the answer waits for. */
+  readonly after?: Promise<unknown>;
   /** Sends the whole file with 200, whatever range was asked for. */
   readonly range?: "ignored";
 }
@@ -49,7 +52,10 @@ export async function startFileServer(initial: Readonly<Record<string, Bytes>>):
   const server = createServer((incoming, response) => {
     const request = describe(incoming, requests.length);
     requests.push(request);
-    answer(request, response, { bytes: files.get(request.path), fault: fault?.(request) ?? {}, tally });
+    const found = fault?.(request) ?? {};
+    const send = (): void => answer(request, response, { bytes: files.get(request.path), fault: found, tally });
+    if (found.after === undefined) send();
+    else void found.after.then(send);
   });
   server.on("connection", (socket) => {
     sockets.add(socket);
@@ -102,12 +108,14 @@ function answer(request: FileRequest, response: ServerResponse, { bytes, fault, 
   const end = Math.min(last + 1, bytes.byteLength);
   const honest = bytes.subarray(first, end);
   const body = fault.body?.(honest) ?? honest;
-  response.writeHead(fault.status ?? (isWhole ? 200 : 206), {
+  const stated = {
     etag,
     "content-length": String(body.byteLength),
     ...(isWhole ? {} : { "content-range": `bytes ${first}-${end - 1}/${bytes.byteLength}` }),
     ...fault.headers,
-  });
+  };
+  const sent = Object.fromEntries(Object.entries(stated).filter(([, value]) => value !== undefined));
+  response.writeHead(fault.status ?? (isWhole ? 200 : 206), sent);
   if (fault.dropAfter !== undefined) {
     tally.servedBytes += Math.min(fault.dropAfter, body.byteLength);
     response.write(body.subarray(0, fault.dropAfter), () => response.destroy());

@@ -43,7 +43,8 @@ export interface RangeServer {
   /** Connections that were ever made. */
   readonly connectionCount: number;
   setFault(fault: Fault | undefined): void;
-  setBytes(bytes: Bytes): void;
+  /** `etag` if it is not that of the bytes: of a line that damages them. */
+  setBytes(bytes: Bytes, etag?: string): void;
   close(): Promise<void>;
 }
 
@@ -81,8 +82,9 @@ export async function startRangeServer(bytes: Bytes, path = "/files/model.bin"):
     setFault: (next) => {
       fault = next;
     },
-    setBytes: (next) => {
+    setBytes: (next, etag) => {
       content = next;
+      if (etag !== undefined) etags.set(next, etag);
     },
     close: () =>
       new Promise((resolve) => {

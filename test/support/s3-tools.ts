@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { parseS3Address } from "../../src/bytes/s3/address.ts";
 import { S3Client, type S3ClientOptions } from "../../src/bytes/s3/client.ts";
-import { nodeTransport } from "../../src/platform/node/http-transport.ts";
+import { nodeTransport } from "../../src/platform/node/http/transport.ts";
 import { KEY, type S3Server, type S3ServerOptions, startS3Server } from "./s3-server.ts";
 
 /** The object that most tests are about. */

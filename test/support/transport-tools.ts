@@ -6,7 +6,7 @@ import {
   type NodeTransport,
   type NodeTransportOptions,
   nodeTransport,
-} from "../../src/platform/node/http-transport.ts";
+} from "../../src/platform/node/http/transport.ts";
 import { startWireServer, type WireServer } from "./wire-server.ts";
 
 /** A transport without proxies, closed with the test. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
-import { tare } from "../cli/run-tare.ts";
+import { callTare } from "../cli/run-tare.ts";
 import { describeInBrowser } from "./browser.ts";
 import { type Models, makeModels } from "./models.ts";
 
@@ -21,7 +21,7 @@ describeInBrowser("comparing and embedding in the viewer", (viewer) => {
     await page.locator("main input[type=file]").setInputFiles(models.path("q4.gguf"));
     const table = page.getByRole("grid", { name: "Differences" });
     await table.waitFor();
-    const { out } = await tare(["diff", models.path("demo.aero"), models.path("q4.gguf"), "--stats", "--json"]);
+    const { out } = await callTare(["diff", models.path("demo.aero"), models.path("q4.gguf"), "--stats", "--json"]);
     const report = JSON.parse(out) as { changed: unknown[]; unchanged: number };
     const figures = await page.locator(".figures").innerText();
     expect(figures).toMatch(new RegExp(`changed\\s+${report.changed.length}\\s+the same\\s+${report.unchanged}`, "i"));
@@ -80,7 +80,13 @@ describeInBrowser("comparing and embedding in the viewer", (viewer) => {
     await page.getByRole("textbox").fill(sentences.join("\n"));
     await page.getByRole("button", { name: "Embed" }).click();
     await page.getByRole("region", { name: "Similarity matrix" }).waitFor();
-    const { out } = await tare(["embed", `${MINILM}model.fp16.safetensors`, ...sentences, "--similarity", "--json"]);
+    const { out } = await callTare([
+      "embed",
+      `${MINILM}model.fp16.safetensors`,
+      ...sentences,
+      "--similarity",
+      "--json",
+    ]);
     const { similarity } = JSON.parse(out) as { similarity: number };
     const cells = await page.locator(".matrix td").allInnerTexts();
     expect(cells.filter((text) => text !== "")).toEqual(["1.00", similarity.toFixed(2), similarity.toFixed(2), "1.00"]);

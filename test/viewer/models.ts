@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { tare } from "../cli/run-tare.ts";
+import { callTare } from "../cli/run-tare.ts";
 
 export const PASSWORD = "correct horse";
 
@@ -57,6 +57,6 @@ function secret(path: (name: string) => string): string[] {
 const DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 async function run(...args: readonly string[]): Promise<void> {
-  const { code, err } = await tare(args);
+  const { code, err } = await callTare(args);
   expect(code, err).toBe(0);
 }

@@ -1,4 +1,6 @@
 import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { serveDirectory } from "../../src/platform/node/serve/serve-directory.ts";
 import { describeInBrowser } from "./browser.ts";
@@ -115,7 +117,7 @@ describeInBrowser("opening in the viewer", (viewer) => {
       };
       await page.locator("input[type=file]").first().setInputFiles(file);
       await page.getByRole("alert").waitFor();
-      expect(await page.getByRole("alert").innerText()).toMatch(/Damaged[\s\S]*(?:2825792|2826776|2827904)/);
+      expect(await page.getByRole("alert").innerText()).toMatch(/Damaged[\s\S]*(?:2825792|2826776|2827968)/);
       expect(await page.locator(".figures").first().innerText()).toMatch(/1\.50 MB[\s\S]*39/);
       await visit.tab("Tensors");
       await page.getByRole("searchbox").fill("norm");
@@ -185,6 +187,38 @@ describeInBrowser("opening in the viewer", (viewer) => {
       await visit.close();
     } finally {
       await server.close(0);
+    }
+  });
+
+  it("a server that redirects to another one: which is told, and a button allows it", async () => {
+    const target = await serveDirectory(models.folder, { port: 0, cors: ["*"] });
+    // The same machine by another name: another origin.
+    const elsewhere = target.url.replace("127.0.0.1", "localhost");
+    const asked: string[] = [];
+    const server = createServer(({ url = "" }, response) => {
+      asked.push(url);
+      const headers = { location: `${elsewhere}${url}`, "access-control-allow-origin": "*" };
+      response.writeHead(302, headers).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    try {
+      const visit = await viewer().visit();
+      const { page } = visit;
+      await page.goto(`${viewer().url}#url=http://127.0.0.1:${port}/demo.gguf&view=tensors`);
+      await page.getByRole("alert").waitFor();
+      expect(await page.getByRole("alert").innerText()).toContain("redirects to another one");
+      // One request that fails, and one that asks where it leads: no tries that cannot succeed.
+      await page.getByRole("button", { name: `Allow ${new URL(elsewhere).host}` }).waitFor();
+      expect(asked).toEqual(["/demo.gguf", "/demo.gguf"]);
+      await page.getByRole("button", { name: `Allow ${new URL(elsewhere).host}` }).click();
+      await page.getByRole("grid").waitFor();
+      expect(new URL(page.url()).hash).toContain(`allow=${elsewhere}`);
+      expect(new URL(page.url()).hash).toContain("view=tensors");
+      await visit.close();
+    } finally {
+      server.close();
+      await target.close(0);
     }
   });
 

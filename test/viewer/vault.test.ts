@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { tare } from "../cli/run-tare.ts";
+import { callTare } from "../cli/run-tare.ts";
 import { describeInBrowser, type Visit } from "./browser.ts";
 import { type Models, makeModels, PASSWORD } from "./models.ts";
 
@@ -94,7 +94,7 @@ describeInBrowser("vaults in the viewer", (viewer) => {
     const { page } = visit;
     const sealed = models.path("sealed.apr");
     const secret = ["--password-file", models.path("password")];
-    expect((await tare(["convert", models.path("demo.safetensors"), sealed, "--encrypt", ...secret])).code).toBe(0);
+    expect((await callTare(["convert", models.path("demo.safetensors"), sealed, "--encrypt", ...secret])).code).toBe(0);
     await visit.choose(sealed);
     await visit.tab("Tensors");
     await page.getByRole("row", { name: /lm_head/ }).click();

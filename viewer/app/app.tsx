@@ -1,16 +1,18 @@
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { isTareError } from "../../src/base/errors.ts";
 import type { Overview } from "../shared/protocol.ts";
+import { BLOCKED } from "../shared/redirects.ts";
+import { CopyLink } from "./copy-link.tsx";
 import { droppedFiles } from "./dropped-files.ts";
 import { ErrorPanel } from "./error-panel.tsx";
 import { lastName } from "./last-name.ts";
 import { Lazy } from "./lazy.tsx";
 import { LazyView } from "./lazy-view.tsx";
 import { OverviewPage } from "./overview.tsx";
+import { PasswordDialog } from "./password-dialog.tsx";
 import { at, formatRoute, parseRoute, type Route, type View } from "./route.ts";
 import { Session } from "./session.ts";
 import { StartPage } from "./start-page.tsx";
-
-const loadDialog = async () => (await import("./password-dialog.tsx")).PasswordDialog;
 
 const TITLES: Readonly<Record<View, string>> = {
   overview: "Overview",
@@ -23,7 +25,7 @@ const TITLES: Readonly<Record<View, string>> = {
   embed: "Embed",
 };
 
-/** Which pages make sense for what is open. */
+/** The pages that make sense for the opened content. */
 function viewsFor({ kind, embeds }: Overview): readonly View[] {
   if (kind === "unreadable") return ["overview", "layout", "hex"];
   if (kind === "archive") return ["overview", "files", "layout", "hex", "compare"];
@@ -31,9 +33,14 @@ function viewsFor({ kind, embeds }: Overview): readonly View[] {
   return embeds === "yes" ? [...common, "embed"] : common;
 }
 
-/** The address changes without a load for everything but what is to be read: the policy allows one place only. */
+/**
+ * The address changes without a reload, except if other content is to be read: the policy of a page allows only one
+ * place.
+ */
 function go(route: Route): void {
-  const isElsewhere = route.url !== parseRoute(location.hash).url || route.with !== parseRoute(location.hash).with;
+  const before = parseRoute(location.hash);
+  const isAllowedMore = route.allow.some((origin) => !before.allow.includes(origin));
+  const isElsewhere = route.url !== before.url || route.with !== before.with || isAllowedMore;
   location.hash = formatRoute(route);
   if (isElsewhere && (route.url !== undefined || route.with !== undefined)) location.reload();
 }
@@ -74,13 +81,13 @@ export function App() {
         {phase.kind === "choosing" ? <Chooser session={session} phase={phase} /> : null}
         {phase.kind === "failed" ? (
           <div class="narrow">
-            <ErrorPanel title={`Cannot open ${lastName(phase.label)}`} error={phase.error} />
+            <Failure phase={phase} route={route} />
           </div>
         ) : null}
         {current === undefined ? null : <Page session={session} current={current} route={route} />}
       </main>
       {isDragging ? <div class="drop-hint">Drop to open</div> : null}
-      {question === undefined ? null : <Lazy key={question.problem} load={loadDialog} props={{ question }} />}
+      {question === undefined ? null : <PasswordDialog key={question.problem} question={question} />}
     </>
   );
 }
@@ -99,6 +106,22 @@ function Page({
   return <LazyView key={`${current.target} ${view}`} view={view} session={session} overview={current} route={route} />;
 }
 
+const loadRedirectPanel = async () => (await import("../views/redirect-panel.tsx")).RedirectPanel;
+
+function Failure({
+  phase,
+  route,
+}: {
+  readonly phase: Extract<Session["state"]["phase"], { readonly kind: "failed" }>;
+  readonly route: Route;
+}) {
+  const { label, error } = phase;
+  const title = `Cannot open ${lastName(label)}`;
+  if (!isTareError(error) || error.code !== BLOCKED) return <ErrorPanel title={title} error={error} />;
+  const allow = (origin: string): void => go({ ...route, allow: [...route.allow, origin] });
+  return <Lazy load={loadRedirectPanel} props={{ title, error, url: label, onAllow: allow }} />;
+}
+
 function skip(event: Event): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
@@ -106,12 +129,12 @@ function skip(event: Event): void {
 
 function openFiles(session: Session, files: Parameters<Session["openFiles"]>[0]): void {
   const { url, with: other } = parseRoute(location.hash);
-  // An address that waits to be compared with a file of this computer still waits.
+  // An address that waits to be compared with a local file still waits.
   if (url !== undefined || other === undefined) leaveAddress();
   void session.openFiles(files);
 }
 
-/** What a link named is no longer what is looked at. */
+/** The linked content is no longer the one on screen. */
 function leaveAddress(): void {
   history.replaceState(null, "", location.pathname + location.search);
   dispatchEvent(new HashChangeEvent("hashchange"));
@@ -154,6 +177,7 @@ function TopBar({ session, route }: { readonly session: Session; readonly route:
           ),
         )}
       </nav>
+      {phase.kind === "open" && route.url !== undefined ? <CopyLink /> : null}
       {phase.kind === "start" || phase.kind === "opening" ? null : (
         <button
           type="button"
@@ -171,8 +195,14 @@ function TopBar({ session, route }: { readonly session: Session; readonly route:
 }
 
 function Tabs({ current, route }: { readonly current: Overview; readonly route: Route }) {
+  const bar = useRef<HTMLElement>(null);
+  // On a narrow screen the tabs scroll, and a link may open any of them.
+  useEffect(() => {
+    const chosen = bar.current?.querySelector("[aria-current]");
+    chosen?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [current.target, route.view]);
   return (
-    <nav class="tabs" aria-label="Views">
+    <nav class="tabs" aria-label="Views" ref={bar}>
       {viewsFor(current).map((view) => (
         <a key={view} href={formatRoute(at(route, { view }))} aria-current={view === route.view ? "page" : undefined}>
           {TITLES[view]}
@@ -206,7 +236,7 @@ function Chooser({
   );
 }
 
-/** Opens what the address names, and follows it from page to page. */
+/** Opens the content that the address names, and follows it from page to page. */
 function useAddress(session: Session, setRoute: (route: Route) => void): void {
   useEffect(() => {
     const first = parseRoute(location.hash);
@@ -214,7 +244,7 @@ function useAddress(session: Session, setRoute: (route: Route) => void): void {
     if (first.url !== undefined) void session.openUrl(first.url, first.inside, first.allow);
     const follow = (): void => {
       const route = parseRoute(location.hash);
-      // Back and forward across addresses: the policy of this page allows only the one it was loaded with.
+      // Back and forward across addresses: the policy of this page allows only the address it was loaded with.
       if (route.url !== opened && route.url !== undefined) location.reload();
       opened = route.url;
       setRoute(route);

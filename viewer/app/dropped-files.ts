@@ -3,7 +3,7 @@ import type { ChosenFile } from "../shared/protocol.ts";
 /** More files than this in a dropped folder are a mistake, such as a home directory. */
 const MAX_FILES = 20_000;
 
-/** What a person dropped: files, and everything in folders. */
+/** The dropped files, and everything in dropped folders. */
 export async function droppedFiles(transfer: DataTransfer): Promise<readonly ChosenFile[]> {
   // The list is only valid until the first await.
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry());
@@ -17,11 +17,11 @@ export async function droppedFiles(transfer: DataTransfer): Promise<readonly Cho
   return found;
 }
 
-/** What a file input has, with paths inside a folder that was chosen. */
+/** The files of a file input, with their paths inside a chosen folder. */
 export function chosenFiles(list: FileList): readonly ChosenFile[] {
   return [...list].slice(0, MAX_FILES).map((file) => {
     const path = file.webkitRelativePath;
-    // The folder's own name is no part of the names inside it.
+    // The folder's own name is not part of the names inside it.
     return { path: path === "" ? file.name : path.slice(path.indexOf("/") + 1), file };
   });
 }

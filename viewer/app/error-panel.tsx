@@ -1,6 +1,6 @@
 import { isTareError, type Location } from "../../src/base/errors.ts";
 
-/** What went wrong, where, and what to do about it. */
+/** An error: what went wrong, where, and what to do about it. */
 export function ErrorPanel({ error, title }: { readonly error: unknown; readonly title: string }) {
   const isOurs = isTareError(error);
   const message = error instanceof Error ? error.message : String(error);
@@ -24,7 +24,7 @@ export function whereOf({ offset, path }: Location): string {
   return [offset === undefined ? "" : ` · byte ${offset}`, path === undefined ? "" : ` · ${path}`].join("");
 }
 
-/** Digests as their ends: nobody compares 64 digits by eye, and the rest of the sentence is what one looks for. */
+/** Shortens digests to their ends: 64 digits are not compared by eye, and the rest of the sentence matters more. */
 export function withShortDigests(message: string): string {
   return message.replace(/\b[0-9a-f]{32,}\b/g, (digest) => `${digest.slice(0, 8)}…${digest.slice(-4)}`);
 }

@@ -1,4 +1,4 @@
-/** What people call a file: without folder, server, and the vaults that it lies in. */
+/** The short name of a file: without folder, server, and the vaults around it. */
 export function lastName(label: string): string {
   const inner = label.slice(label.lastIndexOf("::") + 1).replace(/^:/, "");
   const path = inner.replace(/[?#].*$/, "");

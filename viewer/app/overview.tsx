@@ -10,7 +10,7 @@ interface OverviewProps {
   readonly route: Route;
 }
 
-/** What `tare inspect` says, for the eye. */
+/** The output of `tare inspect` as a page. */
 export function OverviewPage({ overview, route }: OverviewProps) {
   if (overview.kind === "unreadable") return <Unreadable overview={overview} route={route} />;
   return (
@@ -32,11 +32,14 @@ export function OverviewPage({ overview, route }: OverviewProps) {
 
 function Headline({ overview }: { readonly overview: Overview }) {
   const { description, formatName, version, byteLength, tensorCount, parameterCount, entryCount, files } = overview;
+  const { quantization, bitsPerWeight } = overview;
   const figures: (readonly [string, string])[] = [
     ["Format", version === undefined ? formatName : `${formatName} ${version}`],
     ["Size", formatSize(byteLength)],
   ];
   if (parameterCount !== undefined) figures.push(["Parameters", formatCount(parameterCount)]);
+  if (quantization !== undefined) figures.push(["Type", quantization]);
+  if (bitsPerWeight !== undefined) figures.push(["Bits per weight", String(bitsPerWeight)]);
   if (tensorCount !== undefined) figures.push(["Tensors", formatInteger(tensorCount)]);
   if (entryCount !== undefined) figures.push(["Entries", formatInteger(entryCount)]);
   if (description.layers !== undefined) figures.push(["Layers", formatInteger(description.layers)]);
@@ -245,7 +248,7 @@ function titleOf({ format, formatName, error }: Overview): string {
     : `Damaged ${formatName}`;
 }
 
-/** A file that no reader understood: why, and its bytes. */
+/** A file that no reader understood: the reason, and its bytes. */
 function Unreadable({ overview, route }: OverviewProps) {
   return (
     <div class="overview">

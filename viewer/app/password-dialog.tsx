@@ -2,12 +2,12 @@ import { useEffect, useRef } from "preact/hooks";
 
 export interface PasswordQuestion {
   readonly label: string;
-  /** Why it is asked again. */
+  /** The reason for asking again. */
   readonly problem: string | undefined;
   readonly answer: (password: Uint8Array<ArrayBuffer> | undefined) => void;
 }
 
-/** Asks for a password. It goes to the reader and nowhere else; the field is emptied at once. */
+/** Asks for a password. It goes only to the reader, and the field is emptied at once. */
 export function PasswordDialog({ question }: { readonly question: PasswordQuestion }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const field = useRef<HTMLInputElement>(null);

@@ -7,7 +7,7 @@ export interface CallOptions<N extends CallName> {
   readonly onProgress?: ((progress: CallProgress<N>) => void) | undefined;
 }
 
-/** Gives a password for what the label names; undefined where the person would not. */
+/** Asks the user for the password of a label; undefined if the user declines. */
 export type PasswordPrompt = (label: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
 
 interface Pending {
@@ -16,7 +16,7 @@ interface Pending {
   readonly onProgress: ((progress: unknown) => void) | undefined;
 }
 
-/** The page's end of the reader. */
+/** The page's end of the connection to the reader. */
 export class ReaderClient {
   readonly #worker: Worker;
   readonly #pending = new Map<number, Pending>();

@@ -1,18 +1,18 @@
 /** Pages of an opened file. */
-export const VIEWS = ["overview", "tensors", "layout", "metadata", "hex", "files", "compare", "embed"] as const;
+const VIEWS = ["overview", "tensors", "layout", "metadata", "hex", "files", "compare", "embed"] as const;
 export type View = (typeof VIEWS)[number];
 
-/** What the part of the address behind `#` says: enough for a colleague to see the same. */
+/** The part of the address after `#`: enough for a colleague to see the same page. */
 export interface Route {
-  /** What to open; absent for files of this computer, which no link can name. */
+  /** What to open; absent for local files, which no link can name. */
   readonly url?: string | undefined;
   /** Files inside vaults, outermost first. */
   readonly inside: readonly string[];
-  /** Other servers that may be asked, for files that refer to them. */
+  /** Other servers that may be contacted, for files that refer to them. */
   readonly allow: readonly string[];
   readonly view: View;
   readonly tensor?: string | undefined;
-  /** Of the hex view: which file, and where in it. */
+  /** For the hex view: which file, and the offset in it. */
   readonly part?: number | undefined;
   readonly offset?: number | undefined;
   /** The second model of a comparison. */
@@ -43,17 +43,17 @@ export function formatRoute(route: Route): string {
   add("url", route.url);
   for (const path of route.inside) add("inside", path);
   for (const origin of route.allow) add("allow", origin);
-  // A tensor says by itself which page it is on.
+  // A tensor already implies its page.
   if (route.view !== "overview" && !(route.view === "tensors" && route.tensor !== undefined)) add("view", route.view);
   add("tensor", route.tensor);
   add("part", route.part);
   add("offset", route.offset);
   add("with", route.with);
-  // Slashes and colons are legal behind `#`, and links are read by people.
+  // Slashes and colons are legal after `#`, and people read links.
   return `#${fields.toString().replaceAll("%2F", "/").replaceAll("%3A", ":")}`;
 }
 
-/** The same place at another page; what belongs to one page only is left behind. */
+/** The same content at another page; drops fields that belong to one page only. */
 export function at(route: Route, change: Partial<Route>): Route {
   const { url, inside, allow } = route;
   return { url, inside, allow, view: "overview", ...(route.with === undefined ? {} : { with: route.with }), ...change };

@@ -4,13 +4,13 @@ import type { ChosenFile, OpenRequest, Overview } from "../shared/protocol.ts";
 import type { PasswordQuestion } from "./password-dialog.tsx";
 import { ReaderClient } from "./reader-client.ts";
 
-/** What the page is about at the moment. */
+/** The current state of the page. */
 export type Phase =
   | { readonly kind: "start" }
   | { readonly kind: "opening"; readonly label: string }
   | { readonly kind: "choosing"; readonly files: readonly ChosenFile[]; readonly candidates: readonly string[] }
   | { readonly kind: "failed"; readonly label: string; readonly error: unknown }
-  /** Vaults and, last, what is looked at: a file of the one before. */
+  /** Vaults and, last, the content on screen: a file of the one before. */
   | { readonly kind: "open"; readonly stack: readonly Overview[] };
 
 export interface SessionState {
@@ -18,7 +18,7 @@ export interface SessionState {
   readonly question: PasswordQuestion | undefined;
 }
 
-/** What is open, and how it came to be. Views read `state` and are told when it changes. */
+/** The opened content, and how it was opened. Views read `state` and are notified when it changes. */
 export class Session {
   readonly reader = new ReaderClient((label) => this.#ask(label));
   state: SessionState = { phase: { kind: "start" }, question: undefined };
@@ -30,7 +30,7 @@ export class Session {
     this.#onChange = onChange;
   }
 
-  /** What is looked at. */
+  /** The content on screen. */
   get current(): Overview | undefined {
     const { phase } = this.state;
     return phase.kind === "open" ? phase.stack.at(-1) : undefined;
@@ -48,7 +48,7 @@ export class Session {
     for (const path of [...inner, ...inside]) if (this.state.phase.kind === "open") await this.openEntry(path);
   }
 
-  /** A file of the vault that is looked at, in place. */
+  /** Opens a file of the vault on screen, in place. */
   async openEntry(path: string): Promise<void> {
     const { phase } = this.state;
     const { current } = this;
@@ -56,7 +56,7 @@ export class Session {
     await this.#open({ kind: "entry", target: current.target, path }, path, phase.stack);
   }
 
-  /** Back to a vault that something was opened from. */
+  /** Goes back to a vault that something was opened from. */
   leaveTo(depth: number): void {
     const { phase } = this.state;
     if (phase.kind !== "open") return;
@@ -85,7 +85,7 @@ export class Session {
     }
   }
 
-  /** Again and again while the password is wrong. */
+  /** Asks again while the password is wrong. */
   async #openLocked(request: OpenRequest) {
     this.#problem = undefined;
     for (;;) {

@@ -6,13 +6,13 @@ import { chosenFiles } from "./dropped-files.ts";
 import { lastName } from "./last-name.ts";
 
 export interface StartPageProps {
-  /** The address that waits to be compared with what is opened here. */
+  /** The address that waits to be compared with the file opened here. */
   readonly comparing?: string | undefined;
   readonly onFiles: (files: readonly ChosenFile[]) => void;
   readonly onUrl: (url: string) => void;
 }
 
-/** Where a visit begins: drop, choose, or name an address. */
+/** The start of a visit: drop, choose, or enter an address. */
 export function StartPage({ comparing, onFiles, onUrl }: StartPageProps) {
   const take = (event: Event): void => {
     const { files } = event.currentTarget as HTMLInputElement;
@@ -49,7 +49,7 @@ export function StartPage({ comparing, onFiles, onUrl }: StartPageProps) {
   );
 }
 
-/** The attribute has no property that the types know. */
+/** The types have no property for this attribute. */
 function asFolder(input: HTMLInputElement | null): void {
   input?.setAttribute("webkitdirectory", "");
 }
@@ -62,12 +62,12 @@ interface ListedFile {
   readonly format?: string;
 }
 
-/** The models of the folder that `tare serve` hands out; nothing elsewhere. */
+/** The models of the folder that `tare serve` serves; empty elsewhere. */
 function ServerListing({ onUrl }: { readonly onUrl: (url: string) => void }) {
   const [files, setFiles] = useState<readonly ListedFile[]>([]);
   useEffect(() => {
     if (document.documentElement.dataset["listing"] === undefined) return;
-    void readListing().then(setFiles, () => undefined); // without a list the page is still whole
+    void readListing().then(setFiles, () => undefined); // the page works without a list
   }, []);
   const shown = files.filter(({ format, type }) => format !== undefined && type === "file");
   if (shown.length === 0) return null;

@@ -9,8 +9,8 @@ export interface CallState<N extends CallName> {
 }
 
 /**
- * Asks the reader, and asks again when `key` changes; an answer that nobody waits for is cancelled. The old result stays until
- * the new one is there, so that nothing flickers.
+ * Calls the reader, and calls again when `key` changes; a call whose answer is no longer needed is cancelled. The old
+ * result stays until the new one is there, so that nothing flickers.
  */
 export function useCall<N extends CallName>(
   reader: ReaderClient,

@@ -5,7 +5,7 @@ import type { Target } from "../reader/open-targets.ts";
 import type { CallContext } from "../reader/serve-calls.ts";
 import type { Comparison } from "../shared/calls.ts";
 
-/** Two models by tensors, across formats, or two vaults by files. */
+/** Compares two models by tensors, across formats, or two vaults by files. */
 export async function compare(a: Target, b: Target, context: CallContext<"compare">): Promise<Comparison> {
   const [one, other] = [containerOf(a), containerOf(b)];
   const { signal } = context;

@@ -5,7 +5,7 @@ import { openSource, requireModel } from "../../src/open.ts";
 import { buildGguf, byteTensor } from "../../test/builders/gguf.ts";
 import { openCutShort } from "./cut-short.ts";
 
-/** More than an opening read has. */
+/** More than the opening read covers. */
 const HERE = 300_000;
 const DATA = Uint8Array.from({ length: HERE + 64 }, (_, i) => i % 251);
 const TENSORS = [byteTensor("here", HERE, 0), byteTensor("gone", 64, HERE)];
@@ -19,7 +19,7 @@ async function faultOf(source: typeof CUT): Promise<TareError> {
   );
 }
 
-test("what a cut file lists is there, and what it has of it can be read", async () => {
+test("a truncated file lists all tensors, and those it has can be read", async () => {
   const fault = await faultOf(CUT);
   expect(fault).toMatchObject({ code: "format/gguf.truncated", neededBytes: WHOLE.byteLength });
   const { container } = await openCutShort(CUT, fault, {});
@@ -31,7 +31,7 @@ test("what a cut file lists is there, and what it has of it can be read", async 
   expect(part?.source?.byteLength).toBe(WHOLE.byteLength);
 });
 
-test("where the tables themselves are gone, the fault is what it was", async () => {
+test("if the tables themselves are missing, the fault stays the same", async () => {
   const fault = await faultOf(CUT);
   await expect(openCutShort(memorySource(WHOLE.slice(0, 40), "cut.gguf"), fault, {})).rejects.toBe(fault);
 });

@@ -32,7 +32,10 @@ interface Progress {
   readonly progress: (progress: { readonly bytes: number }) => void;
 }
 
-/** Parts of a chosen file are not copied; everything else goes piece by piece to where the browser keeps blobs, on disk if need be. */
+/**
+ * Parts of a chosen file are not copied. Everything else is copied piece by piece into blobs, which the browser may
+ * keep on disk.
+ */
 async function blobOf(before: readonly BlobPart[], source: Source, { signal, progress }: Progress): Promise<Blob> {
   const whole = source.descriptor === undefined ? undefined : sliceOfBlob(source.descriptor);
   if (whole !== undefined) return new Blob([...before, whole]);

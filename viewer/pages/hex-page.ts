@@ -8,7 +8,7 @@ import type { Target } from "../reader/open-targets.ts";
 
 /** Bytes of a field that are read to show its value. */
 const VALUE_BYTES = 65;
-/** Fields of one page: more would be less. */
+/** Most fields on one page; more would be harder to read. */
 const MAX_FIELDS = 400;
 
 export interface HexRequest {
@@ -20,16 +20,16 @@ export interface HexRequest {
 export interface HexPage {
   readonly offset: number;
   readonly bytes: Bytes;
-  /** Of the file. */
+  /** Length of the file. */
   readonly byteLength: number;
 }
 
-/** A field of the format with the value that stands there. */
+/** A field of the format with its value. */
 export interface FieldRow extends FieldPlace {
   readonly value: string;
 }
 
-/** The bytes of a range, cut to the file. */
+/** The bytes of a range, limited to the file. */
 export async function hexPage(target: Target, request: HexRequest, signal: AbortSignal): Promise<HexPage> {
   const source = sourceOfPart(target, request.part);
   const offset = Math.max(0, Math.min(request.offset, source.byteLength));
@@ -38,7 +38,7 @@ export async function hexPage(target: Target, request: HexRequest, signal: Abort
   return { offset, bytes: bytes.slice(), byteLength: source.byteLength };
 }
 
-/** What the format calls the bytes of a range. */
+/** The fields of the format in a range. */
 export async function fieldsOf(target: Target, request: HexRequest, signal: AbortSignal): Promise<readonly FieldRow[]> {
   const source = sourceOfPart(target, request.part);
   const places = (await placesIn(target, request)).slice(0, MAX_FIELDS);
@@ -58,7 +58,7 @@ async function placesIn({ opened }: Target, request: HexRequest): Promise<readon
     byteLength > 0 && offset < request.offset + request.byteLength && offset + byteLength > request.offset;
   const fields = (await reader.fields?.(container, request)) ?? [];
   const named = fields.filter(touches);
-  // Where the format names no field, the map still says what the bytes belong to.
+  // If the format names no field, the map still shows what the bytes belong to.
   const runs = rowsOf(opened)
     .filter((row) => row.part === request.part && touches(row))
     .filter((row) => !named.some((field) => field.offset < row.offset + row.byteLength && end(field) > row.offset))
@@ -70,7 +70,7 @@ function end({ offset, byteLength }: Extent): number {
   return offset + byteLength;
 }
 
-/** The map of what is open, made once. */
+/** The map of the opened content, computed once. */
 const maps = new WeakMap<Opened, readonly LayoutRow[]>();
 
 function rowsOf(opened: Opened): readonly LayoutRow[] {
@@ -80,7 +80,7 @@ function rowsOf(opened: Opened): readonly LayoutRow[] {
 }
 
 function sourceOfPart({ opened, source, fault }: Target, part: number): Source {
-  // The bytes that are there, not those that a file whose end is missing should have.
+  // The bytes that exist, not those that a truncated file should have.
   if (fault !== undefined && part === 0) return source;
   return opened?.container.parts[part]?.source ?? source;
 }

@@ -11,7 +11,7 @@ export interface LayoutTable {
   readonly byteLength: Float64Array;
   readonly kind: Uint8Array;
   readonly names: readonly string[];
-  /** Of tensors; empty for the rest. */
+  /** Types of tensors; empty for other rows. */
   readonly dtypes: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export async function layoutTable({ opened, source, label }: Target): Promise<La
     return tableOf([whole], [{ label, byteLength: source.byteLength }]);
   }
   const { container } = opened;
-  // Parts of a set are opened when they are read; the map needs them all, and tells what it could not get.
+  // Parts of a set are opened when they are read. The map needs them all, and shows which ones it could not get.
   if (container.kind === "model") await container.openParts?.().catch(() => undefined);
   const files = container.parts.map((part) => ({ label: part.label, byteLength: part.byteLength }));
   return tableOf(mapLayout(opened), files);

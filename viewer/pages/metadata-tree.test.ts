@@ -15,7 +15,7 @@ const keys = (path: number[], start = 0, end = 10): string[] =>
   metadataNodes(metadata, { path, start, end }).map(({ key, text }) => `${key}=${text}`);
 
 describe("metadata as a tree", () => {
-  test("members come by position, and only those that are asked for", () => {
+  test("members come by position, and only the requested ones", () => {
     expect(keys([])).toEqual([
       "name=a model",
       "tokens=[token 0, token 1, token 2, token 3, token 4, token 5, …]",
@@ -26,14 +26,14 @@ describe("metadata as a tree", () => {
     expect(keys([7, 1])).toEqual([]);
   });
 
-  test("a long text is short in the list and whole when it is opened", () => {
+  test("a long text is short in the list and complete when opened", () => {
     const long = new Metadata([{ key: "template", value: stringValue("x".repeat(500)) }]);
     const [line] = metadataNodes(long, { path: [], start: 0, end: 1 });
     expect(line?.text).toHaveLength(161);
     expect(metadataNodes(long, { path: [0], start: 0, end: 1 })[0]?.text).toHaveLength(500);
   });
 
-  test("a search finds keys and values, in lists and maps, and counts what it does not show", async () => {
+  test("a search finds keys and values, in lists and maps, and counts the matches it does not show", async () => {
     const { signal } = new AbortController();
     expect((await searchMetadata(metadata, "FOUND", signal)).nodes).toMatchObject([
       { key: "nested.deep[0]", path: [2, 0, 0] },
@@ -44,7 +44,7 @@ describe("metadata as a tree", () => {
     expect(many.nodes).toHaveLength(200);
   });
 
-  test("a search that nobody waits for ends", async () => {
+  test("a cancelled search ends", async () => {
     const controller = new AbortController();
     const search = searchMetadata(metadata, "x", controller.signal);
     controller.abort();

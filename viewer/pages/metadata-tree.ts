@@ -14,12 +14,15 @@ interface NodesRequest {
   readonly end: number;
 }
 
-/** Results of a search: more would not be read. */
+/** Most results of a search; users would not read more. */
 const MAX_MATCHES = 200;
 /** Elements of a list that are decoded at a time. */
 const RUN = 8192;
 
-/** Members `start` … `end` of what is at `path`: a vocabulary is decoded as far as it is looked at. A text is given whole. */
+/**
+ * Members `start` … `end` of the value at `path`. A vocabulary is decoded only as far as it is shown. A text is given
+ * completely.
+ */
 export function metadataNodes(metadata: Metadata, { path, start, end }: NodesRequest): readonly MetadataNode[] {
   if (path.length === 0) return metadata.entries.slice(start, end).map(nodeOf([], start));
   const value = valueAt(metadata, path);
@@ -50,7 +53,7 @@ function valueAt(metadata: Metadata, path: MetadataPath): MetadataValue | undefi
   return value;
 }
 
-/** Keys and values that contain the text, in any case, down to the elements of lists. */
+/** Keys and values that contain the text, ignoring case, including the elements of lists. */
 export async function searchMetadata(
   metadata: Metadata,
   text: string,
@@ -89,7 +92,7 @@ class Search {
           await this.#look(item, [...path, start + i], `${key}[${start + i}]`);
         } else if (this.#has(plainText(item))) this.#take(item, [...path, start + i], `${key}[${start + i}]`);
       }
-      // Lets a cancel through.
+      // Lets a cancel message through.
       await new Promise((resolve) => setTimeout(resolve, 0));
       this.#signal.throwIfAborted();
     }
@@ -105,7 +108,7 @@ class Search {
   }
 }
 
-/** Empty for what is no single value. */
+/** Empty for values that are not scalars. */
 function plainText(value: MetadataValue): string {
   if (value.type === "string") return value.value;
   return "value" in value && value.type !== "bytes" ? String(value.value) : "";
@@ -116,7 +119,7 @@ const SHORT_TEXT = 160;
 /** Elements of a list that are shown before it is opened. */
 const SHORT_LIST = 6;
 
-/** A value in one line: what it is, and as much of it as a glance takes. */
+/** A value in one line: its type, and a short form of it. */
 export function describeValue(value: MetadataValue): Omit<MetadataLine, "key"> {
   switch (value.type) {
     case "null":

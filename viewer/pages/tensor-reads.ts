@@ -1,7 +1,7 @@
 import type { Bytes } from "../../src/base/bytes.ts";
 import { planBatches } from "../../src/bytes/extents.ts";
 import { dtypeFacts } from "../../src/model/dtype.ts";
-import { blockFieldBytes, blockFields, decodeBlockFields } from "../../src/model/ggml/blocks.ts";
+import { blockFieldBytes, blockFields, decodeBlockFields } from "../../src/model/ggml/block-fields.ts";
 import type { Model } from "../../src/model/model.ts";
 import { evenTensor, type Tensor } from "../../src/model/tensor.ts";
 import { convertToNumbers, hasNumbers, itemOf } from "../../src/model/values/numbers.ts";
@@ -11,13 +11,13 @@ import type { Target } from "../reader/open-targets.ts";
 import type { CallContext } from "../reader/serve-calls.ts";
 import { planeOf, sampleAxis } from "../shared/planes.ts";
 
-/** What one picture may read, by where the bytes are: a screen shows no more, and a server is asked only a little. */
+/** Most bytes and reads for one picture, by place: a screen shows no more, and a server should get few requests. */
 const BUDGETS = { local: { bytes: 32 << 20, reads: 1024 }, remote: { bytes: 2 << 20, reads: 16 } } as const;
 /** Neighbours up to this far apart are read together. */
 const GAP_BYTES = 8 << 10;
 const READ_BYTES = 4 << 20;
 
-/** A window of a plane of a tensor; the plane is chosen by the indices of all dimensions but the last two. */
+/** A window of a plane of a tensor. The indices of all dimensions but the last two choose the plane. */
 interface Window {
   readonly target: number;
   readonly name: string;
@@ -39,7 +39,7 @@ export interface HeatMap {
   readonly values: Float32Array;
   readonly rowIndex: Uint32Array;
   readonly columnIndex: Uint32Array;
-  /** What it cost. */
+  /** Bytes that were read for it. */
   readonly bytesRead: number;
 }
 
@@ -60,7 +60,7 @@ export interface BlockTable {
     readonly index: number;
     /** Numbers of each field. */
     readonly stored: readonly (readonly number[])[];
-    /** What the block stands for; empty for types that are not decoded. */
+    /** The decoded values; empty for types without a decoder. */
     readonly values: readonly number[];
   }[];
 }
@@ -73,7 +73,7 @@ export async function tensorStatistics(
   return statistics(model.tensor(name), { bins, signal, onProgress: (bytes) => progress({ bytes }) });
 }
 
-/** Reads only the rows that the picture shows, and no more of them than it has pixels. */
+/** Reads only the rows that the picture shows, and at most one per pixel. */
 export async function heatMap(target: Target, request: HeatMapRequest, signal: AbortSignal): Promise<HeatMap> {
   if (target.opened === undefined) throw new Error("nothing is open");
   const tensor = evenTensor(requireModel(target.opened.container).tensor(request.name));
@@ -82,7 +82,7 @@ export async function heatMap(target: Target, request: HeatMapRequest, signal: A
   const rowBytes = item === undefined ? 0 : (request.columns / item.elementCount + 2) * item.byteLength;
   const budget = BUDGETS[target.place];
   const affordable = Math.max(1, Math.min(Math.floor(budget.bytes / Math.max(1, rowBytes)), request.height));
-  // Rows that lie together cost one request, however many they are.
+  // Contiguous rows cost one request, for any number of rows.
   const isDense = rowBytes * request.rows <= budget.bytes;
   const most = isDense ? request.height : Math.min(affordable, budget.reads);
   const rowIndex = sampleAxis(request.row, request.rows, most);
@@ -108,7 +108,7 @@ export async function valueSlice(model: Model, request: SliceRequest, signal: Ab
   return { values, rows, columns };
 }
 
-/** Reads runs of rows of one plane and hands each out as numbers. */
+/** Reads runs of rows of one plane and gives each as numbers. */
 class RowReader {
   readonly #tensor: Tensor;
   readonly #window: Window;
@@ -156,7 +156,7 @@ class RowReader {
   }
 }
 
-/** Blocks as they are stored, and what they stand for. */
+/** Blocks as they are stored, and their decoded values. */
 export async function blockTable(
   model: Model,
   { name, first, count }: { readonly name: string; readonly first: number; readonly count: number },

@@ -11,7 +11,7 @@ export interface TensorTable {
   readonly elementCount: Float64Array;
   readonly byteLength: Float64Array;
   readonly offset: Float64Array;
-  /** Which of the files the bytes are in. */
+  /** Index of the file that has the bytes. */
   readonly part: Uint32Array;
   /** Groups by layer, and for each tensor an index into them. */
   readonly groupNames: readonly string[];
@@ -38,7 +38,7 @@ export function tensorTable({ tensors, parts }: Model): TensorTable {
   };
 }
 
-/** Each different text once, by a number. */
+/** Numbers each different text once. */
 class Numbered {
   readonly texts: string[] = [];
   readonly #numbers = new Map<string, number>();
@@ -54,7 +54,9 @@ class Numbered {
   }
 }
 
-/** "model.layers.11" of "model.layers.11.mlp.up_proj.weight"; what belongs to no layer goes by its first word. */
+/**
+ * "model.layers.11" of "model.layers.11.mlp.up_proj.weight". Tensors outside of layers are grouped by their first word.
+ */
 export function layerOf(name: string): string {
   const layer = /^(.*?\b(?:layers?|blk|blocks?|h|l)\.\d{1,6})(?:\.|$)/.exec(name);
   if (layer?.[1] !== undefined) return layer[1];
@@ -64,7 +66,7 @@ export function layerOf(name: string): string {
   return end < 0 ? "others" : name.slice(0, end);
 }
 
-/** Positions in the order asked for, smallest first; "file" is the order of the file's own index. */
+/** Positions in the requested order, smallest first; "file" is the order of the file's own index. */
 export function sortTensors({ tensors }: Model, key: SortKey): Uint32Array {
   const order = Uint32Array.from({ length: tensors.length }, (_, i) => i);
   if (key === "file") return order;

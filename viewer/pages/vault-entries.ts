@@ -8,15 +8,15 @@ export interface EntryRow {
   readonly type: "file" | "directory";
   readonly size: number;
   readonly modified?: number | undefined;
-  /** What it takes of the archive, where that can be told. */
+  /** Its share of the archive, if that is known. */
   readonly storage?: EntryStorage | undefined;
 }
 
-/** What a file of a vault looks like before it is downloaded. */
+/** A preview of a vault's file before it is downloaded. */
 export type Preview =
   | { readonly kind: "text"; readonly text: string; readonly rest: number }
   | { readonly kind: "image"; readonly image: Blob }
-  /** Something that opens in place. */
+  /** Content that opens in place. */
   | { readonly kind: "container"; readonly formatName: string }
   | { readonly kind: "bytes"; readonly bytes: Bytes };
 
@@ -24,7 +24,7 @@ const TEXT_BYTES = 64 << 10;
 const IMAGE_BYTES = 32 << 20;
 const SHOWN_BYTES = 256;
 
-/** What browsers draw, by first bytes; never SVG, which is a program. */
+/** Image types that browsers draw, by first bytes; never SVG, which can run scripts. */
 const IMAGES: readonly (readonly [type: string, offset: number, magic: readonly number[]])[] = [
   ["image/png", 0, [0x89, 0x50, 0x4e, 0x47]],
   ["image/jpeg", 0, [0xff, 0xd8, 0xff]],
@@ -55,11 +55,11 @@ export async function preview(archive: Archive, path: string, signal: AbortSigna
   return { kind: "bytes", bytes: bytes.slice(0, SHOWN_BYTES) };
 }
 
-/** Undefined for what is no text; a character that the end cuts in two is left out. */
+/** Undefined if the bytes are not text; drops a character that the end cuts in two. */
 function textOf(bytes: Bytes): string | undefined {
   for (let cut = 0; cut < 4; cut++) {
     const text = decodeUtf8(bytes.subarray(0, bytes.byteLength - cut));
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: what has control characters is no text to read
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: text with control characters is not readable
     if (text !== undefined) return /[\u0000-\u0008\u000e-\u001f]/.test(text) ? undefined : text;
   }
   return undefined;

@@ -8,10 +8,13 @@ import type { Target } from "../reader/open-targets.ts";
 import type { CallContext } from "../reader/serve-calls.ts";
 import { watchingEngine } from "../reader/watching-engine.ts";
 
-/** Between two messages: often enough to look alive; each is a picture, which costs as much as hashing a megabyte. */
+/**
+ * Time between two messages: often enough to look alive. Each redraws a picture, which costs as much as hashing a
+ * megabyte.
+ */
 const INTERVAL_MS = 100;
 
-/** A run of a file, by the file's number. */
+/** A run of a file, by the file's index. */
 export interface Run {
   readonly part: number;
   readonly offset: number;
@@ -24,7 +27,7 @@ export interface VerifyProgress {
   readonly findings: readonly (Finding & { readonly run?: Run | undefined })[];
 }
 
-/** Checks everything that can be checked, and tells where it is and what it finds while it does. */
+/** Checks everything that can be checked, and reports its position and findings while it runs. */
 export async function verifyTarget(target: Target, engine: Engine, context: CallContext<"verify">): Promise<Report> {
   const { opened, watch, label } = target;
   if (opened === undefined) {
@@ -47,7 +50,7 @@ export async function verifyTarget(target: Target, engine: Engine, context: Call
   }
 }
 
-/** Of a file whose end is missing: no digest of it can agree, and what is missing is damaged. */
+/** The report for a file whose end is missing: no digest of it can match, and the missing part counts as damaged. */
 function cutReport({ fault, source }: Target, painter: Painter): Report {
   const { neededBytes = 0 } = fault as TareError;
   const offset = source.byteLength;
@@ -91,7 +94,10 @@ class Painter {
     this.#tell();
   };
 
-  /** As long as the finding says; else what the map has at that place, as a block of a vault; else one byte. */
+  /**
+   * The length that the finding states; else that of the map's run at that place, such as a block of a vault; else one
+   * byte.
+   */
   #runOf({ at: { source, offset, byteLength } }: Finding): Run | undefined {
     const part = this.#partOf.get(source);
     if (part === undefined || offset === undefined || offset >= (this.#lengths[part] ?? 0)) return undefined;

@@ -4,7 +4,7 @@ import { candidatesAmong, chosenResolver } from "./chosen-files.ts";
 const chosen = (...paths: string[]) => paths.map((path) => ({ path, file: new File(["x"], path) }));
 
 describe("files that were chosen together", () => {
-  test("one file is the one, several are looked through folder by folder", () => {
+  test("a single file is the candidate, several are searched folder by folder", () => {
     expect(candidatesAmong(chosen("notes.txt"))).toEqual(["notes.txt"]);
     expect(candidatesAmong(chosen("m/part-000.aero", "m/x.aeroset.json", "readme.md"))).toEqual(["m/x.aeroset.json"]);
     expect(candidatesAmong(chosen("a.gguf", "b.gguf"))).toEqual(["a.gguf", "b.gguf"]);

@@ -6,7 +6,7 @@ import { chooseCandidates } from "../../src/formats/registry.ts";
 import type { ChosenFile, OpenRequest } from "../shared/protocol.ts";
 import type { Place } from "./open-targets.ts";
 
-/** The whole models among files that were dropped together, by path. A single file is one, whatever its name. */
+/** The whole models among files that were dropped together, by path. A single file counts as one, with any name. */
 export function candidatesAmong(files: readonly ChosenFile[]): readonly string[] {
   const [only, second] = files;
   if (only !== undefined && second === undefined) return [only.path];
@@ -21,7 +21,7 @@ export function candidatesAmong(files: readonly ChosenFile[]): readonly string[]
   return sorted.flatMap(([folder, names]) => chooseCandidates(names).map((name) => folder + name));
 }
 
-/** Finds the file that is meant among those that were chosen; `watched` is put around whatever is read of them. */
+/** Finds the file to open among the chosen ones; `watched` wraps every source that is read. */
 export function openChosen(
   { files, primary }: Extract<OpenRequest, { readonly kind: "files" }>,
   watched: (source: Source) => Source,

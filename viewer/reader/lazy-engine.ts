@@ -1,23 +1,23 @@
 import type { Engine } from "../../src/primitives/engine.ts";
+import { PassingEngine } from "../../src/primitives/passing-engine.ts";
 import { inheritingScript } from "../shared/inheriting-script.ts";
-import { DelegatingEngine } from "./delegating-engine.ts";
 
-/** From here on workers are worth their start; opening a file hashes less. */
+/** From this size on, workers are worth their start. Opening a file hashes less. */
 const MIN_POOLED_BYTES = 1 << 20;
 
 /**
- * The engine with workers of its own, loaded when something is hashed or decrypted: most overviews need neither, and those
+ * The engine with its own workers, loaded when something is hashed or decrypted. Most overviews need neither, and those
  * that hash an index need no workers for it.
  */
 export function lazyEngine(): Engine {
   return new LazyEngine();
 }
 
-class LazyEngine extends DelegatingEngine {
+class LazyEngine extends PassingEngine {
   #small: Promise<Engine> | undefined;
   #pooled: Promise<Engine> | undefined;
 
-  protected inner(): Promise<Engine> {
+  protected override inner(): Promise<Engine> {
     this.#small ??= loadPortable();
     return this.#pooled ?? this.#small;
   }
@@ -51,6 +51,6 @@ async function loadPortable(): Promise<Engine> {
 
 async function loadPooled(): Promise<Engine> {
   const { webEngine } = await import("../../src/platform/web/engine.ts");
-  // Beside this script, where the build puts it.
+  // Next to this script, where the build puts it.
   return webEngine({ workerUrl: inheritingScript(new URL("./hasher.js", import.meta.url)) });
 }

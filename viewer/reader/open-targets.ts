@@ -15,19 +15,19 @@ import { openUrl } from "./open-url.ts";
 import { describeOpened, describeUnreadable } from "./overview.ts";
 import type { CallContext } from "./serve-calls.ts";
 
-/** Something that is open, or at least there. */
+/** Opened content, or at least a file that exists. */
 export interface Target {
   readonly id: number;
   readonly label: string;
-  /** The file by which it was opened. */
+  /** The file that was opened. */
   readonly source: Source;
-  /** Absent where the content could not be understood. */
+  /** Absent if the content could not be understood. */
   readonly opened: Opened | undefined;
-  /** Why it is not whole, where what is left of it was opened all the same. */
+  /** Why the content is incomplete, if the rest was opened all the same. */
   readonly fault?: TareError | undefined;
   readonly resolver: Resolver | undefined;
   readonly watch: Meter;
-  /** "remote" where a read is a request. */
+  /** "remote" if a read takes a request. */
   readonly place: "local" | "remote";
   /** Requests made so far. */
   requests(): number;
@@ -42,7 +42,7 @@ export interface OpenTargets {
   close(id: number): Promise<undefined>;
 }
 
-/** What is found before its content is looked at. */
+/** A file that was found, before its content is read. */
 export interface Place {
   readonly source: Source;
   readonly resolver: Resolver | undefined;
@@ -51,7 +51,7 @@ export interface Place {
   readonly requests: () => number;
 }
 
-/** Bytes by which a format that cannot be opened is still recognised. */
+/** Bytes that suffice to recognise a format that cannot be opened. */
 const SNIFFED_BYTES = 4096;
 
 async function recognise(source: Source, name: string): Promise<Format | undefined> {
@@ -60,7 +60,7 @@ async function recognise(source: Source, name: string): Promise<Format | undefin
   return sniffFormat({ bytes, byteLength, name });
 }
 
-/** What can be read of a file whose end is missing. */
+/** Opens what is left of a file whose end is missing. */
 async function openRest(source: Source, fault: TareError, options: OpenOptions): Promise<Opened | undefined> {
   const { openCutShort } = await import("../pages/cut-short.ts");
   return openCutShort(source, fault, options).catch(() => undefined);
@@ -109,8 +109,8 @@ class Targets implements OpenTargets {
       this.#targets.set(id, target);
       return describeOpened(target, opened);
     } catch (error) {
-      // A secret that is missing or wrong is asked for again; bytes that make no sense, or whose siblings are missing, can
-      // still be looked at.
+      // A missing or wrong secret is asked for again. Bytes that make no sense, or whose siblings are missing, can
+      // still be viewed.
       if (!isTareError(error) || error.code.startsWith("usage/")) throw error;
       const rest = error.neededBytes === undefined ? undefined : await openRest(source, error, options);
       const target: Target = { ...shared, opened: rest, fault: rest === undefined ? undefined : error };

@@ -27,7 +27,7 @@ export function describeOpened(target: Target, opened: Opened): Overview {
   };
 }
 
-/** What can be said of bytes that no reader understood. */
+/** The overview of bytes that no reader understood. */
 export function describeUnreadable(target: Target, format: Format | undefined, error: ErrorJson): Overview {
   return {
     ...shared(target),
@@ -54,7 +54,7 @@ function shared({ id, label, watch, requests }: Target): Pick<Overview, "target"
   return { target: id, label, cost: { requests: requests(), bytes: watch.bytes } };
 }
 
-/** BERT encoders by the names that their exporters use; loading the embedder decides. */
+/** Recognises BERT encoders by the names that their exporters use. Loading the embedder decides. */
 function looksLikeEncoder(model: Model): boolean {
   if (model.format === "embd" || model.metadata.text("general.architecture") === "bert") return true;
   return model.tensors.some(({ name }) => /(?:^|\.)embeddings\.word_embeddings\.weight$/.test(name));

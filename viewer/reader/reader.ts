@@ -2,13 +2,16 @@ import type { FromReader, ToReader } from "../shared/protocol.ts";
 import { type OpenTargets, openTargets } from "./open-targets.ts";
 import { type CallTable, serveCalls } from "./serve-calls.ts";
 
-/** What a worker talks through. */
+/** The message channel of a worker. */
 export interface WorkerScope {
   postMessage(message: FromReader, transfer: ArrayBuffer[]): void;
   addEventListener(type: "message", listener: (event: MessageEvent<ToReader>) => void): void;
 }
 
-/** Answers the page, as long as the worker lives. Only starting has an effect: other scripts share the code around it. */
+/**
+ * Answers the page as long as the worker lives. Only this call has an effect, because other scripts share the code
+ * around it.
+ */
 export function startReader(scope: WorkerScope): void {
   serveCalls(
     {

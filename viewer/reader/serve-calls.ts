@@ -2,11 +2,11 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { type ErrorJson, isTareError } from "../../src/base/errors.ts";
 import type { CallName, CallProgress, CallRequest, CallResult, FromReader, ToReader } from "../shared/protocol.ts";
 
-/** What a call has besides its request. */
+/** What a call gets besides its request. */
 export interface CallContext<N extends CallName = CallName> {
   readonly signal: AbortSignal;
   readonly progress: (progress: CallProgress<N>) => void;
-  /** Asks the person for a password. */
+  /** Asks the user for a password. */
   readonly askPassword: (label: string) => Promise<Bytes | undefined>;
 }
 
@@ -20,7 +20,7 @@ export interface ReaderPort {
   listen(listener: (message: ToReader) => void): void;
 }
 
-/** Answers calls until the worker ends; several may be under way at a time. */
+/** Answers calls until the worker ends; several may be in progress at a time. */
 export function serveCalls(port: ReaderPort, table: CallTable): void {
   const running = new Map<number, AbortController>();
   const ask = passwordQuestions(port);
@@ -53,7 +53,9 @@ interface PasswordQuestions {
   answer(id: number, password: Bytes | undefined): void;
 }
 
-/** Several reads may need the same password at once: the person is asked once, and each read gets a copy that it may wipe. */
+/**
+ * Several reads may need the same password at once. The user is asked once, and each read gets a copy that it may wipe.
+ */
 function passwordQuestions(port: ReaderPort): PasswordQuestions {
   const open = new Map<number, (password: Bytes | undefined) => void>();
   const byLabel = new Map<string, Promise<Bytes | undefined>>();
@@ -72,25 +74,25 @@ function passwordQuestions(port: ReaderPort): PasswordQuestions {
       return (await asked)?.slice();
     },
     answer(id, password) {
-      // Forgotten before anybody goes on: the next question is asked anew.
+      // Forgotten before any read continues, so that the next question is asked again.
       byLabel.clear();
       open.get(id)?.(password);
       open.delete(id);
-      // Whoever waits takes a copy in this turn of the loop.
+      // The waiting reads take a copy in this turn of the loop.
       setTimeout(() => password?.fill(0), 0);
     },
   };
 }
 
-/** What is not ours is a mistake of ours: its text still helps whoever reports it. */
-export function errorJson(error: unknown): ErrorJson {
+/** Any other error is a mistake of ours. Its text still helps in a bug report. */
+function errorJson(error: unknown): ErrorJson {
   if (isTareError(error)) return error.toJSON();
   const isAbort = error instanceof DOMException && error.name === "AbortError";
   const message = error instanceof Error ? error.message : String(error);
-  return { type: "error", name: "Error", code: isAbort ? "aborted" : "internal/viewer", message, at: { source: "" } };
+  return { type: "error", name: "Error", code: isAbort ? "aborted" : "internal/bug", message, at: { source: "" } };
 }
 
-/** Buffers of typed arrays directly below the result: moved, not copied. */
+/** Buffers of typed arrays directly in the result: moved, not copied. */
 function buffersOf(result: unknown): ArrayBuffer[] {
   if (typeof result !== "object" || result === null) return [];
   const values: unknown[] = ArrayBuffer.isView(result) ? [result] : Object.values(result);

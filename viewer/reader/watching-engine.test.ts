@@ -3,7 +3,7 @@ import { memorySource } from "../../src/bytes/memory.ts";
 import { portableEngine } from "../../src/primitives/portable.ts";
 import { mergeExtents, watchingEngine } from "./watching-engine.ts";
 
-test("takes the place of what was hashed from an engine that knows it", async () => {
+test("uses the offset of hashed bytes if the engine reports it", async () => {
   const runs: (readonly [string, number, number])[] = [];
   const inner = portableEngine();
   inner.digestExtents = async (_algorithm, _range, _extents, options) => {
@@ -18,7 +18,7 @@ test("takes the place of what was hashed from an engine that knows it", async ()
   ]);
 });
 
-test("tells where hashing has come to, each byte once, and gives the same digests", async () => {
+test("reports the position of hashing, each byte once, and gives the same digests", async () => {
   const bytes = Uint8Array.from({ length: 1000 }, (_, i) => i);
   const source = memorySource(bytes, "file");
   const runs: number[][] = [];

@@ -8,14 +8,14 @@ import type {
   RangeOptions,
   ReadableRange,
 } from "../../src/primitives/engine.ts";
-import { DelegatingEngine } from "./delegating-engine.ts";
+import { PassingEngine } from "../../src/primitives/passing-engine.ts";
 
-/** Tells where hashing has come to, also when workers do it and read the file themselves. */
+/** Reports the position of hashing, also if workers do it and read the file themselves. */
 export function watchingEngine(engine: Engine, onHashed: ReadListener): Engine {
   return new WatchingEngine(engine, onHashed);
 }
 
-class WatchingEngine extends DelegatingEngine {
+class WatchingEngine extends PassingEngine {
   readonly #engine: Engine;
   readonly #onHashed: ReadListener;
 
@@ -25,7 +25,7 @@ class WatchingEngine extends DelegatingEngine {
     this.#onHashed = onHashed;
   }
 
-  protected override async inner(): Promise<Engine> {
+  protected override inner(): Engine {
     return this.#engine;
   }
 
@@ -44,7 +44,10 @@ class WatchingEngine extends DelegatingEngine {
     return super.digestExtents(algorithm, range, extents, { ...options, onProgress });
   }
 
-  /** Progress comes in bytes, in order of offset and each byte once unless it says where; this says where they are. */
+  /**
+   * Progress comes in bytes, ordered by offset and each byte once, unless it states an offset. This function adds the
+   * place.
+   */
   #follow(
     label: string,
     runs: readonly HashExtent[],
@@ -71,7 +74,7 @@ class WatchingEngine extends DelegatingEngine {
   }
 }
 
-/** Extents in order of offset, with what overlaps or touches as one run. */
+/** Extents ordered by offset; overlapping or touching ones are merged into one run. */
 export function mergeExtents(extents: readonly HashExtent[]): HashExtent[] {
   const runs: { offset: number; byteLength: number }[] = [];
   for (const { offset, byteLength } of [...extents].sort((a, b) => a.offset - b.offset)) {

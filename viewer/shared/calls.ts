@@ -25,7 +25,7 @@ interface Call<Request, Result, Progress = never> {
   readonly progress: Progress;
 }
 
-/** Bytes worked on since the last message. */
+/** Bytes processed since the last message. */
 export interface BytesDone {
   readonly bytes: number;
 }
@@ -36,7 +36,7 @@ export interface Comparison {
   readonly archives?: ArchiveDiffReport | undefined;
 }
 
-/** Everything that the page can ask of the reader. Requests, results and progress are structured-clonable. */
+/** Every call that the page can make to the reader. Requests, results and progress are structured-clonable. */
 export interface ReaderCalls {
   readonly open: Call<OpenRequest, OpenReply>;
   readonly close: Call<Of, undefined>;

@@ -1,3 +1,3 @@
-/** What a run of bytes can be; the index is what the table stores. */
+/** The kinds of runs of bytes; the table stores the index. */
 export const KINDS = ["header", "metadata", "index", "tensor", "data", "integrity", "padding", "gap"] as const;
 export type Kind = (typeof KINDS)[number];

@@ -1,4 +1,4 @@
-/** Elements in a row where a tensor of one dimension is shown as a plane. */
+/** Elements per row if a tensor of one dimension is shown as a plane. */
 const WRAPPED_COLUMNS = 256;
 
 /** Two dimensions of a tensor; `start` is its first element. */
@@ -8,7 +8,7 @@ export interface Plane {
   readonly start: number;
 }
 
-/** The plane of the last two dimensions at the given indices of the others. One dimension alone is wrapped into rows. */
+/** The plane of the last two dimensions at the given indices of the others. A single dimension is wrapped into rows. */
 export function planeOf(shape: readonly number[], leading: readonly number[]): Plane {
   if (shape.length < 2) {
     const count = shape[0] ?? 1;

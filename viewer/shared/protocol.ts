@@ -10,16 +10,16 @@ export interface ChosenFile {
   readonly file: File;
 }
 
-/** What is to be opened. */
+/** The content to open. */
 export type OpenRequest =
   | { readonly kind: "files"; readonly files: readonly ChosenFile[]; readonly primary?: string | undefined }
   | { readonly kind: "url"; readonly url: string; readonly allowOrigins: readonly string[] }
-  /** A file inside a vault that is open already. */
+  /** A file inside a vault that is already open. */
   | { readonly kind: "entry"; readonly target: number; readonly path: string };
 
 export type OpenReply =
   | { readonly kind: "opened"; readonly overview: Overview }
-  /** Several whole models among the files: somebody has to say which one. */
+  /** Several whole models among the files: the user has to choose one. */
   | { readonly kind: "choose"; readonly candidates: readonly string[] };
 
 /** One line of metadata, short enough to be shown as it is. */
@@ -36,12 +36,12 @@ export interface FileFacts {
   readonly byteLength: number;
 }
 
-/** What the first page shows. Everything comes from the control region; no weights were read for it. */
+/** The contents of the first page. Everything comes from the control region; no weights are read for it. */
 export interface Overview {
-  /** By which further calls name what is open. */
+  /** Identifies the opened content in further calls. */
   readonly target: number;
   readonly label: string;
-  /** "unreadable" where the content could not be understood: bytes can still be looked at. */
+  /** "unreadable" if the content could not be understood; its bytes can still be viewed. */
   readonly kind: "model" | "archive" | "unreadable";
   readonly formatName: string;
   readonly format: string;
@@ -51,6 +51,8 @@ export interface Overview {
   readonly tensorCount?: number | undefined;
   readonly parameterCount?: number | undefined;
   readonly entryCount?: number | undefined;
+  readonly quantization?: string | undefined;
+  readonly bitsPerWeight?: number | undefined;
   readonly description: ModelDescription;
   readonly dtypes: readonly DTypeShare[];
   readonly largest: readonly TensorSummary[];
@@ -60,7 +62,7 @@ export interface Overview {
   readonly metadata: readonly MetadataLine[];
   readonly metadataCount: number;
   readonly storage?: ArchiveStorage | undefined;
-  /** Whether sentences can be embedded with it. */
+  /** Whether it can embed sentences. */
   readonly embeds: "yes" | "no";
   /** Why the content was not understood, or why only a part of it is there. */
   readonly error?: ErrorJson | undefined;
@@ -76,13 +78,13 @@ export type CallProgress<N extends CallName> = ReaderCalls[N]["progress"];
 export type ToReader =
   | { readonly type: "call"; readonly id: number; readonly name: CallName; readonly request: unknown }
   | { readonly type: "cancel"; readonly id: number }
-  /** The answer to "ask"; undefined where the person would not say. */
+  /** The answer to "ask"; undefined if the user declined. */
   | { readonly type: "answer"; readonly id: number; readonly password: Uint8Array<ArrayBuffer> | undefined };
 
-/** From the reader to the page: for each call any progress and exactly one end. */
+/** From the reader to the page: for each call any number of progress messages and exactly one end. */
 export type FromReader =
   | { readonly type: "progress"; readonly id: number; readonly progress: unknown }
   | { readonly type: "done"; readonly id: number; readonly result: unknown }
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson }
-  /** A password is needed; the label says for what. The id is the question's own. */
+  /** A password is needed for the label. The id belongs to the question. */
   | { readonly type: "ask"; readonly id: number; readonly label: string };

@@ -4,11 +4,11 @@ import type { Comparison } from "../shared/calls.ts";
 export interface ChangeRow {
   readonly name: string;
   readonly what: "added" | "removed" | "changed";
-  /** Of a tensor that both have. */
+  /** For a tensor that both have. */
   readonly change?: TensorChange | undefined;
 }
 
-/** What differs, the largest change first. */
+/** The differences, the largest change first. */
 export function changeRows({ models, archives }: Comparison): {
   readonly rows: readonly ChangeRow[];
   readonly unchanged: number;

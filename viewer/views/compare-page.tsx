@@ -11,12 +11,13 @@ import { AddressForm } from "../widgets/address-form.tsx";
 import { sumBytes } from "../widgets/bytes-done.ts";
 import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
 import { formatInteger, formatSize, formatValue } from "../widgets/numbers.ts";
+import { TensorName } from "../widgets/tensor-name.tsx";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type ChangeRow, changeRows } from "./change-rows.ts";
 
 const ROW_HEIGHT = 34;
 
-/** Two models side by side, whatever their formats. */
+/** Two models side by side, of any formats. */
 export function ComparePage({ session, overview, route }: ViewProps) {
   const [other, setOther] = useState<Overview | undefined>(undefined);
   const [files, setFiles] = useState<readonly ChosenFile[]>([]);
@@ -84,7 +85,7 @@ export function ComparePage({ session, overview, route }: ViewProps) {
   );
 }
 
-/** The policy of the page has to allow the second address too, which only a load can do. */
+/** The policy of the page must allow the second address too, which only a reload can do. */
 function reopenWith(route: Parameters<typeof formatRoute>[0]): void {
   location.hash = formatRoute(route);
   location.reload();
@@ -182,8 +183,8 @@ function changeCells({ name, what, change }: ChangeRow, largest: number) {
   const share = delta === undefined || largest === 0 ? 0 : Math.min(1, delta.meanAbs / largest);
   return (
     <>
-      <div role="gridcell" class="name mono" title={name}>
-        <bdi>{name}</bdi>
+      <div role="gridcell" class="name mono" title={name} aria-label={name}>
+        <TensorName name={name} />
       </div>
       <div role="gridcell" class={`what ${what}`}>
         {change === undefined ? what : describeChange(change)}

@@ -10,7 +10,7 @@ A kitten is lying on the rug.
 The stock market fell today.
 Shares lost value this afternoon.`;
 
-/** Sentences, and how near the model thinks they are. */
+/** Sentences, and their similarity according to the model. */
 export function EmbedPage({ session, overview }: ViewProps) {
   const [text, setText] = useState(EXAMPLE);
   const [result, setResult] = useState<{ readonly matrix: SimilarityMatrix; readonly texts: readonly string[] }>();
@@ -74,7 +74,7 @@ function Matrix({ matrix, texts }: { readonly matrix: SimilarityMatrix; readonly
                 {Array.from({ length: count }, (_, x) => {
                   const value = cosines[y * count + x] ?? 0;
                   return (
-                    <td key={x} style={{ backgroundColor: shadeOf(value) }} class={value > 0.8 ? "strong-cell" : ""}>
+                    <td key={x} style={{ backgroundColor: shadeOf(value) }}>
                       {formatCosine(value)}
                     </td>
                   );
@@ -101,11 +101,11 @@ function formatCosine(value: number): string {
   return value.toFixed(2).replace("-0.00", "0.00");
 }
 
-/** Notes of the library are parts of a line elsewhere. */
+/** The library's notes are parts of a line elsewhere. */
 function asSentence(note: string): string {
   return `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
 }
 
 function shadeOf(value: number): string {
-  return `color-mix(in srgb, var(--accent-fill) ${Math.round(100 * Math.max(0, Math.min(1, value)))}%, transparent)`;
+  return `color-mix(in srgb, var(--matrix-fill) ${Math.round(100 * Math.max(0, Math.min(1, value)))}%, transparent)`;
 }

@@ -6,11 +6,11 @@ const entries = [file("b/10.txt"), file("a.txt"), file("b/9.txt"), file("b/c/d.t
 const shown = (filter: string, ...closed: string[]): string[] =>
   treeRows(entries, { filter, closed: new Set(closed) }).map(({ depth, name }) => `${"-".repeat(depth)}${name}`);
 
-test("folders that nobody listed stand before what is in them, numbers by value", () => {
+test("unlisted folders come before their contents, numbers sort by value", () => {
   expect(shown("")).toEqual(["a.txt", "b", "-9.txt", "-10.txt", "-c", "--d.txt"]);
 });
 
-test("a closed folder hides everything below, a filter makes a list of paths", () => {
+test("a closed folder hides its contents, a filter gives a list of paths", () => {
   expect(shown("", "b")).toEqual(["a.txt", "b"]);
   expect(shown("D.TXT", "b")).toEqual(["b/c/d.txt"]);
 });

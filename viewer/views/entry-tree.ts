@@ -13,7 +13,7 @@ interface TreeOptions {
   readonly closed: ReadonlySet<string>;
 }
 
-/** Entries as a tree, folders before what is in them; a filter makes it a list of what matches. */
+/** Entries as a tree, folders before their contents; a filter turns it into a list of matches. */
 export function treeRows(entries: readonly EntryRow[], { filter, closed }: TreeOptions): readonly TreeRow[] {
   const text = filter.trim().toLowerCase();
   if (text !== "") {

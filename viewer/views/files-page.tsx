@@ -95,7 +95,7 @@ function cells({ entry, depth, name }: TreeRow, closed: ReadonlySet<string>) {
   );
 }
 
-/** What a file takes in its vault, for a narrow column. */
+/** The storage of a file in its vault, for a narrow column. */
 function briefStorage({ storage }: EntryRow): string {
   if (storage === undefined) return "";
   const { ownBytes, sharedBytes } = storage;
@@ -103,7 +103,7 @@ function briefStorage({ storage }: EntryRow): string {
   return ownBytes === 0 ? "shared" : `${formatSize(ownBytes)} + shared`;
 }
 
-/** The same as a sentence; undefined where it cannot be told. */
+/** The same as a sentence; undefined if it is not known. */
 function describeStorage({ storage }: EntryRow): string | undefined {
   if (storage === undefined) return undefined;
   const { ownBytes, sharedBytes } = storage;

@@ -10,7 +10,7 @@ import { useMedia } from "../widgets/use-media.ts";
 
 const ROWS = 32;
 
-/** Any range of a file, with what the format calls its bytes. */
+/** Any range of a file, with the fields of the format. */
 export function HexPage({ session, overview, route }: ViewProps) {
   // As many as fit.
   const lineBytes = useMedia("(max-width: 48rem)") ? 8 : 16;
@@ -121,7 +121,7 @@ interface LinesProps {
   readonly lineBytes: number;
   readonly fields: readonly FieldRow[];
   readonly field: FieldRow | undefined;
-  /** The byte that was asked for. */
+  /** The byte that the address names. */
   readonly at: number;
 }
 

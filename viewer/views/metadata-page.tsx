@@ -8,7 +8,7 @@ import { formatInteger } from "../widgets/numbers.ts";
 import { SearchField } from "../widgets/search-field.tsx";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 
-/** Lists up to this length are shown whole; longer ones as far as they are scrolled to. */
+/** Lists up to this length are shown completely; longer ones as far as the user scrolls. */
 const WHOLE = 100;
 /** Elements fetched together. */
 const RUN = 200;
@@ -119,7 +119,7 @@ function Inside({ node, session, target }: Place & { readonly node: MetadataNode
   return <Nodes nodes={result} session={session} target={target} />;
 }
 
-/** A list of any length: what is scrolled to is fetched, run by run. */
+/** A list of any length: the visible part is fetched, run by run. */
 function LongList({ node, session, target }: Place & { readonly node: MetadataNode }) {
   const [items, setItems] = useState<ReadonlyMap<number, MetadataNode>>(new Map());
   const [window, setWindow] = useState({ first: 0, end: 40 });

@@ -1,6 +1,6 @@
 import type { BytesDone } from "../shared/calls.ts";
 
-/** Adds up what progress tells piece by piece. */
+/** Adds up the progress of each piece. */
 export function sumBytes(tell: (total: number) => void): (progress: BytesDone) => void {
   let total = 0;
   return ({ bytes }) => {

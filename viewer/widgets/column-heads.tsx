@@ -1,4 +1,4 @@
-/** What stands over a column, the class of its cells, and what it means where the title cannot say it. */
+/** The title of a column, the class of its cells, and an explanation if the title does not suffice. */
 export type ColumnHead = readonly [title: string, className: string, meaning?: string];
 
 /** The head of a list whose columns cannot be sorted. */

@@ -5,7 +5,7 @@ interface NumberFieldProps {
   readonly onChange: (value: number) => void;
 }
 
-/** A whole number from 0 to `max`; anything else is not taken over. */
+/** A whole number from 0 to `max`; anything else is ignored. */
 export function NumberField({ label, value, max, onChange }: NumberFieldProps) {
   return (
     <label class="number-field">

@@ -26,7 +26,7 @@ export function formatShare(part: number, whole: number): string {
     : `${percent >= 99.95 ? 100 : percent.toFixed(percent < 10 ? 1 : 0)} %`;
 }
 
-/** A value of a tensor: five digits that mean something. */
+/** A value of a tensor, with five significant digits. */
 export function formatValue(value: number | null): string {
   if (value === null) return "–";
   if (!Number.isFinite(value)) return String(value);

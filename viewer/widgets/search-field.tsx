@@ -6,7 +6,7 @@ interface SearchFieldProps {
   readonly onText: (text: string) => void;
 }
 
-/** A field that narrows a list as one types. */
+/** A field that narrows a list while the user types. */
 export function SearchField({ label, placeholder = label, value, onText }: SearchFieldProps) {
   return (
     <label class="search">

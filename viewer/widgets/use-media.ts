@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Whether a media query holds, now and whenever that changes. */
+/** Whether a media query holds, now and after changes. */
 export function useMedia(text: string): boolean {
   const [isTrue, setTrue] = useState(() => matchMedia(text).matches);
   useEffect(() => {

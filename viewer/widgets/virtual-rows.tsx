@@ -1,9 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { formatInteger } from "./numbers.ts";
 
 /** Rows drawn beyond the edges, so that a fast scroll shows no holes. */
 const OVERSCAN = 8;
-/** After a leap only the rows on screen are drawn; those beyond the edges when nothing moved for so long. */
+/**
+ * After a jump only the visible rows are drawn. The rows beyond the edges follow when nothing has moved for this long.
+ */
 const SETTLED_MS = 100;
 
 export interface VirtualRowsProps {
@@ -13,29 +16,31 @@ export interface VirtualRowsProps {
   readonly rowHeight: number;
   /** Cells of the row; the list gives them their place. */
   readonly row: (index: number) => ComponentChildren;
-  /** Which class the row has, beside the list's own. */
+  /** The class of a row, in addition to the list's own. */
   readonly rowClass?: ((index: number) => string) | undefined;
   readonly onOpen?: ((index: number) => void) | undefined;
   /** The row of column headings, which stays in view. */
   readonly head?: ComponentChildren;
   readonly class?: string | undefined;
-  /** Told which rows are on screen, for lists whose content is fetched. */
+  /** Called with the visible rows, for lists whose content is fetched. */
   readonly onShown?: ((first: number, end: number) => void) | undefined;
 }
 
 interface Shown {
   readonly first: number;
   readonly end: number;
-  /** Added to a row's number it names the row's element: after a leap, those that were there have new rows. */
+  /** Added to a row's index, it gives the index of the row's element. After a jump, existing elements get new rows. */
   readonly shift: number;
 }
 
-/** A list of any length of which only what is on screen exists. Arrow keys move, Enter opens. */
+/** A list of any length of which only the visible rows exist. Arrow keys move, Enter opens. */
 export function VirtualRows(props: VirtualRowsProps) {
   const { label, count, rowHeight, row, rowClass, onOpen, head, onShown } = props;
   const box = useRef<HTMLDivElement>(null);
   const [shown, setShown] = useState<Shown>({ first: 0, end: Math.min(count, 40), shift: 0 });
   const [active, setActive] = useState(-1);
+  /** The rows on screen; undefined where all of them fit. */
+  const [visible, setVisible] = useState<{ readonly first: number; readonly end: number } | undefined>(undefined);
   const list = useId();
   const headRows = head === undefined ? 0 : 1;
 
@@ -52,6 +57,12 @@ export function VirtualRows(props: VirtualRowsProps) {
       if (beyond === 0) settled = setTimeout(measure, SETTLED_MS);
       const first = Math.max(0, Math.floor(scrollTop / rowHeight) - beyond);
       const end = Math.min(count, Math.ceil((scrollTop + clientHeight) / rowHeight) + beyond);
+      setVisible((old) => {
+        const top = Math.floor(scrollTop / rowHeight);
+        const bottom = Math.min(count, Math.floor((scrollTop + clientHeight) / rowHeight) - headRows);
+        if (count * rowHeight <= clientHeight - headRows * rowHeight || bottom <= top) return undefined;
+        return old?.first === top && old.end === bottom ? old : { first: top, end: bottom };
+      });
       setShown((old) => {
         if (old.first === first && old.end === end) return old;
         return { first, end, shift: beyond === 0 ? old.shift + old.first - first : old.shift };
@@ -120,7 +131,7 @@ export function VirtualRows(props: VirtualRowsProps) {
       </div>,
     );
   }
-  return (
+  const grid = (
     <div
       ref={box}
       class={`virtual ${props.class ?? ""}`}
@@ -146,5 +157,14 @@ export function VirtualRows(props: VirtualRowsProps) {
         {rows}
       </div>
     </div>
+  );
+  if (visible === undefined) return grid;
+  return (
+    <>
+      {grid}
+      <p class="soft small scrolls" aria-hidden="true">
+        {formatInteger(visible.first + 1)} to {formatInteger(visible.end)} of {formatInteger(count)}: scroll for more
+      </p>
+    </>
   );
 }

@@ -1,13 +1,11 @@
 import { printable } from "../../../src/base/text.ts";
-import { planFileSidecar, type SidecarPlan } from "../../../src/formats/aerocorrect/sidecar.ts";
-import { longestBurst, PARITY_LEVELS, parityGrid } from "../../../src/model/parity/avec.ts";
+import { type CorrectGenerateResult, generateOn } from "../../../src/platform/node/correct.ts";
 import { defineCommand } from "../../command.ts";
-import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { checkAbsent, openOutputFile } from "../../output-target.ts";
-import { PARITY_FLAG, parseParity } from "../../parity-level.ts";
+import { PARITY_FLAG, parseParity } from "../../flags/quantities.ts";
+import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";
 import { formatShare, formatSize, plural } from "../../render/sizes.ts";
-import { burstText, sidecarPath } from "./open-files.ts";
+import { burstText } from "./verify.ts";
 
 export const correctGenCommand = defineCommand({
   positionals: { names: ["FILE"], min: 1, max: 1 },
@@ -23,91 +21,25 @@ export const correctGenCommand = defineCommand({
     { command: "tare correct gen model.gguf --parity high -o /backup/model.aerocorrect", says: "more, elsewhere" },
   ],
   output: "data",
-  async run(context, { flags, positionals }) {
-    const [path = ""] = positionals;
-    const sidecar = sidecarPath(path, context.flags.output);
-    await checkAbsent(context, sidecar, { sidecars: "written" });
-    const percent = flags.parity === undefined ? PARITY_LEVELS.medium : parseParity(flags.parity);
-    const dryRun = context.flags["dry-run"] === true;
-    const { plan, byteLength } = await generate(context, path, { sidecar, percent, run: dryRun ? "dry" : "real" });
-    const bursts = plan.segments.map((segment) => longestBurst(segment.plan));
-    const burst = bursts.reduce((least, length) => Math.min(least, length), Number.POSITIVE_INFINITY);
-    const shards = countShards(plan);
-    await context.show({
-      json: () => ({
-        file: path,
-        sidecar,
-        dryRun,
-        byteLength,
-        sidecarByteLength: plan.byteLength,
-        parityPercent: percent,
-        segments: plan.segments.length,
-        ...shards,
-        longestBurst: byteLength === 0 ? 0 : burst,
-      }),
-      text: () => {
-        const share = byteLength === 0 ? "" : `, ${formatShare(plan.byteLength / byteLength)} of the file`;
-        const verb = dryRun ? "would write" : "wrote";
-        const size = `${formatSize(plan.byteLength)}${share}`;
-        return `${verb} ${printable(sidecar)}: ${size}, ${plural(shards.parityShards, "parity shard")}; ${burstText(burst)}`;
-      },
-    });
+  async run(context, { flags, positionals: [path = ""] }) {
+    const parity = flags.parity === undefined ? undefined : (`${parseParity(flags.parity)}%` as const);
+    const options = { ...(await nodeWriteOptions(context)), parity, output: context.flags.output };
+    const result = await generateOn(await nodeCommandHost(context), path, options);
+    await context.tell({ json: () => result, text: () => summary(result) });
     return EXIT.success;
   },
 });
 
-interface Work {
-  readonly sidecar: string;
-  readonly percent: number;
-  readonly run: "dry" | "real";
-}
-
-async function generate(
-  context: Context,
-  path: string,
-  { sidecar, percent, run }: Work,
-): Promise<{ readonly plan: SidecarPlan; readonly byteLength: number }> {
-  const [{ openFile, hasFileChanged, changedError }, { parityRunner }, { sidecarMode }, { generateSidecar }] =
-    await Promise.all([
-      import("../../../src/platform/node/file-source.ts"),
-      import("../../../src/platform/node/correct-runner.ts"),
-      import("../../../src/platform/node/sidecar-mode.ts"),
-      import("../../../src/operations/correct.ts"),
-    ]);
-  await context.expectHashing(path);
-  const { signal } = context;
-  const engine = await context.engine();
-  const grid = parityGrid(percent);
-  const source = await openFile(path, { signal });
-  try {
-    const { byteLength } = source;
-    if (run === "dry") return { plan: planFileSidecar(byteLength, grid), byteLength };
-    const sink = await openOutputFile(context, sidecar, await sidecarMode(path));
-    const progress = context.progress({ label: "computing parity", total: byteLength });
-    try {
-      const runner = parityRunner(source, { engine, grid, signal });
-      const onProgress = (done: number): void => progress.add(done);
-      const plan = await generateSidecar(source, sink, { engine, grid, runner, signal, onProgress });
-      if (await hasFileChanged(source)) throw changedError(path);
-      await sink.commit();
-      return { plan, byteLength };
-    } catch (error) {
-      await sink.abort();
-      throw error;
-    } finally {
-      progress.end();
-    }
-  } finally {
-    await source.close();
-  }
-}
-
-function countShards({ segments }: SidecarPlan): { readonly dataShards: number; readonly parityShards: number } {
-  let dataShards = 0;
-  let parityShards = 0;
-  for (const { plan } of segments) {
-    dataShards += plan.shardCount;
-    parityShards += plan.groupCount * plan.grid.parityShards;
-  }
-  return { dataShards, parityShards };
+function summary({
+  sidecar,
+  dryRun,
+  byteLength,
+  sidecarByteLength,
+  parityShards,
+  longestBurst,
+}: CorrectGenerateResult): string {
+  const share = byteLength === 0 ? "" : `, ${formatShare(sidecarByteLength / byteLength)} of the file`;
+  const verb = dryRun ? "would write" : "wrote";
+  const size = `${formatSize(sidecarByteLength)}${share}`;
+  return `${verb} ${printable(sidecar)}: ${size}, ${plural(parityShards, "parity shard")}; ${burstText(longestBurst)}`;
 }

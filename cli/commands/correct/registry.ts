@@ -1,10 +1,10 @@
 import type { CommandEntry } from "../../command.ts";
 
-/** The verbs of `tare correct`, in the order in which help shows them. */
+/** The verbs of `tare correct`, in the order of help. */
 export const CORRECT_COMMANDS: readonly CommandEntry[] = [
   {
     name: "correct gen",
-    aliases: [],
+    aliases: [{ name: "correct generate" }],
     group: "vault",
     usage: "correct gen FILE",
     summary: "parity for any file, beside it",

@@ -1,9 +1,11 @@
 import { printable } from "../../../src/base/text.ts";
-import { correctFindings, type FileVerdict, healthText } from "../../../src/operations/correct.ts";
+import { healthText } from "../../../src/operations/correct.ts";
+import { type CorrectVerifyResult, verifyOn } from "../../../src/platform/node/correct.ts";
 import { defineCommand } from "../../command.ts";
-import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { burstText, healthFacts, openProtected, sidecarPath, warnOf } from "./open-files.ts";
+import { nodeCommandHost, nodeReadOptions } from "../../node-host.ts";
+import type { Colors } from "../../render/colors.ts";
+import { formatSize } from "../../render/sizes.ts";
 
 export const correctVerifyCommand = defineCommand({
   positionals: { names: ["FILE"], min: 1, max: 1 },
@@ -15,50 +17,26 @@ export const correctVerifyCommand = defineCommand({
   ],
   examples: [{ command: "tare correct verify model.safetensors", says: "with model.safetensors.aerocorrect" }],
   output: "report",
-  async run(context, { flags, positionals }) {
-    const [path = ""] = positionals;
-    const beside = sidecarPath(path, flags.sidecar);
-    const { verifyFile } = await import("../../../src/operations/correct.ts");
-    await context.expectHashing(path);
-    const opened = await openProtected(context, path, beside);
-    try {
-      const { file, sidecar } = opened;
-      const progress = context.progress({ label: "verifying", total: file.byteLength });
-      const onProgress = (done: number): void => progress.add(done);
-      const engine = await context.engine();
-      const verdict = await verifyFile(file, sidecar, { engine, signal: context.signal, onProgress });
-      progress.end();
-      const findings = correctFindings(path, verdict);
-      warnOf(context, findings);
-      const { state, byteLength } = verdict;
-      const found = file.byteLength;
-      await context.show({
-        json: () => ({
-          file: path,
-          sidecar: beside,
-          ok: state === "intact",
-          state,
-          byteLength: found,
-          expectedByteLength: byteLength,
-          ...healthFacts(verdict),
-          findings,
-        }),
-        text: () => verdictText(context, path, verdict, found),
-      });
-      return state === "intact" ? EXIT.success : EXIT.integrity;
-    } finally {
-      await opened.close();
-    }
+  async run(context, { flags, positionals: [path = ""] }) {
+    const options = { ...(await nodeReadOptions(context)), sidecar: flags.sidecar };
+    const result = await verifyOn(await nodeCommandHost(context), path, options);
+    await context.show({ json: () => result, text: () => verdictText(result, context.colors) });
+    return result.ok ? EXIT.success : EXIT.integrity;
   },
 });
 
-function verdictText({ colors }: Context, path: string, verdict: FileVerdict, found: number): string {
-  const { state, health, longestBurst, byteLength } = verdict;
-  const name = printable(path);
+function verdictText(result: CorrectVerifyResult, colors: Colors): string {
+  const { state, health, longestBurst, byteLength, expectedByteLength } = result;
+  const name = printable(result.file);
   if (state === "intact")
     return `${colors.green("ok")}: ${name} is the file that was protected; ${burstText(longestBurst)}`;
-  const length = found === byteLength ? "" : `${found} bytes instead of ${byteLength}, `;
+  const length = byteLength === expectedByteLength ? "" : `${byteLength} bytes instead of ${expectedByteLength}, `;
   const facts = `${length}${healthText(health)}`;
   if (state === "damaged") return `${colors.red("damaged")}: ${name}, ${facts}; tare correct repair can heal it`;
   return `${colors.red("damaged")}: ${name}, ${facts}; that is more than parity can heal, or the sidecar is of another file`;
+}
+
+/** What a user who relies on parity has to know about it. */
+export function burstText(longestBurst: number): string {
+  return `up to ${formatSize(longestBurst)} of damage in a row can be healed wherever it is`;
 }

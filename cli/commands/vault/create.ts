@@ -1,14 +1,13 @@
-import type { Bytes } from "../../../src/base/bytes.ts";
-import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
-import { PROFILES, type Profile, profileSettings } from "../../../src/formats/aerovault/write/profiles.ts";
+import { checkNewPassword, PROFILES } from "../../../src/operations/vault/index.ts";
+import { makeVault } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
-import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { checkAbsent, overwriteOf } from "../../output-target.ts";
-import { PARITY_FLAG, parseParity } from "../../parity-level.ts";
+import { PARITY_FLAG, parseParity } from "../../flags/quantities.ts";
 import { formatSize } from "../../render/sizes.ts";
-import { writeContext } from "./change.ts";
+import { checkNotInput, overwriteOf } from "../../targets/outputs.ts";
+import { readPassword } from "../../terminal/password.ts";
+import { commandTarget, LOCK_FLAGS } from "./change.ts";
 
 export const vaultCreateCommand = defineCommand({
   positionals: { names: ["VAULT"], min: 1, max: 1 },
@@ -16,6 +15,7 @@ export const vaultCreateCommand = defineCommand({
     profile: { kind: "choice", choices: PROFILES, summary: "how hard to compress (balanced)" },
     "no-encryption": { kind: "switch", summary: "no password: everybody can read and change it" },
     parity: { ...PARITY_FLAG, summary: "carry parity: 5% to 50%, low, medium, quartile or high" },
+    ...LOCK_FLAGS,
   },
   details: [
     "Makes an empty AeroVault v3: one encrypted file that stores equal contents once. The password comes from --password-file, TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND, TARE_PASSWORD or a prompt; it must have eight bytes. There is no way back without it.",
@@ -30,50 +30,23 @@ export const vaultCreateCommand = defineCommand({
   writes: [0],
   async run(context, { flags, positionals }) {
     const [vault = ""] = positionals;
-    await checkAbsent(context, vault);
-    const profile = flags.profile ?? "balanced";
-    const parityPercent = flags.parity === undefined ? undefined : parseParity(flags.parity);
+    await checkNotInput(context, vault);
     const isPlain = flags["no-encryption"] === true;
-    const password = isPlain ? undefined : await requirePassword(context, vault);
-    const dryRun = context.flags["dry-run"] === true;
-    try {
-      const byteLength = dryRun ? 0 : await create(context, vault, { profile, parityPercent, password });
-      await context.show({
-        json: () => ({ vault, dryRun, format: "aerovault", version: "3", profile, encrypted: !isPlain, byteLength }),
-        text: () => {
-          const kind = isPlain ? "a vault without encryption" : "an encrypted vault";
-          return `${dryRun ? "would create" : "created"} ${printable(vault)}: ${kind}, profile ${profile}, ${formatSize(byteLength)}`;
-        },
-      });
-    } finally {
-      password?.fill(0);
-    }
+    const result = await makeVault(await commandTarget(context, vault, flags), {
+      profile: flags.profile ?? "balanced",
+      encryption: isPlain ? "plain" : "encrypted",
+      parityPercent: flags.parity === undefined ? undefined : parseParity(flags.parity),
+      overwrite: overwriteOf(context),
+      password: () =>
+        readPassword(context, vault, { use: "new", check: (password) => checkNewPassword(password, vault) }),
+    });
+    await context.tell({
+      json: () => result,
+      text: () => {
+        const kind = isPlain ? "a vault without encryption" : "an encrypted vault";
+        return `${result.dryRun ? "would create" : "created"} ${printable(vault)}: ${kind}, profile ${result.profile}, ${formatSize(result.byteLength)}`;
+      },
+    });
     return EXIT.success;
   },
 });
-
-interface NewVault {
-  readonly profile: Profile;
-  readonly parityPercent: number | undefined;
-  readonly password: Bytes | undefined;
-}
-
-async function create(context: Context, vault: string, options: NewVault): Promise<number> {
-  const { createVaultFile } = await import("../../../src/platform/node/vault-create.ts");
-  const { profile, password, parityPercent } = options;
-  const file = { overwrite: overwriteOf(context), settings: profileSettings(profile), password, parityPercent };
-  const sealed = await createVaultFile(vault, file, await writeContext(context));
-  return sealed.byteLength;
-}
-
-async function requirePassword(context: Context, vault: string): Promise<Bytes> {
-  const { readPassword } = await import("../../password.ts");
-  const password = await readPassword(context, vault, "new");
-  if (password !== undefined) return password;
-  throw new UsageError(
-    "usage/password.missing",
-    "Cannot create an encrypted vault without a password",
-    { source: vault },
-    { hint: "Pass --password-file FILE, set TARE_PASSWORD_FILE, or pass --no-encryption" },
-  );
-}

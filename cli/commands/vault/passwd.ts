@@ -1,27 +1,24 @@
 import type { Bytes } from "../../../src/base/bytes.ts";
-import { UnsupportedError, UsageError } from "../../../src/base/errors.ts";
-import { printable } from "../../../src/base/text.ts";
-import type { Vault } from "../../../src/formats/aerovault/vault.ts";
-import type { VaultState } from "../../../src/formats/aerovault/write/vault-state.ts";
+import { UsageError } from "../../../src/base/errors.ts";
+import { checkNewPassword } from "../../../src/operations/vault/index.ts";
+import { changeVaultPassword } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
-import { EXIT, type ExitCode } from "../../exit-codes.ts";
-import { writeContext } from "./change.ts";
-import { noteSidecar } from "./sidecar-note.ts";
-
-const KEPT_KEY =
-  "note: the vault's own key is the same as before: an older copy of the vault opens with the old password still; --rekey encrypts everything anew";
+import { canAsk, readPassword, withPasswordFile } from "../../terminal/password.ts";
+import { quietTerminal } from "../../terminal/prompt.ts";
+import { commandTarget, LOCK_FLAGS, showChange } from "./change.ts";
 
 export const vaultPasswdCommand = defineCommand({
   positionals: { names: ["VAULT"], min: 1, max: 1 },
   flags: {
     "new-password-file": { kind: "path", value: "FILE", summary: "the new password; else you are asked" },
-    rekey: { kind: "switch", summary: "new keys too: every block is encrypted anew" },
+    rekey: { kind: "switch", summary: "new keys too: every block is encrypted again" },
+    ...LOCK_FLAGS,
   },
   details: [
-    "Gives the vault another password. Contents are encrypted with a key of the vault's own, which the password only wraps: without --rekey that key stays, and whoever has an old copy of the vault and the old password can still open that copy, and read blocks of the new one with what is in it.",
-    "--rekey makes new keys and encrypts every block anew, which takes as much room as the vault and reads all of it. Chunks stay cut as they are, under new ids.",
-    "A sidecar of the vault holds the old key slots: it is made anew, or removed where that fails, which is said. Copies of it elsewhere cannot bring the old password back either, as a header is healed only where the whole vault is the one that the sidecar was made of.",
+    "Gives the vault another password. Contents are encrypted with a key of the vault's own, which the password only wraps: without --rekey that key stays, and anyone who has an old copy of the vault and the old password can still open that copy, and read blocks of the new one with what is in it.",
+    "--rekey makes new keys and encrypts every block again, which takes as much room as the vault and reads all of it. Chunks stay cut as they are, under new ids.",
+    "A sidecar of the vault holds the old key slots: it is made again, or removed if that fails, and the command says so. Copies of it elsewhere cannot bring the old password back either, as a header is healed only where the whole vault is the one that the sidecar was made of.",
     "A vault has one password: there are no key files and no second one.",
   ],
   examples: [
@@ -31,115 +28,45 @@ export const vaultPasswdCommand = defineCommand({
   output: "report",
   async run(context, { flags, positionals }) {
     const [vault = ""] = positionals;
-    const fresh = await readNewPassword(context, vault, flags["new-password-file"]);
+    const { rekey } = flags;
+    const target = await commandTarget(context, vault, flags);
+    const asked = await newPassword(context, vault, flags["new-password-file"]);
     try {
-      return await (flags.rekey === true ? rekey(context, vault, fresh) : exchange(context, vault, fresh));
+      const result = await changeVaultPassword(target, asked.password, { rekey });
+      return await showChange(context, result, `changed the password${rekey === true ? " and all keys" : ""}`);
     } finally {
-      fresh.fill(0);
+      asked.end();
     }
   },
 });
 
-/** Other key slots for the same keys: costs a manifest. */
-async function exchange(context: Context, vault: string, fresh: Bytes): Promise<ExitCode> {
-  const [{ changeVault }, { reslot }, { secureRandom }] = await Promise.all([
-    import("../../../src/platform/node/vault-writer.ts"),
-    import("../../../src/operations/vault/rekey.ts"),
-    import("../../../src/primitives/crypto/secrets.ts"),
-  ]);
-  const writing = await writeContext(context);
-  await changeVault(vault, writing, {
-    layout: "update",
-    run: context.flags["dry-run"] === true ? "dry" : undefined,
-    sidecar: "renewed",
-    apply: async (_, opened) => {
-      checkEncrypted(opened);
-      return { result: undefined, slots: await reslot(writing.engine, opened.keys, fresh, secureRandom) };
-    },
-  });
-  await renew(context, vault, fresh);
-  context.note(KEPT_KEY);
-  return report(context, vault, "changed the password");
+interface NewPassword {
+  password(): Promise<Bytes>;
+  end(): void;
 }
 
-/** New keys, and every block under them. */
-async function rekey(context: Context, vault: string, fresh: Bytes): Promise<ExitCode> {
-  const [{ changeVault }, { rekeyBlocks, restateUnderNewKeys }, { wipeKeys }] = await Promise.all([
-    import("../../../src/platform/node/vault-writer.ts"),
-    import("../../../src/operations/vault/rekey.ts"),
-    import("../../../src/formats/aerovault/keys.ts"),
-  ]);
-  const writing = await writeContext(context);
-  const progress = context.progress({ label: "encrypting" });
-  let state: VaultState | undefined;
-  try {
-    await changeVault(vault, writing, {
-      layout: "rewrite",
-      run: context.flags["dry-run"] === true ? "dry" : undefined,
-      sidecar: "renewed",
-      restate: async (opened) => {
-        checkEncrypted(opened);
-        state = await restateUnderNewKeys(opened, writing.engine, fresh);
-        return state;
-      },
-      apply: async (edit, opened) => {
-        checkEncrypted(opened);
-        if (state === undefined) return { result: undefined };
-        const onProgress = (byteLength: number): void => progress.add(byteLength);
-        await rekeyBlocks(opened, edit, {
-          engine: writing.engine,
-          keys: state.keys,
-          signal: context.signal,
-          onProgress,
-        });
-        return { result: undefined };
-      },
-    });
-  } finally {
-    if (state !== undefined) wipeKeys(state.keys);
-    progress.end();
+/**
+ * From a separate file or a prompt, never from the source of the current password. A user is asked only once the old
+ * one has opened the vault; what is typed until then does not show.
+ */
+async function newPassword(context: Context, vault: string, file: string | undefined): Promise<NewPassword> {
+  const other = withPasswordFile(context, file);
+  const check = (password: Bytes): void => checkNewPassword(password, vault);
+  const read = () => readPassword(other, `${vault} (new)`, { use: "new", check });
+  if (file === undefined && canAsk(context)) {
+    const quiet = quietTerminal(context);
+    const password = (): Promise<Bytes> =>
+      read()
+        .then((fresh) => fresh ?? missing(vault))
+        .finally(quiet.end);
+    return { password, end: quiet.end };
   }
-  await renew(context, vault, fresh);
-  return report(context, vault, "changed the password and all keys");
+  const fresh = (await read()) ?? missing(vault);
+  return { password: async () => fresh, end: () => fresh.fill(0) };
 }
 
-/** A sidecar holds the key slots of the old password: it must not outlive them. */
-async function renew(context: Context, vault: string, fresh: Bytes): Promise<void> {
-  if (context.flags["dry-run"] !== true) await noteSidecar(context, vault, async () => fresh.slice());
-}
-
-async function report(context: Context, vault: string, text: string): Promise<ExitCode> {
-  const dryRun = context.flags["dry-run"] === true;
-  await context.show({
-    json: () => ({ vault, dryRun, changed: !dryRun }),
-    text: () => `${printable(vault)}: ${dryRun ? "would have " : ""}${text}`,
-  });
-  return EXIT.success;
-}
-
-/** From its own file or a prompt, never from where the present password comes from. */
-async function readNewPassword(context: Context, vault: string, file: string | undefined): Promise<Bytes> {
-  const [{ readPassword, withPasswordFile }, { checkNewPassword }] = await Promise.all([
-    import("../../password.ts"),
-    import("../../../src/operations/vault/create.ts"),
-  ]);
-  const fresh = await readPassword(withPasswordFile(context, file), `${vault} (new)`, "new");
-  if (fresh === undefined) {
-    const hint = "Pass --new-password-file FILE";
-    throw new UsageError(
-      "usage/password.missing",
-      "Cannot change the password without a new one",
-      { source: vault },
-      { hint },
-    );
-  }
-  checkNewPassword(fresh, vault);
-  return fresh;
-}
-
-function checkEncrypted({ keys, source }: Vault): void {
-  if (keys.lane === "encrypted") return;
-  const message = `Cannot change the password of "${source.label}": it is not encrypted`;
-  const hint = "Create an encrypted vault, and add what is in this one";
-  throw new UnsupportedError("unsupported/vault.plain", message, { source: source.label }, { hint });
+function missing(vault: string): never {
+  const message = "Cannot change the password without a new one";
+  const hint = "Pass --new-password-file FILE";
+  throw new UsageError("usage/password.missing", message, { source: vault }, { hint });
 }

@@ -1,6 +1,6 @@
 import type { CommandEntry } from "../../command.ts";
 
-/** The verbs of `tare vault`, in the order in which help shows them. */
+/** The verbs of `tare vault`, in the order of help. */
 export const VAULT_COMMANDS: readonly CommandEntry[] = [
   {
     name: "vault create",
@@ -24,7 +24,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault ls VAULT [GLOB]",
     summary: "files and directories of a vault",
-    load: async () => (await import("./ls.ts")).vaultLsCommand,
+    load: async () => (await import("./look.ts")).vaultLsCommand,
   },
   {
     name: "vault cat",
@@ -32,7 +32,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault cat VAULT ENTRY",
     summary: "the bytes of one file",
-    load: async () => (await import("./cat.ts")).vaultCatCommand,
+    load: async () => (await import("./look.ts")).vaultCatCommand,
   },
   {
     name: "vault extract",
@@ -48,7 +48,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault info VAULT",
     summary: "how the vault is made, what it saves",
-    load: async () => (await import("./info.ts")).vaultInfoCommand,
+    load: async () => (await import("./look.ts")).vaultInfoCommand,
   },
   {
     name: "vault diff",
@@ -56,7 +56,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault diff A B",
     summary: "files added, removed and changed",
-    load: async () => (await import("./diff.ts")).vaultDiffCommand,
+    load: async () => (await import("./look.ts")).vaultDiffCommand,
   },
   {
     name: "vault mkdir",
@@ -64,15 +64,15 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault mkdir VAULT ENTRY…",
     summary: "make directories in a vault",
-    load: async () => (await import("./mkdir.ts")).vaultMkdirCommand,
+    load: async () => (await import("./tree.ts")).vaultMkdirCommand,
   },
   {
     name: "vault rm",
-    aliases: [],
+    aliases: [{ name: "vault remove" }],
     group: "vault",
     usage: "vault rm VAULT ENTRY…",
     summary: "remove entries",
-    load: async () => (await import("./rm.ts")).vaultRmCommand,
+    load: async () => (await import("./tree.ts")).vaultRmCommand,
   },
   {
     name: "vault mv",
@@ -80,7 +80,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault mv VAULT FROM TO",
     summary: "give an entry another path",
-    load: async () => (await import("./move.ts")).vaultMvCommand,
+    load: async () => (await import("./tree.ts")).vaultMvCommand,
   },
   {
     name: "vault cp",
@@ -88,7 +88,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     group: "vault",
     usage: "vault cp VAULT FROM TO",
     summary: "the same contents under another path",
-    load: async () => (await import("./move.ts")).vaultCpCommand,
+    load: async () => (await import("./tree.ts")).vaultCpCommand,
   },
   {
     name: "vault passwd",

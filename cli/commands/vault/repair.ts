@@ -1,19 +1,21 @@
+import type { RepairVaultResult } from "../../../src/api/vault/results.ts";
 import { printable } from "../../../src/base/text.ts";
-import type { RepairReport } from "../../../src/platform/node/vault-repair.ts";
+import { repairVaultFile } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { checkAbsent, overwriteOf } from "../../output-target.ts";
 import { plural } from "../../render/sizes.ts";
-import { writeContext } from "./change.ts";
+import { checkAbsent, overwriteOf } from "../../targets/outputs.ts";
+import { commandTarget, LOCK_FLAGS } from "./change.ts";
 
-/** Files that are named one by one; more would only push the verdict off the screen. */
+/** Files that are listed by name; more would only push the verdict off the screen. */
 const NAMED_FILES = 20;
 
 export const vaultRepairCommand = defineCommand({
   positionals: { names: ["VAULT"], min: 1, max: 1 },
   flags: {
     sidecar: { kind: "path", value: "FILE", summary: "the sidecar, where it is not VAULT.aerocorrect" },
+    ...LOCK_FLAGS,
   },
   details: [
     "Heals a vault from the parity it carries and from its sidecar, all of it or nothing: blocks, manifest, list of extensions and parity by either, the header by the sidecar; also where the end was cut off. Every block is compared with its hash before anything is written; a vault that cannot be healed is left as it is (exit 5), with the files named that would be lost. --dry-run says the same and writes nothing.",
@@ -29,34 +31,22 @@ export const vaultRepairCommand = defineCommand({
     const [vault = ""] = positionals;
     const { output } = context.flags;
     if (output !== undefined) await checkAbsent(context, output);
-    const { repairVault } = await import("../../../src/platform/node/vault-repair.ts");
-    const progress = context.progress({ label: "examining" });
-    const dryRun = context.flags["dry-run"] === true;
-    const report = await repairVault(vault, await writeContext(context), {
-      run: dryRun ? "dry" : "real",
-      sidecar: flags.sidecar,
-      output,
-      overwrite: overwriteOf(context),
-      onProgress: (done) => progress.add(done),
-    });
-    progress.end();
-    if (report.sidecarProblem !== undefined)
-      context.warn(`warning: ${printable(report.sidecarProblem)}; it was not used`);
-    const { sidecarProblem: _, ...facts } = report;
-    await context.show({
-      json: () => ({ vault, dryRun, output: output ?? null, ...facts }),
-      text: () => repairText(context, vault, report),
-    });
-    return report.state === "lost" ? EXIT.integrity : EXIT.success;
+    const target = await commandTarget(context, vault, flags);
+    const { sidecar } = flags;
+    const result = await repairVaultFile(target, { sidecar, output, overwrite: overwriteOf(context) });
+    const isLost = result.state === "lost";
+    const report = { json: () => result, text: () => repairText(context, result) };
+    await (isLost ? context.show(report) : context.tell(report));
+    return isLost ? EXIT.integrity : EXIT.success;
   },
 });
 
-function repairText({ colors, flags }: Context, vault: string, report: RepairReport): string {
-  const name = printable(vault);
+function repairText({ colors }: Context, report: RepairVaultResult): string {
+  const name = printable(report.vault);
   if (report.state === "intact") return `${name}: nothing to repair`;
   const found = damageText(report);
   if (report.state === "damaged") {
-    const verb = flags["dry-run"] === true ? "would repair" : "repaired";
+    const verb = report.dryRun ? "would repair" : "repaired";
     return `${colors.green(verb)} ${name}: ${found}, every block proven`;
   }
   const { lostBlocks, lostFiles, header } = report;
@@ -70,7 +60,7 @@ function repairText({ colors, flags }: Context, vault: string, report: RepairRep
   return [verdict, ...named, ...rest].join("\n");
 }
 
-function damageText({ parts, damagedBlocks, parity, origins }: RepairReport): string {
+function damageText({ parts, damagedBlocks, parity, origins }: RepairVaultResult): string {
   const from =
     origins.length === 0
       ? ""

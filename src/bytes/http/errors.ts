@@ -1,9 +1,8 @@
 import { SourceError } from "../../base/errors.ts";
-import { LEAST_RATE } from "../transfer.ts";
 import { parseRetryAfter } from "./headers.ts";
-import type { HttpResponse } from "./transport.ts";
+import { type HttpResponse, LEAST_RATE } from "./transport.ts";
 
-/** The error for a reply that is not the bytes we asked for. The body has not been looked at. */
+/** The error for a reply that does not hold the bytes we asked for. The body has not been read. */
 export function statusError({ status, headers }: HttpResponse, label: string): SourceError {
   const at = { source: label };
   if (status === 404 || status === 410) {
@@ -12,7 +11,7 @@ export function statusError({ status, headers }: HttpResponse, label: string): S
   if (status === 401 || status === 403) {
     const message = `Cannot open "${label}": the server refuses access (${status})`;
     return new SourceError("source/http.forbidden", message, at, {
-      hint: "Set HF_TOKEN, or pass credentials with --header-file; on a hub, accept the model's terms first",
+      hint: "Set HF_TOKEN, or pass credentials with the option headers; on a hub, accept the model's terms first",
     });
   }
   if (status === 429 || status === 408 || status >= 500) {
@@ -47,7 +46,7 @@ export function timeoutError(label: string, milliseconds: number): SourceError {
   return new SourceError("source/http.timeout", message, { source: label }, { transient: true });
 }
 
-/** Bytes came now and then, but fewer than any line that is in order brings. */
+/** Bytes arrived now and then, but fewer than any working line delivers. */
 export function slowError(label: string): SourceError {
   const message = `Cannot read "${label}": it comes slower than ${LEAST_RATE} bytes a second`;
   return new SourceError(

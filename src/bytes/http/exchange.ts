@@ -1,12 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { allocateFor } from "../layers/base.ts";
-import { LEAST_RATE } from "../transfer.ts";
 import { lengthError, networkError, slowError, timeoutError } from "./errors.ts";
-import { parseContentLength } from "./headers.ts";
-import type { HttpRequest, HttpResponse, HttpTransport } from "./transport.ts";
+import { type HttpRequest, type HttpResponse, type HttpTransport, LEAST_RATE } from "./transport.ts";
 
-/** What every request for one file has in common. */
+/** The common part of all requests for one file. */
 export interface HttpTarget {
   readonly url: string;
   readonly label: string;
@@ -15,7 +13,7 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string>>;
   /** Longest silence: before the reply begins, and between two pieces of its body. */
   readonly timeoutMs: number;
-  /** Refuses, by throwing, addresses that redirects lead to. */
+  /** Throws to refuse an address that a redirect leads to. */
   readonly onRedirect?: HttpRequest["onRedirect"] | undefined;
 }
 
@@ -24,11 +22,11 @@ interface ExchangeOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Any of them ends the exchange. */
   readonly signals: readonly (AbortSignal | undefined)[];
-  /** Shared by the replies for one read: together they have to keep to the least rate. */
+  /** Shared by the replies for one read: together they must keep to the least rate. */
   readonly minute?: Minute | undefined;
 }
 
-/** Sends a request and waits for the head of the reply. Whoever gets it reads the body or cancels. */
+/** Sends a request and waits for the head of the reply. The caller then reads the body or cancels. */
 export async function startExchange(target: HttpTarget, options: ExchangeOptions): Promise<Exchange> {
   const stop = new AbortController();
   const unlink = linkSignals(stop, options.signals);
@@ -73,7 +71,7 @@ export class Exchange {
     this.#parts = parts;
   }
 
-  /** The body in order; ends the exchange when it is through, fails or is left early. */
+  /** The body in order. The exchange ends when the body is complete, fails or is left early. */
   async *body(): AsyncGenerator<Bytes> {
     const { label, stop, watch } = this.#parts;
     try {
@@ -92,70 +90,24 @@ export class Exchange {
     }
   }
 
-  /** As `body`, for takers that never wait: a promise for every piece costs as much as receiving it. */
-  async each(take: (piece: Bytes) => void): Promise<void> {
-    const { response } = this;
-    if (response.each === undefined) for await (const piece of this.body()) take(piece);
-    else
-      await this.#watched((heard) =>
-        response.each?.((piece) => {
-          heard(piece.byteLength);
-          take(piece);
-        }),
-      );
-    this.cancel();
-  }
-
-  /** True where `fill` can be used: the transport has it, and the body says that it has so many bytes. */
-  canFill(byteLength: number): boolean {
-    const { headers, fill } = this.response;
-    return fill !== undefined && parseContentLength(headers.get("content-length")) === byteLength;
-  }
-
-  /** The next bytes of the body right into `into`; whoever needs no more of it cancels. */
-  fill(into: Bytes, onBytes: ((byteLength: number) => void) | undefined): Promise<void> {
-    const { response } = this;
-    return this.#watched((heard) =>
-      response.fill?.(into, (byteLength) => {
-        heard(byteLength);
-        onBytes?.(byteLength);
-      }),
-    );
-  }
-
-  /** The body in pieces of `into`, each where the one before was. By hand: a generator costs several promises a piece. */
-  laid(byteLength: number, into: Bytes, onBytes: ((byteLength: number) => void) | undefined): AsyncIterable<Bytes> {
-    let left = byteLength;
-    const end = async (): Promise<IteratorResult<Bytes>> => {
-      this.cancel();
-      return { done: true, value: undefined };
-    };
-    const next = async (): Promise<IteratorResult<Bytes>> => {
-      if (left === 0) return end();
-      const piece = into.subarray(0, left);
-      await this.fill(piece, onBytes);
-      left -= piece.byteLength;
-      return { done: false, value: piece };
-    };
-    return { [Symbol.asyncIterator]: () => ({ next, return: end }) };
-  }
-
-  /** Receives; `heard` has to see everything that comes, so that only silence counts as silence. */
-  async #watched(receive: (heard: (byteLength: number) => void) => Promise<void> | undefined): Promise<void> {
+  /** Like `body`, for callers that never wait between pieces: this saves one promise per piece. */
+  async each(use: (piece: Bytes) => void): Promise<void> {
     const { label, stop, watch } = this.#parts;
     try {
       watch.start();
-      await receive((byteLength) => watch.heard(byteLength));
-      stop.signal.throwIfAborted();
+      for await (const piece of this.response.body) {
+        watch.heard(piece.byteLength);
+        stop.signal.throwIfAborted();
+        use(piece);
+      }
     } catch (error) {
-      this.cancel();
       throw explain(error, stop.signal, label);
     } finally {
-      watch.pause();
+      this.cancel();
     }
   }
 
-  /** Lets go of the connection; allowed at any time and twice. */
+  /** Releases the connection. May be called at any time, and twice. */
   cancel(): void {
     this.#parts.watch.end();
     this.#parts.unlink();
@@ -163,7 +115,7 @@ export class Exchange {
   }
 }
 
-/** Our own reason for stopping wins over what the transport makes of it. */
+/** Our own reason for stopping counts, not the error that the transport makes of it. */
 function explain(error: unknown, signal: AbortSignal, label: string): unknown {
   if (signal.aborted) return signal.reason;
   return isTareError(error) ? error : networkError(label, error);
@@ -171,9 +123,10 @@ function explain(error: unknown, signal: AbortSignal, label: string): unknown {
 
 function linkSignals(stop: AbortController, signals: ExchangeOptions["signals"]): () => void {
   const undo: (() => void)[] = [];
+  // All of them before the first listener, which would stay if a later signal threw.
+  for (const signal of signals) signal?.throwIfAborted();
   for (const signal of signals) {
     if (signal === undefined) continue;
-    signal.throwIfAborted();
     const onAbort = (): void => stop.abort(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
     undo.push(() => signal.removeEventListener("abort", onAbort));
@@ -183,7 +136,7 @@ function linkSignals(stop: AbortController, signals: ExchangeOptions["signals"])
   };
 }
 
-/** What is set aside for a body of unknown length before any of it has come. */
+/** Bytes to allocate for a body of unknown length before any of it arrives. */
 const START_BYTES = 256 << 10;
 
 /** The whole body, which must have exactly this many bytes. */
@@ -199,14 +152,14 @@ export async function readExactly(exchange: Exchange, byteLength: number, label:
   return target;
 }
 
-/** The first bytes of a longer body; the rest is left. */
+/** The first bytes of a longer body; the rest is not read. */
 export async function readFront(exchange: Exchange, byteLength: number, label: string): Promise<Bytes> {
   const front = await readUpTo(exchange, byteLength, label);
   if (front.byteLength < byteLength) throw lengthError(label, byteLength, String(front.byteLength));
   return front;
 }
 
-/** The body, or its first `maxBytes` where it is longer. Memory grows with what arrives, not with the limit. */
+/** The body, or its first `maxBytes` if it is longer. Memory grows with the bytes that arrive, not with the limit. */
 export async function readUpTo(exchange: Exchange, maxBytes: number, label: string): Promise<Bytes> {
   let target = allocateFor(Math.min(maxBytes, START_BYTES), label);
   let done = 0;
@@ -224,22 +177,22 @@ export async function readUpTo(exchange: Exchange, maxBytes: number, label: stri
   return target.slice(0, done);
 }
 
-/** The time over which the rate is taken, unless a longer silence is allowed. */
+/** The time over which the rate is measured, unless longer silences are allowed. */
 const MINUTE_MS = 60_000;
 
-/** Transfers of this process that wait for a server at this moment: they share one line. */
+/** Transfers of this process that wait for a server right now: they share one line. */
 let waitingTransfers = 0;
 
-/** True where a transfer that waited so long brought less than its share of the least rate. */
+/** True if a transfer brought less than its share of the least rate in the time that it waited. */
 export function isTooSlow(byteLength: number, waitedMs: number): boolean {
   return byteLength < ((waitedMs / 1000) * LEAST_RATE) / Math.max(1, waitingTransfers);
 }
 
-/** What came in the minute that is being looked at. Several replies for one read may share it. */
+/** The bytes that came in the current minute. Several replies for one read may share it. */
 export class Minute {
   waitedMs = 0;
   bytes = 0;
-  /** Most transfers that waited at once meanwhile. */
+  /** The most transfers that waited at once during this minute. */
   sharers = 1;
 
   begin(): void {
@@ -248,7 +201,7 @@ export class Minute {
     this.sharers = Math.max(1, waitingTransfers);
   }
 
-  /** True where less came than this transfer's share of the least rate. */
+  /** True if fewer bytes came than this transfer's share of the least rate. */
   isSlow(): boolean {
     return this.bytes < ((this.waitedMs / 1000) * LEAST_RATE) / this.sharers;
   }
@@ -258,25 +211,25 @@ interface TransferWatchOptions {
   /** Longest time in which nothing arrives. */
   readonly silenceMs: number;
   readonly minute?: Minute | undefined;
-  /** "elsewhere" where another watch over the same transfer sees to the rate: each transfer counts once. */
+  /** "elsewhere" if another watch over the same transfer checks the rate, so that each transfer counts once. */
   readonly rate?: "here" | "elsewhere" | undefined;
-  /** "silent" where nothing came for that long, "slow" where too little came in a minute. Called once at most. */
+  /** "silent" if nothing came for that long, "slow" if too little came in a minute. Called at most once. */
   readonly onFailure: (kind: "silent" | "slow") => void;
 }
 
 /**
- * Looks after one transfer: a server must not be silent for long, and over a minute it has to keep to a least rate, or
- * one byte now and then would hold a reader for ever. Only time that is spent waiting for the server counts. One timer is
- * moved along instead of being armed anew for every piece.
+ * Watches one transfer. A server must not be silent for long, and over a minute it must keep to a least rate; otherwise
+ * one byte now and then would hold a reader for ever. Only time spent waiting for the server counts. The timer is set
+ * again when it fires, not for every piece.
  */
 export class TransferWatch {
   readonly #options: TransferWatchOptions;
   readonly #minute: Minute;
   readonly #minuteMs: number;
-  /** What it adds to the transfers that wait. */
+  /** How much this watch adds to the number of waiting transfers. */
   readonly #weight: 0 | 1;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When the minute's count was last brought up to date; undefined while nobody waits. */
+  /** When the minute's count was last updated; undefined while no reader waits. */
   #since: number | undefined;
   #lastNews = 0;
 
@@ -284,7 +237,7 @@ export class TransferWatch {
     this.#options = options;
     this.#minute = options.minute ?? new Minute();
     this.#weight = options.rate === "elsewhere" ? 0 : 1;
-    // Whoever allows long silences gets rates over a longer time.
+    // If long silences are allowed, the rate is measured over a longer time.
     this.#minuteMs = Math.max(MINUTE_MS, 2 * options.silenceMs);
   }
 
@@ -299,7 +252,7 @@ export class TransferWatch {
     this.#timer ??= this.#arm(now);
   }
 
-  /** Bytes that the reader waited for have come; it waits on. */
+  /** Bytes that the reader waited for have come; it continues to wait. */
   heard(byteLength: number): void {
     this.#lastNews = performance.now();
     this.#minute.bytes += byteLength;

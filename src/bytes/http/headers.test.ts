@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   describeChange,
   formatRange,
+  HeldVersion,
   parseContentLength,
   parseContentRange,
   parseRetryAfter,
@@ -81,11 +82,33 @@ describe("describeChange()", () => {
     expect(describeChange(facts('"a"'), facts())).toBe('its ETag was "a", is now missing');
     expect(describeChange(facts('"a"', "Mon"), facts(undefined, "Mon"))).toContain("missing");
     expect(describeChange(facts('W/"a"', "Mon"), facts(undefined, "Mon"))).toBeUndefined();
-    expect(describeChange(facts(undefined, "Mon"), facts('"a"', "Tue"))).toContain("Tue");
-    expect(describeChange(facts(undefined, "Mon"), facts('"a"'))).toContain("unknown date");
+    expect(describeChange(facts(undefined, "Mon"), facts(undefined, "Tue"))).toContain("Tue");
+    expect(describeChange(facts(undefined, "Mon"), facts())).toContain("unknown date");
     expect(describeChange(facts('"a"', "Mon"), facts('"a"', "Tue"))).toBeUndefined();
     expect(describeChange(facts('"a"', "Mon"), facts('"a"'))).toBeUndefined();
-    expect(describeChange(facts(), facts('"a"', "Mon"))).toBeUndefined();
+  });
+  test("what the first reply did not say, later ones do not say either", () => {
+    expect(describeChange(facts(), facts('"a"', "Mon"))).toBe('it had no ETag, has now "a"');
+    expect(describeChange(facts(), facts('W/"a"'))).toContain("no ETag");
+    expect(describeChange(facts(), facts(undefined, "Mon"))).toBe("it had no date, was now last modified Mon");
+    expect(describeChange(facts(undefined, "Mon"), facts('"a"', "Mon"))).toBe('it had no ETag, has now "a"');
+    expect(describeChange(facts(undefined, "Mon"), facts('W/"a"', "Mon"))).toBeUndefined();
+    expect(describeChange(facts('"a"'), facts('"a"', "Mon"))).toBeUndefined();
+    expect(describeChange(facts(), facts())).toBeUndefined();
+  });
+  test("HeldVersion keeps to what replies add", () => {
+    const headers = (etag?: string, lastModified?: string) => ({
+      get: (name: string) => (name === "etag" ? etag : lastModified) ?? null,
+    });
+    const dated = new HeldVersion(facts(undefined, "Mon"));
+    expect(dated.describeChange(headers('W/"a"', "Mon"))).toBeUndefined();
+    dated.hold(headers('W/"a"', "Mon"));
+    expect(dated.describeChange(headers('W/"b"', "Mon"))).toContain("ETag");
+    expect(dated.describeChange(headers(undefined, "Mon"))).toBeUndefined();
+    const open = new HeldVersion(undefined);
+    expect(open.describeChange(headers('"a"'))).toBeUndefined();
+    open.hold(headers());
+    expect(open.describeChange(headers('"a"'))).toContain("no ETag");
   });
   test("strongTag() offers only tags that promise identical bytes", () => {
     expect(strongTag(facts('"a"'))).toBe('"a"');

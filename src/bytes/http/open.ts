@@ -1,24 +1,20 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import { LimitError, SourceError } from "../../base/errors.ts";
-import { withCoalescing } from "../layers/coalesce.ts";
-import { withHedging } from "../layers/hedge.ts";
-import { withParallelStreams } from "../layers/parallel.ts";
-import { withHead } from "../layers/prefix.ts";
-import { type RetryPolicy, retry, retryPolicy, withRetries } from "../layers/retry.ts";
+import { OPENING_BYTES, withHead } from "../layers/opening-read.ts";
+import { type RetryPolicy, retry, retryPolicy } from "../layers/retry.ts";
 import {
   isSameVersion,
+  type LayeredStore,
   placeOfFile,
-  type RangeStore,
   redirectedTo,
   type StoredFile,
   type StoredVersion,
   versionOf,
-  withStore,
 } from "../layers/store.ts";
 import { memorySource } from "../memory.ts";
 import type { PinnedFile } from "../resolver.ts";
 import type { Source } from "../source.ts";
-import { OPENING_BYTES } from "../transfer.ts";
+import { composeHttp } from "./compose.ts";
 import { changedError, pinnedError, rangeError, statusError } from "./errors.ts";
 import { type Exchange, type HttpTarget, readExactly, readFront, readUpTo, startExchange } from "./exchange.ts";
 import {
@@ -32,22 +28,76 @@ import {
   strongTag,
   type Validators,
 } from "./headers.ts";
+import { openPinned, openStored } from "./pinned.ts";
 import { SequentialHttpSource } from "./sequential.ts";
 import { AssumedHttpSource, checkEncoding, checkSinglePart, type HttpFacts, RangedHttpSource } from "./source.ts";
-import type { HttpTransport } from "./transport.ts";
+import { fetchTransport, type HttpTransport, TIMEOUT_MS } from "./transport.ts";
+import { checkHeaders, parseHttpUrl } from "./url.ts";
 
 const MAX_MEMORY_BYTES = 64 << 20;
 const MAX_DISCARD_BYTES = 2 ** 30;
 
-/** How a file that was only assumed is opened with questions after all. The retries are those of the layers above. */
-export function reopenWith(target: HttpTarget, expected: HttpFacts, options: HttpOptions): () => Promise<Source> {
-  // Whoever opened the file may have given up long ago: the signal was theirs.
-  const { store: _, pinned: __, signal: ___, ...rest } = options;
-  return () => new HttpOpening(target, { ...rest, retry: { ...options.retry, retries: 0 } }, expected).run();
+/** How a file on a web server is opened and read. */
+export interface HttpOptions {
+  /** The global fetch if absent; Node has a better one (proxies, redirects under control). */
+  readonly transport?: HttpTransport | undefined;
+  /** Sent with every request to the URL's own origin, never to another. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Longest silence before a request counts as failed. */
+  readonly timeoutMs?: number | undefined;
+  /** Bytes that the opening request asks for; reads inside them cost nothing more. */
+  readonly headBytes?: number | undefined;
+  readonly retry?: Partial<RetryPolicy> | undefined;
+  /** A file that the server will only send whole, or without saying how long it is, is kept up to this many bytes. */
+  readonly maxMemoryBytes?: number | undefined;
+  /** From a server without ranges, most bytes that one read may receive only to drop them. */
+  readonly maxDiscardBytes?: number | undefined;
+  /** Bytes that one request of a long stream asks for, for servers where each request costs much; 4 MiB if absent. */
+  readonly requestBytes?: number | undefined;
+  /** Keeps what was read for the next opening. */
+  readonly store?: LayeredStore | undefined;
+  /** What an index says about the file: it is then opened without a request. */
+  readonly pinned?: PinnedFile | undefined;
+  /** The address or path of that index. */
+  readonly namedBy?: string | undefined;
+  /** Called with every address that a redirect leads to; throws to refuse it. */
+  readonly onRedirect?: ((url: string) => void) | undefined;
+  /** "offline" if no request may be made: then only the store answers. */
+  readonly network?: "offline" | undefined;
 }
 
-/** The request by which a file is opened, with its repetitions. */
-export class HttpOpening {
+/**
+ * Opens a file on a web server. One request gets its length and its first bytes together. With a store, the reply has
+ * no body if nothing changed. A pinned file needs no request at all. Later reads are ranges: merged and split, repeated
+ * if that can help, and checked to come from the same version of the file. If the file changes, reads fail with
+ * `source/http.changed` and the caller opens it again.
+ */
+export async function openHttp(url: string, options: HttpOptions = {}): Promise<Source> {
+  const target = targetOf(url, options);
+  options.signal?.throwIfAborted();
+  if (options.pinned !== undefined) {
+    return openPinned(target, options.pinned, { ...options, reopen: (facts) => reopen(target, options, facts) });
+  }
+  if (options.network === "offline") return openStored(target, options);
+  return new HttpOpening(target, options).run();
+}
+
+function targetOf(url: string, options: HttpOptions): HttpTarget {
+  const address = parseHttpUrl(url);
+  const authorization = address.authorization === undefined ? {} : { authorization: address.authorization };
+  return {
+    url: address.url,
+    label: address.label,
+    transport: options.transport ?? fetchTransport(),
+    headers: checkHeaders({ ...authorization, ...options.headers }, address.label),
+    timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
+    onRedirect: options.onRedirect,
+  };
+}
+
+/** The request that opens a file, with its repetitions. */
+class HttpOpening {
   readonly #target: HttpTarget;
   readonly #options: HttpOptions;
   readonly #expected: HttpFacts | undefined;
@@ -55,14 +105,14 @@ export class HttpOpening {
   readonly #requestBytes: number | undefined;
   readonly #headBytes: number;
   readonly #maxMemoryBytes: number;
-  readonly #store: RangeStore | undefined;
+  readonly #store: LayeredStore | undefined;
   readonly #place: string;
   #known: StoredVersion | undefined;
   /** Where the last reply came from, if redirects led elsewhere. */
   #from: string | undefined;
   #unreachable = 0;
 
-  /** With `expected`, any other length or version than that is refused. */
+  /** With `expected`, any other length or version is refused. */
   constructor(target: HttpTarget, options: HttpOptions, expected?: HttpFacts) {
     this.#target = target;
     this.#options = options;
@@ -77,14 +127,14 @@ export class HttpOpening {
 
   async run(): Promise<Source> {
     const known = await this.#store?.recall(this.#place);
-    // What a store gives back is sent to the server: it must still be a validator.
+    // A value from a store is sent to the server: it must still be a validator.
     const isTag = known !== undefined && strongTag({ etag: known.validator, lastModified: undefined }) !== undefined;
     this.#known = isTag ? known : undefined;
     const attempt = (): Promise<Source> => this.#open().catch((error: unknown) => this.#giveUpEarly(error));
     return retry(attempt, this.#policy, this.#options.signal);
   }
 
-  /** A server that refuses the very first connections is most likely a typing mistake: one more try is enough. */
+  /** If the very first connections are refused, the address is most likely mistyped: one more try is enough. */
   #giveUpEarly(error: unknown): never {
     const isUnreachable = error instanceof SourceError && error.code === "source/http.unreachable";
     if (!isUnreachable || this.#unreachable++ === 0) throw error;
@@ -116,20 +166,20 @@ export class HttpOpening {
     return strongTag({ etag: this.#known?.validator, lastModified: undefined });
   }
 
-  /** What the store has is the current version. */
+  /** The store has the current version. */
   async #openUnchanged(exchange: Exchange, known: StoredVersion): Promise<Source> {
     const found = readValidators(exchange.response.headers);
     const validators: Validators = { etag: known.validator, lastModified: undefined };
     // The status itself says that the tag is the current one; only another tag contradicts it.
     const isOther = found.etag !== undefined && !isSameTag(found.etag, known.validator);
     if (isOther || known.from !== this.#from) {
-      // An answer about another version than the one asked about is no answer; nor is that of a server that never gave
-      // the tag: what it calls so may be another file.
+      // An answer about another version does not help. Neither does one from a server that never gave the tag: there
+      // the tag may belong to another file.
       await this.#forget();
       return this.#open();
     }
     const facts: HttpFacts = { byteLength: known.byteLength, validators, contentRange: "shown", known: "stored" };
-    const raw = new AssumedHttpSource(this.#target, facts, reopenWith(this.#target, facts, this.#options));
+    const raw = new AssumedHttpSource(this.#target, facts, () => reopen(this.#target, this.#options, facts));
     return this.#compose(raw, validators);
   }
 
@@ -154,7 +204,7 @@ export class HttpOpening {
     return this.#finish(new RangedHttpSource(this.#target, facts), head, validators);
   }
 
-  /** A browser shows Content-Range only where the server lets it: ask for the length in another way. */
+  /** A browser shows Content-Range only if the server allows it: ask for the length in another way. */
   async #openHidden(exchange: Exchange): Promise<Source> {
     const head = await readUpTo(exchange, this.#headBytes, this.#target.label);
     const validators = readValidators(exchange.response.headers);
@@ -201,7 +251,7 @@ export class HttpOpening {
     return this.#finish(new SequentialHttpSource(this.#target, facts, { maxDiscardBytes }), head, validators);
   }
 
-  /** An empty file has no byte 0, so asking for it cannot be satisfied. */
+  /** An empty file has no byte 0, so a request for it cannot be satisfied. */
   async #openUnsatisfied(exchange: Exchange): Promise<Source> {
     const { label } = this.#target;
     const total = parseUnsatisfiedRange(exchange.response.headers.get("content-range") ?? "");
@@ -232,7 +282,7 @@ export class HttpOpening {
     );
   }
 
-  /** A file that an index or an earlier reply described must be the one that is found. */
+  /** If an index or an earlier reply described the file, the server must have that file. */
   #checkExpected(byteLength: number, validators: Validators): void {
     const expected = this.#expected;
     if (expected === undefined) return;
@@ -241,7 +291,8 @@ export class HttpOpening {
       if (expected.known === "pinned") throw pinnedError(label, expected.byteLength, byteLength);
       throw changedError(label, `it had ${expected.byteLength} bytes, has now ${byteLength}`, "begun");
     }
-    const change = describeChange(expected.validators, validators);
+    // An index says nothing of versions.
+    const change = expected.known === "pinned" ? undefined : describeChange(expected.validators, validators);
     if (change !== undefined) throw changedError(label, change, "begun");
   }
 
@@ -251,7 +302,7 @@ export class HttpOpening {
     return withHead(this.#compose(raw, validators), head);
   }
 
-  /** The store gets the first bytes; what it had of another version goes. */
+  /** Gives the first bytes to the store, and drops other versions from it. */
   async #keep(head: Bytes, found: { readonly validators: Validators; readonly byteLength: number }): Promise<void> {
     const file = this.#fileOf(found.validators, found.byteLength);
     if (this.#known !== undefined && (file === undefined || !isSameVersion(this.#known, file))) await this.#forget();
@@ -274,57 +325,9 @@ export class HttpOpening {
   }
 }
 
-/** How a file on a web server is opened and read. */
-export interface HttpOptions {
-  /** The global fetch where absent; Node has a better one (proxies, redirects under control). */
-  readonly transport?: HttpTransport | undefined;
-  /** Sent with every request to the URL's own origin, never to another. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** Longest silence before a request counts as failed. */
-  readonly timeoutMs?: number | undefined;
-  /** Bytes that the opening request asks for; reads inside them cost nothing more. */
-  readonly headBytes?: number | undefined;
-  readonly retry?: Partial<RetryPolicy> | undefined;
-  /** A file that the server will only send whole, or without saying how long it is, is kept up to this many bytes. */
-  readonly maxMemoryBytes?: number | undefined;
-  /** From a server without ranges, most bytes that one read may receive only to drop them. */
-  readonly maxDiscardBytes?: number | undefined;
-  /** What one request of a long stream asks for, where the server's work for each is dear; 4 MiB where absent. */
-  readonly requestBytes?: number | undefined;
-  /** Keeps what was read for the next opening. */
-  readonly store?: RangeStore | undefined;
-  /** What an index says about the file: it is then opened without a request. */
-  readonly pinned?: PinnedFile | undefined;
-  /** The address or path of that index. */
-  readonly namedBy?: string | undefined;
-  /** Hears of every address that a redirect leads to, and refuses it by throwing. */
-  readonly onRedirect?: ((url: string) => void) | undefined;
-  /** "offline" where no request may be made: then only the store answers. */
-  readonly network?: "offline" | undefined;
-}
-
-/** What stands between a reader and the requests for a file. */
-export interface HttpLayers {
-  readonly policy: RetryPolicy;
-  readonly store?: RangeStore | undefined;
-  /** Undefined where no version can be told from another: then nothing is kept. */
-  readonly file?: StoredFile | undefined;
-  readonly requestBytes?: number | undefined;
-}
-
-/**
- * The store lies below the merging of reads, so that it keeps few long runs instead of many short ones, and above the
- * cutting of long ones, so that it can tell bulk from what is read again.
- */
-export function composeHttp(raw: Source, { policy, store, file, requestBytes }: HttpLayers): Source {
-  const steady = withRetries(withHedging(raw, { when: () => whenToHedge(raw) }), policy);
-  const parallel = whenToHedge(raw) === "never" ? steady : withParallelStreams(steady, { requestBytes });
-  return withCoalescing(store === undefined || file === undefined ? parallel : withStore(parallel, store, file));
-}
-
-/** Asking twice, or for several ranges at once, helps only where the server sends the range that was asked for. */
-function whenToHedge(raw: Source): "lagging" | "never" {
-  const isRanged = raw instanceof RangedHttpSource || (raw instanceof AssumedHttpSource && raw.answersRanges);
-  return isRanged ? "lagging" : "never";
+/** Opens an assumed file with a request after all. The layers above do the retries. */
+function reopen(target: HttpTarget, options: HttpOptions, expected: HttpFacts): Promise<Source> {
+  // The caller that opened the file may have given up long ago, so its signal does not count any more.
+  const { store: _, pinned: __, signal: ___, ...rest } = options;
+  return new HttpOpening(target, { ...rest, retry: { ...options.retry, retries: 0 } }, expected).run();
 }

@@ -1,24 +1,24 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { LimitError } from "../../base/errors.ts";
 import { allocateFor, ReadGuard } from "../layers/base.ts";
-import { Limiter } from "../layers/coalesce.ts";
+import { Limiter } from "../layers/split-ranges.ts";
 import { closedError } from "../memory.ts";
 import type { ReadOptions, Source, StreamOptions } from "../source.ts";
 import { changedError, lengthError, statusError } from "./errors.ts";
 import { type Exchange, type HttpTarget, startExchange } from "./exchange.ts";
-import { describeChange, parseContentLength, readValidators } from "./headers.ts";
+import { HeldVersion, parseContentLength } from "./headers.ts";
 import { checkEncoding, type HttpFacts } from "./source.ts";
 
 /**
- * A file on a server that ignores ranges: every transfer begins at byte 0, and what lies before the wanted
- * bytes is received and dropped. Reads go one after the other through one transfer, so that reading a file
- * from front to back costs one download; going back begins a new one. Memory stays bounded throughout.
+ * A file on a server that ignores ranges. Every transfer begins at byte 0, and the bytes before the wanted ones are
+ * received and dropped. Reads go through one transfer, one after the other, so that reading a file from front to back
+ * costs one download; going back begins a new one. Memory stays bounded throughout.
  */
 export class SequentialHttpSource implements Source {
   readonly label: string;
   readonly byteLength: number;
   readonly #target: HttpTarget;
-  readonly #facts: HttpFacts;
+  readonly #version: HeldVersion;
   readonly #maxDiscardBytes: number;
   readonly #guard: ReadGuard;
   readonly #turns = new Limiter(1);
@@ -30,7 +30,7 @@ export class SequentialHttpSource implements Source {
     this.label = target.label;
     this.byteLength = facts.byteLength;
     this.#target = target;
-    this.#facts = facts;
+    this.#version = new HeldVersion(facts.known === "pinned" ? undefined : facts.validators);
     this.#maxDiscardBytes = options.maxDiscardBytes;
     this.#guard = new ReadGuard(target.label, facts.byteLength);
   }
@@ -78,6 +78,8 @@ export class SequentialHttpSource implements Source {
     const stop = (): void => void transfer.end();
     signal?.addEventListener("abort", stop, { once: true });
     try {
+      // If the signal was aborted while the transfer began, the listener is never called.
+      signal?.throwIfAborted();
       await transfer.skip(offset);
       await transfer.fill(target);
       this.#start = "begun";
@@ -115,8 +117,9 @@ export class SequentialHttpSource implements Source {
     const change =
       length !== undefined && length !== this.byteLength
         ? `it had ${this.byteLength} bytes, has now ${length}`
-        : describeChange(this.#facts.validators, readValidators(response.headers));
+        : this.#version.describeChange(response.headers);
     if (change !== undefined) throw changedError(this.label, change, this.#start);
+    this.#version.hold(response.headers);
   }
 
   #checkDiscard(byteLength: number): void {

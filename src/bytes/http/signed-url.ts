@@ -1,6 +1,8 @@
 import { parseHttpUrl } from "./url.ts";
 
-/** Parameters by which one scheme signs a URL. A URL is signed where it has all of `needed`, each once and plausible. */
+/**
+ * The parameters with which one scheme signs a URL. A URL is signed if it has all of `needed`, each once and plausible.
+ */
 interface SigningScheme {
   readonly needed: Readonly<Record<string, RegExp>>;
   readonly optional: readonly string[];
@@ -11,7 +13,7 @@ const SECONDS = /^\d{1,15}$/;
 const STAMP = /^\d{8}T\d{6}Z$/;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}(T[0-9:.]+Z)?$/;
-/** Standard base64, and the alphabet that CloudFront puts in its place. A plus sign may have been left unescaped. */
+/** Standard base64, and the alphabet that CloudFront uses instead. A plus sign may have been left unescaped. */
 const BASE64 = /^[A-Za-z0-9+/ ]+={0,2}$/;
 const CLOUDFRONT_BASE64 = /^[A-Za-z0-9~-]+_{0,2}$/;
 const ANYTHING = /^.+$/s;
@@ -52,7 +54,7 @@ const SCHEMES: readonly SigningScheme[] = [
     optional: [],
   },
   {
-    // CloudFront with a policy of its own; the Hub states the time beside it.
+    // CloudFront with a custom policy; the Hub adds the time as a parameter.
     needed: { Policy: CLOUDFRONT_BASE64, Signature: CLOUDFRONT_BASE64, "Key-Pair-Id": /^[A-Z0-9]+$/ },
     optional: ["Expires", "Hash-Algorithm"],
   },
@@ -87,16 +89,17 @@ const SCHEMES: readonly SigningScheme[] = [
     ],
   },
   {
-    // Azure, by an access policy that the container keeps.
+    // Azure, with an access policy that the container keeps.
     needed: { sv: DATE, sr: /^(b|bv|bs|c|d|f|s)$/, si: ANYTHING, sig: BASE64 },
     optional: ["spr", "sip", "ses"],
   },
 ];
 
 /**
- * An address without user, password, fragment, and without the parameters that sign it: those change each time the file
- * is signed. A single name proves nothing, since any server may use `sp` or `expires` to say which file is meant. So
- * parameters are dropped only where all that one scheme needs are there; else the query stays as it is, byte for byte.
+ * An address without user, password and fragment, and without the parameters that sign it, which change each time the
+ * file is signed. A single name proves nothing, since any server may use `sp` or `expires` to say which file is meant.
+ * So parameters are dropped only if all that one scheme needs are present; otherwise the query stays as it is, byte for
+ * byte.
  */
 export function addressWithoutSignature(url: string): string {
   const address = new URL(parseHttpUrl(url).url);

@@ -1,25 +1,31 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
 import type { Extent } from "../extents.ts";
-import { allocateFor, passOn, ReadGuard } from "../layers/base.ts";
+import {
+  allocateFor,
+  FILL,
+  type FillingSource,
+  type FillOptions,
+  fillFrom,
+  passOn,
+  ReadGuard,
+} from "../layers/base.ts";
 import { closedError } from "../memory.ts";
 import type { ReadOptions, Source, StreamOptions } from "../source.ts";
 import { changedError, encodingError, lengthError, pinnedError, rangeError, statusError } from "./errors.ts";
 import { type Exchange, type HttpTarget, Minute, startExchange } from "./exchange.ts";
 import {
-  describeChange,
   formatRange,
   type HeaderReader,
+  HeldVersion,
   parseContentRange,
   parseUnsatisfiedRange,
-  readValidators,
-  strongTag,
   type Validators,
 } from "./headers.ts";
 
 /**
- * A server may send less than was asked for, and the rest is asked for again; but one that sends a few bytes for each
- * request would never be done. Servers that cap ranges do so at a megabyte or more.
+ * A server may send less than was asked for; then we ask for the rest. But a server that sends only a few bytes for
+ * each request would never finish. Servers that cap ranges do so at a megabyte or more.
  */
 const LEAST_SHARE_BYTES = 16 << 10;
 
@@ -27,9 +33,9 @@ const LEAST_SHARE_BYTES = 16 << 10;
 export interface HttpFacts {
   readonly byteLength: number;
   readonly validators: Validators;
-  /** "hidden" where CORS keeps Content-Range from us: then only lengths can be checked. */
+  /** "hidden" if CORS keeps Content-Range from us: then only lengths can be checked. */
   readonly contentRange: "shown" | "hidden";
-  /** How the length came to be known where no reply told it: from an index, or from a store. */
+  /** Where the length comes from if no reply gave it: an index or a store. */
   readonly known?: "pinned" | "stored";
 }
 
@@ -37,16 +43,15 @@ export interface HttpFacts {
  * A file on a server that answers range requests. Every reply is checked against the opening one: a reply from
  * another version of the file is an error, never mixed in. One read is one request, without retries.
  */
-export class RangedHttpSource implements Source {
+export class RangedHttpSource implements FillingSource {
   readonly label: string;
   readonly byteLength: number;
-  readonly reportsBytes = true;
   readonly #target: HttpTarget;
   readonly #facts: HttpFacts;
   readonly #guard: ReadGuard;
-  /** One for each range under way: one signal with the listeners of many requests looks like a leak to Node. */
+  /** One for each range under way: Node warns of a leak if one signal has the listeners of many requests. */
   readonly #open = new Set<AbortController>();
-  #validators: Validators;
+  readonly #version: HeldVersion;
   #start: "untouched" | "begun" = "untouched";
   #proof: "unproven" | "proven";
 
@@ -55,7 +60,7 @@ export class RangedHttpSource implements Source {
     this.byteLength = facts.byteLength;
     this.#target = target;
     this.#facts = facts;
-    this.#validators = facts.validators;
+    this.#version = new HeldVersion(facts.known === "pinned" ? undefined : facts.validators);
     this.#proof = facts.known === undefined ? "proven" : "unproven";
     this.#guard = new ReadGuard(target.label, facts.byteLength);
   }
@@ -68,6 +73,13 @@ export class RangedHttpSource implements Source {
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     const target = options.into ?? allocateFor(byteLength, this.label);
+    await this[FILL](offset, target, { signal: options.signal, onBytes: () => undefined });
+    return target;
+  }
+
+  async [FILL](offset: number, target: Bytes, options: FillOptions): Promise<void> {
+    const { byteLength } = target;
+    this.#guard.checkRead(offset, byteLength, options);
     const closing = new AbortController();
     this.#open.add(closing);
     try {
@@ -82,21 +94,16 @@ export class RangedHttpSource implements Source {
       this.#open.delete(closing);
     }
     this.#start = "begun";
-    return target;
   }
 
-  /** Fills `target` with the body, which must be as long. */
-  async #receive(exchange: Exchange, target: Bytes, onBytes: ReadOptions["onBytes"]): Promise<void> {
-    if (exchange.canFill(target.byteLength)) {
-      await exchange.fill(target, onBytes);
-      return exchange.cancel();
-    }
+  /** Fills `target` with the body, which must have the same length. */
+  async #receive(exchange: Exchange, target: Bytes, onBytes: FillOptions["onBytes"]): Promise<void> {
     let received = 0;
     await exchange.each((piece) => {
       if (received + piece.byteLength > target.byteLength) throw lengthError(this.label, target.byteLength, "more");
       target.set(piece, received);
       received += piece.byteLength;
-      onBytes?.(piece.byteLength);
+      onBytes(piece.byteLength);
     });
     if (received < target.byteLength) throw lengthError(this.label, target.byteLength, String(received));
   }
@@ -107,12 +114,12 @@ export class RangedHttpSource implements Source {
     this.#open.add(closing);
     try {
       const minute = new Minute();
-      // A server may answer with the front part of what was asked for: then the rest is.
+      // A server may send only the front of the range: then ask for the rest.
       for (let done = 0; done < byteLength; ) {
         const run = { offset: offset + done, byteLength: byteLength - done };
         const { exchange, promised } = await this.#request(run, minute, [options.signal, closing.signal]);
         let received = 0;
-        for await (const piece of bodyOf(exchange, promised, options)) {
+        for await (const piece of exchange.body()) {
           received += piece.byteLength;
           if (received > promised) throw lengthError(this.label, promised, "more");
           this.#start = "begun";
@@ -137,7 +144,7 @@ export class RangedHttpSource implements Source {
     minute: Minute,
     signals: readonly (AbortSignal | undefined)[],
   ): Promise<{ readonly exchange: Exchange; readonly promised: number }> {
-    const tag = this.#target.transport.conditions === "if-range" ? strongTag(this.#validators) : undefined;
+    const tag = this.#target.transport.conditions === "if-range" ? this.#version.tag : undefined;
     const exchange = await startExchange(this.#target, {
       headers: { range: formatRange(offset, byteLength), ...(tag === undefined ? {} : { "if-range": tag }) },
       signals,
@@ -146,7 +153,8 @@ export class RangedHttpSource implements Source {
     try {
       this.#checkStatus(exchange);
       const promised = this.#checkRange(exchange.response.headers, offset, byteLength);
-      this.#hold(exchange.response.headers);
+      this.#proof = "proven";
+      this.#version.hold(exchange.response.headers);
       return { exchange, promised };
     } catch (error) {
       exchange.cancel();
@@ -157,7 +165,7 @@ export class RangedHttpSource implements Source {
   #checkStatus({ response }: Exchange): void {
     const { status, headers } = response;
     if (status === 206 || status === 200) {
-      const change = describeChange(this.#validators, readValidators(headers));
+      const change = this.#version.describeChange(headers);
       if (change !== undefined) throw changedError(this.label, change, this.#start);
     }
     if (status === 200) throw ignoredError(this.label);
@@ -168,7 +176,7 @@ export class RangedHttpSource implements Source {
     if (status !== 206) throw statusError(response, this.label);
   }
 
-  /** How many bytes the body must have. */
+  /** Checks the range of a reply; returns how many bytes the body must have. */
   #checkRange(headers: HeaderReader, offset: number, byteLength: number): number {
     checkEncoding(headers, this.label);
     const text = headers.get("content-range");
@@ -191,22 +199,10 @@ export class RangedHttpSource implements Source {
     return promised;
   }
 
-  /** The first reply for a file that was only assumed says which version all others must be from. */
-  #hold(headers: HeaderReader): void {
-    this.#proof = "proven";
-    const { etag, lastModified } = this.#validators;
-    if (etag === undefined && lastModified === undefined) this.#validators = readValidators(headers);
-  }
-
   #lengthChanged(found: number | string): SourceError {
     if (this.#facts.known === "pinned") return pinnedError(this.label, this.byteLength, found);
     return changedError(this.label, `it had ${this.byteLength} bytes, has now ${found}`, this.#start);
   }
-}
-
-/** The body of a reply, laid where the reader wants it if that can be done. */
-function bodyOf(exchange: Exchange, promised: number, { into, onBytes }: StreamOptions): AsyncIterable<Bytes> {
-  return into !== undefined && exchange.canFill(promised) ? exchange.laid(promised, into, onBytes) : exchange.body();
 }
 
 /** Refuses a compressed body: its bytes are not the file's. */
@@ -215,7 +211,10 @@ export function checkEncoding(headers: HeaderReader, label: string): void {
   if (encoding !== "" && encoding.toLowerCase() !== "identity") throw encodingError(label, encoding);
 }
 
-/** Parts of a multipart body say where they belong, the reply does not (RFC 9110 §15.3.7.2): it answers no single range. */
+/**
+ * Each part of a multipart body says where it belongs, but the reply does not (RFC 9110 §15.3.7.2): it answers no
+ * single range.
+ */
 export function checkSinglePart(headers: HeaderReader, label: string, offset?: number): void {
   const type = headers.get("content-type")?.trim() ?? "";
   if (!/^multipart\/byteranges\b/i.test(type)) return;
@@ -229,18 +228,18 @@ function ignoredError(label: string): SourceError {
     message,
     { source: label },
     {
-      hint: "It answered ranges before: a proxy or another server behind the same name does not",
+      hint: "It answered ranges before: a proxy or another server of the same name does not",
       transient: true,
     },
   );
 }
 
 /**
- * A file whose length is known without having asked for any of it: from an index, or from a store whose version the
- * server confirmed. The first range shows whether the server answers ranges at all; where it sends the whole file,
- * `reopen` finds the way that costs bounded memory, and everything goes that way from then on.
+ * A file whose length is known without a request for its bytes: from an index, or from a store whose version the server
+ * confirmed. The first range shows whether the server answers ranges at all. If it sends the whole file, `reopen` finds
+ * the way that costs bounded memory, and all later reads go that way.
  */
-export class AssumedHttpSource implements Source {
+export class AssumedHttpSource implements FillingSource {
   readonly label: string;
   readonly byteLength: number;
   readonly #ranged: RangedHttpSource;
@@ -256,12 +255,7 @@ export class AssumedHttpSource implements Source {
     this.#guard = new ReadGuard(target.label, facts.byteLength);
   }
 
-  /** The ranges below do; what stands in for them need not. */
-  get reportsBytes(): boolean {
-    return this.answersRanges;
-  }
-
-  /** False once the server was found to send the whole file. */
+  /** False once we know that the server sends the whole file. */
   get answersRanges(): boolean {
     return this.#other === undefined;
   }
@@ -276,6 +270,18 @@ export class AssumedHttpSource implements Source {
       }
     }
     return (await this.#openOther()).read(offset, byteLength, options);
+  }
+
+  async [FILL](offset: number, target: Bytes, options: FillOptions): Promise<void> {
+    this.#guard.checkRead(offset, target.byteLength, options);
+    if (this.#other === undefined) {
+      try {
+        return await this.#ranged[FILL](offset, target, options);
+      } catch (error) {
+        if (!this.#isIgnored(error)) throw error;
+      }
+    }
+    return fillFrom(await this.#openOther(), offset, target, options);
   }
 
   stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
@@ -305,7 +311,7 @@ export class AssumedHttpSource implements Source {
     await other?.close();
   }
 
-  /** Once ranges were answered, a whole file is a fault of the moment, which is repeated. */
+  /** After the server has answered a range, a whole file is a temporary fault, and the read is repeated. */
   #isIgnored(error: unknown): boolean {
     return isTareError(error) && error.code === "source/http.range-ignored" && !this.#ranged.isProven;
   }

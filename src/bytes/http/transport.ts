@@ -1,5 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
+import { untilAborted } from "../abort.ts";
 import type { HeaderReader } from "./headers.ts";
 import { checkRequest } from "./url.ts";
 
@@ -9,11 +10,11 @@ export interface HttpRequest {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** What PUT and POST send. Requests with a body are never redirected. */
+  /** The body of PUT and POST. Requests with a body are never redirected. */
   readonly body?: Bytes | undefined;
-  /** "caller" where whoever sends the request watches over the reply's rate; a transport that does so too need not. */
+  /** "caller" if the sender of the request checks the rate of the reply; then the transport need not. */
   readonly rateWatch?: "caller" | undefined;
-  /** Hears of every address that a redirect leads to, and refuses it by throwing. */
+  /** Called with every address that a redirect leads to; throws to refuse it. */
   readonly onRedirect?: ((url: string) => void) | undefined;
 }
 
@@ -27,15 +28,7 @@ export interface HttpResponse {
   readonly url: string;
   /** May be iterated once. A piece is valid until the next one is asked for. */
   readonly body: AsyncIterable<Bytes>;
-  /** The body without a promise for each piece, in place of iterating it; rejects where it breaks or `take` throws. */
-  each?(take: (piece: Bytes) => void): Promise<void>;
-  /**
-   * The next bytes of the body right into `into`, in place of iterating it; `onBytes` hears of them as they land. What
-   * is left of the body waits for the next call, and meanwhile the connection is not read from. It may pass through the
-   * memory of the last call on its way, so that has to be free by then.
-   */
-  fill?(into: Bytes, onBytes: (byteLength: number) => void): Promise<void>;
-  /** Drops what is left of the body; harmless when there is nothing. */
+  /** Drops the rest of the body; harmless if there is none. */
   cancel(): void;
 }
 
@@ -44,7 +37,7 @@ export interface HttpResponse {
  * caller's header to another origin. Failures that are not SourceErrors count as a broken connection.
  */
 export interface HttpTransport {
-  /** "if-range" where conditional range requests may be sent; in browsers they would cost a preflight. */
+  /** "if-range" if conditional range requests may be sent; in browsers they would cost a preflight. */
   readonly conditions: "if-range" | "none";
   request(request: HttpRequest): Promise<HttpResponse>;
   /** Ends the connections that wait for further requests, and keeps none from now on. */
@@ -52,8 +45,8 @@ export interface HttpTransport {
 }
 
 /**
- * Headers that may follow a redirect to another origin: our own, and those that browsers take off or keep
- * within the rules of CORS themselves. Everything else could be a credential.
+ * Headers that may follow a redirect to another origin: our own, and those that browsers themselves remove or keep by
+ * the rules of CORS. Any other header could be a credential.
  */
 export const PORTABLE_HEADERS: ReadonlySet<string> = new Set([
   "accept",
@@ -64,11 +57,14 @@ export const PORTABLE_HEADERS: ReadonlySet<string> = new Set([
   "user-agent",
 ]);
 
+const NO_RESPONSE = "Cannot use the option fetch: it must give a Response";
+
 /**
- * The transport of browsers, on the global fetch. It can see where a redirect led only afterwards, so with any
- * header but Authorization, which fetch takes off at another origin by itself, it refuses redirects altogether.
+ * The transport of browsers, on the global fetch. It sees where a redirect led only afterwards. So it refuses redirects
+ * if a request has a header that could be a credential. Authorization is an exception: fetch itself removes it at
+ * another origin.
  */
-export function fetchTransport(): HttpTransport {
+export function fetchTransport(send: typeof fetch = fetch): HttpTransport {
   return {
     conditions: "none",
     async request(request: HttpRequest): Promise<HttpResponse> {
@@ -76,20 +72,24 @@ export function fetchTransport(): HttpTransport {
       const { headers } = checkRequest(request);
       const held = Object.keys(headers).some((name) => !PORTABLE_HEADERS.has(name) && name !== "authorization");
       const redirect = held || body !== undefined ? "error" : "follow";
-      // Caches that piece ranges together are one more place where two versions could mix.
-      const response = await fetch(url, { method, headers, signal, redirect, cache: "no-store", body: body ?? null });
+      // Caches that assemble ranges are one more place where two versions could mix.
+      const sending = send(url, { method, headers, signal, redirect, cache: "no-store", body: body ?? null });
+      // A fetch of the caller's own may ignore its signal, or give something else.
+      const response = await untilAborted(Promise.resolve(sending), signal, (late) => late.body?.cancel());
+      if (typeof response?.status !== "number")
+        throw new SourceError("source/caller", NO_RESPONSE, { source: "fetch" });
       const finalUrl = response.url === "" ? url : response.url;
       if (new URL(url).protocol === "https:" && new URL(finalUrl).protocol !== "https:") {
         await response.body?.cancel();
         throw downgradeError(new URL(url).host);
       }
       if (response.redirected) await approve(request, response, finalUrl);
-      return adapt(response, finalUrl);
+      return adapt(response, finalUrl, signal);
     },
   };
 }
 
-/** Only the last address of a chain is to be seen in a browser. */
+/** A browser shows only the last address of a chain. */
 async function approve({ onRedirect }: HttpRequest, response: Response, finalUrl: string): Promise<void> {
   try {
     onRedirect?.(finalUrl);
@@ -99,36 +99,50 @@ async function approve({ onRedirect }: HttpRequest, response: Response, finalUrl
   }
 }
 
-/** The error for a redirect that would leave encryption. */
+/** The error for a redirect from https to http. */
 export function downgradeError(host: string): SourceError {
   const message = "Cannot follow a redirect from https to http: what arrives could have been altered on the way";
-  return new SourceError("source/http.redirect", message, { source: host }, { hint: "Ask whoever runs the server" });
+  return new SourceError(
+    "source/http.redirect",
+    message,
+    { source: host },
+    { hint: "Ask the people who run the server" },
+  );
 }
 
-function adapt(response: Response, url: string): HttpResponse {
+function adapt(response: Response, url: string, signal: AbortSignal): HttpResponse {
   return {
     status: response.status,
     headers: response.headers,
     url,
-    body: readBody(response.body),
+    body: readBody(response.body, signal),
     cancel: () => {
-      // Fails where the body is being read: its reader then ends it.
+      // Fails while the body is being read: its reader then ends it.
       response.body?.cancel().catch(() => undefined);
     },
   };
 }
 
 /** ReadableStream has no async iterator in Safari. */
-async function* readBody(body: ReadableStream<Bytes> | null): AsyncGenerator<Bytes> {
+async function* readBody(body: ReadableStream<Bytes> | null, signal: AbortSignal): AsyncGenerator<Bytes> {
   if (body === null) return;
   const reader = body.getReader();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await untilAborted(reader.read(), signal);
       if (done) return;
       yield value;
     }
   } finally {
-    await reader.cancel().catch(() => undefined);
+    reader.cancel().catch(() => undefined); // not waited for: its source may never answer
   }
 }
+
+/**
+ * Bytes per second that all transfers of this process together must bring, or they count as dead. Any line that is used
+ * to load a model is faster. The value is usual for such bounds (git and package managers recommend 1000).
+ */
+export const LEAST_RATE = 1024;
+
+/** The longest silence of a server before a request counts as failed, unless the caller chooses another. */
+export const TIMEOUT_MS = 30_000;

@@ -8,16 +8,16 @@ import { isCondition } from "./headers.ts";
 interface HttpAddress {
   /** Without user, password and fragment. */
   readonly url: string;
-  /** As `url`, with "?…" for a query: signed URLs carry their key there. */
+  /** Like `url`, with "?…" for a query: signed URLs carry their key there. */
   readonly label: string;
-  /** Authorization for the user and password that stood in the URL. */
+  /** Authorization for the user and password in the URL. */
   readonly authorization: string | undefined;
 }
 
 export function parseHttpUrl(text: string): HttpAddress {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    // The text is not repeated: what is no URL may still hold a key.
+    // The text is not repeated: even if it is not a URL, it may hold a key.
     const found = url === undefined ? "something else" : `"${url.protocol}"`;
     const isBroken = url === undefined && /^https?:\/\//i.test(text);
     const reason = isBroken ? "its host or port is none" : `must begin with http:// or https://, found ${found}`;
@@ -40,25 +40,25 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // a lone percent sign, which then means itself
+    return text; // a lone percent sign, which is taken literally
   }
 }
 
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** Lower-cases names and refuses what could smuggle a second header into the request. */
+/** Lower-cases names, and refuses characters that could smuggle a second header into the request. */
 export function checkHeaders(headers: Readonly<Record<string, string>>, label: string): Record<string, string> {
   const checked: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (!TOKEN.test(name) || typeof value !== "string" || !/^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value))
-      throw headerError(name, label);
+      throw headerError(name, label, "its name or value has characters that HTTP forbids", LINE_BREAK_HINT);
     checked[name.toLowerCase()] = value;
   }
   return checked;
 }
 
-/** Headers that say where a message ends and what becomes of its connection: they are the transport's alone. */
+/** Headers that say where a message ends and what happens to its connection: only the transport sets them. */
 const FRAMING: ReadonlySet<string> = new Set([
   "content-length",
   "transfer-encoding",
@@ -70,7 +70,7 @@ const FRAMING: ReadonlySet<string> = new Set([
   "proxy-connection",
 ]);
 
-/** What a request is made of, as any caller may give it. */
+/** The parts of a request, as any caller may give them. */
 interface RequestParts {
   readonly url: string;
   readonly method: string;
@@ -78,8 +78,8 @@ interface RequestParts {
 }
 
 /**
- * The last look at a request before it is written to the wire, whoever made it: nothing in it may be read as another line
- * or another request, and conditions hold entity-tags only.
+ * The last check of every request before it is sent: nothing in it may be read as another line or another request, and
+ * conditions hold only entity-tags.
  */
 export function checkRequest({ url, method, headers }: RequestParts): { url: URL; headers: Record<string, string> } {
   const address = parseHttpUrl(url);
@@ -98,26 +98,17 @@ export function checkRequest({ url, method, headers }: RequestParts): { url: URL
   return { url: parsed, headers: checked };
 }
 
-function headerError(
-  name: string,
-  label: string,
-  why = "its name or value has characters that HTTP forbids",
-): UsageError {
+const LINE_BREAK_HINT = "Look for a line break at the end of the value";
+
+function headerError(name: string, label: string, why: string, hint?: string): UsageError {
   const message = `Cannot send the header ${JSON.stringify(name)}: ${why}`;
-  return new UsageError(
-    "usage/http.header",
-    message,
-    { source: label },
-    {
-      hint: "Look for a line break at the end of the value",
-    },
-  );
+  return new UsageError("usage/http.header", message, { source: label }, hint === undefined ? {} : { hint });
 }
 
-/** Which servers a file may refer to beside its own: origins, as `parseOrigin` gives them. */
+/** The servers that a file may refer to besides its own: origins, as `parseOrigin` returns them. */
 export type AllowedOrigins = ReadonlySet<string>;
 
-/** The origin of what `--allow-origin` got: scheme, host and port; a path is not looked at. */
+/** The origin in a value of `--allow-origin`: scheme, host and port. A path is ignored. */
 export function parseOrigin(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "http:" || url?.protocol === "https:") return url.origin;
@@ -126,8 +117,8 @@ export function parseOrigin(text: string): string {
 }
 
 /**
- * Refuses an address that a file names unless it is on the file's own server or on one that was allowed. Scheme and
- * port belong to the server: http is not https. `own` is undefined for a local file, which has no server.
+ * Refuses an address that a file names, unless it is on the file's own server or on an allowed one. Scheme and port
+ * belong to the server: http is not https. `own` is undefined for a local file, which has no server.
  */
 export function checkOrigin(
   url: string,
@@ -145,25 +136,25 @@ export function checkOrigin(
     "source/resolver.origin",
     `Cannot open a file that "${label}" refers to: it leads to ${where}`,
     { source: label },
-    { hint: `If you trust it, add: --allow-origin ${origin}` },
+    { hint: `If you trust it, pass the option allowOrigin ${origin}` },
   );
 }
 
-/** Opens a URL that the resolver has approved, with whatever credentials its own origin is entitled to. */
+/** Opens a URL that the resolver has approved, with the credentials that its own origin may get. */
 export type OpenUrl = (url: string, options: ResolveOptions) => Promise<Source>;
 
 export interface HttpResolverOptions {
-  /** Servers that full addresses may lead to beside the file's own; none where absent. */
+  /** Servers that full addresses may lead to besides the file's own; none if absent. */
   readonly allowedOrigins?: AllowedOrigins | undefined;
 }
 
-/** Spellings by which a server could be made to see a separator or a dot segment that we did not. */
+/** Spellings that could make a server see a separator or a dot segment that we did not see. */
 const ENCODED = /%(2e|2f|5c|00)/i;
 
 /**
- * Resolver for the siblings of a file on a web server: same origin, same folder or below it. The query string
- * of the file is kept, since that is where signatures and revisions stand. Full addresses stay on the same origin unless
- * another one was allowed, and are opened as they stand.
+ * Resolver for the siblings of a file on a web server: same origin, same folder or below it. The query string of the
+ * file is kept, because it holds signatures and revisions. Full addresses stay on the same origin unless another one
+ * was allowed, and are opened unchanged.
  */
 export function httpResolver(url: string, open: OpenUrl, options: HttpResolverOptions = {}): Resolver {
   const { label } = parseHttpUrl(url);
@@ -182,7 +173,7 @@ export function httpResolver(url: string, open: OpenUrl, options: HttpResolverOp
       const sibling = new URL(base);
       sibling.hash = "";
       sibling.pathname = folder + path;
-      // What the URL parser makes of it must be exactly what was built.
+      // The URL parser must return exactly the path that was built.
       if (sibling.pathname !== folder + path) throw escapeError(name, "it does not stay in its folder", at);
       return open(sibling.href, { ...resolveOptions, namedBy: url });
     },
@@ -199,6 +190,6 @@ function decodeName(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {
-    return segment; // not UTF-8 behind the percent signs: shown as it stands
+    return segment; // not UTF-8 after percent-decoding: shown unchanged
   }
 }

@@ -4,7 +4,7 @@ import { checkRange } from "../extents.ts";
 import { checkInto, closedError } from "../memory.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../source.ts";
 
-/** What every Source checks before it does any work, in one place so that all of them refuse alike. */
+/** The checks that every Source makes before any work, in one place so that all sources refuse alike. */
 export class ReadGuard {
   readonly #label: string;
   readonly #byteLength: number;
@@ -43,7 +43,7 @@ export class ReadGuard {
   }
 }
 
-/** Copies a view where the caller brought a buffer, and hands out the view itself where not. */
+/** Copies the view if the caller brought a buffer; otherwise returns the view itself. */
 export function deliver(view: Bytes, into: Bytes | undefined): Bytes {
   if (into === undefined) return view;
   into.set(view);
@@ -59,10 +59,25 @@ export function allocateFor(byteLength: number, label: string): Bytes {
   }
 }
 
-/** The error for a read that is longer than any one buffer can be. */
+/** The error for a read that is longer than any buffer can be. */
 export function bufferError(byteLength: number, label: string, cause: unknown): LimitError {
   const message = `Cannot read ${byteLength} bytes at once: this system has no buffer of that length`;
   return new LimitError("limit/buffer", message, { source: label }, { hint: "Read it in pieces, or stream it", cause });
+}
+
+/**
+ * The name of a read past all memory of layers: what the bytes are now, for readers that suspect that a file has
+ * changed. Layers that keep bytes find it on each other; it is not part of Source.
+ */
+export const FRESH: unique symbol = Symbol("fresh");
+
+export interface FreshSource extends Source {
+  [FRESH](offset: number, byteLength: number): Promise<Bytes>;
+}
+
+/** Reads past the memory of layers, as far as they know how. */
+export function readFresh(source: Source, offset: number, byteLength: number): Promise<Bytes> {
+  return FRESH in source ? (source as FreshSource)[FRESH](offset, byteLength) : source.read(offset, byteLength);
 }
 
 /** Passes everything on: the base of decorators that change one thing. */
@@ -85,10 +100,6 @@ export abstract class DelegatingSource implements Source {
     return this.inner.descriptor;
   }
 
-  get prefers(): "stream" | undefined {
-    return this.inner.prefers;
-  }
-
   read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {
     return this.inner.read(offset, byteLength, options);
   }
@@ -97,12 +108,47 @@ export abstract class DelegatingSource implements Source {
     return this.inner.stream(offset, options);
   }
 
+  [FRESH](offset: number, byteLength: number): Promise<Bytes> {
+    return readFresh(this.inner, offset, byteLength);
+  }
+
   close(): Promise<void> {
     return this.inner.close();
   }
 }
 
-/** A source that also closes what it was opened from: a file inside an archive that nobody else holds. */
+export interface FillOptions {
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Called with the number of new bytes each time some arrive, from the front on. They do not change any more, even
+   * after a failure.
+   */
+  readonly onBytes: (byteLength: number) => void;
+}
+
+/**
+ * The name of a read that reports how far it got. With it, the layer above can continue a read that broke in the
+ * middle, and use the front of a long request while the rest is on its way. Layers find it on each other; it is not
+ * part of Source.
+ */
+export const FILL: unique symbol = Symbol("fill");
+
+export interface FillingSource extends Source {
+  [FILL](offset: number, target: Bytes, options: FillOptions): Promise<void>;
+}
+
+/** Fills `target` from any source. A source that does not report its progress reports everything at the end. */
+export async function fillFrom(source: Source, offset: number, target: Bytes, options: FillOptions): Promise<void> {
+  if (isFilling(source)) return source[FILL](offset, target, options);
+  await source.read(offset, target.byteLength, { into: target, signal: options.signal });
+  options.onBytes(target.byteLength);
+}
+
+export function isFilling(source: Source): source is FillingSource {
+  return FILL in source;
+}
+
+/** A source that also closes its owner: for a file inside an archive that has no other user. */
 export function withOwner(source: Source, owner: { close(): Promise<void> }): Source {
   return new OwningSource(source, owner);
 }
@@ -121,19 +167,19 @@ class OwningSource extends DelegatingSource {
   }
 }
 
-/** What looking at something has cost so far. */
+/** Counts what was read so far. */
 export interface Meter {
   /** Reads and streams that reached the source. */
   reads: number;
   bytes: number;
-  /** Told of every run that was read, once the reader has it; who listens may change while the source is open. */
+  /** Called with every run that was read, once the reader has it. The listener may change while the source is open. */
   onRead?: ReadListener | undefined;
 }
 
-/** Told of a run of a file, by the file's label. */
+/** Gets a run of a file, by the file's label. */
 export type ReadListener = (label: string, offset: number, byteLength: number) => void;
 
-/** Counts what passes through; changes nothing else. Workers that open the bytes themselves pass by. */
+/** Counts reads that pass through, and changes nothing else. It does not see workers that open the bytes themselves. */
 export function withMeter(source: Source, meter: Meter): Source {
   return new MeteredSource(source, meter);
 }
@@ -168,8 +214,9 @@ class MeteredSource extends DelegatingSource {
 }
 
 /**
- * A stream of another source in place of one's own. A generator that only passes on would cost several promises a piece,
- * and the engine a hundredth of a second to optimise. As one, it does nothing before it is iterated.
+ * A stream of another source in place of one's own. A generator that only passes pieces on would cost several promises
+ * per piece, and the engine would need a hundredth of a second to optimise it. Like a generator, this does nothing
+ * before it is iterated.
  */
 export function passOn(begin: () => AsyncIterable<Bytes>): AsyncIterable<Bytes> {
   return { [Symbol.asyncIterator]: () => begin()[Symbol.asyncIterator]() };

@@ -3,7 +3,7 @@ import { untilAborted } from "../abort.ts";
 import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../source.ts";
 import { allocateFor, deliver, ReadGuard } from "./base.ts";
 
-interface CacheOptions {
+export interface CacheOptions {
   /** Most bytes kept. */
   readonly maxBytes?: number;
   /** Reads are rounded out to blocks of this many bytes. */
@@ -11,13 +11,12 @@ interface CacheOptions {
 }
 
 const MAX_BYTES = 64 << 20;
-/** The same as an opening read: headers and indexes come in one or two of these. */
+/** As long as an opening read: headers and indexes come in one or two blocks. */
 const BLOCK_BYTES = 256 << 10;
 
 /**
- * Keeps blocks that were read lately in memory. For small reads that come back to the same places; reads
- * above a quarter of the cache and streams go past it, so that weights never drive out an index. Closing
- * closes the source below.
+ * Keeps recently read blocks in memory, for small reads that come back to the same places. Streams, and reads above a
+ * quarter of the cache, bypass it, so that weights never displace an index. Closing closes the source below.
  */
 export function withCache(source: Source, options: CacheOptions = {}): Source {
   return new CachedSource(source, options.maxBytes ?? MAX_BYTES, options.blockBytes ?? BLOCK_BYTES);
@@ -72,7 +71,7 @@ class CachedSource implements Source {
   }
 }
 
-/** Fills `target` from `within` the first block on. */
+/** Fills `target` from the blocks, beginning at `within` in the first one. */
 function gather(blocks: readonly Bytes[], within: number, target: Bytes): Bytes {
   let skip = within;
   let done = 0;
@@ -99,8 +98,8 @@ interface Fetch {
 }
 
 /**
- * Blocks of one source, least recently used first out. Callers of one block share its read; a caller that
- * gives up leaves the others alone, and the last one to leave ends the read. Failures are never kept.
+ * Blocks of one source; the least recently used one is dropped first. Callers of one block share its read. If a caller
+ * gives up, the others still get theirs; when the last one leaves, the read ends. Failures are never kept.
  */
 export class BlockCache {
   readonly #source: Source;
@@ -127,7 +126,7 @@ export class BlockCache {
     const fetches = new Set(found.filter((entry): entry is Fetch => !(entry instanceof Uint8Array)));
     const arrived = new Map<Fetch, readonly Bytes[]>();
     const waits = [...fetches].map(async (fetch) => arrived.set(fetch, await this.#wait(fetch, signal)));
-    // Every wait is seen to its end, so that no rejection goes unhandled.
+    // Wait until every promise has settled, so that no rejection goes unhandled.
     for (const result of await Promise.allSettled(waits)) if (result.status === "rejected") throw result.reason;
     return found.map((entry, i) => {
       if (entry instanceof Uint8Array) return entry;
@@ -169,7 +168,7 @@ export class BlockCache {
     const start = first * this.#blockBytes;
     const byteLength = Math.min(end * this.#blockBytes, this.#source.byteLength) - start;
     const run = await this.#source.read(start, byteLength, { signal });
-    // Copies, so that a block that stays does not hold on to the whole run.
+    // Copies, so that a block that stays does not keep the whole run in memory.
     if (end - first === 1) return [run];
     return Array.from({ length: end - first }, (_, i) => run.slice(i * this.#blockBytes, (i + 1) * this.#blockBytes));
   }
@@ -181,7 +180,7 @@ export class BlockCache {
     } finally {
       fetch.waiters--;
       if (fetch.waiters === 0) {
-        // Harmless where the read is complete. A newcomer must not join a read that is being ended.
+        // Harmless if the read is complete. A newcomer must not join a read that is being ended.
         this.#forget(fetch);
         fetch.controller.abort(signal?.reason);
       }

@@ -5,7 +5,7 @@ import { memorySource } from "../memory.ts";
 import { sliceSource } from "../slice.ts";
 import type { Source } from "../source.ts";
 import { withCoalescing } from "./coalesce.ts";
-import { withHead } from "./prefix.ts";
+import { withHead } from "./opening-read.ts";
 
 sourceContract("coalesced", async (bytes) => ({ source: withCoalescing(memorySource(bytes)) }));
 sourceContract("coalesced, splitting every read", async (bytes) => ({

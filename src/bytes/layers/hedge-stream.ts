@@ -8,7 +8,7 @@ import type { Source, StreamOptions } from "../source.ts";
 export interface Clock {
   /** Milliseconds from any fixed point. */
   now(): number;
-  /** Calls `then` after the time, unless what it gives back is called before. */
+  /** Calls `then` after the time, unless the returned function is called before. */
   after(milliseconds: number, then: () => void): () => void;
 }
 
@@ -21,7 +21,7 @@ export const THREAD_CLOCK: Clock = {
   },
 };
 
-/** Samples that a median is taken over: the last few seconds of a busy reader. */
+/** Samples for a median: the last few seconds of a busy reader. */
 const SAMPLES = 32;
 /** Fewer transfers say nothing about what is usual. */
 const LEAST_SAMPLES = 3;
@@ -46,14 +46,14 @@ interface Watched {
 }
 
 /**
- * Looks at a transfer from time to time, until it lags or what is given back is called. A timer and nothing else: there is
- * a watch for every few megabytes that are read.
+ * Looks at a transfer from time to time, until it lags or the returned function is called. It costs only a timer,
+ * because there is a watch for every few megabytes that are read.
  */
 export function watchTransfer({ progress, lags, onLag }: Watched, clock: Clock): () => void {
   let before = clock.now();
   const look = (): void => {
     const now = clock.now();
-    // The thread itself was busy: bytes may have come that nobody has looked at yet.
+    // The thread itself was busy: bytes may have come that it has not seen yet.
     if (now - before > 2 * LOOK_MS) progress.lastAt = now;
     before = now;
     if (lags(now)) onLag();
@@ -82,21 +82,21 @@ export class Progress {
     this.received += byteLength;
   }
 
-  /** Bytes a millisecond, the wait for the first byte included. */
+  /** Bytes per millisecond, including the wait for the first byte. */
   rate(now: number): number {
     return this.received / Math.max(now - this.startedAt, 1);
   }
 }
 
 /**
- * What is usual: first-byte times and rates of the transfers that ended lately. Sources of one set may share a pace, so
- * that a part that is slow as a whole is seen beside the others.
+ * The usual pace: first-byte times and rates of transfers that ended recently. Sources of one set may share a pace, so
+ * that a part that is slow as a whole is noticed beside the others.
  */
 export class Pace {
   readonly #firstByteMs: number[] = [];
   readonly #rates: number[] = [];
 
-  /** Takes note of a transfer that came to its end. */
+  /** Records a transfer that has ended. */
   record(progress: Progress, now: number): void {
     if (progress.firstAt !== undefined) push(this.#firstByteMs, progress.firstAt - progress.startedAt);
     if (progress.received >= LEAST_RATE_BYTES) push(this.#rates, progress.rate(now));
@@ -107,7 +107,7 @@ export class Pace {
     return Math.max(LEAST_SILENCE_MS, SILENCE_FACTOR * (median(this.#firstByteMs) ?? 0));
   }
 
-  /** True where the transfer runs at less than a quarter of the usual rate. */
+  /** True if the transfer runs at less than a quarter of the usual rate. */
   isSlow(progress: Progress, now: number): boolean {
     const usual = median(this.#rates);
     if (usual === undefined || now - progress.startedAt < LEAST_RUN_MS) return false;
@@ -125,15 +125,15 @@ function median(samples: readonly number[]): number | undefined {
   return [...samples].sort((a, b) => a - b)[samples.length >> 1];
 }
 
-interface HedgedStreamOptions extends Pick<StreamOptions, "signal" | "into" | "onBytes"> {
+interface HedgedStreamOptions extends Pick<StreamOptions, "signal"> {
   readonly mirrors: Mirrors;
   readonly pace: Pace;
   readonly clock: Clock;
 }
 
 /**
- * A stream that goes on from another mirror, or another connection, where the first falls silent or fails: whichever
- * delivers the next bytes first stays. At most one change.
+ * A stream that continues from another mirror, or another connection, if the first falls silent or fails. The one that
+ * delivers the next bytes first stays. It changes at most once.
  */
 export async function* streamHedged(run: Extent, options: HedgedStreamOptions): AsyncGenerator<Bytes> {
   const { mirrors, clock } = options;
@@ -148,8 +148,7 @@ export async function* streamHedged(run: Extent, options: HedgedStreamOptions): 
       let piece = spare === undefined ? await lane.nextUnlessLagging(mirrors) : await lane.next();
       if (piece === undefined) {
         const rest = { offset: position, byteLength: end - position };
-        // The first one may still write where pieces were to be laid.
-        spare = new Lane(mirrors.pickOther(lane.mirror), rest, { ...options, into: undefined });
+        spare = new Lane(mirrors.pickOther(lane.mirror), rest, options);
         const first = await firstOf(lane, spare);
         if (first.lane === spare) [lane, spare] = [spare, lane];
         spare.cancel();
@@ -175,7 +174,6 @@ class Lane {
   readonly #options: HedgedStreamOptions;
   readonly #abort: LinkedAbort;
   readonly #pieces: AsyncIterator<Bytes>;
-  #delivered = 0;
   #asked: Promise<Bytes> | undefined;
   #silence: Promise<undefined> | undefined;
   #unwatch: (() => void) | undefined;
@@ -186,23 +184,18 @@ class Lane {
     this.#options = options;
     this.progress = new Progress(options.clock.now());
     this.#abort = new LinkedAbort(options.signal);
-    const { into, clock } = options;
-    const onBytes = (landed: number): void => {
-      this.progress.add(landed, clock.now());
-      options.onBytes?.(landed);
-    };
-    const wanted = { byteLength, signal: this.#abort.signal, into, onBytes };
+    const wanted = { byteLength, signal: this.#abort.signal };
     this.#pieces = mirror.source.stream(offset, wanted)[Symbol.asyncIterator]();
     mirror.active++;
   }
 
-  /** The next piece; asked for once, however often this is called before it comes. */
+  /** The next piece. It is asked for once, even if this is called several times before it comes. */
   next(): Promise<Bytes> {
     this.#asked ??= this.#ask();
     return this.#asked;
   }
 
-  /** Undefined where no byte came for too long, or the mirror failed and there is another one. */
+  /** Undefined if no byte came for too long, or if the mirror failed and there is another one. */
   async nextUnlessLagging(mirrors: Mirrors): Promise<Bytes | undefined> {
     // One watch for the whole stream: a timer for every piece would cost more than the pieces.
     this.#silence ??= this.#watch();
@@ -220,7 +213,7 @@ class Lane {
     this.#options.pace.record(this.progress, this.#options.clock.now());
   }
 
-  /** Allowed twice. */
+  /** May be called twice. */
   cancel(): void {
     if (this.#cancelled) return;
     this.#cancelled = true;
@@ -229,7 +222,7 @@ class Lane {
     this.#abort.release();
     this.#unwatch?.();
     this.mirror.active--;
-    // Waits behind a piece that is under way, which the abort ends.
+    // Takes effect after the piece that is under way, which the abort ends.
     void this.#pieces.return?.().catch(() => undefined);
   }
 
@@ -239,12 +232,9 @@ class Lane {
       const { label } = this.mirror.source;
       throw new SourceError("source/truncated", "Cannot read on: the stream ended early", { source: label });
     }
-    // After a failure the answer stays what it is.
+    // Only after a success: a lane that failed keeps its failure.
     this.#asked = undefined;
-    this.#delivered += value.byteLength;
-    // Not every source tells of bytes before their piece is complete.
-    const untold = this.#delivered - this.progress.received;
-    if (untold > 0) this.progress.add(untold, this.#options.clock.now());
+    this.progress.add(value.byteLength, this.#options.clock.now());
     return value;
   }
 
@@ -258,7 +248,7 @@ class Lane {
   }
 }
 
-/** The lane that delivers first; where both fail, the error of the first one. */
+/** The lane that delivers first; if both fail, the error of the first one. */
 async function firstOf(a: Lane, b: Lane): Promise<{ readonly lane: Lane; readonly piece: Bytes }> {
   const nexts = [a, b].map(async (lane) => ({ lane, piece: await lane.next() }));
   try {
@@ -268,10 +258,10 @@ async function firstOf(a: Lane, b: Lane): Promise<{ readonly lane: Lane; readonl
   }
 }
 
-/** How much the last transfer counts against those before it. */
+/** The weight of the last transfer against those before it. */
 const WEIGHT = 0.5;
 
-/** One place that has the bytes, and how it has done so far. */
+/** One place that has the bytes, and its performance so far. */
 export class Mirror {
   readonly source: Source;
   /** Transfers under way. */
@@ -282,12 +272,12 @@ export class Mirror {
     this.source = source;
   }
 
-  /** Bytes a millisecond, smoothed; undefined before the first transfer. */
+  /** Bytes per millisecond, smoothed; undefined before the first transfer. */
   get rate(): number | undefined {
     return this.#rate;
   }
 
-  /** Also for a transfer that was given up: what it got in its time is what the mirror is worth. */
+  /** Also for a transfer that was given up: its rate so far is a measure of the mirror. */
   record(progress: Progress, now: number): void {
     const rate = progress.rate(now);
     this.#rate = this.#rate === undefined ? rate : WEIGHT * rate + (1 - WEIGHT) * this.#rate;
@@ -298,11 +288,11 @@ export class Mirror {
   }
 }
 
-/** Sources of the same bytes. The first one is asked first, and the others are tried once before the best is kept to. */
+/** Sources of the same bytes. The first one is asked first. The others are tried once; then the best one is used. */
 export class Mirrors {
   readonly all: readonly Mirror[];
 
-  /** Throws `usage/mirror-length` where one has another length: it cannot hold the same bytes. */
+  /** Throws `usage/mirror-length` if one has another length: it cannot hold the same bytes. */
   constructor(first: Source, others: readonly Source[]) {
     for (const other of others) {
       if (other.byteLength === first.byteLength) continue;
@@ -312,14 +302,14 @@ export class Mirrors {
     this.all = [first, ...others].map((source) => new Mirror(source));
   }
 
-  /** For the next request. */
+  /** The mirror for the next request. */
   pick(): Mirror {
     const [first] = this.all as readonly [Mirror, ...Mirror[]];
     if (first.rate === undefined && first.active === 0) return first;
     return this.all.find(({ rate, active }) => rate === undefined && active === 0) ?? this.#best(this.all);
   }
 
-  /** For a request that another mirror does not answer; the same one where there is no other. */
+  /** The mirror for a request that another one does not answer; the same one if there is no other. */
   pickOther(than: Mirror): Mirror {
     const others = this.all.filter((mirror) => mirror !== than);
     return others.length === 0 ? than : (others.find(({ rate }) => rate === undefined) ?? this.#best(others));

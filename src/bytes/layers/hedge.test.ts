@@ -4,15 +4,16 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
-import { Limiter } from "./coalesce.ts";
+import { fillFrom } from "./base.ts";
 import { withHedging } from "./hedge.ts";
 import { type Clock, Pace } from "./hedge-stream.ts";
+import { Limiter } from "./split-ranges.ts";
 
 const MIB = 1 << 20;
 const bytes = patternBytes(8 * MIB);
 const failure = () => new SourceError("source/http.network", "Cannot read", { source: "s" }, { transient: true });
 
-/** Time that passes only when told; waits end in the order of their times. */
+/** A clock that moves only when told; waits end in the order of their times. */
 class FakeClock implements Clock {
   #now = 0;
   #waits: { readonly at: number; readonly then: () => void }[] = [];
@@ -73,7 +74,7 @@ interface ScriptedSource extends Source {
   readonly log: string[];
 }
 
-/** A source that behaves request by request as its scripts say; the last one goes on. */
+/** A source whose requests follow the scripts in turn; the last script repeats. */
 function scripted(clock: FakeClock, scripts: readonly Script[], content: Bytes = bytes): ScriptedSource {
   const good = memorySource(content);
   const log: string[] = [];
@@ -142,7 +143,7 @@ describe("withHedging(), reads", () => {
     const onBytes = (byteLength: number): void => {
       told += byteLength;
     };
-    await clock.until(source.read(0, 2 * MIB, { into, onBytes }));
+    await clock.until(fillFrom(source, 0, into, { onBytes }));
     expect(told).toBe(2 * MIB);
     expectBytes(into.subarray(0, MIB / 2), bytes.subarray(0, MIB / 2));
     expectBytes(into.subarray(MIB / 2), other.subarray(MIB / 2, 2 * MIB));
@@ -177,7 +178,7 @@ describe("withHedging(), reads", () => {
     for (let i = 0; i < 4; i++) await clock.until(source.read(i * MIB, MIB));
     await clock.until(source.read(4 * MIB, MIB));
     expect(below.log.slice(4, 6)).toEqual(["4+1", "4.25+0.75"]);
-    // Six requests allow no second one of this kind: the slow one is waited for.
+    // Six requests allow no second one of this kind: the read waits for the slow one.
     await clock.until(source.read(5 * MIB, MIB));
     expect(below.log.slice(7)).toEqual(["5+1"]);
   });
@@ -253,7 +254,7 @@ describe("withHedging(), mirrors", () => {
     const limiter = new Limiter(4);
     const reads = Array.from({ length: 80 }, (_, i) => limiter.run(() => source.read((i % 8) * MIB, MIB)));
     await clock.until(Promise.all(reads));
-    // One of the first four goes to the fast mirror, which is sampled and kept to from then on.
+    // One of the first four goes to the fast mirror. Its rate is then known, and later reads use it.
     expect(throttled.log.filter((line) => !line.endsWith("ended")).length).toBeLessThanOrEqual(3);
     expect(clock.now()).toBeLessThan(1500);
   });
@@ -279,58 +280,6 @@ describe("withHedging(), streams", () => {
     const source = withHedging(bad, { mirrors: [good], clock });
     expectBytes(await clock.until(collect(source)), bytes.subarray(0, 2 * MIB));
     expect(good.log[0]).toBe("0+2");
-  });
-
-  /** Pieces of a mebibyte, laid where they are wanted while bytes are told of every `stepMs`; the first may fall silent. */
-  const laying = (clock: FakeClock, stepMs: number, silentAt?: number): Source & { readonly asked: number[] } => {
-    const asked: number[] = [];
-    return {
-      ...{ label: "s", byteLength: bytes.byteLength, asked, close: async () => undefined },
-      read: () => Promise.reject(new Error("hedging streams")),
-      async *stream(offset, { byteLength = 0, signal = new AbortController().signal, into, onBytes } = {}) {
-        const isFirst = asked.push(offset) === 1;
-        const room = into ?? new Uint8Array(MIB);
-        for (let done = 0; done < byteLength; done += MIB) {
-          for (let part = 0; part < 4; part++) {
-            const isSilent = isFirst && silentAt === done / MIB && part === 2;
-            await clock.wait(isSilent ? 1e9 : stepMs, signal);
-            signal.throwIfAborted();
-            room.set(bytes.subarray(offset + done, offset + done + MIB));
-            onBytes?.(MIB / 4);
-          }
-          yield room;
-        }
-      },
-    };
-  };
-
-  test("bytes that land in time are no silence, however long a piece takes", async () => {
-    const clock = new FakeClock();
-    const below = laying(clock, 900);
-    const into = new Uint8Array(MIB);
-    const consume = async (): Promise<void> => {
-      for await (const piece of withHedging(below, { clock }).stream(0, { byteLength: 3 * MIB, into })) {
-        expect(piece).toBe(into);
-      }
-    };
-    await clock.until(consume());
-    expect(below.asked).toEqual([0]);
-  });
-
-  test("what another connection brings is not laid where the silent one could write", async () => {
-    const clock = new FakeClock();
-    const below = laying(clock, 10, 1);
-    const into = new Uint8Array(MIB);
-    const found: [isLaid: boolean, bytes: Bytes][] = [];
-    const consume = async (): Promise<void> => {
-      for await (const piece of withHedging(below, { clock }).stream(0, { byteLength: 3 * MIB, into })) {
-        found.push([piece === into, piece.slice()]);
-      }
-    };
-    await clock.until(consume());
-    expect(below.asked).toEqual([0, MIB]);
-    expect(found.map(([isLaid]) => isLaid)).toEqual([true, false, false]);
-    expectBytes(concatBytes(found.map(([, piece]) => piece)), bytes.subarray(0, 3 * MIB));
   });
 
   test("a consumer that takes its time is no silence", async () => {

@@ -2,7 +2,17 @@ import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import { LinkedAbort } from "../abort.ts";
 import type { ReadOptions, Source, StreamOptions } from "../source.ts";
-import { allocateFor, DelegatingSource, passOn, ReadGuard } from "./base.ts";
+import {
+  allocateFor,
+  DelegatingSource,
+  FILL,
+  type FillingSource,
+  type FillOptions,
+  fillFrom,
+  isFilling,
+  passOn,
+  ReadGuard,
+} from "./base.ts";
 import {
   type Clock,
   LEAST_RATE_BYTES,
@@ -14,39 +24,39 @@ import {
   THREAD_CLOCK,
   watchTransfer,
 } from "./hedge-stream.ts";
+import { FULL_LINE } from "./split-ranges.ts";
 
 export interface HedgeOptions {
-  /** Other sources of the same bytes. Their content is not compared here: that is for the digests of the format. */
+  /** Other sources of the same bytes. Their content is not compared here: the digests of the format do that. */
   readonly mirrors?: readonly Source[] | undefined;
   /** Shared by sources that are read together, so that each is measured against all. */
   readonly pace?: Pace | undefined;
-  /** Transfers at a time from which a slow one is left alone: then the line is busy, not idle. */
+  /** With this many transfers at a time, a slow one is left alone: then the line is busy, not idle. */
   readonly connections?: number | undefined;
-  /** "never" where asking twice would do harm, as with a server that sends the whole file each time. */
+  /** "never" if asking twice would do harm, as with a server that sends the whole file each time. */
   readonly when?: (() => "lagging" | "never") | undefined;
   readonly clock?: Clock | undefined;
 }
 
-const CONNECTIONS = 8;
-/** Of requests that are slow but not silent, the share that may be asked again at the same server. */
+/** The share of slow but not silent requests that may be sent again to the same server. */
 const MAX_SHARE = 0.05;
-/** What all ranges that are asked for twice at one moment may hold. */
+/** The most bytes of all ranges that are asked for twice at one moment. */
 const MAX_SPARE_BYTES = 16 << 20;
 
-/** Bytes held by second answers, of all sources together: the bound is one of the process. */
+/** Bytes held by second answers, of all sources together: the bound is for the process. */
 const spare = { usedBytes: 0 };
 
 /**
- * Asks again for a range that lags: one without a byte for a second, or for three times the usual wait, and one that
- * runs at less than a quarter of the usual rate while there are connections to spare. The second request goes to
- * another mirror where there is one, for what is missing only; whichever is complete first counts, the other is ended.
- * A mirror that fails is left for another one at once. Closing closes all of them.
+ * Asks again for a range that lags: one without a byte for a second, or for three times the usual wait if that is
+ * longer, and one at less than a quarter of the usual rate while there are connections to spare. The second request
+ * goes to another mirror if there is one, and only for the missing bytes. The request that is complete first counts;
+ * the other is ended. If a mirror fails, another one takes over at once. Closing closes all of them.
  */
 export function withHedging(source: Source, options: HedgeOptions = {}): Source {
   return new HedgedSource(source, options);
 }
 
-class HedgedSource extends DelegatingSource {
+class HedgedSource extends DelegatingSource implements FillingSource {
   readonly #mirrors: Mirrors;
   readonly #pace: Pace;
   readonly #clock: Clock;
@@ -62,27 +72,33 @@ class HedgedSource extends DelegatingSource {
     this.#mirrors = new Mirrors(source, options.mirrors ?? []);
     this.#pace = options.pace ?? new Pace();
     this.#clock = options.clock ?? THREAD_CLOCK;
-    this.#connections = options.connections ?? CONNECTIONS;
+    this.#connections = options.connections ?? FULL_LINE;
     this.#when = options.when ?? (() => "lagging");
     this.#guard = new ReadGuard(source.label, source.byteLength);
-  }
-
-  /** Of bytes that are asked for twice, those count that came first. */
-  get reportsBytes(): boolean {
-    return this.#when() === "lagging";
   }
 
   override async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     this.#guard.checkRead(offset, byteLength, options);
     if (byteLength === 0 || this.#when() === "never") return this.inner.read(offset, byteLength, options);
     const target = options.into ?? allocateFor(byteLength, this.label);
+    await this.#fill({ offset, target, signal: options.signal });
+    return target;
+  }
+
+  /** If bytes are asked for twice, the first to come count. */
+  async [FILL](offset: number, target: Bytes, options: FillOptions): Promise<void> {
+    this.#guard.checkRead(offset, target.byteLength, options);
+    if (this.#when() === "never") return fillFrom(this.inner, offset, target, options);
+    if (target.byteLength > 0) await this.#fill({ offset, target, ...options });
+  }
+
+  async #fill(wanted: Wanted): Promise<void> {
     this.#active++;
     try {
-      await this.#race({ offset, target, signal: options.signal, onBytes: options.onBytes });
+      await this.#race(wanted);
     } finally {
       this.#active--;
     }
-    return target;
   }
 
   override stream(offset: number, options: StreamOptions = {}): AsyncIterable<Bytes> {
@@ -114,7 +130,7 @@ class HedgedSource extends DelegatingSource {
     await settle(this.#attempt(other, rest).ended, outcome.error);
   }
 
-  /** `first` goes on; the second answer waits in a buffer of its own, since both write. */
+  /** `first` continues. The second answer gets its own buffer, because both write. */
   async #hedge(first: Attempt, rest: Wanted): Promise<void> {
     const { byteLength } = rest.target;
     const before = first.progress.received;
@@ -127,13 +143,13 @@ class HedgedSource extends DelegatingSource {
     });
     const winner = await firstToSucceed(first, second);
     if (winner === first) return second.cancel();
-    // What it got in its time is what the mirror is worth.
+    // Its rate so far is a measure of the mirror.
     first.mirror.record(first.progress, this.#clock.now());
     first.cancel();
     await first.ended;
     rest.signal?.throwIfAborted();
     if (winner === undefined) return settle(first.ended);
-    // What the first one brought meanwhile may be in use already, and a mirror could have other bytes.
+    // Keep what the first one brought meanwhile: it may be in use already, and a mirror could have other bytes.
     const { target } = restAfter(rest, { progress: { received: first.progress.received - before } });
     target.set(into.subarray(byteLength - target.byteLength));
     if (target.byteLength > 0) rest.onBytes?.(target.byteLength);
@@ -143,7 +159,7 @@ class HedgedSource extends DelegatingSource {
     return new Attempt({ ...wanted, mirror, clock: this.#clock, pace: this.#pace });
   }
 
-  /** Undefined where the attempt lags before it ends. */
+  /** Undefined if the attempt lags before it ends. */
   #endOrLag(attempt: Attempt): Promise<Outcome | undefined> {
     return new Promise((resolve) => {
       const { progress } = attempt;
@@ -168,13 +184,13 @@ class HedgedSource extends DelegatingSource {
   }
 }
 
-/** What an attempt did not get. */
+/** The part that an attempt did not get. */
 function restAfter(wanted: Wanted, { progress }: { readonly progress: Pick<Progress, "received"> }): Wanted {
   const { received } = progress;
   return { ...wanted, offset: wanted.offset + received, target: wanted.target.subarray(received) };
 }
 
-/** Undefined where both fail. */
+/** Undefined if both fail. */
 async function firstToSucceed(a: Attempt, b: Attempt): Promise<Attempt | undefined> {
   const wins = [a, b].map(async (attempt) => {
     const outcome = await attempt.ended;
@@ -184,7 +200,7 @@ async function firstToSucceed(a: Attempt, b: Attempt): Promise<Attempt | undefin
   return Promise.any(wins).catch(() => undefined);
 }
 
-/** Throws what made the attempt fail; `instead` where another error says more. */
+/** Throws the failure of the attempt, or `instead` if another error says more. */
 async function settle(ended: Promise<Outcome>, instead?: unknown): Promise<void> {
   const outcome = await ended;
   if (!outcome.ok) throw instead ?? outcome.error;
@@ -195,13 +211,13 @@ type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: unk
 /** Made once, because an error with its stack costs more than a small read. */
 const CANCELLED = new Error("another request was faster");
 
-/** A range, and where it goes. */
+/** A range, and the buffer for it. */
 interface Wanted {
   readonly offset: number;
   /** Filled from `offset` on; an attempt writes to it until its `ended` settles. */
   readonly target: Bytes;
-  readonly signal: AbortSignal | undefined;
-  readonly onBytes: ReadOptions["onBytes"];
+  readonly signal?: AbortSignal | undefined;
+  readonly onBytes?: FillOptions["onBytes"] | undefined;
 }
 
 interface AttemptOptions extends Wanted {
@@ -245,13 +261,13 @@ class Attempt {
   async #run(signal: AbortSignal): Promise<void> {
     const { mirror, offset, target, clock, pace } = this.#options;
     const { progress } = this;
-    const { source } = mirror;
     const onBytes = (byteLength: number): void => {
       progress.add(byteLength, clock.now());
       this.#options.onBytes?.(byteLength);
     };
-    if (source.reportsBytes === true) {
-      await source.read(offset, target.byteLength, { into: target, signal, onBytes });
+    const { source } = mirror;
+    if (isFilling(source)) {
+      await source[FILL](offset, target, { signal, onBytes });
     } else {
       for await (const piece of source.stream(offset, { byteLength: target.byteLength, signal })) {
         target.set(piece, progress.received);

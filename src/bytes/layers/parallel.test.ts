@@ -4,7 +4,7 @@ import { countingSource } from "../../../test/support/counting-source.ts";
 import { SourceError } from "../../base/errors.ts";
 import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
-import { withParallelStreams } from "./parallel.ts";
+import { FilledInTurn, withParallelStreams } from "./parallel.ts";
 import { StreamBuffers } from "./stream-buffers.ts";
 
 const bytes = patternBytes(1_000_003);
@@ -39,8 +39,6 @@ function jumblingSource(source: Source): Source & { most: number; aborted: numbe
   };
   return jumbling;
 }
-
-const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
 sourceContract("parallel", async (content) => ({
   source: withParallelStreams(jumblingSource(memorySource(content)), { buffers: smallBuffers() }),
@@ -118,38 +116,24 @@ describe("withParallelStreams()", () => {
     expect(below.calls).toEqual([{ kind: "stream", offset: 0, byteLength: 12 * MIB }]);
   });
 
-  test("streams that are read together have one piece each, from one long reply after the other", async () => {
-    const asked: { offset: number; byteLength: number | undefined }[] = [];
+  test("of streams side by side, only the first holds pieces; the others take one long reply", async () => {
+    const below = countingSource(memorySource(bytes));
     const buffers = smallBuffers(12);
-    let most = 0;
-    const below: Source = {
-      ...memorySource(bytes),
-      label: "s",
-      byteLength: bytes.byteLength,
-      close: async () => undefined,
-      read: () => {
-        throw new Error("nothing is asked for ahead");
-      },
-      async *stream(offset, { byteLength = 0, into = new Uint8Array(1) } = {}) {
-        asked.push({ offset, byteLength });
-        for (let done = 0; done < byteLength; done += into.byteLength) {
-          const piece = into.subarray(0, byteLength - done);
-          piece.set(bytes.subarray(offset + done, offset + done + piece.byteLength));
-          most = Math.max(most, buffers.usedBytes);
-          yield piece;
-        }
-      },
-    };
     const source = withParallelStreams(below, { requestBytes: 6 * PIECE, buffers });
-    const options = { byteLength: 9 * PIECE, together: 3 };
+    const options = { byteLength: 30 * PIECE };
     const all = await Promise.all([0, 1, 2].map((i) => drain(source, i * 300_000, options)));
-    for (const [i, found] of all.entries()) expectBytes(found, bytes.subarray(i * 300_000, i * 300_000 + 9 * PIECE));
-    expect(most).toBe(3 * PIECE);
+    for (const [i, found] of all.entries()) expectBytes(found, bytes.subarray(i * 300_000, i * 300_000 + 30 * PIECE));
     expect(buffers.usedBytes).toBe(0);
-    expect(asked).toEqual([0, 1, 2].map((i) => ({ offset: i * 300_000, byteLength: 9 * PIECE })));
+    expect(buffers.streams).toBe(0);
+    const long = below.calls.filter(({ offset }) => offset >= 300_000);
+    expect(long).toEqual([1, 2].map((i) => ({ kind: "stream", offset: i * 300_000, byteLength: 30 * PIECE })));
+    const first = below.calls.filter(({ offset }) => offset < 300_000);
+    expect(first.slice(0, 2)).toEqual(
+      [0, 1].map((i) => ({ kind: "read", offset: i * 6 * PIECE, byteLength: 6 * PIECE })),
+    );
   });
 
-  test("a stream beside others asks for no more than 64 MiB at a time, and gives its buffer back when it is left", async () => {
+  test("a stream beside others asks for no more than 64 MiB at a time, and counts no more when it is left", async () => {
     const byteLength = 200 << 20;
     const asked: (readonly [offset: number, byteLength: number | undefined])[] = [];
     const part = new Uint8Array(4 << 20);
@@ -162,8 +146,9 @@ describe("withParallelStreams()", () => {
     };
     const buffers = new StreamBuffers({ pieceBytes: 4 << 20, maxBytes: 8 << 20 });
     const source = withParallelStreams(endless, { requestBytes: 64 << 20, buffers });
+    buffers.join();
     let total = 0;
-    for await (const piece of source.stream(0, { byteLength, together: 2 })) total += piece.byteLength;
+    for await (const piece of source.stream(0, { byteLength })) total += piece.byteLength;
     expect(total).toBe(byteLength);
     expect(asked).toEqual([
       [0, 64],
@@ -171,11 +156,11 @@ describe("withParallelStreams()", () => {
       [128, 64],
       [192, 8],
     ]);
-    for await (const _ of source.stream(0, { byteLength, together: 2 })) {
-      expect(buffers.usedBytes).toBe(4 << 20);
+    for await (const _ of source.stream(0, { byteLength })) {
+      expect(buffers.streams).toBe(2);
       break;
     }
-    expect(buffers.usedBytes).toBe(0);
+    expect(buffers.streams).toBe(1);
   });
 
   test("splits a long read into ranges that run together", async () => {
@@ -241,8 +226,7 @@ describe("withParallelStreams()", () => {
     for await (const _ of withParallelStreams(below, { openEndedBytes: 0, connections: 4, buffers }).stream(0))
       if (++count === 3) break;
     expect(below.aborted).toBeGreaterThan(0);
-    await settled();
-    expect(buffers.usedBytes).toBe(0);
+    await expect.poll(() => buffers.usedBytes).toBe(0);
   });
 
   test("a failure comes when its turn has come, and releases the rest", async () => {
@@ -260,8 +244,7 @@ describe("withParallelStreams()", () => {
     };
     await expect(consume()).rejects.toBe(failure);
     expect(received).toBe(50_000);
-    await settled();
-    expect(buffers.usedBytes).toBe(0);
+    await expect.poll(() => buffers.usedBytes).toBe(0);
   });
 });
 
@@ -294,4 +277,41 @@ test("one request brings several pieces where requests are dear", async () => {
   expect(buffers.usedBytes).toBe(0);
   expect(Math.max(...requests)).toBe(6 * MIB);
   expect(requests.length).toBeLessThan(14);
+});
+
+describe("FilledInTurn", () => {
+  const bytes = (...values: number[]): Uint8Array<ArrayBuffer> => Uint8Array.from(values);
+
+  /** For each piece, whether it is handed out by now. */
+  async function handedOut(filled: FilledInTurn): Promise<boolean[]> {
+    const late = Symbol("late");
+    const looks = filled.pieces.map((piece) => Promise.race([piece, Promise.resolve(late)]));
+    return (await Promise.all(looks)).map((found) => found !== late);
+  }
+
+  test("pieces are handed out one by one, wherever the parts of the request end", async () => {
+    const filled = new FilledInTurn(bytes(1, 2, 3, 4, 5), 3);
+    filled.landed(2);
+    expect(await handedOut(filled)).toEqual([false, false]);
+    filled.landed(2);
+    expect(await handedOut(filled)).toEqual([true, false]);
+    filled.landed(1);
+    expect(await Promise.all(filled.pieces)).toEqual([bytes(1, 2, 3), bytes(4, 5)]);
+    expect(() => filled.landed(1)).toThrow("more bytes than it was asked for");
+  });
+
+  test("one part may fill several pieces", async () => {
+    const filled = new FilledInTurn(bytes(1, 2, 3, 4, 5), 2);
+    filled.landed(4);
+    expect(await handedOut(filled)).toEqual([true, true, false]);
+  });
+
+  test("what is full before a request fails is still handed out", async () => {
+    const filled = new FilledInTurn(bytes(9, 8, 7), 1);
+    filled.landed(1);
+    filled.fail(new Error("gone"));
+    const [first, ...rest] = filled.pieces;
+    expect(await first).toEqual(bytes(9));
+    for (const piece of rest) await expect(piece).rejects.toThrow("gone");
+  });
 });

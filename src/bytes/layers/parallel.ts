@@ -2,21 +2,20 @@ import type { Bytes } from "../../base/bytes.ts";
 import { LinkedAbort } from "../abort.ts";
 import type { Extent } from "../extents.ts";
 import type { ReadOptions, Source, StreamOptions } from "../source.ts";
-import { SPLIT_BYTES } from "../transfer.ts";
-import { allocateFor, DelegatingSource, passOn, ReadGuard } from "./base.ts";
-import { Limiter, readSplit } from "./coalesce.ts";
+import { allocateFor, DelegatingSource, fillFrom, passOn, ReadGuard } from "./base.ts";
+import { Limiter, readSplit, SPLIT_BYTES } from "./split-ranges.ts";
 import { SHARED_BUFFERS, type StreamBuffers } from "./stream-buffers.ts";
 
 export interface ParallelOptions {
   /** Most requests of one stream or one long read at a time. */
   readonly connections?: number;
-  /** For each time that a piece takes so long, one more of them is asked for ahead; 20 ms where absent. */
+  /** One more request runs ahead for each such time that a piece takes; 20 ms if absent. */
   readonly stepMs?: number;
-  /** A stream whose reader does not say how much it needs is one request for so many bytes; 32 MiB where absent. */
+  /** If its reader does not say how much it needs, a stream is one request for this many bytes; 32 MiB if absent. */
   readonly openEndedBytes?: number;
-  /** What one request asks for, in whole pieces; one of them where absent. */
+  /** Bytes that one request asks for, in whole pieces; one piece if absent. */
   readonly requestBytes?: number | undefined;
-  /** Where pieces wait for their turn; all sources share one allowance of 48 MiB where absent. */
+  /** Holds pieces until their turn; if absent, all sources share one allowance of 48 MiB. */
   readonly buffers?: StreamBuffers;
 }
 
@@ -28,16 +27,17 @@ const CONNECTIONS = 6;
  */
 const LEAST_CONNECTIONS = 2;
 const STEP_MS = 20;
-/** Headers end before, and their readers find out where only by reading. */
+/** Headers end before this, and their readers learn the end only by reading. */
 const OPEN_ENDED_BYTES = 32 << 20;
-/** A reader that leaves a stream earlier than this has made one request: most headers end before. */
+/** A reader that leaves a stream before this has made one request: most headers end earlier. */
 const RAMP_BYTES = 256 << 10;
 
 const NOTHING_AHEAD: Window = { requests: 0, pieces: 0 };
 
 /**
- * Reads long runs with several requests under way, delivered in order. The beginning of a stream comes as it arrives
- * and alone, the rest in pieces of one buffer each. Short reads pass through. Closing closes the source below.
+ * Reads long runs with several requests under way, and delivers them in order. The beginning of a stream is one
+ * request, delivered as it arrives; the rest comes in pieces of one buffer each. Short reads pass through. Closing
+ * closes the source below.
  */
 export function withParallelStreams(source: Source, options: ParallelOptions = {}): Source {
   return new ParallelSource(source, options);
@@ -89,12 +89,11 @@ class ParallelSource extends DelegatingSource {
   }
 
   #streamRun(run: Extent, options: StreamOptions): AsyncIterable<Bytes> {
-    const { signal, together = 1 } = options;
+    const { signal } = options;
     if (!this.#isLong(run.byteLength)) return this.inner.stream(run.offset, { byteLength: run.byteLength, signal });
-    // Where every request is dear, whoever says how much they want gets it asked for at once.
-    const isKnown = this.#requestBytes > this.#buffers.pieceBytes && options.byteLength !== undefined;
-    if (isKnown && together > 1) return this.#streamBeside(run, options);
-    return this.#streamAhead(run, isKnown ? this.#window(0) : NOTHING_AHEAD, signal);
+    // On stores where each request costs, ask for the whole known length in few requests.
+    const isLongAsked = this.#requestBytes > this.#buffers.pieceBytes && options.byteLength !== undefined;
+    return this.#streamAhead(run, { asks: isLongAsked ? "long" : "short", signal });
   }
 
   override close(): Promise<void> {
@@ -107,15 +106,19 @@ class ParallelSource extends DelegatingSource {
     return byteLength >= 2 * this.#buffers.pieceBytes && this.#connections > 1;
   }
 
-  async *#streamAhead(run: Extent, first: Window, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  async *#streamAhead(run: Extent, { asks, signal }: AheadPlan): AsyncGenerator<Bytes> {
     const ahead = new PiecesAhead(this.inner, run, { buffers: this.#buffers, signal });
-    let window = first;
+    let window = asks === "long" ? this.#window(0) : NOTHING_AHEAD;
+    this.#buffers.join();
     try {
       while (!ahead.isDone) {
-        ahead.fill(window);
+        const isBeside = asks === "long" && this.#buffers.streams > 1;
+        ahead.fill(isBeside ? NOTHING_AHEAD : window);
         const piece = ahead.shift();
-        if (piece === undefined) {
-          yield* this.#passOn(ahead, signal);
+        if (piece === undefined && isBeside) {
+          yield* this.#passOn(ahead.skip(SPLIT_BYTES), signal);
+        } else if (piece === undefined) {
+          yield* this.#passOnAndRamp(ahead, signal);
         } else {
           yield await piece.bytes;
           ahead.giveBack(piece);
@@ -125,11 +128,14 @@ class ParallelSource extends DelegatingSource {
         window = this.#window(ahead.pieceMs);
       }
     } finally {
+      this.#buffers.leave();
       ahead.release();
     }
   }
 
-  /** Requests to have under way, by how long a piece takes; the fewer they are, the longer each can be. */
+  /**
+   * How many requests to have under way, by the time that a piece takes. The fewer they are, the longer each can be.
+   */
   #window(pieceMs: number): Window {
     const wanted = Math.max(LEAST_CONNECTIONS, Math.ceil(pieceMs / this.#stepMs));
     const requests = Math.min(wanted, this.#connections);
@@ -139,33 +145,24 @@ class ParallelSource extends DelegatingSource {
   }
 
   /**
-   * Several streams keep each other's line busy, so each of them can do with one long reply after the other and one piece
-   * in memory, which is still in the processor's cache when it is hashed. What comes meanwhile waits in the connection.
+   * One long reply as it arrives. Several streams together keep the line busy, so none of them needs pieces ahead;
+   * bytes that come meanwhile wait in the connection.
    */
-  async *#streamBeside({ offset, byteLength }: Extent, options: StreamOptions): AsyncGenerator<Bytes> {
-    const end = offset + byteLength;
-    const { signal, into = this.#buffers.tryTake(1) } = options;
-    try {
-      for (let at = offset; at < end; at += SPLIT_BYTES) {
-        const reply = { ...options, byteLength: Math.min(SPLIT_BYTES, end - at), into };
-        for await (const piece of this.inner.stream(at, reply)) {
-          yield piece;
-          signal?.throwIfAborted();
-          this.#guard.checkOpen();
-        }
-      }
-    } finally {
-      if (into !== undefined && options.into === undefined) this.#buffers.giveBack(into);
+  async *#passOn({ offset, byteLength }: Extent, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+    for await (const part of this.inner.stream(offset, { byteLength, signal })) {
+      yield part;
+      signal?.throwIfAborted();
+      this.#guard.checkOpen();
     }
   }
 
-  /** The next piece as it arrives: at the beginning, and where no buffer is to be had. */
-  async *#passOn(ahead: PiecesAhead, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
-    const { offset, byteLength } = ahead.skip();
+  /** The next piece as it arrives: at the beginning, and if no buffer is free. */
+  async *#passOnAndRamp(ahead: PiecesAhead, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+    const { offset, byteLength } = ahead.skip(this.#buffers.pieceBytes);
     let done = 0;
     for await (const part of this.inner.stream(offset, { byteLength, signal })) {
       done += part.byteLength;
-      // Two at first: the reader goes on, but nobody knows how far.
+      // Two at first: the reader goes on, but may stop at any point.
       if (done >= Math.min(RAMP_BYTES, byteLength)) ahead.fill({ requests: LEAST_CONNECTIONS, pieces: 1 });
       yield part;
     }
@@ -199,7 +196,7 @@ export class FilledInTurn {
     return this.#pieces.map(({ bytes }) => bytes);
   }
 
-  /** Takes note of further bytes that will not change any more. */
+  /** Counts further bytes that will not change any more. */
   landed(byteLength: number): void {
     this.#filled += byteLength;
     if (this.#filled > this.into.byteLength) throw new Error("the source gave more bytes than it was asked for");
@@ -209,11 +206,6 @@ export class FilledInTurn {
       if (this.#full === this.#pieces.length || end > this.#filled) return;
       this.#pieces[this.#full++]?.resolve(this.into.subarray(start, end));
     }
-  }
-
-  /** All bytes are here, whether or not the source told of them. */
-  complete(): void {
-    this.landed(this.into.byteLength - this.#filled);
   }
 
   /** Pieces that are not full yet get the error. */
@@ -240,9 +232,9 @@ function withResolvers<T>(): {
 /** One request and the pieces that it brings. */
 interface Request {
   readonly buffer: Bytes;
-  /** Resolves when nobody writes to the buffer any more. */
+  /** Resolves when nothing writes to the buffer any more. */
   readonly settled: Promise<void>;
-  /** Pieces that are not given back. */
+  /** Pieces that were not given back yet. */
   held: number;
 }
 
@@ -260,12 +252,19 @@ interface Window {
   readonly pieces: number;
 }
 
+/** How one stream reads ahead. */
+interface AheadPlan {
+  /** "long" if each request costs much and the reader said how much it needs. */
+  readonly asks: "long" | "short";
+  readonly signal: AbortSignal | undefined;
+}
+
 interface AheadOptions {
   readonly buffers: StreamBuffers;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Nobody sees it: the stream is over. Made once, because an error with its stack costs more than a small read. */
+/** No caller sees it: the stream is over. Made once, because an error with its stack costs more than a small read. */
 const LEFT = new Error("the stream was left");
 
 /** The pieces of one stream that were asked for before their turn, in order. */
@@ -275,7 +274,7 @@ class PiecesAhead {
   readonly #abort: LinkedAbort;
   readonly #end: number;
   readonly #queue: PieceAhead[] = [];
-  /** Taken from the queue and not given back: the piece that the consumer looks at. */
+  /** Taken from the queue and not given back yet: the piece that the consumer looks at. */
   #current: PieceAhead | undefined;
   #next: number;
   #pieceMs = 0;
@@ -294,7 +293,7 @@ class PiecesAhead {
     return this.#queue.length === 0 && this.#next >= this.#end;
   }
 
-  /** How long the last complete piece was on its way; 0 before the first. */
+  /** How long the last complete piece took to come; 0 before the first. */
   get pieceMs(): number {
     return this.#pieceMs;
   }
@@ -305,7 +304,7 @@ class PiecesAhead {
       const left = Math.ceil((this.#end - this.#next) / this.#buffers.pieceBytes);
       const wanted = Math.min(pieces, left);
       if (this.#queue.length + wanted > requests * pieces) return;
-      // A short request now would make a long one late; where nothing is waiting, it is better than none.
+      // A short request now would delay a long one; but if nothing is waiting, it is better than none.
       const count = this.#queue.length === 0 ? Math.min(wanted, this.#buffers.piecesLeft) : wanted;
       const buffer = count === 0 ? undefined : this.#buffers.tryTake(count);
       if (buffer === undefined) return;
@@ -318,7 +317,7 @@ class PiecesAhead {
     this.#next = Math.min(offset + pieces * this.#buffers.pieceBytes, this.#end);
     const filled = new FilledInTurn(buffer.subarray(0, this.#next - offset), this.#buffers.pieceBytes);
     this.#requests++;
-    const read = this.#read(offset, filled, { signal: this.#abort.signal });
+    const read = this.#read(offset, filled, this.#abort.signal);
     const settled = read.then(
       () => this.#endRequest(),
       (error: unknown) => {
@@ -334,25 +333,23 @@ class PiecesAhead {
     this.#requests--;
   }
 
-  async #read(offset: number, filled: FilledInTurn, options: ReadOptions): Promise<void> {
+  async #read(offset: number, filled: FilledInTurn, signal: AbortSignal): Promise<void> {
     const began = performance.now();
     const { into } = filled;
-    const onBytes = (byteLength: number): void => filled.landed(byteLength);
-    await this.#source.read(offset, into.byteLength, { ...options, into, onBytes });
-    filled.complete();
+    await fillFrom(this.#source, offset, into, { signal, onBytes: (byteLength) => filled.landed(byteLength) });
     this.#pieceMs = (performance.now() - began) / filled.pieces.length;
   }
 
-  /** The next piece in order, or undefined where none was asked for. */
+  /** The next piece in order, or undefined if none was asked for. */
   shift(): PieceAhead | undefined {
     this.#current = this.#queue.shift();
     return this.#current;
   }
 
-  /** Leaves the next piece to the caller, and says where it is. */
-  skip(): Extent {
+  /** Leaves the next bytes to the caller, and says where they are. */
+  skip(maxBytes: number): Extent {
     const offset = this.#next;
-    const byteLength = Math.min(this.#buffers.pieceBytes, this.#end - offset);
+    const byteLength = Math.min(maxBytes, this.#end - offset);
     this.#next = offset + byteLength;
     return { offset, byteLength };
   }
@@ -363,7 +360,7 @@ class PiecesAhead {
     if (--request.held === 0) this.#buffers.giveBack(request.buffer);
   }
 
-  /** Ends what is under way. A buffer goes back when nobody writes to it any more. */
+  /** Ends all requests under way. A buffer goes back when nothing writes to it any more. */
   release(): void {
     this.#abort.abort(LEFT);
     this.#abort.release();

@@ -4,6 +4,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
+import { FILL, type FillingSource, fillFrom } from "./base.ts";
 import { retryPolicy, withRetries } from "./retry.ts";
 
 const failure = (extra: { transient?: boolean; retryAfter?: number } = { transient: true }) =>
@@ -34,7 +35,7 @@ function flakySource(bytes: Bytes, errors: Error[]): Source & { offsets: number[
   };
 }
 
-/** Waits are written down instead of waited for. */
+/** Records waits instead of waiting. */
 function recorder(): { waits: number[]; sleep: (ms: number) => Promise<void>; random: () => number } {
   const waits: number[] = [];
   return { waits, random: () => 1, sleep: async (ms) => void waits.push(ms) };
@@ -58,18 +59,18 @@ describe("withRetries()", () => {
   test("goes on with a read where it broke, where the source tells how far it got", async () => {
     const log = recorder();
     const asked: [offset: number, byteLength: number][] = [];
-    const below: Source = {
-      ...{ label: "s", byteLength: 1000, reportsBytes: true, close: async () => undefined },
+    const below: FillingSource = {
+      ...{ label: "s", byteLength: 1000, close: async () => undefined },
       stream: () => {
-        throw new Error("reads only");
+        throw new Error("filled only");
       },
-      async read(offset, byteLength, options = {}) {
-        asked.push([offset, byteLength]);
-        const count = Math.min(byteLength, 100);
-        options.into?.set(bytes.subarray(offset, offset + count));
-        options.onBytes?.(count);
-        if (count < byteLength) throw failure();
-        return options.into as Bytes;
+      read: () => Promise.reject(new Error("filled only")),
+      async [FILL](offset, target, { onBytes }) {
+        asked.push([offset, target.byteLength]);
+        const count = Math.min(target.byteLength, 100);
+        target.set(bytes.subarray(offset, offset + count));
+        onBytes(count);
+        if (count < target.byteLength) throw failure();
       },
     };
     const into = new Uint8Array(250);
@@ -77,7 +78,7 @@ describe("withRetries()", () => {
     const onBytes = (byteLength: number): void => {
       told += byteLength;
     };
-    expect(await withRetries(below, { ...log, retries: 1, baseDelayMs: 8 }).read(7, 250, { into, onBytes })).toBe(into);
+    await fillFrom(withRetries(below, { ...log, retries: 1, baseDelayMs: 8 }), 7, into, { onBytes });
     expectBytes(into, bytes.subarray(7, 257));
     expect(told).toBe(250);
     expect(asked).toEqual([

@@ -1,16 +1,24 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
 import { isTooSlow } from "../http/exchange.ts";
-import type { ReadOptions, Source, SourceDescriptor, StreamOptions } from "../source.ts";
-import { ReadGuard } from "./base.ts";
+import type { ReadOptions, Source, StreamOptions } from "../source.ts";
+import {
+  DelegatingSource,
+  FILL,
+  type FillingSource,
+  type FillOptions,
+  fillFrom,
+  isFilling,
+  ReadGuard,
+} from "./base.ts";
 
-/** A try that got this much further, or this share of the rest, is worth another where it did not take too long. */
+/** A try that got this many bytes, or this share of the rest, is worth another one if it did not take too long. */
 const LEAST_PROGRESS_BYTES = 4096;
 const LEAST_SHARE = 1 / 16;
-/** What does not take longer is not slow. */
+/** A shorter try does not count as slow. */
 const SHORT_MS = 5000;
 
-/** How far one try got, and how long it was waited for. */
+/** How far one try got, and how long the reader waited for it. */
 class Progress {
   #bytes = 0;
   #waitedMs = 0;
@@ -32,7 +40,7 @@ class Progress {
     this.#since = performance.now();
   }
 
-  /** False where a server that gives a few bytes at each try would be asked for ever. */
+  /** False if the try got too little: a server that gives a few bytes at each try would be asked for ever. */
   isWorthwhile(error: unknown): boolean {
     this.got(0);
     if (isTareError(error) && error.code === "source/http.slow") return false;
@@ -42,84 +50,43 @@ class Progress {
 }
 
 /**
- * Repeats reads that failed with a transient SourceError. A stream that breaks goes on where it stopped, and
- * counts its tries anew whenever it got well further. Closing closes the source below.
+ * Repeats reads that failed with a transient SourceError. A stream that breaks continues where it stopped, and counts
+ * its tries from zero again after good progress. Closing closes the source below.
  */
 export function withRetries(source: Source, options: Partial<RetryPolicy> = {}): Source {
-  return new RetriedSource(source, retryPolicy(options));
+  const policy = retryPolicy(options);
+  return isFilling(source) ? new ResumedSource(source, policy) : new RetriedSource(source, policy);
 }
 
-class RetriedSource implements Source {
-  readonly label: string;
-  readonly byteLength: number;
-  readonly #source: Source;
-  readonly #policy: RetryPolicy;
-  readonly #guard: ReadGuard;
+class RetriedSource extends DelegatingSource {
+  protected readonly policy: RetryPolicy;
+  protected readonly guard: ReadGuard;
 
   constructor(source: Source, policy: RetryPolicy) {
-    this.label = source.label;
-    this.byteLength = source.byteLength;
-    this.#source = source;
-    this.#policy = policy;
-    this.#guard = new ReadGuard(source.label, source.byteLength);
+    super(source);
+    this.policy = policy;
+    this.guard = new ReadGuard(source.label, source.byteLength);
   }
 
-  get descriptor(): SourceDescriptor | undefined {
-    return this.#source.descriptor;
+  override async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
+    this.guard.checkRead(offset, byteLength, options);
+    const read = (): Promise<Bytes> => {
+      this.guard.checkOpen();
+      return this.inner.read(offset, byteLength, options);
+    };
+    return retry(read, this.policy, options.signal);
   }
 
-  /** As the source's own: bytes that landed before a failure are not asked for again. */
-  get reportsBytes(): boolean {
-    return this.#source.reportsBytes === true;
-  }
-
-  async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
-    this.#guard.checkRead(offset, byteLength, options);
-    if (options.into === undefined || options.onBytes === undefined) {
-      return retry(() => this.#attempt(offset, byteLength, options), this.#policy, options.signal);
-    }
-    return this.#readOn(offset, { ...options, into: options.into });
-  }
-
-  /** A read that breaks goes on where it stopped, as a stream does. */
-  async #readOn(offset: number, options: ReadOptions & { readonly into: Bytes }): Promise<Bytes> {
-    const { into, signal } = options;
-    let done = 0;
-    let attempt = 0;
-    for (;;) {
-      const progress = new Progress(into.byteLength - done);
-      const onBytes = (byteLength: number): void => {
-        done += byteLength;
-        progress.got(byteLength);
-        options.onBytes?.(byteLength);
-      };
-      const rest = into.subarray(done);
-      try {
-        await this.#attempt(offset + done, rest.byteLength, { into: rest, signal, onBytes });
-        return into;
-      } catch (error) {
-        if (progress.isWorthwhile(error)) attempt = 0;
-        await pause(error, attempt, { policy: this.#policy, signal });
-        attempt++;
-      }
-    }
-  }
-
-  #attempt(offset: number, byteLength: number, options: ReadOptions): Promise<Bytes> {
-    this.#guard.checkOpen();
-    return this.#source.read(offset, byteLength, options);
-  }
-
-  async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
-    const end = offset + this.#guard.checkStream(offset, options);
+  override async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
+    const end = offset + this.guard.checkStream(offset, options);
     const { signal } = options;
     let position = offset;
     let attempt = 0;
     while (position < end) {
       const progress = new Progress(end - position);
       try {
-        this.#guard.checkOpen();
-        for await (const piece of this.#source.stream(position, { ...options, byteLength: end - position })) {
+        this.guard.checkOpen();
+        for await (const piece of this.inner.stream(position, { ...options, byteLength: end - position })) {
           position += piece.byteLength;
           progress.got(piece.byteLength);
           yield piece;
@@ -128,19 +95,45 @@ class RetriedSource implements Source {
         return;
       } catch (error) {
         if (progress.isWorthwhile(error)) attempt = 0;
-        await pause(error, attempt, { policy: this.#policy, signal });
+        await pause(error, attempt, { policy: this.policy, signal });
         attempt++;
       }
     }
   }
 
-  close(): Promise<void> {
-    this.#guard.close();
-    return this.#source.close();
+  override close(): Promise<void> {
+    this.guard.close();
+    return super.close();
   }
 }
 
-/** When and how often something that failed for the moment is tried again. */
+/** The same above a layer that reports how far a read got. */
+class ResumedSource extends RetriedSource implements FillingSource {
+  /** A read that breaks continues where it stopped, as a stream does. */
+  async [FILL](offset: number, target: Bytes, { signal, onBytes }: FillOptions): Promise<void> {
+    this.guard.checkRead(offset, target.byteLength, { signal });
+    let done = 0;
+    let attempt = 0;
+    for (;;) {
+      const progress = new Progress(target.byteLength - done);
+      const count = (byteLength: number): void => {
+        done += byteLength;
+        progress.got(byteLength);
+        onBytes(byteLength);
+      };
+      try {
+        this.guard.checkOpen();
+        return await fillFrom(this.inner, offset + done, target.subarray(done), { signal, onBytes: count });
+      } catch (error) {
+        if (progress.isWorthwhile(error)) attempt = 0;
+        await pause(error, attempt, { policy: this.policy, signal });
+        attempt++;
+      }
+    }
+  }
+}
+
+/** When and how often to repeat an operation that failed temporarily. */
 export interface RetryPolicy {
   /** Tries after the first one. */
   readonly retries: number;
@@ -154,7 +147,10 @@ export interface RetryPolicy {
   readonly sleep: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
 }
 
-/** Five retries within about a minute at most: long enough for a restart, short enough for a person. */
+/**
+ * Five retries, with waits of 15.5 s together at most: long enough for a restart, short enough for a person. A server
+ * that names its own waits (`Retry-After`) can stretch them to 30 s each.
+ */
 const DEFAULT_POLICY: RetryPolicy = {
   retries: 5,
   baseDelayMs: 500,
@@ -163,7 +159,7 @@ const DEFAULT_POLICY: RetryPolicy = {
   sleep,
 };
 
-/** The defaults with what the caller wants otherwise. */
+/** The defaults, with the caller's own choices in their place. */
 export function retryPolicy(options: Partial<RetryPolicy> = {}): RetryPolicy {
   return { ...DEFAULT_POLICY, ...options };
 }
@@ -186,7 +182,7 @@ export async function retry<T>(
   }
 }
 
-/** Waits before try `attempt` + 1, or throws `error` where there is to be none. */
+/** Waits before try `attempt` + 1, or throws `error` if there will be none. */
 async function pause(
   error: unknown,
   attempt: number,
@@ -202,7 +198,8 @@ function delayFor(error: SourceError, attempt: number, policy: RetryPolicy): num
   return policy.random() * Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** attempt);
 }
 
-function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+/** A wait that an abort ends, with its reason, and with it the timer, which would keep the process alive. */
+export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => {
       clearTimeout(timer);

@@ -3,11 +3,11 @@ import { ignoreRanges, MIB } from "../../../test/contracts/http-tools.ts";
 import { drain, expectBytes, sourceContract } from "../../../test/contracts/source-contract.ts";
 import { type Fault, type RangeServer, startRangeServer } from "../../../test/support/range-server.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { nodeTransport } from "../../platform/node/http-transport.ts";
+import { nodeTransport } from "../../platform/node/http/transport.ts";
 import { type HttpOptions, openHttp } from "../http/index.ts";
 import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
-import { memoryStore, placeOfFile, type RangeStore, withStore } from "./store.ts";
+import { layeredStore, memoryStore, placeOfFile, type RangeStore, withStore } from "./store.ts";
 
 const servers: RangeServer[] = [];
 afterEach(async () => {
@@ -28,7 +28,7 @@ function open(server: RangeServer, options: HttpOptions): Promise<Source> {
   return openHttp(server.url, { transport: nodeTransport({ environment: {} }), retry: { retries: 0 }, ...options });
 }
 
-/** The ranges that were asked for since the last look, "304" for those that were answered so. */
+/** The ranges that were asked for since the last call, "304" for those that were answered so. */
 function ranges(server: RangeServer): (readonly [number, number] | undefined)[] {
   return (server.requests as RangeServer["requests"][number][]).splice(0).map(({ range }) => range);
 }
@@ -161,7 +161,7 @@ describe("openHttp() with a store", () => {
     const warm = await open(server, { store });
     expectBytes(await warm.read(500_000, 9), MIB.subarray(500_000, 500_009));
     expect(server.requests).toHaveLength(2);
-    const robbed = await open(server, { store: forgetful });
+    const robbed = await open(server, { store: layeredStore(forgetful) });
     expectBytes(await robbed.read(500_000, 9), MIB.subarray(500_000, 500_009));
   });
   test("waits with closing until everything is kept", async () => {
@@ -179,7 +179,7 @@ describe("openHttp() with a store", () => {
         running--;
       },
     };
-    const source = await open(server, { store: slow });
+    const source = await open(server, { store: layeredStore(slow) });
     await source.read(500_000, 1000);
     expect(running).toBe(1);
     await source.close();

@@ -6,16 +6,17 @@ import type { ResolveOptions } from "../resolver.ts";
 import { type ReadOptions, restOf, type Source, type SourceDescriptor, type StreamOptions } from "../source.ts";
 import { allocateFor, ReadGuard } from "./base.ts";
 
-/** Reads and streams of this and beyond are bulk, which nobody looks at twice: they are not kept. */
+/** Reads and streams of this length and beyond are bulk, which is seldom read twice: they are not kept. */
 const MAX_KEPT_BYTES = 64 << 20;
-/** Streams are kept in runs of this many bytes, and served from the store in pieces of as many. */
+/** Streams are kept in runs of this many bytes, and served from the store in pieces of the same length. */
 const RUN_BYTES = 4 << 20;
 /** Copies that may wait to be written before reads wait for them. */
 const MAX_WAITING_BYTES = 32 << 20;
 
 /**
- * Serves what a store has of a file and keeps what it has not. Bytes that are kept are those that arrived: whoever
- * finds them wrong has the store forget them. Closing waits for what is being kept, then closes the source below.
+ * Serves the bytes that a store has of a file, and keeps those that it lacks. Bytes are kept as they arrive: a reader
+ * that finds them wrong tells the store to forget them. Closing waits until the bytes are kept, then closes the source
+ * below.
  */
 export function withStore(source: Source, store: RangeStore, file: StoredFile, options: StoreOptions = {}): Source {
   return new StoredSource(source, store, file, options.maxKeptBytes ?? MAX_KEPT_BYTES);
@@ -90,7 +91,7 @@ class StoredSource implements Source {
     await this.#source.close();
   }
 
-  /** Collects what passes into runs; a stream that is left early keeps what it has got so far. */
+  /** Collects pieces into runs. A stream that is left early keeps the bytes that it has got so far. */
   async *#keepStream(pieces: AsyncIterable<Bytes>, offset: number): AsyncGenerator<Bytes> {
     let run: Bytes[] = [];
     let runBytes = 0;
@@ -133,12 +134,12 @@ class StoredSource implements Source {
     }
   }
 
-  /** The server has another version now: nobody is to be told that the old one is current. */
+  /** The server has another version now: the store must not report the old one as current. */
   async #forgetChanged(error: unknown): Promise<void> {
     if (isTareError(error) && error.code === "source/http.changed") await this.#store.forget(this.#file.place);
   }
 
-  /** The reader does not wait for the store unless that falls behind. */
+  /** The reader waits for the store only if too many bytes wait to be written. */
   async #keep(offset: number, bytes: Bytes): Promise<void> {
     this.#waitingBytes += bytes.byteLength;
     const keeping = this.#store.put(this.#file, offset, bytes).finally(() => {
@@ -168,24 +169,42 @@ export interface StoredVersion {
 }
 
 /**
- * Where an HTTP source keeps runs of bytes between two openings: a folder on disk, a map in memory. Nothing here
- * rejects: a store that fails has nothing, and the bytes come from the server.
+ * Keeps runs of bytes for an HTTP source between two openings: a folder on disk, a map in memory. Nothing here rejects:
+ * a store that fails has nothing, and the bytes come from the server.
  */
 export interface RangeStore {
-  /** The version that was kept last at a place; undefined where nothing is. */
+  /** The version that was kept last at a place; undefined if there is none. */
   recall(place: string): Promise<StoredVersion | undefined>;
-  /** Fills the front of `into` with what is kept from `offset` on, unharmed; resolves with how many bytes that was. */
+  /** Fills the front of `into` with the undamaged bytes that are kept from `offset` on; resolves with their number. */
   get(file: StoredFile, offset: number, into: Bytes): Promise<number>;
-  /** Keeps a run where there is room. The bytes are not touched after the promise has settled. */
+  /** Keeps a run if there is room. The bytes are not touched after the promise has settled. */
   put(file: StoredFile, offset: number, bytes: Bytes): Promise<void>;
   /** Drops every version at a place. */
   forget(place: string): Promise<void>;
 }
 
 /**
- * Where the bytes of a file are kept: under its whole address, without user, password, fragment and signature. What an
- * index states of the file is only a claim until all of the file was hashed. So a pin does not replace the address: it
- * narrows it down, together with the file that states it. Bytes that one index or server called by a digest are then
+ * A store with the source that reads through it. It brings that itself, so that pages without a store do not load it.
+ */
+export interface LayeredStore extends RangeStore {
+  over(source: Source, file: StoredFile): Source;
+}
+
+/** The same for a store of a program's own. */
+export function layeredStore(store: RangeStore): LayeredStore {
+  return {
+    recall: (place) => store.recall(place),
+    get: (file, offset, into) => store.get(file, offset, into),
+    put: (file, offset, bytes) => store.put(file, offset, bytes),
+    forget: (place) => store.forget(place),
+    over: (source, file) => withStore(source, store, file),
+  };
+}
+
+/**
+ * The place of a file in a store: its whole address, without user, password, fragment and signature. What an index
+ * states about the file is only a claim until the whole file was hashed. So a pin does not replace the address: it
+ * narrows it down, together with the file that states it. Bytes that one index or server names by a digest are then
  * never handed to readers of another.
  */
 export function placeOfFile(url: string, stated: Pick<ResolveOptions, "pinned" | "namedBy"> = {}): string {
@@ -195,13 +214,13 @@ export function placeOfFile(url: string, stated: Pick<ResolveOptions, "pinned" |
   return `${address} sha256:${pinned.sha256} by ${namedBy === undefined ? "" : addressOf(namedBy)}`;
 }
 
-/** The file that names others is known by its address, or by its path where it is local. */
+/** A file that names others is known by its address, or by its path if it is local. */
 function addressOf(name: string): string {
   return /^https?:/i.test(name) ? addressWithoutSignature(name) : name;
 }
 
 /**
- * Where redirects led from `url`; undefined where they did not. Without its query: that of a signed address is another one
+ * Where redirects led from `url`; undefined if there were none. The query is left out: in a signed address it differs
  * each time, and nothing would ever be found again.
  */
 export function redirectedTo(url: string, finalUrl: string): string | undefined {
@@ -209,21 +228,21 @@ export function redirectedTo(url: string, finalUrl: string): string | undefined 
   return asked === answered ? undefined : answered;
 }
 
-/** The version behind a reply, or undefined where only the server could tell it from another one: then nothing is kept. */
+/** The version of a reply; undefined if only the server could tell it from another one: then nothing is kept. */
 export function versionOf(validators: Validators, byteLength: number, from?: string): StoredVersion | undefined {
   const validator = strongTag(validators);
   return validator === undefined ? undefined : { validator, byteLength, from };
 }
 
-/** True where the bytes kept for `a` are those of `b`. */
+/** True if the bytes kept for `a` are those of `b`. */
 export function isSameVersion(a: StoredVersion, b: StoredVersion): boolean {
   return a.validator === b.validator && a.byteLength === b.byteLength && a.from === b.from;
 }
 
 const MAX_BYTES = 64 << 20;
 
-/** Keeps runs in memory, the least recently used first out: for pages that open the same file again and again. */
-export function memoryStore(options: { readonly maxBytes?: number } = {}): RangeStore {
+/** Keeps runs in memory and drops the least recently used first: for pages that open the same file again and again. */
+export function memoryStore(options: { readonly maxBytes?: number } = {}): LayeredStore {
   return new MemoryStore(options.maxBytes ?? MAX_BYTES);
 }
 
@@ -233,7 +252,11 @@ interface Run {
   readonly bytes: Bytes;
 }
 
-class MemoryStore implements RangeStore {
+class MemoryStore implements LayeredStore {
+  over(source: Source, file: StoredFile): Source {
+    return withStore(source, this, file);
+  }
+
   readonly #maxBytes: number;
   /** Least recently used first. */
   readonly #runs = new Set<Run>();

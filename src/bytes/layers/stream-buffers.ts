@@ -8,17 +8,19 @@ export interface StreamBufferOptions {
 }
 
 /**
- * The buffers that pieces of parallel streams wait in, one for each request. Never blocks: a stream that gets none goes
- * on without reading ahead, so that streams that wait for each other cannot lock up and the bound holds whatever is open.
+ * The buffers in which pieces of parallel streams wait, one for each request. It never blocks: a stream that gets no
+ * buffer continues without reading ahead. So streams that wait for each other cannot lock up, and the bound holds no
+ * matter how many are open.
  */
 export class StreamBuffers {
   readonly pieceBytes: number;
   readonly maxBytes: number;
   #free: Bytes[] = [];
-  /** Free ones while no stream is open: there for the next one, unless memory is wanted for something else. */
+  /** Free buffers while no stream is open: kept for the next one, unless the memory is needed for something else. */
   #idle: WeakRef<Bytes[]> | undefined;
   #usedBytes = 0;
   #freeBytes = 0;
+  #streams = 0;
 
   constructor(options: StreamBufferOptions) {
     this.pieceBytes = options.pieceBytes;
@@ -30,12 +32,26 @@ export class StreamBuffers {
     return this.#usedBytes;
   }
 
+  /** Streams that share the buffers now. */
+  get streams(): number {
+    return this.#streams;
+  }
+
+  /** One more stream shares the buffers until it leaves. */
+  join(): void {
+    this.#streams++;
+  }
+
+  leave(): void {
+    this.#streams--;
+  }
+
   /** How many pieces could be taken now. */
   get piecesLeft(): number {
     return Math.floor((this.maxBytes - this.#usedBytes) / this.pieceBytes);
   }
 
-  /** A buffer for at least so many pieces; undefined where the allowance is used up. */
+  /** A buffer for at least this many pieces; undefined if the allowance is used up. */
   tryTake(pieces: number): Bytes | undefined {
     if (pieces > this.piecesLeft) return undefined;
     this.#wake();
@@ -44,7 +60,7 @@ export class StreamBuffers {
     return buffer;
   }
 
-  /** The shortest free one that is long enough: the last request of a stream is shorter than those before. */
+  /** The shortest free buffer that is long enough: the last request of a stream is shorter than those before. */
   #reuse(byteLength: number): Bytes | undefined {
     const fitting = this.#free.filter((buffer) => buffer.byteLength >= byteLength);
     if (fitting.length === 0) return undefined;
@@ -55,12 +71,12 @@ export class StreamBuffers {
   }
 
   #make(byteLength: number): Bytes {
-    // Free ones that are too short count as well.
+    // Free buffers that are too short count as well.
     if (this.#usedBytes + this.#freeBytes + byteLength > this.maxBytes) this.#keep([]);
     return new Uint8Array(byteLength);
   }
 
-  /** Nobody may write to the buffer any more. */
+  /** Takes a buffer back. Nothing may write to it any more. */
   giveBack(buffer: Bytes): void {
     this.#usedBytes -= buffer.byteLength;
     this.#freeBytes += buffer.byteLength;
@@ -68,7 +84,7 @@ export class StreamBuffers {
     if (this.#usedBytes === 0) this.#rest();
   }
 
-  /** A program that read a model once need not hold 48 MiB for ever; one that reads part after part has them again. */
+  /** A program that read a model once need not hold 48 MiB for ever; one that reads part after part gets them back. */
   #rest(): void {
     this.#idle = new WeakRef(this.#free);
     this.#keep([]);
@@ -91,5 +107,5 @@ const PIECE_BYTES = 4 << 20;
 /** With 16 MiB for ranges that are asked for twice, reading stays within 64 MiB. */
 const MAX_BUFFER_BYTES = 48 << 20;
 
-/** Those of all streams of this thread that have none of their own. */
+/** The buffers of all streams of this thread that have none of their own. */
 export const SHARED_BUFFERS = new StreamBuffers({ pieceBytes: PIECE_BYTES, maxBytes: MAX_BUFFER_BYTES });

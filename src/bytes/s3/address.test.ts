@@ -12,7 +12,7 @@ describe("parseS3Address()", () => {
     ["s3://bucket", "bucket", ""],
     ["s3://bucket/a%20b?x#y", "bucket", "a%20b?x#y"],
     ["s3://bucket//double", "bucket", "/double"],
-  ])("takes %s apart", (text, bucket, key) => {
+  ])("splits %s", (text, bucket, key) => {
     expect(parseS3Address(text)).toMatchObject({ bucket, key });
   });
   test.each([
@@ -34,7 +34,7 @@ describe("parseS3Address()", () => {
     ["s3:///key", "found none"],
     ["s3://-bucket/key", 'found "-" first'],
     ["s3://b:cket/key", "found other characters"],
-  ])("says what is wrong with the bucket of %s", (text, reason) => {
+  ])("names the fault in the bucket of %s", (text, reason) => {
     expect(() => parseS3Address(text)).toThrow(reason);
   });
 });
@@ -47,7 +47,7 @@ describe("objectUrl()", () => {
     const china = { ...AMAZON, region: "cn-north-1" };
     expect(objectUrl({ bucket: "b2", key: "" }, china)).toBe("https://b2.s3.cn-north-1.amazonaws.com.cn/");
   });
-  test("keeps a bucket with a dot out of the host, where no certificate would fit", () => {
+  test("keeps a bucket with a dot out of the host, because no certificate would match", () => {
     const url = objectUrl({ bucket: "my.bucket", key: "k" }, AMAZON);
     expect(url).toBe("https://s3.eu-west-1.amazonaws.com/my.bucket/k");
   });
@@ -77,7 +77,7 @@ describe("partAt()", () => {
     }
     expect(offset).toBeGreaterThanOrEqual(5 * 2 ** 40);
   });
-  test("refuses what no store takes", () => {
+  test("refuses lengths that no store accepts", () => {
     expect(() => partAt(5 * 2 ** 40, 16 * MIB, "x")).toThrow(expect.objectContaining({ code: "limit/s3.object" }));
     expect(() => planPartBytes(5 * 2 ** 40 + 1, 16 * MIB, "x")).toThrow(
       expect.objectContaining({ code: "limit/s3.object" }),

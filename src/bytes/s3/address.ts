@@ -5,13 +5,13 @@ import { encodeRfc3986 } from "./sigv4.ts";
 /** An object, a prefix (its key ends with "/" or is empty), or a bucket. */
 export interface S3Address {
   readonly bucket: string;
-  /** As the store knows it: not percent-encoded, without a leading slash. */
+  /** As the store has it: not percent-encoded, without a leading slash. */
   readonly key: string;
   /** "s3://bucket/key", for errors and progress. */
   readonly label: string;
 }
 
-/** Where a bucket is served. */
+/** The server of a bucket. */
 export interface S3Endpoint {
   readonly region: string;
   /** Scheme, host and port of a store that is not Amazon's; absent for Amazon's own. */
@@ -20,17 +20,17 @@ export interface S3Endpoint {
   readonly addressing: "path" | "virtual-host";
 }
 
-/** Amazon's rules, and the upper case and underscores that old buckets and other stores have. */
+/** Amazon's rules, plus the upper case and underscores of old buckets and other stores. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/;
-/** S3 counts bytes of UTF-8; no key is longer. */
+/** S3 counts bytes of UTF-8 and allows no longer key. */
 const MAX_KEY_BYTES = 1024;
 
-/** True for what `parseS3Address` is meant for, well formed or not. */
+/** True for addresses for `parseS3Address`, valid or not. */
 export function isS3Url(text: string): boolean {
   return /^s3:\/\//i.test(text);
 }
 
-/** "s3://bucket/some/key"; everything behind the bucket is the key, taken literally. */
+/** "s3://bucket/some/key"; everything after the bucket is the key, taken literally. */
 export function parseS3Address(text: string): S3Address {
   const [, bucket = "", key = ""] = /^s3:\/\/([^/]*)\/?(.*)$/is.exec(text) ?? [];
   if (!BUCKET.test(bucket)) {
@@ -42,7 +42,7 @@ export function parseS3Address(text: string): S3Address {
   return s3Address(bucket, key);
 }
 
-/** What is wrong with a name, without repeating it: somebody may have put a key and a secret in front of an @. */
+/** Describes a fault of a name without repeating it: a user may have put a key and a secret before an @. */
 function bucketFault(bucket: string): string {
   if (bucket === "") return "none";
   if (/[^A-Za-z0-9._-]/.test(bucket)) return "other characters";
@@ -50,7 +50,7 @@ function bucketFault(bucket: string): string {
   return `"${bucket.charAt(0)}" first`;
 }
 
-/** The address of a key that is known to be sound. */
+/** The address of a key that is known to be valid. */
 export function s3Address(bucket: string, key: string): S3Address {
   return { bucket, key, label: printable(`s3://${bucket}/${key}`) };
 }
@@ -59,13 +59,13 @@ function checkKey(key: string): void {
   if (new TextEncoder().encode(key).byteLength > MAX_KEY_BYTES) {
     throw addressError(`the key must have at most ${MAX_KEY_BYTES} bytes`);
   }
-  // Every URL parser on the way takes these out, and the request would go to another object.
+  // Every URL parser on the way removes these, and the request would go to another object.
   if (key.split("/").some((segment) => segment === "." || segment === "..")) {
     throw addressError('no part of the key may be "." or ".."');
   }
 }
 
-/** The URL of an object, or of its bucket where the key is empty. */
+/** The URL of an object, or of its bucket if the key is empty. */
 export function objectUrl({ bucket, key }: Pick<S3Address, "bucket" | "key">, endpoint: S3Endpoint): string {
   const path = key.split("/").map(encodeRfc3986).join("/");
   const base = new URL(endpoint.url ?? `https://s3.${endpoint.region}.${amazonDomain(endpoint.region)}`);

@@ -8,7 +8,7 @@ import { S3Client } from "./client.ts";
 const ADDRESS = s3Address("bucket", "key");
 const PARTS = [{ number: 1, etag: '"e"', sha256: "c2hh" }];
 
-/** A store that takes the end of an upload only as its schema has it, and keeps what it was sent. */
+/** A store that accepts the end of an upload only in its own form, and records the bodies. */
 function strictStore(accepts: (body: string) => boolean): { client: S3Client; bodies: string[] } {
   const bodies: string[] = [];
   const transport = {
@@ -40,25 +40,25 @@ function strictStore(accepts: (body: string) => boolean): { client: S3Client; bo
 const finish = (client: S3Client) =>
   client.completeUpload(ADDRESS, { id: "u", parts: PARTS }, { condition: { kind: "absent" } });
 
-test("a store that knows no checksums of parts is told the numbers and tags alone", async () => {
+test("a store without checksums of parts gets only numbers and tags", async () => {
   const { client, bodies } = strictStore((body) => !body.includes("Checksum"));
   expect(await finish(client)).toEqual({ kind: "written", etag: '"whole-1"' });
   expect(bodies.map((body) => body.includes("<ChecksumSHA256>c2hh</ChecksumSHA256>"))).toEqual([true, false]);
   expect(bodies[1]).toContain("<Part><PartNumber>1</PartNumber><ETag>");
 });
 
-test("a store that takes checksums is asked once", async () => {
+test("a store that accepts checksums is asked once", async () => {
   const { client, bodies } = strictStore(() => true);
   await finish(client);
   expect(bodies).toHaveLength(1);
 });
 
-test("what is refused either way is the store's refusal, not another writer's object", async () => {
+test("a refusal in both forms is reported as the store's refusal, not as another writer's object", async () => {
   const { client } = strictStore(() => false);
   await expect(finish(client)).rejects.toMatchObject({ code: "source/s3.refused" });
 });
 
-/** A store whose listings go on for ever, a few entries a page, each with another token. */
+/** A store whose listings never end: a few entries per page, each page with a new token. */
 function endlessStore(page: (index: number) => string): { client: S3Client; asked: string[] } {
   const asked: string[] = [];
   const transport = {
@@ -82,7 +82,7 @@ function endlessStore(page: (index: number) => string): { client: S3Client; aske
   return { client: new S3Client({ endpoint, transport, sha256, retry: { retries: 0 } }), asked };
 }
 
-test("a listing that never ends and brings next to nothing is given up", async () => {
+test("a listing that never ends and has few entries is given up", async () => {
   const entry = "<Contents><Key>k</Key><Size>1</Size><ETag>e</ETag></Contents>";
   for (const entries of ["", entry]) {
     const next = (index: number) => `<NextContinuationToken>${index}</NextContinuationToken>`;
@@ -94,7 +94,7 @@ test("a listing that never ends and brings next to nothing is given up", async (
   }
 });
 
-test("a list of parts ends with the highest number that a part can have", async () => {
+test("a list of parts ends with the highest possible part number", async () => {
   const { client, asked } = endlessStore(
     (index) =>
       `<ListPartsResult><IsTruncated>true</IsTruncated><NextPartNumberMarker>${index * 1000}</NextPartNumberMarker></ListPartsResult>`,
@@ -103,7 +103,7 @@ test("a list of parts ends with the highest number that a part can have", async 
   expect(asked).toHaveLength(11);
 });
 
-test("a tag without quotes gets them where it becomes a condition", async () => {
+test("a tag without quotes gets them when it becomes a condition", async () => {
   const { client, asked } = endlessStore(() => "");
   const write = (etag: string) =>
     client.put(ADDRESS, new Uint8Array(1), { condition: { kind: "unchanged", etag }, writeId: "w" });

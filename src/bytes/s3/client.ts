@@ -23,22 +23,22 @@ import { refusalIn, type S3Refusal, s3Error } from "./errors.ts";
 import { S3Session, type S3SessionOptions } from "./session.ts";
 import { encodeRfc3986, type Sha256 } from "./sigv4.ts";
 
-/** What has to be true for a write to happen. */
+/** The condition under which a write may happen. */
 export type S3Condition =
   | { readonly kind: "absent" }
   | { readonly kind: "unchanged"; readonly etag: string }
-  /** For stores that know no conditions. */
+  /** For stores without conditions. */
   | { readonly kind: "none" };
 
-/** What HEAD tells. */
+/** The result of HEAD. */
 export interface S3Head extends S3Object {
-  /** The id that its writer gave it, where that was tare. */
+  /** The id that its writer set, if that was tare. */
   readonly writeId: string | undefined;
 }
 
 export interface S3Listing {
   readonly objects: readonly S3Object[];
-  /** What the delimiter folded together, ending with it. */
+  /** Common prefixes up to the delimiter, with it at the end. */
   readonly prefixes: readonly string[];
 }
 
@@ -60,18 +60,18 @@ export type S3Outcome =
   | { readonly kind: "written"; readonly etag: string }
   /** The condition does not hold. */
   | { readonly kind: "refused"; readonly refusal: S3Refusal }
-  /** The upload is not there: aborted, or completed by a request whose reply was lost. */
+  /** There is no such upload: it was aborted, or completed by a request whose reply was lost. */
   | { readonly kind: "gone"; readonly refusal: S3Refusal }
-  /** The store knows no conditions (501). */
+  /** The store has no conditions (501). */
   | { readonly kind: "conditions-unsupported"; readonly refusal: S3Refusal };
 
-/** Marks objects with who wrote them, so that a writer whose reply was lost can tell its own object from another's. */
+/** Marks objects with their writer, so that a writer whose reply was lost can tell its own object from another's. */
 const WRITE_ID = "x-amz-meta-tare-write";
 
-/** Listings go on for at most so many entries: a prefix that holds more is no model. */
+/** The most entries of a listing: a prefix with more is not a model. */
 const MAX_LISTED = 100_000;
 
-/** A page has up to 1000 entries. Few are possible, in buckets that keep what was removed; a listing of such pages has no end. */
+/** A page has up to 1000 entries. Buckets that keep removed objects may return few; many such pages never end. */
 const LEAST_LISTED = 10;
 const MAX_THIN_PAGES = 100;
 /** Parts are numbered from 1 to this. */
@@ -84,7 +84,7 @@ interface Call extends S3CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Bytes | undefined;
   readonly payloadHash?: string | undefined;
-  /** Refusals that are an answer; all others are thrown. */
+  /** Refusals to return as an answer; all others are thrown. */
   readonly expects?: (refusal: S3Refusal) => boolean;
 }
 
@@ -95,9 +95,9 @@ type Answer =
 const isMalformed = ({ code }: S3Refusal): boolean => code === "MalformedXML";
 const isMissing = ({ status, code }: S3Refusal): boolean => status === 404 && code !== "NoSuchBucket";
 
-/** The calls of the S3 protocol that tare needs. Failures that can pass are retried in here. */
+/** The S3 calls that tare needs. Temporary failures are retried here. */
 export class S3Client {
-  /** What signs; `openS3` reads objects through it. */
+  /** The session that signs; `openS3` reads objects through it. */
   readonly session: S3Session;
   readonly #sha256: Sha256;
   readonly #policy: RetryPolicy;
@@ -110,12 +110,12 @@ export class S3Client {
     this.#policy = retryPolicy(options.retry);
   }
 
-  /** Ends idle connections. Whatever is still open goes on. */
+  /** Ends idle connections. Open requests continue. */
   async close(): Promise<void> {
     await this.#transport.close?.();
   }
 
-  /** Undefined where there is no such object. */
+  /** Undefined if there is no such object. */
   async head(address: S3Address, options: S3CallOptions = {}): Promise<S3Head | undefined> {
     const answer = await this.#call({ method: "HEAD", address, expects: isMissing, ...options });
     if (answer.refusal !== undefined) return undefined;
@@ -133,12 +133,12 @@ export class S3Client {
     return this.#conditional({ method: "PUT", address, headers, body, payloadHash: encodeHex(digest), signal });
   }
 
-  /** Removes an object; one that is gone already is fine. */
+  /** Removes an object; one that is already gone is fine. */
   async remove(address: S3Address, options: S3CallOptions = {}): Promise<void> {
     await this.#call({ method: "DELETE", address, expects: isMissing, ...options });
   }
 
-  /** Begins an upload in parts; its id. */
+  /** Begins an upload in parts; returns its id. */
   async createUpload(address: S3Address, options: S3CallOptions & { readonly writeId: string }): Promise<string> {
     const headers = { "x-amz-checksum-algorithm": "SHA256", [WRITE_ID]: options.writeId };
     const { signal } = options;
@@ -148,7 +148,7 @@ export class S3Client {
     return id;
   }
 
-  /** Sends one part, numbered from 1. Sending a number again replaces it. */
+  /** Sends one part, numbered from 1. Sending a number again replaces the part. */
   async uploadPart(
     address: S3Address,
     upload: { readonly id: string; readonly number: number },
@@ -170,7 +170,7 @@ export class S3Client {
     return { number: upload.number, etag, sha256: encodeBase64(digest) };
   }
 
-  /** Parts that the store has; undefined where it knows of no such upload. */
+  /** Parts that the store has; undefined if there is no such upload. */
   async listParts(address: S3Address, id: string, options: S3CallOptions = {}): Promise<S3ListedPart[] | undefined> {
     const parts: S3ListedPart[] = [];
     for (let marker = 0; ; ) {
@@ -185,7 +185,7 @@ export class S3Client {
     }
   }
 
-  /** Makes an object of the parts, all or nothing. */
+  /** Turns the parts into an object, all or nothing. */
   async completeUpload(
     address: S3Address,
     upload: { readonly id: string; readonly parts: readonly S3Part[] },
@@ -194,21 +194,21 @@ export class S3Client {
     const headers = { "content-type": "application/xml", ...conditionHeaders(options.condition) };
     const { signal } = options;
     const call = { method: "POST", address, query: { uploadId: upload.id }, headers, signal } as const;
-    const told = await this.#conditional({ ...call, body: encodeUtf8(encodeParts(upload.parts, "told")) });
+    const told = await this.#conditional({ ...call, body: encodeUtf8(encodeParts(upload.parts, "sent")) });
     if (told.kind !== "refused" || !isMalformed(told.refusal)) return told;
-    // OpenStack Swift knows PartNumber and ETag only. The signature of each part has covered its bytes anyway.
+    // OpenStack Swift knows only PartNumber and ETag. The signature of each part has covered its bytes anyway.
     const plain = await this.#conditional({ ...call, body: encodeUtf8(encodeParts(upload.parts, "left-out")) });
     if (plain.kind === "refused" && isMalformed(plain.refusal))
       throw s3Error(plain.refusal, address.label, "Cannot write");
     return plain;
   }
 
-  /** Drops an upload and its parts; one that is gone already is fine. */
+  /** Drops an upload and its parts; one that is already gone is fine. */
   async abortUpload(address: S3Address, id: string, options: S3CallOptions = {}): Promise<void> {
     await this.#call({ method: "DELETE", address, query: { uploadId: id }, expects: isMissing, ...options });
   }
 
-  /** Objects whose keys begin with the address's, folded at the next "/", as one would list a folder. */
+  /** Objects whose keys begin with the address's, grouped at the next "/", like the listing of a folder. */
   async list(address: S3Address, options: S3CallOptions = {}): Promise<S3Listing> {
     const objects: S3Object[] = [];
     const prefixes: string[] = [];
@@ -259,7 +259,7 @@ export class S3Client {
     try {
       const reply = await this.session.send({ url, method, headers, signal, body, payloadHash });
       const text = reply.refusal === undefined ? await readReply(reply.response, address) : "";
-      // CompleteMultipartUpload sends its 200 before it has finished, and an error document where it then fails.
+      // CompleteMultipartUpload sends its 200 before it has finished, and an error document if it fails afterwards.
       const refusal = reply.refusal ?? (method === "POST" ? refusalIn(text, 500) : undefined);
       if (refusal === undefined && reply.refusal === undefined) return { headers: reply.response.headers, text };
       if (refusal !== undefined && call.expects?.(refusal) === true) return { refusal };
@@ -272,11 +272,11 @@ export class S3Client {
   }
 }
 
-/** What a refused write means; undefined where it has nothing to do with the condition. */
+/** What a refused write means; undefined if the refusal is not about the condition. */
 function outcomeOf({ status, code }: S3Refusal): Exclude<S3Outcome["kind"], "written"> | undefined {
   if (status === 501) return "conditions-unsupported";
   if (code === "NoSuchUpload") return "gone";
-  // If-Match on an object that was removed meanwhile is NoSuchKey.
+  // If-Match on an object that was removed meanwhile gives NoSuchKey.
   const isRefused = status === 412 || code === "PreconditionFailed" || code === "ConditionalRequestConflict";
   return isRefused || code === "NoSuchKey" || code === "MalformedXML" ? "refused" : undefined;
 }
@@ -286,7 +286,7 @@ function conditionHeaders(condition: S3Condition): Record<string, string> {
   return condition.kind === "absent" ? { "if-none-match": "*" } : { "if-match": quoted(condition.etag) };
 }
 
-/** Some stores leave the quotes of an entity-tag away, and all of them know it with quotes. */
+/** Some stores omit the quotes of an entity-tag, but all accept it with quotes. */
 function quoted(etag: string): string {
   return isEntityTag(etag) ? etag : `"${etag}"`;
 }

@@ -27,7 +27,7 @@ describe("parseXml()", () => {
   ])("refuses %j", (text) => {
     expect(parseXml(text)).toBeUndefined();
   });
-  test("leaves entities that it does not know, and code points that do not exist", () => {
+  test("keeps unknown entities, and code points that do not exist", () => {
     expect(parseXml("<A>&what; &#x110000; &constructor;</A>")?.text).toBe("&what; &#x110000; &constructor;");
   });
   test("takes time in proportion to the text", async () => {
@@ -42,7 +42,7 @@ describe("parseXml()", () => {
 });
 
 describe("escapeXml()", () => {
-  test("gives text that reads back as it was", () => {
+  test("returns text that reads back unchanged", () => {
     const text = `<&>"'&amp;`;
     expect(parseXml(`<A>${escapeXml(text)}</A>`)?.text).toBe(text);
   });

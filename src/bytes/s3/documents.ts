@@ -4,14 +4,14 @@ import { parseContentLength } from "../http/headers.ts";
 import type { HttpResponse } from "../http/transport.ts";
 import type { S3Address } from "./address.ts";
 
-/** An object as it is now. */
+/** An object in its current state. */
 export interface S3Object {
   readonly key: string;
   readonly byteLength: number;
   readonly etag: string;
 }
 
-/** A part that the store has taken. */
+/** A part that the store has accepted. */
 export interface S3Part {
   readonly number: number;
   readonly etag: string;
@@ -19,7 +19,7 @@ export interface S3Part {
   readonly sha256: string;
 }
 
-/** A part as the store lists it. */
+/** A part in a listing of the store. */
 export interface S3ListedPart {
   readonly number: number;
   readonly etag: string;
@@ -29,10 +29,10 @@ export interface S3ListedPart {
 /** A page of a listing with the longest keys has about 2 MiB. */
 const MAX_DOCUMENT_BYTES = 16 << 20;
 
-/** The body of CompleteMultipartUpload. Stores that keep no checksums may refuse to be told them. */
-export function encodeParts(parts: readonly S3Part[], checksums: "told" | "left-out"): string {
+/** The body of CompleteMultipartUpload. Stores without checksums may refuse a body with checksums. */
+export function encodeParts(parts: readonly S3Part[], checksums: "sent" | "left-out"): string {
   const rows = parts.map(({ number, etag, sha256 }) => {
-    const checksum = checksums === "told" ? `<ChecksumSHA256>${escapeXml(sha256)}</ChecksumSHA256>` : "";
+    const checksum = checksums === "sent" ? `<ChecksumSHA256>${escapeXml(sha256)}</ChecksumSHA256>` : "";
     return `<Part><PartNumber>${number}</PartNumber><ETag>${escapeXml(etag)}</ETag>${checksum}</Part>`;
   });
   const space = "http://s3.amazonaws.com/doc/2006-03-01/";
@@ -58,7 +58,7 @@ function decodeCount(text: string | undefined, address: S3Address): number {
   return count;
 }
 
-/** The document that a reply must be. */
+/** Parses a reply that must be a document. */
 export function decodeDocument(text: string, address: S3Address): XmlElement {
   const document = parseXml(text);
   if (document === undefined) throw replyError(address, "it must be an XML document");
@@ -83,7 +83,7 @@ export async function readReply(response: HttpResponse, address: S3Address): Pro
   return new TextDecoder().decode(concatBytes(pieces));
 }
 
-/** The error for a reply that no object store gives; `reason` completes the sentence. */
+/** The error for a reply that is not from an object store; `reason` completes the sentence. */
 export function replyError(address: S3Address, reason: string): SourceError {
   const message = `Cannot use the reply of the store about "${address.label}": ${reason}`;
   return new SourceError("source/s3.reply", message, { source: address.label }, { hint: "Check AWS_ENDPOINT_URL_S3" });
@@ -97,7 +97,7 @@ interface XmlElement {
   readonly children: readonly XmlElement[];
 }
 
-/** Replies of S3 nest four deep; anything deeper is none. */
+/** Replies of S3 have four levels; a deeper document is not a reply of S3. */
 const MAX_DEPTH = 16;
 
 const TOKEN =
@@ -110,8 +110,8 @@ interface OpenElement {
 }
 
 /**
- * Reads the small subset of XML that S3 replies are made of: elements and text. Attributes are skipped; document
- * types, and with them every entity bomb, are refused. Undefined where the text is anything else.
+ * Reads the small subset of XML in S3 replies: elements and text. Attributes are skipped; document types, and with them
+ * every entity bomb, are refused. Undefined if the text is anything else.
  */
 export function parseXml(document: string): XmlElement | undefined {
   const text = document.replace(/^\ufeff/, "");
@@ -126,7 +126,7 @@ export function parseXml(document: string): XmlElement | undefined {
   return stack.length === 1 && second === undefined ? only : undefined;
 }
 
-/** Applies one token to the elements that are open; false where it does not fit. */
+/** Applies one token to the open elements; false if it does not fit. */
 function take(match: RegExpExecArray, stack: OpenElement[]): boolean {
   const [token, slash, name, , selfClosing] = match;
   const current = stack.at(-1) as OpenElement;
@@ -171,7 +171,7 @@ function decodeEntities(text: string): string {
   });
 }
 
-/** For text inside an element. */
+/** Escapes text inside an element. */
 export function escapeXml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

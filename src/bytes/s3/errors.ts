@@ -4,28 +4,28 @@ import type { HttpRequest, HttpResponse, HttpTransport } from "../http/transport
 import { parseHttpUrl } from "../http/url.ts";
 import { childText, parseXml } from "./documents.ts";
 
-/** What an object store says when it does not do what it was asked. */
+/** The answer of an object store that refuses a request. */
 export interface S3Refusal {
   readonly status: number;
-  /** "NoSuchKey"; empty where the reply was no error document. */
+  /** "NoSuchKey"; empty if the reply was not an error document. */
   readonly code: string;
   readonly message: string;
-  /** The region that the store says the bucket is in. */
+  /** The region of the bucket according to the store. */
   readonly region: string | undefined;
   /** The store's clock, from its Date header. */
   readonly date: number | undefined;
   readonly retryAfter: number | undefined;
 }
 
-/** An error document has a few hundred bytes; what lies behind this many is not looked at. */
+/** An error document has a few hundred bytes; longer replies are cut here. */
 const MAX_REFUSAL_BYTES = 64 << 10;
 const MAX_SHOWN = 200;
 
-/** Reads the rest of a reply that is no success; `keyId` is not repeated. */
+/** Reads the rest of an unsuccessful reply; `keyId` is not repeated. */
 export async function readRefusal(response: HttpResponse, keyId?: string): Promise<S3Refusal> {
   const { status, headers } = response;
   const text = await readText(response);
-  // Some stores let one choose the id of the key: it may be a word like any other.
+  // Some stores let users choose the id of the key: it may be an ordinary word.
   const document = parseXml(keyId === undefined || keyId === "" ? text : text.replaceAll(keyId, "…"));
   const error = document?.name === "Error" ? document : undefined;
   const date = Date.parse(headers.get("date") ?? "");
@@ -39,7 +39,7 @@ export async function readRefusal(response: HttpResponse, keyId?: string): Promi
   };
 }
 
-/** Undefined where a 200 holds a document other than an error: S3 tells late failures like this. */
+/** Undefined if a 200 holds a document other than an error: S3 reports late failures like this. */
 export function refusalIn(text: string, status: number): S3Refusal | undefined {
   const document = parseXml(text);
   if (document?.name !== "Error") return undefined;
@@ -59,7 +59,7 @@ async function readText(response: HttpResponse): Promise<string> {
       if (left <= 0) break;
     }
   } catch {
-    return text; // the status alone says enough
+    return text; // the status alone is enough
   } finally {
     response.cancel();
   }
@@ -98,7 +98,7 @@ export function s3Error(refusal: S3Refusal, label: string, action = "Cannot open
     const message = `${action} "${label}": the store refuses access (${said})`;
     return new SourceError("source/s3.forbidden", message, at, { hint: forbiddenHint(code, refusal.message) });
   }
-  // A damaged body is found by its checksum; sending it again can help.
+  // A checksum detects a damaged body; sending it again can help.
   const isDamaged = /^(BadDigest|XAmzContentSHA256Mismatch|InvalidDigest|IncompleteBody)$/.test(code);
   return new SourceError("source/s3.refused", `${action} "${label}": the store refuses (${said})`, at, {
     transient: isDamaged,
@@ -106,8 +106,8 @@ export function s3Error(refusal: S3Refusal, label: string, action = "Cannot open
 }
 
 /**
- * The store's own words, as far as they are words: some repeat the request, with the id of the key and the signature in it,
- * or the address that carries both.
+ * The store's message, reduced to ordinary words: some stores repeat the request with the id of the key and the
+ * signature, or the address with both.
  */
 function describe({ status, code, message }: S3Refusal): string {
   if (code === "") return String(status);
@@ -116,7 +116,7 @@ function describe({ status, code, message }: S3Refusal): string {
   return `${status} ${/^[A-Za-z]{1,60}$/.test(code) ? code : "…"}${words}`;
 }
 
-/** A word of a language, with what may stand around it; "AWS" and the like. */
+/** A word of a language with its punctuation; "AWS" and the like. */
 const WORD = /^["'(]*(?:[A-Z]?[a-z]{1,20}(?:[-'’][a-z]{1,20})*|[A-Z]{1,5})["')]*[.,:;!?]*$/;
 
 function plainWords(message: string): string {
@@ -146,8 +146,8 @@ function forbiddenHint(code: string, message: string): string {
 const SIGNATURE = /[?&](x-amz-signature|x-goog-signature|signature|sig)=/i;
 
 /**
- * Explains why a URL that carries its own signature is refused: most often it has expired, which only the store's error
- * document says. Other URLs pass untouched.
+ * Explains why a URL with its own signature is refused: most often it has expired, which only the store's error
+ * document says. Other URLs pass unchanged.
  */
 export function explainSignedUrls(inner: HttpTransport): HttpTransport {
   return {

@@ -44,7 +44,7 @@ describe("openS3()", () => {
     await expect(openS3(client, MODEL)).resolves.toMatchObject({ byteLength: 10 });
     expect(server.requests[0]?.headers.authorization).toBeUndefined();
   });
-  test("waits and asks again where the store asks to slow down", async () => {
+  test("waits and retries if the store asks to slow down", async () => {
     const { server, client, waits } = await startTestStore();
     seed(server, MODEL.key, patternBytes(10));
     server.setHook((_, response) => {
@@ -72,7 +72,7 @@ describe("refusals of a store", () => {
       message: expect.stringContaining("no such bucket"),
     });
   });
-  test("a wrong secret is forbidden, and nothing secret is said", async () => {
+  test("a wrong secret is forbidden, and the error shows nothing secret", async () => {
     const credentials = { accessKeyId: "AKIAIOSFODNN7EXAMPLE", secretAccessKey: "hush-hush" };
     const { client } = await startTestStore({}, { credentials });
     const error = await openS3(client, MODEL).catch((reason: unknown) => reason);
@@ -90,7 +90,7 @@ describe("refusals of a store", () => {
     expect(error).toMatchObject({ code: "source/s3.forbidden", hint: expect.stringContaining("AWS_ACCESS_KEY_ID") });
     expect((error as Error).message).not.toContain("SOMEBODYELSE");
   });
-  test("reads at most 64 KiB of an error document, and calls anything else by its status", async () => {
+  test("reads at most 64 KiB of an error document, and reports any other reply by its status", async () => {
     const { server, client } = await startTestStore();
     server.setHook((_, response) => {
       response.statusCode = 403;
@@ -121,7 +121,7 @@ describe("s3Resolver()", () => {
 });
 
 describe("S3Client.list()", () => {
-  test("folds what lies deeper, over several pages", async () => {
+  test("groups deeper keys, over several pages", async () => {
     const { server, client } = await startTestStore();
     for (const key of ["m/a&b.aero", "m/b.aero", "m/c.aero", "m/d.aero", "m/sub/e.aero", "n/f.aero"]) {
       seed(server, key, patternBytes(3));

@@ -13,28 +13,36 @@ import { type S3SinkOptions, s3Sink } from "./sink.ts";
 
 export { isS3Url, parseS3Address, type S3Address, type S3Endpoint } from "./address.ts";
 export { S3Client, type S3ClientOptions } from "./client.ts";
+export { S3Session, type S3SessionOptions } from "./session.ts";
 export { type S3SinkOptions, s3Sink } from "./sink.ts";
 
-/** As for any URL; the transport belongs to the client, and so do the retries. */
-type S3OpenOptions = Omit<HttpOptions, "transport" | "headers"> & {
+/** As for any URL; the client provides the transport and the retries. */
+export type S3OpenOptions = Omit<HttpOptions, "transport" | "headers"> & {
   readonly conditions?: HttpTransport["conditions"] | undefined;
 };
 
 /**
- * A store puts every range together from several nodes: with MinIO, requests of 24 MiB took half the time of those of
- * 4 MiB. Two of them fill what streams may hold.
+ * A store assembles every range from several nodes: with MinIO, requests of 24 MiB took half the time of requests of 4
+ * MiB. Two of them fill the memory that streams may hold.
  */
 const REQUEST_BYTES = 24 << 20;
 
-/** Opens an object: ranges over signed requests, with everything that `openHttp` does for files on web servers. */
-export async function openS3(client: S3Client, address: S3Address, options: S3OpenOptions = {}): Promise<Source> {
+/**
+ * Opens an object: ranges over signed requests, with all features of `openHttp` for files on web servers. A session is
+ * enough: programs that only read have no client in their bundle.
+ */
+export async function openS3(
+  { session }: Pick<S3Client, "session">,
+  address: S3Address,
+  options: S3OpenOptions = {},
+): Promise<Source> {
   const { conditions = "if-range", ...rest } = options;
-  const transport = signedTransport(client.session, conditions, address.label);
-  const url = objectUrl(address, client.session.endpoint);
+  const transport = signedTransport(session, conditions, address.label);
+  const url = objectUrl(address, session.endpoint);
   return withLabel(await openHttp(url, { requestBytes: REQUEST_BYTES, ...rest, transport }), address.label);
 }
 
-/** The same bytes under the name that the user knows them by. */
+/** The same bytes under the name that the user knows. */
 export function withLabel(source: Source, label: string): Source {
   return new LabelledSource(source, label);
 }
@@ -71,7 +79,7 @@ export function s3Resolver(
   };
 }
 
-/** An Output below the prefix of the address, whose last segment is the name that the user asked for. */
+/** An Output below the prefix of the address, whose last segment is the name that the user chose. */
 export function s3Output(client: S3Client, address: S3Address, options: S3SinkOptions): Output {
   const cut = address.key.lastIndexOf("/") + 1;
   const folder = address.key.slice(0, cut);

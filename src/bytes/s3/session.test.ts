@@ -12,7 +12,7 @@ interface Reply {
   readonly url?: string;
 }
 
-/** A transport that gives these replies in turn, the last one for ever. */
+/** A transport that gives these replies in turn and repeats the last one. */
 function scripted(replies: readonly Reply[]): HttpTransport & { readonly requests: HttpRequest[] } {
   const requests: HttpRequest[] = [];
   return {
@@ -56,7 +56,7 @@ async function send(replies: readonly Reply[], method: "GET" | "PUT" = "GET") {
 const hostsOf = (requests: readonly HttpRequest[]): string[] => requests.map(({ url }) => new URL(url).host);
 
 describe("S3Session", () => {
-  test("signs what belongs to S3 and nothing that a proxy may touch", async () => {
+  test("signs the headers of S3 and none that a proxy may change", async () => {
     const { requests } = await send([{ status: 206 }]);
     expect(requests[0]?.headers).toMatchObject({
       range: "bytes=0-9",
@@ -84,20 +84,20 @@ describe("S3Session", () => {
     expect(requests[1]?.headers["authorization"]).toContain("/eu-west-1/s3/");
     expect(session.endpoint.region).toBe("eu-west-1");
   });
-  test("never takes its key to a host that is not Amazon's", async () => {
+  test("never sends its key to a host that is not Amazon's", async () => {
     const { reply, requests } = await send([{ status: 403, url: "https://s3.eu-west-1.evil.example/key" }]);
     expect(reply.refusal?.status).toBe(403);
     expect(requests).toHaveLength(1);
     const tricked = await send([{ status: 301, headers: { "x-amz-bucket-region": "x.evil.example/" } }]);
     expect(hostsOf(tricked.requests)).toEqual(["bucket.s3.us-east-1.amazonaws.com"]);
   });
-  test("gives up where the store sends it round in circles", async () => {
+  test("gives up if the store redirects it in circles", async () => {
     const to = (region: string): Reply => ({ status: 301, headers: { "x-amz-bucket-region": region } });
     const { reply, requests } = await send([to("eu-west-1"), to("eu-west-2"), to("eu-west-1"), to("eu-west-2")]);
     expect(reply.refusal?.status).toBe(301);
     expect(requests).toHaveLength(3);
   });
-  test("takes the store's clock once, and not a clock that agrees with its own", async () => {
+  test("takes the store's clock once, and only if it differs from its own", async () => {
     const skewed = (date: number): Reply => ({
       status: 403,
       headers: { date: new Date(date).toUTCString() },

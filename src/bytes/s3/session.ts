@@ -4,7 +4,7 @@ import { regionOfHost, type S3Endpoint } from "./address.ts";
 import { readRefusal, type S3Refusal, s3Error } from "./errors.ts";
 import { type Credentials, EMPTY_SHA256, type Sha256, SigV4 } from "./sigv4.ts";
 
-/** How to reach a store and as whom. */
+/** The endpoint and the credentials for a store. */
 export interface S3Settings {
   readonly endpoint: S3Endpoint;
   /** Absent for anonymous access, which public buckets allow. */
@@ -18,15 +18,15 @@ export interface S3SessionOptions extends S3Settings {
   readonly now?: (() => number) | undefined;
 }
 
-/** A wrong region and a wrong clock can both come up in one request; a third surprise is an error. */
+/** One request can have a wrong region and a wrong clock; a third correction is an error. */
 const MAX_CORRECTIONS = 2;
 
-/** Below this the store has not refused because of the clock. */
+/** With a smaller difference, the clock is not the reason for the refusal. */
 const LEAST_SKEW_MS = 60_000;
 
 /**
- * Signs requests and puts right what a store tells about itself: which region the bucket is in, and how far this
- * machine's clock is off. Both are remembered for later requests.
+ * Signs requests and corrects itself by what a store reports: the region of the bucket, and how far this machine's
+ * clock is off. Both are remembered for later requests.
  */
 export class S3Session {
   readonly #options: S3SessionOptions;
@@ -40,7 +40,7 @@ export class S3Session {
     this.#region = options.endpoint.region;
   }
 
-  /** As configured, with the region that the store turned out to be in. */
+  /** As configured, with the region that the store has reported. */
   get endpoint(): S3Endpoint {
     return { ...this.#options.endpoint, region: this.#region };
   }
@@ -51,7 +51,7 @@ export class S3Session {
       const response = await this.#options.transport.request(await this.#signed({ ...request, url }));
       if (response.status < 300 || response.status === 304 || response.status === 416) return { response };
       const refusal = await readRefusal(response, this.#options.credentials?.accessKeyId);
-      // A transport that followed a redirect took the signature off on the way.
+      // A transport that follows a redirect removes the signature.
       const moved = regionOfHost(new URL(response.url).hostname);
       const learned = this.#learnRegion(refusal.region ?? moved) || this.#learnTime(refusal);
       if (!learned || correction >= MAX_CORRECTIONS) return { refusal };
@@ -65,7 +65,7 @@ export class S3Session {
     const body = request.body;
     const payloadHash = known ?? (body === undefined ? EMPTY_SHA256 : encodeHex(await sha256(body)));
     const all = { ...request.headers, "x-amz-content-sha256": payloadHash };
-    // Proxies may touch other headers, and a signature over those would then be wrong.
+    // Proxies may change other headers, which would break a signature over them.
     const [own, others] = split(all, (name) => name.startsWith("x-amz-") || name === "content-type");
     const headers = await this.#signer.sign(
       { method: request.method, url: request.url, headers: own, payloadHash },
@@ -74,7 +74,7 @@ export class S3Session {
     return { ...rest, headers: { ...others, ...headers } };
   }
 
-  /** Amazon's servers carry the region in their name. */
+  /** The names of Amazon's servers contain the region. */
   #placed(url: string): string {
     if (this.#options.endpoint.url !== undefined) return url;
     const placed = new URL(url);
@@ -102,7 +102,7 @@ export class S3Session {
   }
 }
 
-/** A transport for `openHttp`: signs what passes, and turns refusals into errors that speak of the object. */
+/** A transport for `openHttp`: signs requests, and turns refusals into errors about the object. */
 export function signedTransport(
   session: S3Session,
   conditions: HttpTransport["conditions"],
@@ -127,13 +127,13 @@ function split(headers: Headers, isOwn: (name: string) => boolean): [own: Header
 
 /** A request before it is signed. */
 export type S3Request = HttpRequest & {
-  /** Hex SHA-256 of the body, where the caller has it already. */
+  /** Hex SHA-256 of the body, if the caller has it already. */
   readonly payloadHash?: string | undefined;
 };
 
-/** Either a reply that went well, or why it did not; the body of a refusal has been read. */
+/** Either a successful reply, or the refusal; the body of a refusal has been read. */
 export type S3Reply =
   | { readonly response: HttpResponse; readonly refusal?: undefined }
   | { readonly refusal: S3Refusal };
 
-export type Headers = Readonly<Record<string, string>>;
+type Headers = Readonly<Record<string, string>>;

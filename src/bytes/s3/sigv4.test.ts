@@ -17,7 +17,7 @@ interface Vector {
   readonly signature: string;
 }
 
-/** Amazon's aws-sig-v4-test-suite, without the cases about path normalisation, which S3 does not do. */
+/** Amazon's aws-sig-v4-test-suite, without the cases for path normalisation, which S3 does not do. */
 const SUITE: readonly Vector[] = [
   { name: "get-vanilla", signature: "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31" },
   {
@@ -96,7 +96,7 @@ const SUITE: readonly Vector[] = [
   },
 ];
 
-/** "Authenticating Requests" of the Amazon S3 API reference: its five worked examples. */
+/** The five worked examples of "Authenticating Requests" in the Amazon S3 API reference. */
 const S3_EXAMPLES: readonly Vector[] = [
   {
     name: "GET object with a range",
@@ -170,7 +170,7 @@ describe("SigV4.sign()", () => {
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, Signature=5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31",
     });
   });
-  test("signs the token of temporary credentials along", async () => {
+  test("also signs the token of temporary credentials", async () => {
     const credentials = { ...SUITE_KEY.credentials, sessionToken: "token" };
     const request = { method: "GET", url: "https://example.amazonaws.com/", headers: {}, payloadHash: EMPTY_SHA256 };
     const signed = await new SigV4(sha256).sign(request, { ...SUITE_KEY, credentials });

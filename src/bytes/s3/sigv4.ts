@@ -4,11 +4,11 @@ import { decodeUtf8, encodeHex, encodeUtf8 } from "../../base/text.ts";
 /** SHA-256 of a buffer; callers pass `(bytes) => engine.digest("sha256", bytes)`. */
 export type Sha256 = (bytes: Bytes) => Promise<Bytes>;
 
-/** A key of an AWS account or of anything that speaks its protocol. Never shown. */
+/** A key of an AWS account or of any store with its protocol. Never shown. */
 export interface Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Present with temporary keys. */
+  /** Present for temporary keys. */
   readonly sessionToken?: string | undefined;
 }
 
@@ -43,8 +43,8 @@ const BLOCK_BYTES = 64;
 export const EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /**
- * AWS Signature Version 4 as S3 wants it: paths are encoded once and never normalised. Pure but for the digest,
- * which is injected; derived keys are kept, since they last a day.
+ * AWS Signature Version 4 as S3 requires it: paths are encoded once and never normalised. Pure except for the digest,
+ * which is injected. Derived keys are kept, because they are valid for a day.
  */
 export class SigV4 {
   readonly #sha256: Sha256;
@@ -54,7 +54,7 @@ export class SigV4 {
     this.#sha256 = sha256;
   }
 
-  /** The request's headers with x-amz-date, x-amz-security-token where needed, and authorization added. */
+  /** The request's headers plus x-amz-date, x-amz-security-token if needed, and authorization. */
   async sign(request: SignableRequest, options: SigningOptions): Promise<Record<string, string>> {
     const { credentials, time } = options;
     const { sessionToken } = credentials;
@@ -72,7 +72,7 @@ export class SigV4 {
     return { ...headers, authorization };
   }
 
-  /** A URL that lets whoever has it do `method` on it until it expires; no header but the host is signed. */
+  /** A URL that allows `method` to anyone who has it, until it expires; only the host header is signed. */
   async presign(method: string, url: string, options: PresignOptions): Promise<string> {
     const { credentials, time, expiresSeconds } = options;
     const { sessionToken } = credentials;
@@ -105,7 +105,7 @@ export class SigV4 {
     const bytes = deriveKey(this.#sha256, credentials.secretAccessKey, [day, region, service, "aws4_request"]);
     this.#key = { id, bytes };
     bytes.catch(() => {
-      this.#key = undefined; // a digest that failed once must not fail for ever
+      this.#key = undefined; // one failed digest must not fail all later ones
     });
     return bytes;
   }
@@ -125,7 +125,7 @@ export async function hmacSha256(sha256: Sha256, key: Bytes, message: Bytes): Pr
   return sha256(concatBytes([block.map((value) => value ^ 0x5c), inner]));
 }
 
-/** The text that is hashed and signed. `headers` must hold the host. */
+/** The text that is hashed and signed. `headers` must contain the host. */
 export function canonicalRequest({ method, url, headers, payloadHash }: SignableRequest): string {
   const { pathname, search } = new URL(url);
   const lines = headerNames(headers).map((name) => `${name}:${trim(headers[name] ?? "")}\n`);
@@ -153,7 +153,7 @@ function canonicalQuery(search: string): string {
     const [name, value] = equals < 0 ? [pair, ""] : [pair.slice(0, equals), pair.slice(equals + 1)];
     return [encodeRfc3986(decode(name)), encodeRfc3986(decode(value))] as const;
   });
-  // By code unit, which for the encoded text is by byte; names first, then values.
+  // By code unit, which for the encoded text is the byte order; names first, then values.
   encoded.sort((a, b) => compare(a[0], b[0]) || compare(a[1], b[1]));
   return encoded.map(([name, value]) => `${name}=${value}`).join("&");
 }
@@ -170,7 +170,7 @@ function signedHeaderNames(headers: Readonly<Record<string, string>>): string {
   return headerNames(headers).join(";");
 }
 
-/** Outer spaces off, inner runs to one. */
+/** Removes outer spaces, and reduces inner runs to one. */
 function trim(value: string): string {
   return value.trim().replace(/ +/g, " ");
 }
@@ -184,10 +184,10 @@ function formatTime(time: Date): string {
   return time.toISOString().replace(/[-:]|\.\d{3}/g, "");
 }
 
-/** Percent-encodes every byte but the unreserved ones of RFC 3986 §2.3, which is stricter than JavaScript's own. */
+/** Percent-encodes every byte except the unreserved ones of RFC 3986 §2.3, which is stricter than JavaScript's own. */
 export function encodeRfc3986(text: string): string {
-  if (/^[\w.~-]*$/.test(text)) return text; // as most are
-  // Half a surrogate pair has no UTF-8; the round trip turns it into U+FFFD, where encodeURIComponent would throw.
+  if (/^[\w.~-]*$/.test(text)) return text; // the usual case
+  // Half a surrogate pair has no UTF-8; the round trip turns it into U+FFFD, whereas encodeURIComponent would throw.
   const wellFormed = decodeUtf8(encodeUtf8(text)) ?? "";
   return encodeURIComponent(wellFormed).replace(
     /[!'()*]/g,
@@ -199,6 +199,6 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // a lone percent sign, which then means itself
+    return text; // a lone percent sign, which is taken literally
   }
 }

@@ -8,7 +8,7 @@ import { type S3SinkOptions, s3Sink } from "./sink.ts";
 
 const MIB = 1 << 20;
 
-sinkContract("s3", async () => {
+sinkContract("s3", { reopen: "none" }, async () => {
   const { server, client, close } = await startStore();
   const sink = await s3Sink(client, MODEL, { overwrite: "refuse", partBytes: 5 * MIB });
   return {
@@ -24,7 +24,7 @@ sinkContract("s3", async () => {
 
 type SeekableSink = Sink & Required<Pick<Sink, "reserve" | "fill">>;
 
-/** Parts of 1000 bytes, which the store of these tests takes. */
+/** Parts of 1000 bytes, which the store of these tests accepts. */
 async function open(store: StartedStore, options: Partial<S3SinkOptions> = {}): Promise<SeekableSink> {
   return (await s3Sink(store.client, MODEL, { overwrite: "refuse", partBytes: 1000, ...options })) as SeekableSink;
 }
@@ -57,7 +57,7 @@ describe("s3Sink()", () => {
       "x-amz-checksum-sha256": expect.stringMatching(/^.{44}$/),
     });
   });
-  test("holds parts with reserved room, lets alignment gaps go, and fills what it holds", async () => {
+  test("holds parts with reserved room, sends alignment gaps, and fills the parts that it holds", async () => {
     const store = await startSmall();
     const sink = await open(store);
     expect(sink.reserve(5000)).toBe(0);
@@ -75,7 +75,7 @@ describe("s3Sink()", () => {
     wanted.set(patternBytes(2000), 6600);
     expectBytes(published(store), wanted);
   });
-  test("refuses to hold back more than it is allowed, and leaves no upload", async () => {
+  test("refuses to hold more than the limit, and leaves no upload", async () => {
     const store = await startSmall();
     const sink = await open(store, { maxHeldBytes: 3000 });
     sink.reserve(9000);
@@ -83,7 +83,7 @@ describe("s3Sink()", () => {
     await expect(sink.commit()).rejects.toMatchObject({ code: "limit/s3.held" });
     expect(store.server.uploads.size).toBe(0);
   });
-  test("keeps a bounded number of parts under way", async () => {
+  test("sends a bounded number of parts at a time", async () => {
     const store = await startSmall();
     let flying = 0;
     let most = 0;
@@ -115,7 +115,7 @@ describe("s3Sink()", () => {
     expect(sentParts(store).filter((number) => number === 2)).toHaveLength(3);
     expectBytes(published(store), patternBytes(2500));
   });
-  test("ends the upload where a part is refused for good", async () => {
+  test("ends the upload if a part is refused for good", async () => {
     const store = await startSmall();
     store.server.setHook(({ query }, response) => {
       if (query.get("partNumber") !== "3") return undefined;
@@ -143,7 +143,7 @@ describe("two writers", () => {
     expectBytes(published(store), new Uint8Array(byteLength).fill(winner + 1));
     expect(store.server.uploads.size).toBe(0);
   });
-  test("refuses at once what exists, and replaces it only as it was at the start", async () => {
+  test("refuses an existing object at once, and replaces it only if it is unchanged", async () => {
     const store = await startSmall();
     seed(store.server, MODEL.key, patternBytes(10));
     await expect(open(store)).rejects.toMatchObject({ code: "usage/exists" });
@@ -155,7 +155,7 @@ describe("two writers", () => {
     await expect(second.commit()).rejects.toMatchObject({ code: "source/s3.changed" });
     expect(published(store)).toHaveLength(2500);
   });
-  test("knows its own object again where the reply to its completion was lost", async () => {
+  test("recognises its own object if the reply to its completion was lost", async () => {
     const store = await startSmall();
     let isFirst = true;
     store.server.setHook(({ method, query }) => {
@@ -168,7 +168,7 @@ describe("two writers", () => {
     await sink.commit();
     expectBytes(published(store), patternBytes(2500));
   });
-  test("takes an error document in a 200 for what it is, and tries again", async () => {
+  test("treats an error document in a 200 as an error, and tries again", async () => {
     const store = await startSmall();
     let faults = 0;
     store.server.setHook(({ method, query }, response) => {
@@ -182,7 +182,7 @@ describe("two writers", () => {
     expect(faults).toBe(2);
     expectBytes(published(store), patternBytes(2500));
   });
-  test("asks with HEAD where the store knows no conditions, and says so", async () => {
+  test("uses HEAD if the store has no conditions, and adds a note", async () => {
     const store = await startTestStore({ leastPartBytes: 1000, conditions: "unknown" });
     const notes: string[] = [];
     const sink = await open(store, { onNote: (text) => notes.push(text) });

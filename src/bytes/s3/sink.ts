@@ -8,6 +8,7 @@ import {
   commitObject,
   newWriteId,
   PART_BYTES,
+  PARTS_AT_ONCE,
   type PartPlace,
   partAt,
   type S3Overwrite,
@@ -16,37 +17,36 @@ import type { S3Part } from "./documents.ts";
 
 export interface S3SinkOptions {
   readonly overwrite: S3Overwrite;
-  /** At least 5 MiB, which is S3's own limit; 16 MiB where absent. */
+  /** At least 5 MiB, which is S3's own limit; 16 MiB if absent. */
   readonly partBytes?: number | undefined;
-  /** Parts under way at a time; fewer where parts grow long. */
+  /** Parts to send at a time; fewer if parts become long. */
   readonly concurrency?: number | undefined;
-  /** Most bytes that wait for something that is filled in later. */
+  /** Most bytes to hold for parts that are filled in later. */
   readonly maxHeldBytes?: number | undefined;
   readonly onNote?: ((text: string) => void) | undefined;
 }
 
-const CONCURRENCY = 4;
-/** Parts on their way take at most this many bytes, but always one part. */
+/** Parts being sent take at most this many bytes together, but one part is always allowed. */
 const MAX_FLIGHT_BYTES = 128 << 20;
 const MAX_HELD_BYTES = 256 << 20;
-/** A shorter gap is alignment, which nobody fills; its part need not wait. */
+/** A shorter gap is alignment, which is never filled; its part need not wait. */
 const LEAST_HELD_GAP = 4096;
 
 /**
- * A Sink that becomes an object. What fits in one part is one request; more is a multipart upload, which nobody can see
- * before it is completed. The first part, and parts with room that was reserved, are sent at the end, so that formats
- * may go back to them; what was sent is out of reach, and nothing can be read back before commit.
+ * A Sink that becomes an object. Content that fits in one part is one request; more is a multipart upload, which is
+ * invisible until it is completed. The first part, and parts with reserved room, are sent at the end, so that formats
+ * can go back to them. Parts that were sent cannot be changed, and nothing can be read back before commit.
  */
 export async function s3Sink(client: S3Client, address: S3Address, options: S3SinkOptions): Promise<Sink> {
   const condition = await chooseCondition(client, address, options);
   return new S3Sink(client, address, { ...options, condition });
 }
 
-/** A part that is being put together. */
+/** A part that is being assembled. */
 interface Draft extends PartPlace {
   readonly buffer: Bytes;
   isHeld: boolean;
-  /** Bytes from the front that have been written or reserved. */
+  /** Bytes from the start that were written or reserved. */
   used: number;
 }
 
@@ -57,10 +57,10 @@ class S3Sink implements Sink {
   readonly #options: S3SinkOptions & { readonly condition: S3Condition };
   readonly #writeId = newWriteId();
   readonly #stop = new AbortController();
-  /** Parts on their way, with their lengths; these promises never reject. */
+  /** Parts being sent, with their lengths; these promises never reject. */
   readonly #flying = new Map<Promise<void>, number>();
   readonly #parts: S3Part[] = [];
-  /** Everything that was asked for, in order; each step begins when the one before has ended. */
+  /** All calls in order; each step begins when the one before has ended. */
   #steps: Promise<unknown> = Promise.resolve();
   #failure: unknown;
   #position = 0;
@@ -93,7 +93,7 @@ class S3Sink implements Sink {
     checkReserve(byteLength, this.label);
     const at = this.#position;
     this.#position += byteLength;
-    // A failure is kept, and met by whatever is called next.
+    // The failure is kept, and the next call reports it.
     this.#enqueue(() => this.#skip(at, byteLength)).catch(() => undefined);
     return at;
   }
@@ -120,7 +120,7 @@ class S3Sink implements Sink {
 
   async abort(): Promise<void> {
     if (this.#state === "committing") {
-      // A completion that is under way cannot be called back; whatever comes of it is whole.
+      // A running completion cannot be cancelled; its object is whole in any case.
       this.#stop.abort(doneError(this.label));
       await this.#committing?.catch(() => undefined);
       return;
@@ -172,7 +172,7 @@ class S3Sink implements Sink {
       await step();
     });
     this.#steps = result.catch((error: unknown) => {
-      // Refusing a fill leaves the sink as it was; everything else ends it.
+      // Refusing a fill leaves the sink usable; any other error ends it.
       if (!isTareError(error) || error.code !== "unsupported/s3.fill") this.#failure ??= error;
     });
     return result;
@@ -214,7 +214,7 @@ class S3Sink implements Sink {
     for (const { draft, piece, within } of pieces) draft.buffer.set(piece, within);
   }
 
-  /** The part that the byte at `offset` belongs to; the one before it is sent or put aside. */
+  /** The part for the byte at `offset`; the part before it is sent or held. */
   async #draftFor(offset: number): Promise<Draft> {
     const current = this.#current;
     if (current !== undefined && offset < current.offset + current.byteLength) return current;
@@ -224,7 +224,7 @@ class S3Sink implements Sink {
       else await this.#dispatch(current);
     }
     const place = partAt(offset, this.#options.partBytes ?? PART_BYTES, this.label);
-    // Zeroed, which is what reserved room must be.
+    // Zeroed, because reserved room must be zeros.
     const buffer = new Uint8Array(place.byteLength);
     this.#current = { ...place, buffer, used: 0, isHeld: place.number === 1 };
     return this.#current;
@@ -240,7 +240,7 @@ class S3Sink implements Sink {
     throw new LimitError("limit/s3.held", message, { source: this.label }, { hint: "Write to a disk, then push" });
   }
 
-  /** Resolves when the part is on its way, which is what slows down a writer that is faster than the network. */
+  /** Resolves when the part is being sent; this slows down a writer that is faster than the network. */
   async #dispatch(draft: Draft): Promise<void> {
     while (this.#isFull(draft.byteLength)) await Promise.race(this.#flying.keys());
     if (this.#failure !== undefined) throw this.#failure;
@@ -248,10 +248,10 @@ class S3Sink implements Sink {
     this.#flying.set(sending, draft.byteLength);
   }
 
-  /** One part may always fly, however long it is. */
+  /** One part may always be sent, even if it is too long. */
   #isFull(byteLength: number): boolean {
     if (this.#flying.size === 0) return false;
-    if (this.#flying.size >= (this.#options.concurrency ?? CONCURRENCY)) return true;
+    if (this.#flying.size >= (this.#options.concurrency ?? PARTS_AT_ONCE)) return true;
     const flying = [...this.#flying.values()].reduce((sum, bytes) => sum + bytes, 0);
     return flying + byteLength > MAX_FLIGHT_BYTES;
   }
@@ -271,12 +271,12 @@ class S3Sink implements Sink {
   }
 
   #upload(): Promise<string> {
-    // Not stopped by abort: an upload whose id never arrived could not be dropped.
+    // Abort does not stop this: an upload whose id never arrived could not be dropped.
     this.#uploadId ??= this.#client.createUpload(this.#address, { writeId: this.#writeId });
     return this.#uploadId;
   }
 
-  /** Ends what is under way, and the upload with it. */
+  /** Ends all requests, and the upload with them. */
   async #drop(): Promise<void> {
     this.#stop.abort(doneError(this.label));
     this.#failure ??= doneError(this.label);
@@ -284,7 +284,7 @@ class S3Sink implements Sink {
     await Promise.all(this.#flying.keys());
     this.#release();
     const id = await this.#uploadId?.catch(() => undefined);
-    // Parts of an upload that nobody ends are paid for; but what failed before is the news, not this.
+    // Unfinished uploads cost money, so drop it; but the earlier failure is the one to report.
     if (id !== undefined) await this.#client.abortUpload(this.#address, id).catch(() => undefined);
   }
 

@@ -2,7 +2,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const AGAIN = "Download the file again; if the copy is whole, its writer made a mistake.";
 
-/** What writing AERO is refused for. */
+/** Reasons to refuse writing AERO. */
 const AERO_WRITE_ERRORS = {
   "usage/aero.align": {
     what: "The alignment asked for is not a power of two, or beyond 16 MiB.",
@@ -16,7 +16,7 @@ const AERO_WRITE_ERRORS = {
   },
   "usage/aero.page-size": {
     what: "The size of a hashed page must be a whole number of bytes from 1 to 256 MiB.",
-    why: "Every run of so many bytes of a shard gets a digest, and a reader holds a page until it has checked it.",
+    why: "Every page of a shard gets a digest, and a reader holds a page until it has checked it.",
     fix: "Give a size such as 4MiB, or leave it out.",
   },
   "usage/aero.uuid": {
@@ -41,11 +41,11 @@ const AERO_WRITE_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** Everything that reading or writing AERO can complain about. */
+/** All errors of reading and writing AERO. */
 export const AERO_ERRORS = {
   "format/aero.header": {
     what: "The file begins like AERO but its header of 96 bytes is cut short or breaks a rule.",
-    why: "header_size must be 96 and file_flags 0: anything else is damage, or a layout that nobody has defined.",
+    why: "header_size must be 96 and file_flags 0: anything else is damage, or a layout that is not defined.",
     fix: AGAIN,
   },
   "unsupported/aero.version": {
@@ -152,7 +152,7 @@ export const AERO_ERRORS = {
   "format/aero.tensor-padding": {
     severity: "warning",
     what: "Tensors have more bytes than their shape and type need.",
-    why: "Converters from GGUF have counted its padding as data. The bytes behind the last element are left out.",
+    why: "Converters from GGUF have counted its padding as data. The bytes after the last element are left out.",
     fix: "Nothing to do; writing the file again with tare removes them.",
   },
   "format/aero.long-name": {
@@ -173,6 +173,12 @@ export const AERO_ERRORS = {
     why: "The specification says it must be; readers have never looked, so the file is read all the same.",
     fix: "Write the file again if another reader refuses it.",
   },
+  "format/aero.surplus": {
+    severity: "warning",
+    what: "Bytes of the string table are in no chunk's name, or bytes follow the value of the IHSH chunk.",
+    why: "The specification has no place for them. Readers skip them, and a file that is written again does not have them.",
+    fix: "Look at the bytes if they may matter; convert the file with the option allowLossy to leave them out.",
+  },
   "format/aero.hidden-chunk": {
     severity: "warning",
     what: "Two chunks of one kind claim the same place; the first one counts.",
@@ -182,7 +188,7 @@ export const AERO_ERRORS = {
   "format/aero.page-shard": {
     severity: "warning",
     what: "A page hash chunk names another shard than the one it belongs to by its own name.",
-    why: "It is found by its name, as the reference does; the name inside is only told.",
+    why: "tare finds it by its name, as the reference does; the name inside is only shown.",
     fix: "Write the file again, or compare it with another copy.",
   },
   "unsupported/aero.algo": {

@@ -2,7 +2,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const AGAIN = "Get another copy of the sidecar, or make it again with `tare correct gen` while the file is whole.";
 
-/** Everything that sidecars are refused for. */
+/** All reasons to refuse a sidecar. */
 export const AEROCORRECT_ERRORS = {
   "format/aerocorrect.front": {
     what: "The file is no .aerocorrect sidecar, or its first bytes are damaged.",
@@ -20,7 +20,7 @@ export const AEROCORRECT_ERRORS = {
     fix: AGAIN,
   },
   "format/aerocorrect.window": {
-    what: "The sidecar does not protect all of a file, one window behind the other.",
+    what: "The sidecar does not protect all of a file, one window after the other.",
     why: "It is neither that of a file nor that of a vault, or its directory is damaged.",
     fix: AGAIN,
   },

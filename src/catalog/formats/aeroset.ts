@@ -4,7 +4,7 @@ const ANOTHER_COPY = "Get another copy of the set.";
 const WRITE_AGAIN = "Write the set again with a current tool.";
 const FETCH_AGAIN = "Download the file again, or get it from where the set was made.";
 
-/** Everything that sets are refused or warned for; their .aero files have the errors of AERO. */
+/** All errors and warnings of sets; their .aero files have the errors of AERO. */
 export const AEROSET_ERRORS = {
   "format/aeroset.index": {
     what: "The JSON of the set lacks a key it needs, or a value in it has the wrong type.",
@@ -82,12 +82,12 @@ export const AEROSET_ERRORS = {
   "format/aeroset.unlisted-tensor": {
     severity: "warning",
     what: "A part holds a tensor that the global index does not place there.",
-    why: "The global index counts, so nobody sees that tensor.",
+    why: "The global index counts, so no reader sees that tensor.",
     fix: "Nothing, or write the set again.",
   },
   "integrity/aeroset.other-tensor": {
     what: "The digest of a tensor in the part is not the one that the global index has.",
-    why: "A part of another version of the model stands in the set.",
+    why: "The set contains a part of another version of the model.",
     fix: FETCH_AGAIN,
   },
   "integrity/aeroset.size": {
@@ -113,7 +113,7 @@ export const AEROSET_ERRORS = {
   },
   "limit/aeroset.index-bytes": {
     what: "The global index of the set is longer than this reader holds in memory.",
-    why: "It is compared with its SHA-256 as a whole before any of it is used. Real ones have some 100 bytes a tensor.",
+    why: "It is compared with its SHA-256 as a whole before any of it is used. Real ones have some 100 bytes per tensor.",
     fix: "Raise the limit aeroset.indexBytes if you trust the set.",
   },
   "limit/aeroset.parts": {
@@ -127,7 +127,7 @@ export const AEROSET_ERRORS = {
     fix: "Raise the limit aeroset.shards if you trust the set.",
   },
   "limit/aeroset.tensor-sharing": {
-    what: "So many tensors of a part share bytes that hashing them all would take many times its length.",
+    what: "Tensors of a part share bytes so often that hashing them all would read many times its length.",
     why: "A crafted index could keep a reader busy for days.",
     fix: "Get the set from a source you trust.",
   },
@@ -143,7 +143,7 @@ export const AEROSET_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** What writing and updating sets is refused for. */
+/** Reasons to refuse writing and updating sets. */
 export const AEROSET_WRITE_ERRORS = {
   "usage/aeroset.part-shards": {
     what: "The number of shards in a part must be a whole number above zero.",
@@ -168,7 +168,7 @@ export const AEROSET_WRITE_ERRORS = {
   "usage/aeroset.part-tensors": {
     what: "The file given does not hold exactly the tensors of the part.",
     why: "Other parts are not rewritten, so tensors can neither leave the part nor come into it.",
-    fix: "Make a file with exactly these tensors, or write the set anew with tare convert.",
+    fix: "Make a file with exactly these tensors, or write the set again with tare convert.",
   },
   "usage/aeroset.not-local": {
     what: "The set to be changed is not a file on this machine.",

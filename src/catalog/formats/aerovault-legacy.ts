@@ -5,7 +5,7 @@ const NEWER = "Look for a newer version of tare.";
 const CRAFTED = "No known program writes that: the vault is damaged, or was crafted to break readers.";
 const DISTRUST = "Do not trust the vault.";
 
-/** What vaults of version 2 are refused for beyond what version 3 is, and what verifying finds. */
+/** Reasons to refuse vaults of version 2, in addition to those of version 3, and findings of verifying. */
 export const AEROVAULT2_ERRORS = {
   "format/aerovault2.header": {
     what: "The header of a vault of version 2 is cut short, or a field of it has a value that no vault has.",
@@ -19,7 +19,7 @@ export const AEROVAULT2_ERRORS = {
   },
   "format/aerovault2.path": {
     what: "An entry has a path that leads out of the vault, that another one has too, or that lies below a file.",
-    why: "Such a path could make extraction write anywhere, so that nothing of the vault is handed out.",
+    why: "Such a path could make extraction write anywhere. So tare gives out nothing of the vault.",
     fix: "Do not trust the vault.",
   },
   "format/aerovault2.odd-name": {
@@ -71,7 +71,7 @@ export const AEROVAULT2_ERRORS = {
   },
   "unsupported/aerovault2.flags": {
     what: "The header has a flag that version 2 never gave a meaning.",
-    why: "Whatever it stands for would be ignored, so the vault is refused before the password is used.",
+    why: "Its meaning would be ignored, so the vault is refused before the password is used.",
     fix: "Get another copy of the vault; the reference takes no notice of these bits.",
   },
   "unsupported/aerovault2.reserved": {
@@ -91,11 +91,11 @@ export const AEROVAULT2_ERRORS = {
   },
 } as const satisfies ErrorCatalog;
 
-/** What vaults of version 1 are refused for, and what verifying finds. */
+/** Reasons to refuse vaults of version 1, and findings of verifying. */
 export const AEROVAULT1_ERRORS = {
   "format/aerovault1.end": {
     what: "The end of the ZIP is missing, contradicts itself, or places the directory where it cannot be.",
-    why: "The file was cut off, something was put in front of it or behind it, or it has a comment, in which another end could hide.",
+    why: "The file was cut off, something was put in front of it or after it, or it has a comment, in which another end could hide.",
     fix: ANOTHER_COPY,
   },
   "format/aerovault1.directory": {
@@ -110,17 +110,17 @@ export const AEROVAULT1_ERRORS = {
   },
   "format/aerovault1.path": {
     what: "An entry has a name that leads out of the vault, that another one has too, that lies below a file, or that is not UTF-8.",
-    why: "Such a name could make extraction write anywhere, so that nothing of the vault is handed out.",
+    why: "Such a name could make extraction write anywhere. So tare gives out nothing of the vault.",
     fix: DISTRUST,
   },
   "format/aerovault1.kind": {
     what: "An entry is a link or a device.",
-    why: "Vaults hold files and directories; a link would be followed by whoever extracts it without looking.",
+    why: "Vaults hold files and directories; a careless program would follow a link when it extracts the vault.",
     fix: DISTRUST,
   },
   "format/aerovault1.unencrypted": {
     what: "A file of the vault is not encrypted.",
-    why: "Every file of a vault is: somebody without the password put this one in.",
+    why: "Every file of a vault is: someone without the password put this one in.",
     fix: DISTRUST,
   },
   "format/aerovault1.size": {
@@ -156,7 +156,7 @@ export const AEROVAULT1_ERRORS = {
   "integrity/aerovault1.count": {
     severity: "warning",
     what: "The vault holds another number of files than it was written with.",
-    why: "Somebody without the password added or removed some, or the program that wrote it counted otherwise.",
+    why: "A person without the password added or removed some, or the program that wrote it counted differently.",
     fix: "Compare with another copy where it matters.",
   },
   "integrity/aerovault1.unproven": {
@@ -172,7 +172,7 @@ export const AEROVAULT1_ERRORS = {
   },
   "unsupported/aerovault1.entry": {
     what: "An entry of the ZIP has a flag that is not known, or lies on another disk.",
-    why: "Whatever the flag stands for would be ignored.",
+    why: "Its meaning would be ignored.",
     fix: "Extract it with the program that made it.",
   },
   "limit/aerovault1.directory-bytes": {

@@ -6,7 +6,7 @@ const REPAIR =
   "Run `tare vault repair`, which heals it where the vault has parity or a sidecar; else get another copy of the vault.";
 const CRAFTED = "No known program writes that: the vault is damaged, or was crafted to break readers.";
 
-/** Everything that vaults are refused for, and what scrubbing finds. */
+/** All reasons to refuse vaults, and findings of scrubbing. */
 export const AEROVAULT_ERRORS = {
   "format/aerovault.header": {
     what: "The header of the vault is cut short, or a field of it has a value that no vault has.",
@@ -35,7 +35,7 @@ export const AEROVAULT_ERRORS = {
   },
   "format/aerovault.path": {
     what: "An entry has a path that leads out of the vault or that no vault stores.",
-    why: "Such a path could make extraction write anywhere, so that nothing of the vault is handed out.",
+    why: "Such a path could make extraction write anywhere. So tare gives out nothing of the vault.",
     fix: "Do not trust the vault.",
   },
   "format/aerovault.duplicate-path": {
@@ -75,14 +75,14 @@ export const AEROVAULT_ERRORS = {
   },
   "format/aerovault.trailing": {
     severity: "warning",
-    what: "Bytes follow behind the last section of the vault.",
+    what: "Bytes follow the last section of the vault.",
     why: "Nothing refers to them, and the next change of the vault drops them.",
     fix: "Nothing needs to be done.",
   },
   "integrity/aerovault.header": {
     what: "The header is not the one that was written.",
     why: "Its HMAC does not match, or the key slots are damaged. The password is not the problem.",
-    fix: "Run `tare vault repair` where the vault has a sidecar; else get another copy of it.",
+    fix: "Run `tare vault repair` where the vault has a sidecar. A power failure during a change leaves `.NAME.tare-header` beside the name that was changed: open the vault by that name, not by another hard link or a mount of the file alone. Else get another copy of it.",
   },
   "integrity/aerovault.manifest": {
     what: "The manifest is not the one that was written.",
@@ -97,17 +97,17 @@ export const AEROVAULT_ERRORS = {
   "integrity/aerovault.directory": {
     what: "The list of extensions is damaged.",
     why: "Nothing protects it, but it can only say one thing about the parity that is in the vault, and says something else.",
-    fix: "Run `tare vault repair`, which writes it anew.",
+    fix: "Run `tare vault repair`, which writes it again.",
   },
   "integrity/aerovault.parity": {
     severity: "warning",
     what: "The parity that the vault carries is damaged, or is not that of its blocks and its manifest.",
     why: "Bytes of it were damaged on disk or on the way. Every file is there; less of later damage could be healed.",
-    fix: "Run `tare vault repair`, which computes it anew.",
+    fix: "Run `tare vault repair`, which computes it again.",
   },
   "integrity/aerovault.shard": {
     what: "A run of stored blocks does not have the checksum that the vault's parity keeps of it.",
-    why: "Bytes were damaged on disk or on the way. Which files lose by it is told with the password.",
+    why: "Bytes were damaged on disk or on the way. With the password, tare names the files that lose by it.",
     fix: REPAIR,
   },
   "integrity/aerovault.sealed": {
@@ -128,7 +128,7 @@ export const AEROVAULT_ERRORS = {
   },
   "integrity/aerovault.tag": {
     what: "A stored block cannot be decrypted: its tag does not match.",
-    why: "It was changed, moved or exchanged for another one by somebody who could not encrypt.",
+    why: "It was changed, moved or exchanged for another one by someone who could not encrypt.",
     fix: REPAIR,
   },
   "integrity/aerovault.frame": {
@@ -137,7 +137,7 @@ export const AEROVAULT_ERRORS = {
     fix: REPAIR,
   },
   "integrity/aerovault.chunk-id": {
-    what: "The bytes of a chunk are not those that its id stands for.",
+    what: "The bytes of a chunk do not match its id.",
     why: "The id is a hash of the content, so the content was exchanged or damaged before it was stored.",
     fix: REPAIR,
   },
@@ -150,7 +150,7 @@ export const AEROVAULT_ERRORS = {
   "integrity/aerovault.unreferenced": {
     severity: "note",
     what: "The vault stores chunks that no entry uses.",
-    why: "Replaced and removed files leave them behind until the vault is compacted.",
+    why: "They belonged to files that were replaced or removed, and stay until the vault is compacted.",
     fix: "Run `tare vault compact` to give the space back.",
   },
   "unsupported/aerovault.older": {
@@ -165,7 +165,7 @@ export const AEROVAULT_ERRORS = {
   },
   "unsupported/aerovault.flags": {
     what: "The header has a flag that version 3 does not define.",
-    why: "Whatever it stands for would be ignored, so the vault is refused before the password is used.",
+    why: "Its meaning would be ignored, so the vault is refused before the password is used.",
     fix: NEWER,
   },
   "unsupported/aerovault.reserved": {
@@ -225,7 +225,7 @@ export const AEROVAULT_ERRORS = {
   },
   "usage/vault.unencrypted": {
     what: "A password was given, and the vault has no encryption.",
-    why: "Whoever gives a password means an encrypted vault. Anybody can make one without encryption and put it in that place; what is added to it would be stored in clear.",
+    why: "A user who gives a password expects an encrypted vault. Anybody can make one without encryption and put it in that place; what is added to it would be stored in clear.",
     fix: "Look where the vault came from. Where it is meant to have no encryption, pass no password, or --no-encryption whenever one is given.",
   },
   "usage/aerovault.container": {

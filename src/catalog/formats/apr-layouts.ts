@@ -2,7 +2,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const AGAIN = "Download the file again; if the copy is whole, its writer made a mistake.";
 
-/** What only files of other programs' layouts can be blamed for; the rest shares the codes of the specification's. */
+/** Errors that only files in other programs' layouts have; the others share the codes of the specification's layout. */
 export const WILD_ERRORS = {
   "integrity/apr.header-crc": {
     what: "The CRC-32 in a 64-byte APR header does not match the header.",
@@ -21,7 +21,7 @@ export const WILD_ERRORS = {
     fix: "Nothing needs to be done for files of realizar; get other files again.",
   },
   "format/apr.trailing-bytes": {
-    what: "Bytes stand where nothing describes them: behind the checksum, or between data and checksum.",
+    what: "There are bytes that nothing describes: after the checksum, or between data and checksum.",
     why: "Readers ignore them, so the file opens; where the checksum does not cover them, verify calls it an error.",
     fix: AGAIN,
   },
@@ -40,7 +40,7 @@ export const WILD_ERRORS = {
   "format/apr.late-flag": {
     severity: "note",
     what: "The checksum is right for the file before a compression flag was set in its header.",
-    why: "Whoever compressed the file did not compute it anew; this is a note.",
+    why: "The program that compressed the file did not compute it again; this is a note.",
     fix: "Nothing needs to be done.",
   },
   "format/apr.unsorted": {
@@ -92,7 +92,7 @@ export const WILD_ERRORS = {
   },
   "unsupported/apr.whisper-compressed": {
     what: "A whisper.apr file says that its weights are compressed.",
-    why: "The flag was reserved and never used, so nobody knows what such bytes would mean.",
+    why: "The flag was reserved and never used, so the meaning of such bytes is unknown.",
     fix: "Make the file again without compression.",
   },
   "unsupported/apr.whisper-entries": {

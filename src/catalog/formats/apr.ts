@@ -2,11 +2,11 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const AGAIN = "Download the file again; if the copy is whole, its writer made a mistake.";
 
-/** Everything that reading or writing APR by its specification can complain about. */
+/** All errors of reading and writing APR by its specification. */
 export const APR_ERRORS = {
   "format/apr.magic": {
     what: "The file begins like APR, but with none of the magic numbers that are in use.",
-    why: "The fourth byte tells the layouts apart; another one is damage, or a layout that nobody has published.",
+    why: "The fourth byte tells the layouts apart; another one is damage, or a layout that was never published.",
     fix: AGAIN,
   },
   "format/apr.byte-order": {
@@ -31,12 +31,12 @@ export const APR_ERRORS = {
   },
   "format/apr.metadata": {
     what: "The metadata is not a JSON object.",
-    why: "The specification says it is one, and everything the file says of itself stands in it.",
+    why: "The specification says it is one, and it holds everything that the file says of itself.",
     fix: AGAIN,
   },
   "format/apr.metadata-padding": {
     severity: "warning",
-    what: "metadata_size counts white space or zeros behind the JSON.",
+    what: "metadata_size counts white space or zeros after the JSON.",
     why: "The size is meant to be exact; some writers pad inside it.",
     fix: "Nothing needs to be done; writing the file again removes it.",
   },
@@ -58,12 +58,12 @@ export const APR_ERRORS = {
   },
   "format/apr.index": {
     what: "The tensor index ends inside an entry, or announces more tensors than it has room for.",
-    why: "Without a whole index nobody can say where the tensors are.",
+    why: "Without a whole index there is no way to find the tensors.",
     fix: AGAIN,
   },
   "format/apr.index-rest": {
     severity: "warning",
-    what: "index_size counts bytes behind the last entry.",
+    what: "index_size counts bytes after the last entry.",
     why: "They have no meaning; a writer padded the index, or counted wrongly.",
     fix: "Nothing needs to be done; writing the file again removes them.",
   },
@@ -106,7 +106,7 @@ export const APR_ERRORS = {
   },
   "format/apr.data-offset": {
     what: "data_offset is not a multiple of 64, or points into the metadata or the index.",
-    why: "The data begins behind both, aligned, so that tensors can be used where they are.",
+    why: "The data begins after both, aligned, so that tensors can be used where they are.",
     fix: "Write the file again.",
   },
   "format/apr.alignment": {
@@ -161,8 +161,8 @@ export const APR_ERRORS = {
   },
   "format/apr.manifest": {
     what: "The manifest of a set breaks a rule: a field is missing, of another type, or out of range.",
-    why: "Without a sound manifest nobody can say which tensor is in which file.",
-    fix: "Get the manifest again, or make it anew with: tare shard.",
+    why: "Without a sound manifest there is no way to tell which tensor is in which file.",
+    fix: "Get the manifest again, or make it again with: tare shard.",
   },
   "format/apr.shard-size": {
     what: "A shard does not have the size that the manifest states.",
@@ -188,7 +188,7 @@ export const APR_ERRORS = {
     severity: "note",
     what: "The manifest gives the CRC-32 of a shard's whole file, not of the bytes before its footer.",
     why: "The specification leaves open which one is meant; both are accepted. A file that ends with its own CRC has a CRC that depends on its length alone, so such a manifest does not tell a shard of another model from its own. tare wrote it so at first.",
-    fix: "Make the set anew from files that you trust: tare merge MANIFEST -o OUT.apr, then tare shard.",
+    fix: "Make the set again from files that you trust: tare merge MANIFEST -o OUT.apr, then tare shard.",
   },
   "integrity/apr.crc": {
     what: "The CRC-32 in the footer is not the one of the bytes before it.",
@@ -204,7 +204,7 @@ export const APR_ERRORS = {
     severity: "warning",
     what: "The manifest gives no CRC-32 for a shard.",
     why: "The shard was compared with its own footer only, which a replaced file carries too.",
-    fix: "Make the set anew with: tare shard.",
+    fix: "Make the set again with: tare shard.",
   },
   "integrity/apr.no-control-digest": {
     severity: "note",
@@ -264,7 +264,7 @@ export const APR_ERRORS = {
   },
   "usage/apr.align": {
     what: "An alignment was asked for that APR has no flag for.",
-    why: "Readers are told the alignment by a flag, and there are two: 64 and 32.",
+    why: "A flag tells readers the alignment, and there are two: 64 and 32.",
     fix: "Use --align 64 or --align 32.",
   },
   "usage/apr.container": {
@@ -293,8 +293,8 @@ export const APR_SEAL_ERRORS = {
   },
   "format/apr.unsealed-tensor": {
     what: "An encrypted APR file has a tensor that is not encrypted.",
-    why: "Somebody without the password could have put it there, so that nothing of the file is given out.",
-    fix: "Get another copy of the file, from whoever encrypted it.",
+    why: "A person without the password could have put it there. So tare gives out nothing of the file.",
+    fix: "Get another copy of the file, from the person who encrypted it.",
   },
   "integrity/apr.front": {
     what: "Header, metadata or index of an encrypted APR file are not those that were written.",

@@ -3,7 +3,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 const ANOTHER_COPY = "Get another copy of the file.";
 const WRITE_AGAIN = "Write the file again, with `tare convert IN OUT.weights` for instance.";
 
-/** Everything that EMBD files are refused or warned for. */
+/** All errors and warnings of EMBD files. */
 export const EMBD_ERRORS = {
   "format/embd.too-short": {
     what: "The file ends inside its header.",

@@ -2,7 +2,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const AGAIN = "Download the file again; if the copy is whole, its writer made a mistake.";
 
-/** Everything that reading or writing GGUF can complain about. */
+/** All errors of reading and writing GGUF. */
 export const GGUF_ERRORS = {
   "format/gguf.header": {
     what: "The file begins like GGUF but has fewer than the 24 bytes of its fixed header.",
@@ -21,12 +21,12 @@ export const GGUF_ERRORS = {
   },
   "format/gguf.value-type": {
     what: "A metadata value has a type id that GGUF does not define.",
-    why: "Without the type its length is unknown, so nothing behind it can be found.",
+    why: "Without the type its length is unknown, so nothing after it can be found.",
     fix: AGAIN,
   },
   "format/gguf.value": {
     what: "The bytes of a metadata value do not hold what its type says.",
-    why: "This happens to values kept in tare.origin that somebody has edited.",
+    why: "This happens to values kept in tare.origin that someone edited.",
     fix: "Use the file as it was before it was edited.",
   },
   "format/gguf.key-utf8": {
@@ -91,15 +91,21 @@ export const GGUF_ERRORS = {
     why: "llama.cpp refuses such files, other readers do not; this is a warning.",
     fix: "Rename the tensor if llama.cpp has to load the file.",
   },
+  "format/gguf.zeros": {
+    severity: "warning",
+    what: "The tensor table ends in zeros, so that a tensor has no name.",
+    why: "The download was interrupted, or its room was reserved and never filled. The header can be read by chance.",
+    fix: "Get the file again.",
+  },
   "format/gguf.data-order": {
     severity: "warning",
-    what: "Tensors are not packed one behind the other in the order of the table.",
+    what: "Tensors are not packed one after the other in the order of the table.",
     why: "gguf-py reads such files, llama.cpp refuses them; this is a warning.",
     fix: "Convert the file to GGUF with a changed alignment or through another tool to pack it.",
   },
   "format/gguf.tail-padding": {
     severity: "warning",
-    what: "The padding behind the last tensor is missing or incomplete.",
+    what: "The padding after the last tensor is missing or incomplete.",
     why: "No weights are lost, but llama.cpp fails to load such files; this is a warning.",
     fix: "Append zero bytes up to the next multiple of the alignment.",
   },

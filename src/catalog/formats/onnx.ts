@@ -2,7 +2,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const ANOTHER_COPY = "Get another copy of the file.";
 
-/** Everything that ONNX files are refused or warned for. */
+/** All errors and warnings of ONNX files. */
 export const ONNX_ERRORS = {
   "format/onnx.tag": {
     what: "Where a field of a protobuf message must begin there is something else.",
@@ -88,7 +88,7 @@ export const ONNX_ERRORS = {
   },
   "unsupported/onnx.unread": {
     what: "The graph holds something that is not read as a tensor: strings, sparse, partial or damaged tensors.",
-    why: "Weights are dense numbers; the rest stays behind when the model is converted.",
+    why: "Weights are dense numbers; the rest is left out when the model is converted.",
     fix: "Convert with --allow-lossy if it is not needed.",
   },
   "limit/onnx.control-bytes": {
@@ -113,12 +113,12 @@ export const ONNX_ERRORS = {
   },
   "limit/onnx.dimensions": {
     what: "A tensor has more dimensions than this reader accepts.",
-    why: "No program has a use for so many; a crafted file might.",
+    why: "No program needs that many; a crafted file might.",
     fix: "Raise the limit if you trust the file.",
   },
   "limit/onnx.data-pieces": {
     what: "A tensor's values are cut into more pieces than this reader accepts.",
-    why: "Writers use one piece; so many serve only to slow readers down.",
+    why: "Writers use one piece; this many only slow readers down.",
     fix: "Raise the limit if you trust the file.",
   },
   "limit/onnx.typed-data-bytes": {
@@ -134,6 +134,6 @@ export const ONNX_ERRORS = {
   "usage/onnx.no-siblings": {
     what: "The model keeps its weights in other files, and those cannot be reached.",
     why: "external_data names files beside the model; a single Blob or a pipe has none.",
-    fix: "Open the model where its data files stand beside it.",
+    fix: "Open the model in the folder that has its data files too.",
   },
 } as const satisfies ErrorCatalog;

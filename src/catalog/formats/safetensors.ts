@@ -2,7 +2,7 @@ import type { ErrorCatalog } from "../../base/errors.ts";
 
 const ANOTHER_COPY = "Get another copy of the file.";
 
-/** Everything that SafeTensors files and sets are refused or warned for. */
+/** All errors and warnings of SafeTensors files and sets. */
 export const SAFETENSORS_ERRORS = {
   "format/safetensors.too-short": {
     what: "The file ends inside the 8-byte header length.",
@@ -114,9 +114,14 @@ export const SAFETENSORS_ERRORS = {
     why: "The reference implementation refuses it too; a damaged length field looks the same.",
     fix: "Get another copy of the file, or raise the limit if you trust it.",
   },
+  "limit/safetensors.keys": {
+    what: "`__metadata__` has more keys than this reader accepts.",
+    why: "Each key costs memory; real files have fewer than a thousand.",
+    fix: "Raise the limit safetensors.keys if you trust the file.",
+  },
   "limit/safetensors.dimensions": {
     what: "A tensor has more dimensions than this reader accepts.",
-    why: "No program has a use for so many; a crafted header might.",
+    why: "No program needs that many; a crafted header might.",
     fix: "Raise the limit if you trust the file.",
   },
   "limit/safetensors.index-bytes": {

@@ -3,7 +3,7 @@ import { tinyBert } from "../../../test/builders/tiny-bert.ts";
 import { createEncoder } from "./encoder.ts";
 import { bindImage, type EncoderImage, type GroupRunner } from "./encoder-thread.ts";
 
-test("bindImage() gives threads slots of their own, and the weights to who comes too late for one", async () => {
+test("bindImage() gives each thread its own slot, or a copy of the weights if no slot is free", async () => {
   let image: EncoderImage | undefined;
   const groups: Parameters<GroupRunner["run"]>[0]["group"][] = [];
   const runner: GroupRunner = {
@@ -19,7 +19,7 @@ test("bindImage() gives threads slots of their own, and the weights to who comes
   await encoder.embed(Array.from({ length: 30 }, (_, i) => new Int32Array(40).fill(i)));
   if (image?.storage.kind !== "shared") throw new Error("memory is not shared");
   const threads = await Promise.all([1, 2, 3, 4].map(() => bindImage(image as EncoderImage)));
-  // Each holds its own result in memory until it has pooled it: one after the other and all alike.
+  // Each thread works in its own slot or copy, so all give the same result.
   const [group] = groups;
   if (group === undefined) throw new Error("nothing was spread");
   const results = threads.map((thread) => thread.run(group));

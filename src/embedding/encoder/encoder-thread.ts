@@ -20,17 +20,17 @@ import {
 } from "./layout.ts";
 import { type EncoderShape, type KernelKind, type PaddedWidths, paddedWidths } from "./shape.ts";
 
-/** Sentences that are computed together: their rows stand behind each other, and none sees another's. */
+/** Sentences that are computed together. Their rows follow each other, and no sentence attends to another. */
 export interface SentenceGroup {
   /** The words' vectors, `hidden` values for each token of each sentence. */
   readonly words: Float32Array<ArrayBuffer>;
   /** Tokens of each sentence. */
   readonly lengths: readonly number[];
-  /** 1 for tokens that count in the mean, by row; all where absent. */
+  /** By row, 1 for tokens that count in the mean; all count if absent. */
   readonly counted?: Uint8Array<ArrayBuffer> | undefined;
 }
 
-/** 13 bits with the sign: what rounding leaves is lost in the rounding of the weights. */
+/** 13 bits with the sign. This rounding is small compared with the rounding of the weights. */
 const TOP_ACTIVATION = 4095;
 
 /** The largest whole number for an activation such that no sum of `k` products leaves 32 bits. */
@@ -42,7 +42,7 @@ function totalOf(lengths: readonly number[]): number {
   return lengths.reduce((sum, length) => sum + length, 0);
 }
 
-/** One thread's work: sentences in, pooled vectors out. Not for two callers at a time. */
+/** The work of one thread: sentences in, pooled vectors out. For one caller at a time. */
 export class EncoderThread {
   readonly #shape: EncoderShape;
   readonly #layout: EncoderLayout;
@@ -60,7 +60,7 @@ export class EncoderThread {
     this.#floats = new Float32Array(bound.buffer);
   }
 
-  /** The pooled vectors of the sentences, one behind the other, as long as they come out. */
+  /** The pooled vectors of the sentences, one after the other, not normalised. */
   run(group: SentenceGroup): Float32Array<ArrayBuffer> {
     const rows = totalOf(group.lengths);
     this.#embedWords(group, rows);
@@ -77,7 +77,7 @@ export class EncoderThread {
     for (let row = 0; row < rows; row++) {
       const to = (at + row * hiddenStride) / 4;
       this.#floats.set(words.subarray(row * hidden, (row + 1) * hidden), to);
-      // What another model's or loading's bytes left behind the row must not count.
+      // Clear what loading or earlier work left after the row, so that it does not count.
       this.#floats.fill(0, to + hidden, to + this.#widths.hidden);
     }
     let first = 0;
@@ -116,7 +116,7 @@ export class EncoderThread {
     this.#normalize(layer.outputNorm, rows);
   }
 
-  /** One linear layer over all rows; places are an address and a stride. */
+  /** One linear layer over all rows. A place is an address and a stride. */
   #multiply(
     { k, n, weights, worth, sums, bias }: MatrixPlace,
     [a, lda]: readonly [number, number],
@@ -140,7 +140,7 @@ export class EncoderThread {
     kernels.gemmInt8(quantized, rowScales, rows, k, weights, n, worth, bias, c, ldc, mode);
   }
 
-  /** Rows of all sentences as digits; says how many digit rows they take. */
+  /** Converts rows of all sentences to digits. Returns how many digit rows they take. */
   #toDigits([a, lda]: readonly [number, number], lengths: readonly number[], k: number): number {
     const { quantized, rowScales, outliers } = this.#scratch;
     let [first, digits] = [0, 0];
@@ -148,7 +148,7 @@ export class EncoderThread {
       const [to, table] = [quantized + digits * k, rowScales + digits * DIGIT_ENTRY_BYTES];
       this.#bound.kernels.quantizeBytes(a + first * lda, lda, first, length, k, to, table, outliers);
       first += length;
-      // First and last row have two.
+      // The first and the last row have two digits.
       digits += length + Math.min(length, 2);
     }
     return digits;
@@ -176,17 +176,17 @@ export class EncoderThread {
   }
 }
 
-/** A loaded encoder as another thread can have it. Structured-clonable. */
+/** A loaded encoder in a form for other threads. Structured-clonable. */
 export interface EncoderImage {
   readonly kernel: KernelKind;
   readonly shape: EncoderShape;
   readonly storage:
     | ({ readonly kind: "shared" } & SharedKernels)
-    /** Where memory cannot be shared: everything below `weightsEnd`. */
+    /** If memory cannot be shared: everything below `weightsEnd`. */
     | { readonly kind: "copied"; readonly weights: Bytes };
 }
 
-/** One group's work for another thread. */
+/** One group of sentences for another thread. */
 interface GroupRequest {
   readonly image: EncoderImage;
   readonly group: SentenceGroup;
@@ -194,16 +194,16 @@ interface GroupRequest {
 
 /** Runs groups on other threads. */
 export interface GroupRunner {
-  /** Requests that are worth having under way at a time. */
+  /** How many requests to keep under way at a time. */
   readonly lanes: number;
-  /** Pooled vectors, one behind the other; undefined where there are no threads after all. */
+  /** Pooled vectors, one after the other; undefined if there are no threads after all. */
   run(request: GroupRequest, signal: AbortSignal | undefined): Promise<Float32Array<ArrayBuffer> | undefined>;
   close(): Promise<void>;
 }
 
 /**
- * Makes the thread that got an image able to compute. Of shared memory it takes a slot that nobody has, for as long as it
- * lives. Where memory is not shared, or every slot is taken, it has the weights to itself.
+ * Prepares the thread that got an image. If memory is shared, takes a free slot of it for the life of the thread. If
+ * memory is not shared, or every slot is taken, makes the thread's own copy of the weights.
  */
 export async function bindImage({ kernel, shape, storage }: EncoderImage): Promise<EncoderThread> {
   const layout = planLayout(shape, kernel);
@@ -219,7 +219,7 @@ export async function bindImage({ kernel, shape, storage }: EncoderImage): Promi
   return new EncoderThread(shape, layout, bound, 0);
 }
 
-/** The first slot is the loading thread's. */
+/** Takes a free slot. The first one belongs to the loading thread. */
 function takeSlot(owners: Int32Array): number | undefined {
   for (let slot = 1; slot < owners.length; slot++) if (Atomics.compareExchange(owners, slot, 0, 1) === 0) return slot;
   return undefined;

@@ -2,7 +2,7 @@ import { describe, expect, it, test } from "vitest";
 import { naiveBert } from "../../../test/builders/naive-bert.ts";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
 import type { BertConfig } from "../../model/bert/config.ts";
-import { enableRelaxedSimd } from "../../platform/node/relaxed-simd.ts";
+import { enableRelaxedSimd } from "../../platform/node/embed.ts";
 import { createEncoder, type EncoderOptions, planGroups } from "./encoder.ts";
 
 enableRelaxedSimd();
@@ -55,13 +55,13 @@ describe.each(KERNELS)("createEncoder() with the %s kernel", (kernel) => {
       const encoder = await createEncoder(bert, { kernel });
       expect(encoder.precision).toBe("int8");
       const [vector] = await encoder.embed([sentence(17)]);
-      // What is left is the rounding of activations, to 13 bits or to 7.
+      // The only difference is the rounding of activations, to 13 bits or to 7.
       const bound = kernel === "relaxed" ? 5e-3 : 1e-3;
       expect(largestDifference(vector ?? [], naiveBert(bert, [...sentence(17)]))).toBeLessThan(bound);
     },
   );
 
-  it.each(["F32", "I8"] as const)("gives a sentence of a batch the vector that it has alone: %s", async (dtype) => {
+  it.each(["F32", "I8"] as const)("gives a sentence the same vector in a batch as alone: %s", async (dtype) => {
     const encoder = await createEncoder(tinyBert({ hidden: 20, heads: 4, intermediate: 36 }, dtype), { kernel });
     const batch = Array.from({ length: 40 }, (_, i) => sentence(1 + ((i * 11) % 40), i));
     const together = await encoder.embed(batch);
@@ -70,7 +70,7 @@ describe.each(KERNELS)("createEncoder() with the %s kernel", (kernel) => {
 });
 
 describe("createEncoder()", () => {
-  it("rounds float weights to eight bits where int8 is asked for", async () => {
+  it("rounds float weights to eight bits if int8 is requested", async () => {
     const bert = tinyBert();
     const [exact] = await (await createEncoder(bert)).embed([sentence(20)]);
     const encoder = await createEncoder(bert, { precision: "int8" });
@@ -80,7 +80,7 @@ describe("createEncoder()", () => {
     expect(difference).toBeLessThan(0.05);
   });
 
-  it("attends to padding and leaves it out of the mean", async () => {
+  it("attends to padding but leaves it out of the mean", async () => {
     const bert = tinyBert();
     const encoder = await createEncoder(bert, { padding: { id: 5, tokens: 12 } });
     const [vector] = await encoder.embed([Int32Array.of(1, 2, 3)]);
@@ -107,13 +107,13 @@ describe("createEncoder()", () => {
     await expect(createEncoder(tinyBert(), { maxTokens })).rejects.toMatchObject({ code: "usage/embed.max-tokens" });
   });
 
-  it("refuses a model that no memory holds, with a limit", async () => {
+  it("refuses a model that does not fit in memory, with a LimitError", async () => {
     const bert = tinyBert({ layers: 1 });
     const huge = { ...bert, config: { ...bert.config, hidden: 65536, intermediate: 65536 } };
     await expect(createEncoder(huge)).rejects.toMatchObject({ code: "limit/embed.memory" });
   });
 
-  it("stops when it is told to, and after it was closed", async () => {
+  it("stops when the signal aborts, and after close()", async () => {
     const encoder = await createEncoder(tinyBert(), { kernel: "scalar" });
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(encoder.embed([sentence(3)], { signal })).rejects.toThrow("enough");
@@ -121,18 +121,18 @@ describe("createEncoder()", () => {
     await expect(encoder.embed([sentence(3)])).rejects.toMatchObject({ code: "usage/embed.closed" });
   });
 
-  it("has no vectors for no sentences", async () => {
+  it("gives no vectors for no sentences", async () => {
     const options: EncoderOptions = { kernel: "simd" };
     expect(await (await createEncoder(tinyBert(), options)).embed([])).toEqual([]);
   });
 });
 
-test("planGroups() fills groups with the longest first and leaves none out", () => {
+test("planGroups() fills groups with the longest first and leaves no sentence out", () => {
   const groups = planGroups([3, 10, 7, 2, 10], 12);
   expect(groups.map(({ members }) => members)).toEqual([[1], [4], [2, 0, 3]]);
   expect(groups.map(({ rows }) => rows)).toEqual([10, 10, 12]);
 });
 
-test("planGroups() of nothing is nothing", () => {
+test("planGroups() of no sentences gives no groups", () => {
   expect(planGroups([], 12)).toEqual([]);
 });

@@ -3,31 +3,31 @@ import type { BertModel } from "../../model/bert/model.ts";
 import { normalizeVector } from "../vectors.ts";
 import { type EncoderImage, EncoderThread, type GroupRunner, type SentenceGroup } from "./encoder-thread.ts";
 import { type BoundKernels, loadEncoderKernels } from "./kernels.ts";
-import { type EncoderLayout, planLayout } from "./layout.ts";
-import { type EncoderShape, GROUP_ROWS, type KernelKind, linearNames, type Precision } from "./shape.ts";
+import { type EncoderLayout, linearNames, planLayout } from "./layout.ts";
+import { type EncoderShape, GROUP_ROWS, type KernelKind, type Precision } from "./shape.ts";
 import { loadWeights } from "./weights.ts";
 import { WordRows } from "./word-rows.ts";
 
-/** Sentences filled up with a token that is attended to as any other and only left out of the mean. */
+/** Pads sentences with a token. Other tokens attend to it, but it is left out of the mean. */
 interface Padding {
   readonly id: number;
   readonly tokens: number;
 }
 
 export interface EncoderOptions {
-  /** "auto", where absent: the fastest that runs here. */
+  /** Default "auto": the fastest that runs here. */
   readonly kernel?: KernelKind | "auto" | undefined;
-  /** "auto", where absent: int8 for models whose linear weights are I8, float for all others. */
+  /** Default "auto": int8 for models whose linear weights are I8, float for all others. */
   readonly precision?: Precision | "auto" | undefined;
-  /** Most tokens of a sentence; the model's own number where absent, its positions at most. */
+  /** Most tokens of a sentence, up to the model's positions. By default the model's own number. */
   readonly maxTokens?: number | undefined;
   readonly padding?: Padding | undefined;
-  /** Other threads to compute on; the calling one does everything where absent. */
+  /** Other threads to compute on. Without them the calling thread does everything. */
   readonly runner?: GroupRunner | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface EmbedOptions {
+export interface EmbedCallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -38,14 +38,16 @@ export interface Encoder {
   readonly precision: Precision;
   readonly maxTokens: number;
   /**
-   * One vector for each sentence, in their order: pooled, and of length 1 where the model says so. Each is what it would be
-   * alone. Throws `usage/embed.length` and `usage/embed.id`.
+   * One vector for each sentence, in their order: pooled, and of length 1 if the model says so. Other sentences of the
+   * batch do not change it. Throws `usage/embed.length` and `usage/embed.id`.
    */
-  embed(batch: readonly Int32Array[], options?: EmbedOptions): Promise<Float32Array<ArrayBuffer>[]>;
+  embed(batch: readonly Int32Array[], options?: EmbedCallOptions): Promise<Float32Array<ArrayBuffer>[]>;
   close(): Promise<void>;
 }
 
-/** Loads the weights, all but the word table. The model must stay open: rows of that table are read as they are needed. */
+/**
+ * Loads the weights, all but the word table. The model must stay open: rows of that table are read as they are needed.
+ */
 export async function createEncoder(bert: BertModel, options: EncoderOptions = {}): Promise<Encoder> {
   const shape = shapeOf(bert, options);
   const memory = options.runner === undefined ? "private" : "shared";
@@ -106,9 +108,9 @@ interface EncoderParts {
   readonly runner: GroupRunner | undefined;
 }
 
-/** The calling thread comes back to its other work after so long. */
+/** After this long, the calling thread turns to its other work. */
 const TURN_MS = 100;
-/** Fewer tokens than this are not worth waking other threads for. */
+/** Fewer tokens are not worth waking other threads. */
 const SPREAD_TOKENS = 1024;
 
 class BertEncoder implements Encoder {
@@ -142,7 +144,7 @@ class BertEncoder implements Encoder {
     return this.#parts.shape.maxTokens;
   }
 
-  async embed(batch: readonly Int32Array[], { signal }: EmbedOptions = {}): Promise<Float32Array<ArrayBuffer>[]> {
+  async embed(batch: readonly Int32Array[], { signal }: EmbedCallOptions = {}): Promise<Float32Array<ArrayBuffer>[]> {
     if (this.#isClosed)
       throw new UsageError("usage/embed.closed", "Cannot embed: closed before", { source: "encoder" });
     const filled = batch.map((ids) => this.#fill(ids));
@@ -166,7 +168,7 @@ class BertEncoder implements Encoder {
     await this.#parts.runner?.close();
   }
 
-  /** With what the padding adds; refuses what has no vector. */
+  /** Adds the padding. Refuses sentences that are empty or too long. */
   #fill(ids: Int32Array): Int32Array {
     const { maxTokens } = this.#parts.shape;
     const { padding } = this.#parts;
@@ -195,7 +197,7 @@ class BertEncoder implements Encoder {
     }
   }
 
-  /** Each lane takes the next group when it is done with its last one. */
+  /** Each lane takes the next group when it has finished its last one. */
   async *#spread(
     groups: readonly GroupPlan[],
     batch: readonly Int32Array[],
@@ -211,7 +213,7 @@ class BertEncoder implements Encoder {
         const { members } = next;
         const group = this.#gather(members, batch);
         const values = await runner.run({ image, group }, signal);
-        // Where no thread starts, the calling one has to do.
+        // If no thread starts, the calling one does the work.
         results.push({ members, values: values ?? this.#thread.run(group) });
       }
     };
@@ -260,15 +262,15 @@ interface GroupResult {
   readonly values: Float32Array<ArrayBuffer>;
 }
 
-/** Sentences, by their number, that are computed together. */
+/** The numbers of sentences that are computed together. */
 interface GroupPlan {
   readonly members: readonly number[];
   readonly rows: number;
 }
 
 /**
- * Sentences by length, the longest first, in groups of at most `maxRows` tokens: rows are not padded, so what matters is
- * only that groups are full, and that the last ones to be computed are short.
+ * Groups of at most `maxRows` tokens, the longest sentences first. Rows are not padded, so it only matters that groups
+ * are full, and that the last ones are short.
  */
 export function planGroups(lengths: readonly number[], maxRows: number): GroupPlan[] {
   const order = lengths.map((_, i) => i).sort((a, b) => (lengths[b] as number) - (lengths[a] as number) || a - b);

@@ -1,7 +1,11 @@
-import type { Views } from "./kernels-scalar.ts";
-
 /** Rows of B in one block; kernels/encoder/gemm, DEPTH. */
 const DEPTH = 512;
+
+/** Views of one memory. */
+export interface Views {
+  readonly floats: Float32Array;
+  readonly shorts: Int16Array;
+}
 
 /** A product; places and strides count values. */
 interface Product {
@@ -18,7 +22,7 @@ interface Product {
   readonly mode: number;
 }
 
-/** C = A·B; sums are float64, so the result is rounded once a block. */
+/** C = A·B. Sums are float64, so the result is rounded once per block. */
 export function scalarGemm(floats: Float32Array, { a, lda, m, k, b, n, bias, c, ldc, mode }: Product): void {
   for (let start = 0; start < k; start += DEPTH) {
     const depth = Math.min(DEPTH, k - start);
@@ -65,7 +69,7 @@ function addPanelRow(
   for (let i = 0; i < 8; i++) floats[c + i] = (floats[c + i] as number) + (sums[i] as number);
 }
 
-/** Where the worth of rows of A and of columns of B stands. */
+/** Where the scales of the rows of A and of the columns of B are. */
 interface Worths {
   readonly rows: number;
   readonly columns: number;
@@ -114,7 +118,7 @@ export function scalarPackPanel(floats: Float32Array, { from, stride, rows, k, d
   }
 }
 
-/** One memory, as the values that kernels/encoder/gemm-bytes and quantize-bytes have in it. */
+/** Views of one memory, for the values of kernels/encoder/gemm-bytes and quantize-bytes. */
 interface ByteViews {
   readonly floats: Float32Array;
   readonly words: Uint32Array;
@@ -122,7 +126,7 @@ interface ByteViews {
   readonly digits: Uint8Array;
 }
 
-/** Beyond so many times the root mean square a value is an outlier; kernels/encoder/quantize-bytes, FAR. */
+/** A value beyond this many times the root mean square is an outlier; kernels/encoder/quantize-bytes, FAR. */
 const FAR = 4;
 
 /** Rows of one sentence. Places count values: bytes in `to`, words in `table` and `outliers`. */
@@ -208,7 +212,7 @@ function writeEntry(
   words.set(place, at + 2);
 }
 
-/** Where the digit rows' entries, the outliers and the sums of columns stand, in words. */
+/** Where the digit rows' entries, the outliers and the sums of columns are, in words. */
 interface DigitPlaces extends Worths {
   readonly outliers: number;
   readonly sums: number;

@@ -1,5 +1,4 @@
 import { halfValues } from "../../primitives/quant/half.ts";
-import type { EncoderKernels } from "./kernels.ts";
 import {
   scalarGemm,
   scalarGemmBytes,
@@ -7,9 +6,116 @@ import {
   scalarPackPanel,
   scalarPackPanelBytes,
   scalarQuantizeBytes,
+  type Views,
 } from "./kernels-scalar-gemm.ts";
 
-/** The kernels of kernels/encoder in TypeScript, on the same layouts: the last resort, and what the others are held to. */
+/**
+ * The kernels over one memory. Pointers and strides are in bytes, widths in values. The many arguments are those of the
+ * compiled functions, which are called directly.
+ */
+export interface EncoderKernels {
+  gemm(
+    a: number,
+    lda: number,
+    m: number,
+    k: number,
+    b: number,
+    n: number,
+    bias: number,
+    c: number,
+    ldc: number,
+    mode: number,
+  ): void;
+  quantizeRows(a: number, lda: number, m: number, k: number, to: number, scales: number, top: number): void;
+  gemmInt8(
+    a: number,
+    scales: number,
+    m: number,
+    k: number,
+    b: number,
+    n: number,
+    worth: number,
+    bias: number,
+    c: number,
+    ldc: number,
+    mode: number,
+  ): void;
+  quantizeBytes(
+    a: number,
+    lda: number,
+    first: number,
+    m: number,
+    k: number,
+    to: number,
+    table: number,
+    outliers: number,
+  ): void;
+  gemmBytes(
+    a: number,
+    table: number,
+    outliers: number,
+    m: number,
+    k: number,
+    b: number,
+    n: number,
+    worth: number,
+    sums: number,
+    bias: number,
+    c: number,
+    ldc: number,
+    mode: number,
+  ): void;
+  attend(
+    qkv: number,
+    ldq: number,
+    tokens: number,
+    heads: number,
+    width: number,
+    scale: number,
+    to: number,
+    ldt: number,
+    scratch: number,
+  ): void;
+  packPanel(
+    from: number,
+    stride: number,
+    rows: number,
+    k: number,
+    depth: number,
+    n: number,
+    panel: number,
+    to: number,
+  ): void;
+  packPanelInt8(from: number, stride: number, rows: number, k: number, depth: number, panel: number, to: number): void;
+  packPanelBytes(
+    from: number,
+    stride: number,
+    rows: number,
+    k: number,
+    depth: number,
+    panel: number,
+    to: number,
+    sums: number,
+  ): void;
+  widenHalves(from: number, count: number, to: number): void;
+  widenBrains(from: number, count: number, to: number): void;
+  addRows(x: number, ldx: number, rows: number, width: number, table: number): void;
+  normalizeRows(
+    x: number,
+    ldx: number,
+    rows: number,
+    width: number,
+    padded: number,
+    gain: number,
+    shift: number,
+    epsilon: number,
+  ): void;
+  activate(x: number, ldx: number, rows: number, width: number, kind: number): void;
+}
+
+/**
+ * The kernels of kernels/encoder in TypeScript, with the same layouts: the last resort, and the reference for tests.
+ */
 export function scalarKernels(buffer: ArrayBuffer): EncoderKernels {
   const floats = new Float32Array(buffer);
   const bytes = new Int8Array(buffer);
@@ -128,12 +234,6 @@ function normalize(floats: Float32Array, { at, width, gain, shift, epsilon }: Ro
   }
 }
 
-/** One memory, as the values it holds. */
-export interface Views {
-  readonly floats: Float32Array;
-  readonly shorts: Int16Array;
-}
-
 interface QuantizeRows {
   readonly a: number;
   readonly lda: number;
@@ -161,14 +261,14 @@ interface Attention {
   readonly ldq: number;
   readonly tokens: number;
   readonly heads: number;
-  /** Of one head. */
+  /** Width of one head. */
   readonly width: number;
   readonly scale: number;
   readonly to: number;
   readonly ldt: number;
 }
 
-/** Straight from the definition, one row of scores at a time. */
+/** Directly by the definition, one row of scores at a time. */
 function scalarAttend(floats: Float32Array, attention: Attention): void {
   const { qkv, tokens, heads, width, to } = attention;
   const shares = new Float64Array(tokens);
@@ -211,7 +311,7 @@ function weigh(
   for (let token = 0; token < shares.length; token++) shares[token] = (shares[token] as number) / sum;
 }
 
-/** The values by their shares. */
+/** The sum of the values weighted by their shares. */
 function mix(
   floats: Float32Array,
   {

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { enableRelaxedSimd } from "../../platform/node/relaxed-simd.ts";
-import { type BoundKernels, bindShared, type EncoderKernels, loadEncoderKernels } from "./kernels.ts";
+import { enableRelaxedSimd } from "../../platform/node/embed.ts";
+import { type BoundKernels, bindShared, loadEncoderKernels } from "./kernels.ts";
+import type { EncoderKernels } from "./kernels-scalar.ts";
 import type { KernelKind } from "./shape.ts";
 
 enableRelaxedSimd();
 
 const BYTES = 1 << 20;
-/** Places in the memory, all apart: inputs, weights, outputs, scratch. */
+/** Separate places in the memory: inputs, weights, outputs, scratch. */
 const [A, B, BIAS, C, SCRATCH] = [64, 256 << 10, 512 << 10, 576 << 10, 832 << 10];
 
 const PATTERN = Float32Array.from({ length: BYTES / 4 }, (_, i) => Math.sin(i * 12.9898) * 2);
@@ -23,7 +24,7 @@ function kernelsOf(kind: KernelKind): Promise<BoundKernels> {
   return known;
 }
 
-/** What a call leaves in C, by the kernel under test and by the scalar one. */
+/** The result in C of a call, by the kernel under test and by the scalar one. */
 async function both(
   kind: "relaxed" | "simd",
   count: number,
@@ -90,14 +91,14 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
     [5, 22],
     [8, 1033],
     [1, 3],
-  ])("packPanel() of %d rows and %d values, with zeros behind them", async (rows, k) => {
+  ])("packPanel() of %d rows and %d values, with zeros after them", async (rows, k) => {
     const depth = Math.ceil(k / 8) * 8;
     const call = (kernels: EncoderKernels): void => kernels.packPanel(A, 4 * k + 8, rows, k, depth, 16, 1, C);
     const [found, expected] = await both(kind, 16 * depth, call);
     expect(found).toEqual(expected);
   });
 
-  it.each([1, 4, 9])("gemmInt8() of %d rows, exactly but for the last rounding", async (m) => {
+  it.each([1, 4, 9])("gemmInt8() of %d rows, exact except for the last rounding", async (m) => {
     const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
       const shorts = new Int16Array(buffer, B, 24 * 16);
       for (let i = 0; i < shorts.length; i++) shorts[i] = ((i * 89) % 255) - 127;
@@ -130,7 +131,7 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
       for (const mode of [0, 1, 2, 3]) {
         const call = (kernels: EncoderKernels, { buffer }: BoundKernels): void => {
           const floats = new Float32Array(buffer);
-          // One value that is far from the others, of every row.
+          // One value in every row that is far from the others.
           for (let row = 0; row < 22; row++) floats[A / 4 + row * 32 + ((row * 5) % 32)] = row % 2 ? 90 : -70;
           multiplyBytes(kernels, buffer, lengths, mode);
         };
@@ -139,7 +140,7 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
     },
   );
 
-  it("gemmBytes() is near the product of the floats, outliers included", async () => {
+  it("gemmBytes() is near the product of the floats, also with outliers", async () => {
     const { kernels, buffer } = await kernelsOf(kind);
     fill(buffer);
     const floats = new Float32Array(buffer);
@@ -152,7 +153,7 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
         for (let i = 0; i < 32; i++)
           sum += (floats[A / 4 + row * 32 + i] as number) * (weights[column * 32 + i] as number);
         const found = (floats[C / 4 + row * 20 + column] as number) / (floats[BIAS / 4 + column] as number);
-        // Steps are 92 / 16383 at the ends and 4 / 127 between; without the list of outliers the latter were 92 / 127.
+        // Steps are 92 / 16383 at the ends and 4 / 127 between. Without the list of outliers they would be 92 / 127.
         expect(Math.abs(found - sum)).toBeLessThan(row === 0 || row === 8 ? 3 : 20);
       }
     }
@@ -176,7 +177,7 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
     expectClose(await both(kind, 16 * tokens, call), 1e-5);
   });
 
-  it("attend() where one score leaves nothing for the others", async () => {
+  it("attend() if one score leaves nothing for the others", async () => {
     const call = (kernels: EncoderKernels): void => kernels.attend(A, 96, 3, 1, 8, 4000, C, 32, SCRATCH);
     expectClose(await both(kind, 24, call), 1e-5);
   });
@@ -221,7 +222,7 @@ describe.each(["relaxed", "simd"] as const)("the %s kernels agree with the scala
 });
 
 describe("loadEncoderKernels()", () => {
-  it("takes the fused kernel where it runs, and zeroed memory of the length asked for", async () => {
+  it("takes the fused kernel if it runs, and zeroed memory of the requested length", async () => {
     const { kind, buffer } = await loadEncoderKernels({ kind: "auto", byteLengthFor: () => 70_000, memory: "private" });
     expect(kind).toBe("relaxed");
     expect(buffer.byteLength).toBeGreaterThanOrEqual(70_000);

@@ -1,119 +1,16 @@
 import { decodeBase64 } from "../../base/text.ts";
-import { scalarKernels } from "./kernels-scalar.ts";
+import type { KernelMemory, KernelModule } from "../../kernels/load.ts";
+import { type EncoderKernels, scalarKernels } from "./kernels-scalar.ts";
 import type { KernelKind } from "./shape.ts";
 
-/** What sums of a product start with; bits, as in kernels/encoder/gemm. */
+/** What the sums of a product start with: bits, as in kernels/encoder/gemm. */
 export const FROM_BIAS = 1;
 export const FROM_C = 2;
 
 /** Numbers of kernels/encoder/rows, activate. */
 export const ACTIVATION_KINDS = { gelu: 0, gelu_tanh: 1, relu: 2 } as const;
 
-/**
- * The kernels over one memory: pointers and strides are bytes, widths are values. Their many arguments are those of the
- * compiled functions, which are called as they are.
- */
-export interface EncoderKernels {
-  gemm(
-    a: number,
-    lda: number,
-    m: number,
-    k: number,
-    b: number,
-    n: number,
-    bias: number,
-    c: number,
-    ldc: number,
-    mode: number,
-  ): void;
-  quantizeRows(a: number, lda: number, m: number, k: number, to: number, scales: number, top: number): void;
-  gemmInt8(
-    a: number,
-    scales: number,
-    m: number,
-    k: number,
-    b: number,
-    n: number,
-    worth: number,
-    bias: number,
-    c: number,
-    ldc: number,
-    mode: number,
-  ): void;
-  quantizeBytes(
-    a: number,
-    lda: number,
-    first: number,
-    m: number,
-    k: number,
-    to: number,
-    table: number,
-    outliers: number,
-  ): void;
-  gemmBytes(
-    a: number,
-    table: number,
-    outliers: number,
-    m: number,
-    k: number,
-    b: number,
-    n: number,
-    worth: number,
-    sums: number,
-    bias: number,
-    c: number,
-    ldc: number,
-    mode: number,
-  ): void;
-  attend(
-    qkv: number,
-    ldq: number,
-    tokens: number,
-    heads: number,
-    width: number,
-    scale: number,
-    to: number,
-    ldt: number,
-    scratch: number,
-  ): void;
-  packPanel(
-    from: number,
-    stride: number,
-    rows: number,
-    k: number,
-    depth: number,
-    n: number,
-    panel: number,
-    to: number,
-  ): void;
-  packPanelInt8(from: number, stride: number, rows: number, k: number, depth: number, panel: number, to: number): void;
-  packPanelBytes(
-    from: number,
-    stride: number,
-    rows: number,
-    k: number,
-    depth: number,
-    panel: number,
-    to: number,
-    sums: number,
-  ): void;
-  widenHalves(from: number, count: number, to: number): void;
-  widenBrains(from: number, count: number, to: number): void;
-  addRows(x: number, ldx: number, rows: number, width: number, table: number): void;
-  normalizeRows(
-    x: number,
-    ldx: number,
-    rows: number,
-    width: number,
-    padded: number,
-    gain: number,
-    shift: number,
-    epsilon: number,
-  ): void;
-  activate(x: number, ldx: number, rows: number, width: number, kind: number): void;
-}
-
-/** An encoder's memory; shared where several threads compute in it. */
+/** An encoder's memory; shared if several threads compute in it. */
 export type EncoderBuffer = ArrayBuffer | SharedArrayBuffer;
 
 /** Kernels and the memory they work on. */
@@ -121,30 +18,30 @@ export interface BoundKernels {
   readonly kind: KernelKind;
   readonly buffer: EncoderBuffer;
   readonly kernels: EncoderKernels;
-  /** What another thread needs to work on the same memory; undefined where it is not shared. */
+  /** What another thread needs to work on the same memory; undefined if it is not shared. */
   readonly shared?: SharedKernels | undefined;
 }
 
 /** Structured-clonable: the compiled code and the memory, for another thread. */
 export interface SharedKernels {
-  readonly module: WebAssembly.Module;
-  readonly memory: WebAssembly.Memory;
+  readonly module: KernelModule;
+  readonly memory: KernelMemory;
 }
 
 export interface KernelOptions {
   /** "auto" takes the fastest that runs here. */
   readonly kind: KernelKind | "auto";
-  /** Of the memory, once it is known what runs here. */
+  /** The length of the memory, for the kind that runs here. */
   readonly byteLengthFor: (kind: KernelKind) => number;
-  /** "shared" where other threads are to compute in the same memory; private where the host has no such memory. */
+  /** "shared" if other threads will compute in the same memory. It stays private if the host has no shared memory. */
   readonly memory: "private" | "shared";
 }
 
 const PAGE_BYTES = 0x1_0000;
 
 /**
- * Compiles the kernels and makes their memory, all zeros. A kind that was asked for by name and does not run here
- * rejects; "auto" goes on to the next.
+ * Compiles the kernels and makes their memory, all zeros. Rejects if the requested kind does not run here; "auto" tries
+ * the next one.
  */
 export async function loadEncoderKernels({ kind, byteLengthFor, memory }: KernelOptions): Promise<BoundKernels> {
   const isShared = memory === "shared" && canShare();
@@ -157,7 +54,7 @@ export async function loadEncoderKernels({ kind, byteLengthFor, memory }: Kernel
   return scalarIn(byteLengthFor("scalar"));
 }
 
-/** Kernels of another thread's memory. */
+/** Kernels on another thread's memory. */
 export async function bindShared(kind: KernelKind, { module, memory }: SharedKernels): Promise<BoundKernels> {
   const instance = await WebAssembly.instantiate(module, { env: { memory } });
   const kernels = instance.exports as unknown as EncoderKernels;
@@ -180,7 +77,7 @@ async function instantiated(
   isShared: boolean,
 ): Promise<BoundKernels> {
   const pages = Math.ceil(byteLength / PAGE_BYTES);
-  // It never grows, so views of it stay valid.
+  // The memory never grows, so views of it stay valid.
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, ...(isShared ? { shared: true } : {}) });
   const bound = await bindShared(kind, { module, memory });
   return isShared ? bound : { ...bound, shared: undefined };
@@ -201,7 +98,7 @@ function moduleOf(kind: "relaxed" | "simd", isShared: boolean): Promise<{ readon
   return isShared ? import("../../kernels/generated/encoder-shared.ts") : import("../../kernels/generated/encoder.ts");
 }
 
-/** Pages have shared memory only when they are isolated from other origins. */
+/** Pages have shared memory only if they are isolated from other origins. */
 function canShare(): boolean {
   const { crossOriginIsolated } = globalThis as { readonly crossOriginIsolated?: boolean };
   return typeof SharedArrayBuffer === "function" && crossOriginIsolated !== false;

@@ -4,7 +4,7 @@ import { withMeter } from "../../bytes/layers/base.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { readTensors } from "./tensor-reads.ts";
 
-test("readTensors() reads neighbours in one go, in the order of the file", async () => {
+test("readTensors() reads neighbours in one request, in the order of the file", async () => {
   const cost = { reads: 0, bytes: 0 };
   const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => i % 251);
   const source = withMeter(memorySource(bytes), cost);

@@ -5,18 +5,17 @@ import type { DType } from "../../model/dtype.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { convertToFloat32, LITTLE_ENDIAN } from "../../model/values/numbers.ts";
 import type { BoundKernels } from "./kernels.ts";
-import type { EncoderLayout, MatrixPlace } from "./layout.ts";
 import {
-  type EncoderShape,
+  type EncoderLayout,
   encoderParameters,
   type LinearParameter,
-  paddedWidths,
+  type MatrixPlace,
   type RowRun,
-  type WeightForm,
-} from "./shape.ts";
+} from "./layout.ts";
+import { type EncoderShape, paddedWidths, type WeightForm } from "./shape.ts";
 import { floatsOf, readFloats, readScales, readTensors, scaleRows } from "./tensor-reads.ts";
 
-/** What loading fills. */
+/** The memory that loading fills. */
 interface LoadTarget {
   readonly shape: EncoderShape;
   readonly layout: EncoderLayout;
@@ -30,7 +29,7 @@ interface Wanted {
   readonly place: Place;
 }
 
-/** Reads every weight but the word table into its place, with two batches of a few megabytes beside it. */
+/** Reads every weight except the word table into its place. Holds two batches of a few megabytes meanwhile. */
 export async function loadWeights(bert: BertModel, target: LoadTarget, signal: AbortSignal | undefined): Promise<void> {
   const wanted = await wantedTensors(bert, target, signal);
   for await (const { wanted: one, bytes } of readTensors(wanted, signal)) one.place(bytes);
@@ -82,7 +81,7 @@ async function wantedBytes(bert: BertModel, { parameter, packer, floats, signal 
   return { tensor, place: (bytes) => packer.packBytes(parameter, bytes) };
 }
 
-/** The weight as I8 with its scales: as stored, or rounded now. */
+/** The weight as I8 with its scales, as stored or rounded now. */
 async function quantized(
   bert: BertModel,
   name: string,
@@ -100,7 +99,7 @@ function placeRuns(floats: Float32Array, at: number, runs: readonly RowRun[], va
   for (const { row, count, column } of runs) floats.set(values.subarray(row, row + count), at / 4 + column);
 }
 
-/** Every sentence has the same token type, so its vector is added to the positions once and for all. */
+/** Every sentence has the same token type, so its vector is added to the positions once. */
 async function loadPositions(
   bert: BertModel,
   { shape, layout, bound }: LoadTarget,
@@ -121,11 +120,11 @@ async function loadPositions(
 interface StoredRows {
   readonly bytes: Bytes;
   readonly dtype: DType;
-  /** Of an I8 weight: one, or one a row. */
+  /** For an I8 weight: one scale, or one per row. */
   readonly scales?: Float32Array<ArrayBuffer> | undefined;
 }
 
-/** Brings rows of weights into panels, a strip at a time, by way of the first slot's scratch. */
+/** Packs rows of weights into panels, a strip at a time, through the scratch memory of the first slot. */
 class PanelPacker {
   readonly #bound: BoundKernels;
   readonly #bytes: Uint8Array;
@@ -186,12 +185,12 @@ class PanelPacker {
     else kernels.packPanelInt8(at, width, count, width, k, panel, weights);
   }
 
-  /** Whole panels, as many as the staging area takes. */
+  /** Rows of as many whole panels as the staging area takes. */
   #stripOf(rowBytes: number): number {
     return Math.max(8, Math.floor(this.#stagingBytes / rowBytes / 8) * 8);
   }
 
-  /** Rows as floats in the kernels' memory; says where. */
+  /** Puts rows as floats into the kernels' memory. Returns where. */
   #stage({ columns }: LinearParameter, { bytes, dtype, scales }: StoredRows, first: number, rows: number): number {
     const count = rows * columns;
     const itemBytes = dtype === "I8" ? 1 : dtype === "F32" ? 4 : 2;
@@ -211,7 +210,7 @@ class PanelPacker {
     return this.#converted;
   }
 
-  /** Puts zeros behind each head's values; the rows move to the other half of the staging area. */
+  /** Puts zeros after each head's values. The rows move to the other half of the staging area. */
   #spread(from: number, rows: number, columns: number, { from: own, to: padded }: Spread): number {
     const at = from === this.#raw ? this.#converted : this.#raw;
     const width = (columns / own) * padded;
@@ -230,7 +229,7 @@ class PanelPacker {
   }
 }
 
-/** Up to eight rows of bytes in the kernels' memory, one behind the other. */
+/** Up to eight rows of bytes in the kernels' memory, one after the other. */
 interface ByteRows {
   readonly at: number;
   readonly count: number;

@@ -8,7 +8,7 @@ import { WordRows } from "./word-rows.ts";
 
 const NAME = "embeddings.word_embeddings.weight";
 
-/** A model whose word table counts the reads of it. */
+/** A model that records the reads of its word table. */
 function counted(bert: BertModel): { readonly bert: BertModel; readonly reads: number[] } {
   const reads: number[] = [];
   const table = bert.tensor(NAME);
@@ -41,14 +41,14 @@ test("WordRows reads only rows that are used, neighbours together, and each once
   expect([...row]).toEqual([...(await bert.tensor(NAME).rows(1999).toFloat32())]);
 });
 
-test("WordRows of callers at the same time reads no row twice", async () => {
+test("WordRows reads no row twice for concurrent callers", async () => {
   const { bert, reads } = counted(tinyBert());
   const words = new WordRows(bert);
   await Promise.all([1, 2, 3].map(() => words.ensure([Int32Array.of(4)], undefined)));
   expect(reads).toEqual([64]);
 });
 
-test("WordRows goes on after a read that failed", async () => {
+test("WordRows works again after a failed read", async () => {
   const bert = tinyBert();
   let fails = true;
   const table = bert.tensor(NAME);
@@ -65,7 +65,7 @@ test("WordRows goes on after a read that failed", async () => {
   expect(words.count).toBe(1);
 });
 
-test("WordRows works the scales of I8 rows in", async () => {
+test("WordRows applies the scales of I8 rows", async () => {
   const bert = tinyBert({}, "I8");
   const words = new WordRows(bert);
   await words.ensure([Int32Array.of(9)], undefined);
@@ -74,7 +74,7 @@ test("WordRows works the scales of I8 rows in", async () => {
   expect([...row]).toEqual([...(bert.values.get(NAME)?.subarray(144, 160) ?? [])]);
 });
 
-test("WordRows takes one scale for the whole table", async () => {
+test("WordRows accepts one scale for the whole table", async () => {
   const config = { ...tinyBert().config, hidden: 2, vocabularySize: 2 };
   const table = memoryTensor(NAME, "I8", [2, 2], Uint8Array.of(1, 2, 3, 255));
   const scale = memoryTensor(`${NAME}.scale`, "F32", [1], new Uint8Array(Float32Array.of(0.5).buffer));

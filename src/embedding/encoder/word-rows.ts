@@ -6,12 +6,12 @@ import type { Tensor } from "../../model/tensor.ts";
 import { floatsOf, readScales, scaleRows } from "./tensor-reads.ts";
 
 const NAME = "embeddings.word_embeddings.weight";
-/** Rows further apart are not read in one go. */
+/** Rows further apart are read separately. */
 const GAP_BYTES = 32 << 10;
 const BATCH_BYTES = 4 << 20;
 /** Reads under way at a time. */
 const PARALLEL = 16;
-/** Rows that there is room for at first. */
+/** Initial capacity, in rows. */
 const FIRST_ROWS = 256;
 
 interface WantedRow extends Extent {
@@ -19,19 +19,19 @@ interface WantedRow extends Extent {
 }
 
 /**
- * Rows of the word table, which is half of a small model: only those that sentences use are read, and kept as floats for
- * the next time. Never more than the whole table.
+ * Rows of the word table, which is half of a small model. Reads only the rows that sentences use, and keeps them as
+ * floats. Never holds more than the whole table.
  */
 export class WordRows {
   readonly #tensor: Tensor;
   readonly #bert: BertModel;
   readonly #width: number;
-  /** Row in #rows by id; -1 for those not read. */
+  /** Row in #rows by id; -1 for ids that are not read yet. */
   readonly #slots: Int32Array;
   #rows = new Float32Array(0);
   #count = 0;
   #scales: Promise<Float32Array<ArrayBuffer> | undefined> | undefined;
-  /** Reads follow each other, so that no row is read twice. */
+  /** Reads run one after the other, so that no row is read twice. */
   #turn: Promise<void> = Promise.resolve();
 
   constructor(bert: BertModel) {
@@ -46,14 +46,14 @@ export class WordRows {
     return this.#count;
   }
 
-  /** Reads the rows of these ids that are not here yet. Throws `usage/embed.id` for an id that the table has no row for. */
+  /** Reads the missing rows of these ids. Throws `usage/embed.id` for an id without a row in the table. */
   async ensure(batch: readonly Int32Array[], signal: AbortSignal | undefined): Promise<void> {
     const turn = this.#turn.catch(() => {}).then(() => this.#readMissing(batch, signal));
     this.#turn = turn;
     await turn;
   }
 
-  /** Copies the row of an id, which must be here. */
+  /** Copies the row of an id, which must have been read. */
   copy(id: number, into: Float32Array, at: number): void {
     const from = (this.#slots[id] as number) * this.#width;
     into.set(this.#rows.subarray(from, from + this.#width), at);

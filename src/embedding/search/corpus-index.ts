@@ -9,22 +9,12 @@ import { Metadata, stringValue } from "../../model/metadata.ts";
 import type { Model } from "../../model/model.ts";
 import { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import type { TextEmbedder } from "./embed-corpus.ts";
+import { DIGEST_BYTES, type IndexedTexts, type TextEmbedder } from "./embed-corpus.ts";
 import { VectorTable } from "./rank.ts";
 
-/** SHA-256. */
-export const DIGEST_BYTES = 32;
-
-/** Texts by the SHA-256 of their UTF-8, and their vectors, row by row. */
-export interface IndexedTexts {
-  /** DIGEST_BYTES for each text. */
-  readonly digests: Bytes;
-  readonly vectors: VectorTable;
-}
-
 /**
- * What an index file holds. It is a SafeTensors file, so that other programs can read the vectors: `vectors` F32 [n, d],
- * `digests` U8 [n, 32], `probe` F32 [d], and metadata.
+ * What an index file holds. It is a SafeTensors file, so that other programs can read the vectors: `vectors` F32 [n,
+ * d], `digests` U8 [n, 32], `probe` F32 [d], and metadata.
  */
 export interface CorpusIndex extends IndexedTexts {
   readonly identity: IndexIdentity;
@@ -33,13 +23,13 @@ export interface CorpusIndex extends IndexedTexts {
 /** The metadata key by which an index is recognised; its value is the version of the layout. */
 const VERSION_KEY = "tare.index";
 const VERSION = "1";
-/** The key stands within so many bytes. */
+/** The key is within this many bytes. */
 const HEADER_START_BYTES = 256;
 const SETTINGS_KEY = "settings";
-/** SHA-256 over the bytes of `vectors`, `digests` and `probe`: SafeTensors has no checksum of its own. */
+/** SHA-256 over the bytes of `vectors`, `digests` and `probe`, because SafeTensors has no checksum. */
 const SHA256_KEY = "sha256";
 
-/** Writes an index as the one file of `output`. */
+/** Writes an index as the only file of `output`. */
 export async function writeCorpusIndex(index: CorpusIndex, output: Output, engine: Engine): Promise<void> {
   const { vectors, digests, identity } = index;
   const data = [bytesOf(vectors.values), digests, bytesOf(identity.probe)] as const;
@@ -59,8 +49,8 @@ export async function writeCorpusIndex(index: CorpusIndex, output: Output, engin
 }
 
 /**
- * Reads an index whole. Throws `unsupported/index.foreign` for a file that is none, `format/index.damaged` and
- * `integrity/index.digest` for one that was damaged. The source stays open.
+ * Reads a whole index. Throws `unsupported/index.foreign` for a file that is not an index, `format/index.damaged` and
+ * `integrity/index.digest` for a damaged one. The source stays open.
  */
 export async function readCorpusIndex(source: Source, engine: Engine): Promise<CorpusIndex> {
   const at = { source: source.label };
@@ -94,14 +84,14 @@ async function openIndex(source: Source, engine: Engine): Promise<Model> {
     const container = await (await safetensors.read()).open(source, { engine, limits: {} });
     if (container.kind === "model") return container;
   } catch (error) {
-    // What is no SafeTensors file is no index; failing reads are another matter.
+    // A file that is not SafeTensors is not an index. Failed reads are another matter.
     if (!isTareError(error) || /^source\//.test(error.code)) throw error;
     throw (await namesIndex(source)) ? damaged(at, error) : foreign(at, error);
   }
   throw foreign(at);
 }
 
-/** An index that was cut short still says what it is, at the beginning of its header. */
+/** An index that was cut short still has its key at the beginning of its header. */
 async function namesIndex(source: Source): Promise<boolean> {
   const start = await source.read(0, Math.min(source.byteLength, HEADER_START_BYTES));
   return String.fromCharCode(...start).includes(`"${VERSION_KEY}"`);
@@ -114,7 +104,7 @@ function damaged(at: Location, cause: unknown): FormatError {
 
 function foreign(at: Location, cause?: unknown): UnsupportedError {
   const message = "Cannot use the file as an index: it must be one that was made for a search";
-  const hint = "Give --index another name: this file is left as it is";
+  const hint = "Give the option index another name: this file is left as it is";
   return new UnsupportedError("unsupported/index.foreign", message, at, { hint, cause });
 }
 
@@ -155,25 +145,25 @@ function bytesOf(values: Float32Array<ArrayBuffer>): Bytes {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** A copy: what was read need not be aligned. */
+/** Copies, because bytes that were read may be unaligned. */
 function floatsOf(bytes: Bytes): Float32Array<ArrayBuffer> {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** By what it is known whether an index was made by the same model in the same way. */
+/** Tells whether the same model made an index with the same settings. */
 export interface IndexIdentity {
-  /** What was asked of the embedder: the limit of tokens, the mode, whether vectors are normalised. */
+  /** The settings of the embedder: the limit of tokens, the mode, whether vectors are normalised. */
   readonly settings: string;
-  /** The vector of a sentence that is always the same: every matrix of the model has a part in it. */
+  /** The vector of a fixed sentence. Every matrix of the model contributes to it. */
   readonly probe: Float32Array<ArrayBuffer>;
 }
 
-/** Letters, digits, punctuation and an accent, so that tokenizers that differ are told apart too. */
+/** Letters, digits, punctuation and an accent, so that different tokenizers give different vectors too. */
 const PROBE = "The quick brown fox jumps over 1,234 lazy dogs; naïve Ångström?";
 
 /**
- * Kernels of one model agree to about 1e-6 of a unit vector; float16 weights differ from float32 ones by 2e-4, and other
- * models by far more.
+ * Kernels of one model agree to about 1e-6 of a unit vector; float16 weights differ from float32 ones by 2e-4, and
+ * other models by far more.
  */
 const TOLERANCE = 2e-5;
 
@@ -183,7 +173,7 @@ export async function identifyEmbedder(embedder: TextEmbedder, settings: string)
   return { settings, probe: Float32Array.from(vector) };
 }
 
-/** Whether vectors of the two can stand side by side. */
+/** Whether vectors of the two can be in one index. */
 export function sameIdentity(a: IndexIdentity, b: IndexIdentity): boolean {
   if (a.settings !== b.settings || a.probe.length !== b.probe.length) return false;
   let scale = 1;

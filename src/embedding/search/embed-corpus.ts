@@ -1,12 +1,22 @@
+import type { Bytes } from "../../base/bytes.ts";
 import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { DIGEST_BYTES, type IndexedTexts } from "./corpus-index.ts";
 import { VectorTable } from "./rank.ts";
 
 /** The part of an embedder that a search needs. */
 export interface TextEmbedder {
   readonly dimension: number;
   embed(texts: readonly string[]): Promise<readonly Float32Array[]>;
+}
+
+/** SHA-256. */
+export const DIGEST_BYTES = 32;
+
+/** Texts by the SHA-256 of their UTF-8, and their vectors, row by row. */
+export interface IndexedTexts {
+  /** DIGEST_BYTES for each text. */
+  readonly digests: Bytes;
+  readonly vectors: VectorTable;
 }
 
 export interface CorpusOptions {
@@ -26,14 +36,14 @@ export interface EmbeddedCorpus {
   readonly rows: readonly number[];
   /** How many different texts had to be embedded. */
   readonly embedded: number;
-  /** Whether an index that was given says the same already. */
+  /** "as known" if the given index already holds exactly these vectors. */
   readonly state: "as known" | "changed";
 }
 
-/** So many texts go to the embedder at once: enough to fill every core, few enough to hear of Ctrl-C. */
+/** How many texts go to the embedder at once: enough to fill every core, few enough to react to Ctrl-C. */
 const BATCH = 256;
 
-/** Embeds the texts whose vectors are not known; equal texts are embedded once. */
+/** Embeds the texts whose vectors are not known. Embeds equal texts once. */
 export async function embedCorpus(
   embedder: TextEmbedder,
   texts: readonly string[],
@@ -65,7 +75,7 @@ export async function embedCorpus(
   return { indexed: { digests, vectors }, rows, embedded: missing.length, state };
 }
 
-/** Fills in vectors that are known and gives the rows that are not. */
+/** Copies known vectors and returns the rows of the unknown ones. */
 function takeKnown({ digests, vectors }: IndexedTexts, known: IndexedTexts | undefined): number[] {
   const places = new Map<string, number>();
   for (let row = 0; row < (known?.vectors.count ?? 0); row++) places.set(digestAt(known?.digests, row), row);

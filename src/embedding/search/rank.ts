@@ -1,8 +1,9 @@
+import { UsageError } from "../../base/errors.ts";
 import { vectorNorm } from "../vectors.ts";
 
 /** One answer of a search. */
 export interface Match {
-  /** Which vector of the table. */
+  /** The number of the vector in the table. */
   readonly index: number;
   /** Cosine similarity to the query. */
   readonly score: number;
@@ -25,12 +26,42 @@ export function rankVectors(query: Float32Array, table: VectorTable, top: number
   return best;
 }
 
-/** Dot product over the row's own length, in one pass over the table's memory. */
+/**
+ * The vectors nearest to the query by cosine, nearest first; all of them without `top`. Equal ones keep their order. A
+ * vector of zeros has the score 0; one that holds NaN is never an answer.
+ *
+ * @example
+ * const [query, ...others] = (await embed("minilm", ["a small cat", "a kitten", "income tax"])).vectors;
+ * for (const { index, score } of rank(query, others)) console.log(index, score);
+ */
+export function rank(query: Float32Array, vectors: readonly Float32Array[], top?: number): Match[] {
+  if (top !== undefined && !(Number.isSafeInteger(top) && top >= 0)) {
+    const message = `Cannot rank: top must be a whole number >= 0, found ${String(top)}`;
+    throw new UsageError("usage/option-value", message, { source: "rank", path: "top" });
+  }
+  const wrong = vectors.find(({ length }) => length !== query.length);
+  if (wrong !== undefined) {
+    const message = `Cannot compare vectors: must have one length, found ${query.length} and ${wrong.length}`;
+    throw new UsageError("usage/vector.length", message, { source: "vectors" });
+  }
+  const norm = vectorNorm(query);
+  const matches: Match[] = [];
+  for (const [index, vector] of vectors.entries()) {
+    const score = scoreOf(vector, 0, query) / (norm === 0 ? 1 : norm);
+    if (!Number.isNaN(score)) matches.push({ index, score: Math.max(-1, Math.min(1, score)) });
+  }
+  return matches.sort((a, b) => b.score - a.score).slice(0, top);
+}
+
 function scoreAt({ values, dimension }: VectorTable, index: number, query: Float32Array): number {
-  const start = index * dimension;
+  return scoreOf(values, index * dimension, query);
+}
+
+/** Dot product with the vector at `start`, divided by its length, in one pass over the memory. */
+function scoreOf(values: Float32Array, start: number, query: Float32Array): number {
   let dot = 0;
   let square = 0;
-  for (let i = 0; i < dimension; i++) {
+  for (let i = 0; i < query.length; i++) {
     const value = values[start + i] as number;
     dot += value * (query[i] as number);
     square += value * value;
@@ -38,7 +69,7 @@ function scoreAt({ values, dimension }: VectorTable, index: number, query: Float
   return square === 0 ? 0 : dot / Math.sqrt(square);
 }
 
-/** Few are kept, so shifting them is cheaper than a heap. */
+/** Keeps only a few, so shifting them is cheaper than a heap. */
 function insert(best: Match[], match: Match, top: number): void {
   let low = 0;
   let high = best.length;

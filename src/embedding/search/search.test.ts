@@ -10,7 +10,7 @@ import { rankVectors, VectorTable } from "./rank.ts";
 
 const engine = portableEngine();
 
-/** Counts letters: texts of the same letters are alike. Remembers what it was asked. */
+/** Counts letters, so that texts with the same letters are alike. Remembers its inputs. */
 function letterEmbedder(scale = 1): TextEmbedder & { readonly asked: string[] } {
   const asked: string[] = [];
   const one = (text: string): Float32Array => {
@@ -60,12 +60,12 @@ test("similarity: cosine, norm and dot product", () => {
   expect(() => dotProduct(a, Float32Array.of(1))).toThrow("must have one length, found 2 and 1");
 });
 
-test("rankVectors() gives what sorting everything would give", () => {
+test("rankVectors() gives the same as sorting everything", () => {
   const rows = fc.array(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 3, maxLength: 3 }), { maxLength: 40 });
   const check = (vectors: readonly (readonly number[])[], top: number): void => {
     const query = Float32Array.of(1, 2, -1);
     const table = new VectorTable(3, Float32Array.from(vectors.flat()));
-    // Divided in the same order, so that ties are ties to the last bit on both sides.
+    // Divide in the same order, so that ties are exact on both sides.
     const scoreOf = (vector: Float32Array): number =>
       vectorNorm(vector) === 0 ? 0 : dotProduct(vector, query) / vectorNorm(vector) / vectorNorm(query);
     const all = vectors.map((vector, index) => ({ index, score: scoreOf(Float32Array.from(vector)) }));
@@ -77,7 +77,7 @@ test("rankVectors() gives what sorting everything would give", () => {
   fc.assert(fc.property(rows, fc.integer({ min: 0, max: 10 }), check), { numRuns: 200 });
 });
 
-test("rankVectors() never answers with a vector that is none", () => {
+test("rankVectors() never returns a vector with NaN", () => {
   const table = new VectorTable(2, Float32Array.of(Number.NaN, 1, 0, 0, -1, 0));
   expect(rankVectors(Float32Array.of(1, 0), table, 5)).toEqual([
     { index: 1, score: 0 },
@@ -85,7 +85,7 @@ test("rankVectors() never answers with a vector that is none", () => {
   ]);
 });
 
-test("embedCorpus() embeds equal texts once and takes what is known", async () => {
+test("embedCorpus() embeds equal texts once and takes known vectors", async () => {
   const embedder = letterEmbedder();
   const first = await embedCorpus(embedder, ["ab", "cd", "ab", ""], { engine });
   expect(embedder.asked).toEqual(["ab", "cd", ""]);
@@ -99,7 +99,7 @@ test("embedCorpus() embeds equal texts once and takes what is known", async () =
   expect([...edited.indexed.vectors.row(0)]).toEqual([...first.indexed.vectors.row(1)]);
 });
 
-test("embedCorpus() stops between batches when it is told to", async () => {
+test("embedCorpus() stops between batches when the signal aborts", async () => {
   const controller = new AbortController();
   const embedder = letterEmbedder();
   const texts = Array.from({ length: 600 }, (_, i) => `text ${i}`);
@@ -108,7 +108,7 @@ test("embedCorpus() stops between batches when it is told to", async () => {
   expect(embedder.asked).toHaveLength(256);
 });
 
-test("an index comes back as it was written", async () => {
+test("an index is read as it was written", async () => {
   const index = await indexOf(["one", "two", "three"], letterEmbedder());
   const read = await readCorpusIndex(memorySource(await fileOf(index), "corpus.idx"), engine);
   expect([...read.vectors.values]).toEqual([...index.vectors.values]);
@@ -117,24 +117,24 @@ test("an index comes back as it was written", async () => {
   expect(sameIdentity(read.identity, index.identity)).toBe(true);
 });
 
-test("an index of an empty corpus comes back", async () => {
+test("an index of an empty corpus can be read", async () => {
   const read = await readCorpusIndex(memorySource(await fileOf(await indexOf([], letterEmbedder()))), engine);
   expect([read.vectors.count, read.vectors.dimension]).toEqual([0, 26]);
 });
 
-test("readCorpusIndex() finds every flipped byte, and never throws anything but ours", async () => {
+test("readCorpusIndex() finds every flipped byte, and throws only our errors", async () => {
   const bytes = await fileOf(await indexOf(["one", "two"], letterEmbedder()));
   for (let i = 0; i < bytes.byteLength; i++) {
     const damaged = bytes.slice();
     damaged[i] = (damaged[i] as number) ^ 0x11;
     const outcome: unknown = await readCorpusIndex(memorySource(damaged), engine).catch((error: unknown) => error);
     if (outcome instanceof Error) expect(isTareError(outcome), `byte ${i}: ${outcome.message}`).toBe(true);
-    // Only the text of the settings may change unnoticed, and then the index is not taken for this model's.
+    // Only the text of the settings may change unnoticed. Then the index does not count as one of this model.
     else expect((outcome as CorpusIndex).identity.settings, `byte ${i}`).not.toBe("test");
   }
 });
 
-test("readCorpusIndex() knows an index that was cut short", async () => {
+test("readCorpusIndex() recognises an index that was cut short", async () => {
   const bytes = await fileOf(await indexOf(["one", "two"], letterEmbedder()));
   for (const length of [bytes.byteLength - 1, 300, 60]) {
     expect(await codeOf(readCorpusIndex(memorySource(bytes.slice(0, length)), engine))).toBe("format/index.damaged");

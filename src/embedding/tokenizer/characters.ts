@@ -1,4 +1,4 @@
-/** What a BERT tokenizer does with a character. */
+/** How a BERT tokenizer treats a character. */
 export const CHARACTER = {
   /** Not looked at yet. */
   unknown: 0,
@@ -10,17 +10,17 @@ export const CHARACTER = {
   letters: 3,
   /** Ends a word. */
   space: 4,
-  /** A word of its own. */
+  /** A separate word. */
   punctuation: 5,
-  /** A word of its own, made of what `sequenceOf` gives. */
+  /** A separate word, made of what `sequenceOf` gives. */
   ideograph: 6,
-  /** Vanishes; its neighbours become neighbours. */
+  /** Removed; the characters around it become neighbours. */
   dropped: 7,
-  /** Vanishes after marks around it were put in canonical order, and is no bar to that order. */
+  /** Removed after the marks around it were put in canonical order. Marks may move across it. */
   mark: 8,
-  /** Vanishes after marks were put in order, and is a bar. */
+  /** Removed after marks were put in order. Marks do not move across it. */
   barrier: 9,
-  /** A combining character that stays: moves before those of a higher class. */
+  /** A combining character that stays. It moves before those of a higher class. */
   combining: 10,
   /** Becomes the characters that `sequenceOf` gives, each to be looked at again with `resultOf`. */
   sequence: 11,
@@ -36,12 +36,12 @@ export interface CharacterOptions {
   readonly ideographs: "apart" | "joined";
 }
 
-/** Above this only ideographs, private use and tags are assigned: not worth a table. */
+/** Above this only ideographs, private use and tags are assigned, which are not worth a table. */
 const TABLE_LENGTH = 0x20000;
 
 /**
- * BertNormalizer and BertPreTokenizer of the `tokenizers` crate, one character at a time. Every character is looked up
- * in the ranges once; after that a table answers.
+ * BertNormalizer and BertPreTokenizer of the `tokenizers` crate, one character at a time. Looks up every character in
+ * the ranges once; after that a table has the answer.
  */
 export class Characters {
   readonly #options: CharacterOptions;
@@ -78,13 +78,13 @@ export class Characters {
     return sequence;
   }
 
-  /** How a character counts that comes out of a sequence: it was cleaned and folded already. */
+  /** The kind of a character that comes from a sequence. It was cleaned and folded already. */
   resultOf(point: number): CharacterKind {
     if (this.#isPunctuation(point)) return CHARACTER.punctuation;
     return this.combiningClassOf(point) > 0 ? CHARACTER.combining : CHARACTER.letter;
   }
 
-  /** Of a character that stays; 0 for one that nothing moves across. */
+  /** The combining class of a character that stays; 0 if nothing moves across it. */
   combiningClassOf(point: number): number {
     if (this.#options.accents === "keep") return 0;
     return this.#all.keptCombining.find(([, set]) => set.has(point))?.[0] ?? 0;
@@ -98,9 +98,9 @@ export class Characters {
   #resolve(point: number): CharacterKind {
     const { other, spaces, ideographs, nonspacingMarks } = this.#all;
     if (spaces.has(point)) return CHARACTER.space;
-    // Half of a surrogate pair is no character; the crate never sees one.
+    // Half of a surrogate pair is not a character. The crate never sees one.
     if (other.has(point) || isSurrogate(point)) return CHARACTER.dropped;
-    // Most ideographs stay as they are; those that are there for compatibility become another one.
+    // Most ideographs stay as they are. Compatibility ideographs become another one.
     if (this.#options.ideographs === "apart" && ideographs.has(point)) {
       return this.sequenceOf(point)[0] === point ? CHARACTER.punctuation : CHARACTER.ideograph;
     }
@@ -116,7 +116,7 @@ export class Characters {
     return CHARACTER.mapped;
   }
 
-  /** NFD without Mn, then the lower case of each character by itself: a final sigma is one only within a word. */
+  /** NFD without Mn, then the lower case of each character alone, so that no sigma becomes a final one. */
   #normalize(point: number): readonly number[] {
     const { lowerCase, accents } = this.#options;
     let characters = [String.fromCodePoint(point)];
@@ -134,7 +134,7 @@ export class Characters {
   }
 }
 
-/** Every printing character that is neither letter nor digit, symbols such as $ and + included. */
+/** Every printing character that is neither letter nor digit, including symbols such as $ and +. */
 function isAsciiPunctuation(point: number): boolean {
   if (point < 0x21 || point > 0x7e) return false;
   const folded = point | 0x20;
@@ -145,7 +145,7 @@ function isSurrogate(point: number): boolean {
   return point >= 0xd800 && point <= 0xdfff;
 }
 
-/** U+0345 alone has the highest combining class, 240: whatever moves before it is no starter. */
+/** Only U+0345 has the highest combining class, 240. A character that moves before it is not a starter. */
 function isStarter(point: number): boolean {
   if (point === 0x345) return false;
   const text = `\u0345${String.fromCodePoint(point)}`;
@@ -153,9 +153,9 @@ function isStarter(point: number): boolean {
 }
 
 /**
- * Sets of code points as the `tokenizers` crate sees them, measured there code point by code point (0.23.3). Its
- * categories are those of Unicode 8, so a table of the host's Unicode would give other ids for some characters that were
- * assigned later, and other ids again on the next engine.
+ * Sets of code points of the `tokenizers` crate, measured there code point by code point (0.23.3). Its categories are
+ * those of Unicode 8. A table of the host's Unicode would give other ids for some characters that were assigned later,
+ * and different ones on each engine.
  */
 
 /** Cc, Cf and Co without tab, line feed and carriage return, and U+FFFD: removed by `clean_text`. */
@@ -179,7 +179,7 @@ const PUNCTUATION =
   "112a9 114c6 115c1-115d7 11641-11643 1173c-1173e 12470-12474 16a6e-16a6f 16af5 16b37-16b3b 16b44 1bc9f " +
   "1da87-1da8b";
 
-/** Mn, and what decomposes into nothing else: removed by `strip_accents`. */
+/** Mn, and characters that decompose into nothing else: removed by `strip_accents`. */
 const NONSPACING_MARKS =
   "300-36f 483-487 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 64b-65f 670 6d6-6dc 6df-6e4 6e7-6e8 6ea-6ed 711 " +
   "730-74a 7a6-7b0 7eb-7f3 816-819 81b-823 825-827 829-82d 859-85b 8e3-902 93a 93c 941-948 94d 951-957 962-963 " +
@@ -203,13 +203,13 @@ const NONSPACING_MARKS =
   "16f8f-16f92 1bc9d-1bc9e 1d167-1d169 1d17b-1d182 1d185-1d18b 1d1aa-1d1ad 1d242-1d244 1da00-1da36 1da3b-1da6c " +
   "1da75 1da84 1da9b-1da9f 1daa1-1daaf 1e8d0-1e8d6 e0100-e01ef";
 
-/** `is_whitespace`: what becomes a plain space. Vertical tab, form feed and U+0085 are Cc and vanish before. */
+/** `is_whitespace`: these become a plain space. Vertical tab, form feed and U+0085 are Cc and removed before. */
 const SPACES = "9-a d 20 a0 1680 2000-200a 2028-2029 202f 205f 3000";
 
-/** `is_chinese_char`. The crate has 2b920 where BERT's own list has 2b820. */
+/** `is_chinese_char`. The crate has 2b920; BERT's own list has 2b820. */
 const IDEOGRAPHS = "3400-4dbf 4e00-9fff f900-faff 20000-2a6df 2a700-2b73f 2b740-2b81f 2b920-2ceaf 2f800-2fa1f";
 
-/** Characters that decompose in newer versions of Unicode than the one of the crate's normaliser (9). */
+/** Characters that decompose only in versions of Unicode newer than that of the crate's normaliser (9). */
 const DECOMPOSED_LATER = "105c9 105e4 11383 11385 1138e 11391 113c5 113c7-113c8 11938 16121-16128 16d68-16d6a";
 
 /** Combining characters that `strip_accents` leaves, by their canonical combining class in Unicode 9. */
@@ -250,7 +250,7 @@ class CodePointSet {
   }
 }
 
-/** The sets that the BERT normaliser and pre-tokenizer ask. */
+/** The sets that the BERT normaliser and pre-tokenizer use. */
 interface CodePointSets {
   readonly other: CodePointSet;
   readonly punctuation: CodePointSet;

@@ -1,34 +1,34 @@
 import { LimitError } from "../../base/errors.ts";
 
-/** In place of a token that is not there. */
+/** The id of a token that does not exist. */
 export const NONE = -1;
 
 /** The hash of no units at all. */
 export const EMPTY_HASH = 0x811c9dc5 | 0;
-/** FNV-1a takes one unit more by `Math.imul(hash ^ unit, HASH_PRIME)`. */
+/** FNV-1a adds a unit by `Math.imul(hash ^ unit, HASH_PRIME)`. */
 export const HASH_PRIME = 0x01000193;
 
-/** Of the mark that begins every piece which does not begin a word. */
+/** Length and hash of the mark at the start of every piece that does not begin a word. */
 export const CONTINUED_LENGTH = "##".length;
 export const CONTINUED_HASH = Math.imul(Math.imul(EMPTY_HASH ^ 0x23, HASH_PRIME) ^ 0x23, HASH_PRIME);
 
-/** UTF-16 units of all tokens together: a hundred times BERT's. Beyond that a file is no vocabulary. */
+/** UTF-16 units of all tokens together: a hundred times BERT's. A longer file is not a vocabulary. */
 const MAX_UNITS = 20_000_000;
-/** Steps to a free slot, for each token on average. Half-full tables need one or two; more is made to take time. */
+/** Steps to a free slot, on average per token. Half-full tables need one or two; more means an attack on our time. */
 const MAX_STEPS = 64;
 
-/** The tokens of a vocabulary by their UTF-16 units, in one open-addressing table: looking up makes no garbage. */
+/** The tokens of a vocabulary by their UTF-16 units, in one open-addressing table. Lookups allocate nothing. */
 export class PieceTable {
   /** Units of the longest token that can be found. */
   readonly longest: number;
   readonly #units: Uint16Array;
   /** Where each token's units begin; one more entry for the end of the last one. */
   readonly #starts: Int32Array;
-  /** Hash and token of each slot, side by side: one look at memory for both. */
+  /** Hash and token of each slot, side by side, so that one memory access gets both. */
   readonly #slots: Int32Array;
   readonly #mask: number;
 
-  /** Of two equal tokens the last one counts; empty ones are holes. Longer ones than `maxUnits` cannot be met. */
+  /** Of two equal tokens the last one counts. Empty tokens are holes. No word reaches tokens longer than `maxUnits`. */
   constructor(tokens: readonly string[], maxUnits: number) {
     this.#units = new Uint16Array(countUnits(tokens));
     this.#starts = new Int32Array(tokens.length + 1);
@@ -39,8 +39,9 @@ export class PieceTable {
   }
 
   /**
-   * The token that is exactly the units `start` … `end` of a word, or NONE; a piece that does not begin the word has "##"
-   * before them. `hash` is that of the token. Positional arguments, as this is called for every word of a text.
+   * The token that is exactly the units `start` … `end` of a word, or NONE. The token of a piece that does not begin
+   * the word has "##" before them. `hash` is that of the token. Positional arguments, because every word of a text
+   * calls this.
    */
   find(word: Uint16Array, start: number, end: number, hash: number): number {
     const slots = this.#slots;
@@ -82,7 +83,7 @@ export class PieceTable {
     return longest;
   }
 
-  /** Gives the number of steps that it took. */
+  /** Returns the number of steps that it took. */
   #insert(id: number, hash: number): number {
     const slots = this.#slots;
     let slot = (hash ^ (hash >>> 15)) & this.#mask;

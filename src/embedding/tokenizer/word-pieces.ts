@@ -4,18 +4,18 @@ import { CONTINUED_HASH, CONTINUED_LENGTH, EMPTY_HASH, HASH_PRIME, NONE, PieceTa
 interface WordPieceOptions {
   readonly tokens: readonly string[];
   readonly special: SpecialTokens;
-  /** What a word becomes that cannot be cut up: the [UNK] alone, or the pieces so far and [UNK]. */
+  /** The result for a word that cannot be cut into pieces: [UNK] alone, or the pieces so far and [UNK]. */
   readonly failure: "whole word" | "rest of word";
-  /** Longer words are [UNK]; counted in characters, not in UTF-16 units. */
+  /** Longer words are [UNK]. Counts characters, not UTF-16 units. */
   readonly maxWordLength: number;
 }
 
-/** Longer words are rarely met twice. */
+/** Longer words rarely occur twice. */
 const LONGEST_KEPT = 48;
 
 /**
- * WordPiece: takes the characters of one word after the other and gathers their ids between [CLS] and [SEP]. Greedy, longest piece first; "##"
- * marks pieces that continue a word.
+ * WordPiece: takes the characters of one word after the other and collects their ids between [CLS] and [SEP]. Greedy,
+ * longest piece first. "##" marks pieces that continue a word.
  */
 export class WordPieces {
   readonly #table: PieceTable;
@@ -25,22 +25,22 @@ export class WordPieces {
   #length = 0;
   #characters = 0;
   #hash = EMPTY_HASH;
-  /** Hashes of the beginnings of a piece, by their length less one. */
+  /** Hashes of the prefixes of a piece, by their length minus one. */
   readonly #hashes: Int32Array;
   #ids = new Int32Array(512);
-  /** Ids so far, [CLS] included. */
+  /** Number of ids so far, including [CLS]. */
   #count = 0;
-  /** Most ids, [SEP] not included. */
+  /** Most ids, without [SEP]. */
   #room = 0;
 
   constructor(options: WordPieceOptions) {
-    // A character is at most two units; "##" stands before a continuation.
+    // A character is at most two units; a continuation has "##" before it.
     this.#table = new PieceTable(options.tokens, options.maxWordLength * 2 + CONTINUED_LENGTH);
     this.#hashes = new Int32Array(this.#table.longest);
     this.#options = options;
   }
 
-  /** True as soon as there are as many ids as were asked for: nothing that comes later can change them. */
+  /** True as soon as there are as many ids as requested. Later text cannot change them. */
   get isFull(): boolean {
     return this.#count >= this.#room;
   }
@@ -50,7 +50,7 @@ export class WordPieces {
     return this.#length;
   }
 
-  /** Begins a new text, of which `maxTokens` ids are wanted, [CLS] and [SEP] included. */
+  /** Begins a new text with at most `maxTokens` ids, including [CLS] and [SEP]. */
   start(maxTokens: number): void {
     this.#room = Math.max(1, Math.floor(maxTokens) - 1);
     this.#count = 0;
@@ -58,14 +58,14 @@ export class WordPieces {
     this.pushId(this.#options.special.cls);
   }
 
-  /** The ids of the text, as many as there is room for: a new array. */
+  /** The ids of the text, as many as there is room for, in a new array. */
   finish(): Int32Array<ArrayBuffer> {
     this.#count = Math.min(this.#count, this.#room);
     this.pushId(this.#options.special.sep);
     return this.#ids.slice(0, this.#count);
   }
 
-  /** A character of the basic plane goes on the word. */
+  /** Adds a character of the basic plane to the word. */
   push(unit: number): void {
     if (++this.#characters > this.#options.maxWordLength) return;
     if (this.#length === this.#word.length) this.#growWord();
@@ -74,8 +74,8 @@ export class WordPieces {
   }
 
   /**
-   * As many characters as `table` has an entry below 128 for go on the word, as those entries: ASCII, in one go. Gives
-   * the position of the first that is none of them.
+   * Adds a run of ASCII characters to the word: those for which `table` has an entry below 128, as that entry. Returns
+   * the position of the first other character.
    */
   pushRun(text: string, start: number, table: Uint16Array): number {
     const room = this.#roomOfWord(text.length - start);
@@ -97,26 +97,26 @@ export class WordPieces {
     return i;
   }
 
-  /** How many of `wanted` characters are still kept. */
+  /** How many of `wanted` characters still fit the word. */
   #roomOfWord(wanted: number): number {
     const room = Math.min(wanted, this.#options.maxWordLength - this.#characters);
     while (this.#length + room > this.#word.length) this.#growWord();
     return room;
   }
 
-  /** Any character goes on the word. */
+  /** Adds any character to the word. */
   pushPoint(point: number): void {
     if (point <= 0xffff) {
       this.push(point);
       return;
     }
     this.push(0xd800 + ((point - 0x10000) >> 10));
-    // The pair is one character. Too long a word is not kept, so it does not matter that half of one may be.
+    // The pair counts as one character. Half of a pair may be added to a word that is too long, but that becomes [UNK].
     this.#characters--;
     this.push(0xdc00 + ((point - 0x10000) & 0x3ff));
   }
 
-  /** Takes the characters from unit `start` on off the word again. */
+  /** Removes the characters from unit `start` on from the word and returns them. */
   takeFrom(start: number): number[] {
     const kept = [...String.fromCharCode(...this.#word.subarray(0, start))];
     const taken = [...String.fromCharCode(...this.#word.subarray(start, this.#length))];
@@ -125,7 +125,7 @@ export class WordPieces {
     return taken.map((character) => character.codePointAt(0) as number);
   }
 
-  /** An id that is no word of the text. */
+  /** Adds an id directly. */
   pushId(id: number): void {
     if (this.#count === this.#ids.length) {
       const longer = new Int32Array(this.#ids.length * 2);
@@ -135,11 +135,11 @@ export class WordPieces {
     this.#ids[this.#count++] = id;
   }
 
-  /** The word is over; nothing happens where there is none. */
+  /** Ends the word, if there is one. */
   end(): void {
     if (this.#length === 0) return;
     const tooLong = this.#characters > this.#options.maxWordLength;
-    // Most words of a text are tokens themselves.
+    // Most words of a text are whole tokens.
     const whole = tooLong ? this.#options.special.unk : this.#table.find(this.#word, 0, this.#length, this.#hash);
     if (whole !== NONE) this.pushId(whole);
     else if (!this.#recall()) this.#cutAndKeep();
@@ -175,7 +175,7 @@ export class WordPieces {
     this.#cache.add(word, { ids: this.#ids, start: first, end: this.#count });
   }
 
-  /** Where the rest of a word is given up alone, its end need not be known once there are enough ids. */
+  /** With "rest of word", a word need not be cut to its end once there are enough ids. */
   #cut(): void {
     const { failure, special } = this.#options;
     const first = this.#count;
@@ -192,7 +192,7 @@ export class WordPieces {
     }
   }
 
-  /** Appends the longest piece at a position of the word and gives its length; 0 where there is none. */
+  /** Appends the longest piece at a position of the word and returns its length; 0 if there is none. */
   #longestAt(position: number): number {
     const word = this.#word;
     const hashes = this.#hashes;
@@ -219,11 +219,11 @@ export class WordPieces {
   }
 }
 
-/** Slots; a power of two. English prose has some twenty thousand different words a megabyte, most of them rare. */
+/** Slots; a power of two. English prose has some twenty thousand different words per megabyte, most of them rare. */
 const SLOTS = 1 << 14;
-/** UTF-16 units of all words that are kept. */
+/** UTF-16 units of all cached words. */
 const UNITS = 1 << 17;
-/** Ids of all words that are kept. */
+/** Ids of all cached words. */
 const IDS = 1 << 16;
 
 /** The first `length` units are the word. */
@@ -233,7 +233,7 @@ interface CachedWord {
   readonly hash: number;
 }
 
-/** Its ids stand from `start` to `end`. */
+/** Its ids are those from `start` to `end`. */
 interface CachedIds {
   readonly ids: Int32Array;
   readonly start: number;
@@ -241,13 +241,13 @@ interface CachedIds {
 }
 
 /**
- * Words that were cut into pieces lately. One word a slot; when there is no room left everything is forgotten, so memory
- * is bounded and nothing has to be kept in order of use.
+ * Words that were cut into pieces lately, one word per slot. When there is no room left, everything is dropped. So
+ * memory is bounded, and there is no order of use to maintain.
  */
 class WordCache {
   readonly #hashes = new Int32Array(SLOTS);
   readonly #starts = new Int32Array(SLOTS);
-  /** 0 where a slot is empty: there are no empty words. */
+  /** 0 for an empty slot: there are no empty words. */
   readonly #lengths = new Uint16Array(SLOTS);
   readonly #firstIds = new Int32Array(SLOTS);
   readonly #idCounts = new Uint16Array(SLOTS);
@@ -256,7 +256,7 @@ class WordCache {
   #unitCount = 0;
   #idCount = 0;
 
-  /** The ids of all words that are kept; a slot's are `idCount(slot)` from `firstId(slot)`. */
+  /** The ids of all cached words. Those of a slot are `idCount(slot)` ids from `firstId(slot)` on. */
   get ids(): Int32Array {
     return this.#ids;
   }
@@ -279,7 +279,7 @@ class WordCache {
     return this.#idCounts[slot] as number;
   }
 
-  /** Keeps a word and its ids, instead of what had its slot. `length` is at most 65 535. */
+  /** Caches a word and its ids, and replaces the word in its slot. `length` is at most 65 535. */
   add({ units, length, hash }: CachedWord, { ids, start, end }: CachedIds): void {
     const count = end - start;
     if (length > UNITS || count > IDS) return;
@@ -303,10 +303,10 @@ class WordCache {
   }
 }
 
-/** Glues pieces that begin with "##" to the ones before and joins the rest by spaces. Unknown ids are skipped. */
+/** Appends pieces that begin with "##" to the ones before and joins the rest with spaces. Skips unknown ids. */
 export function decodePieces({ tokens, special }: Vocabulary, ids: Iterable<number>): string {
   const silent = new Set([special.cls, special.sep, special.pad]);
-  // A vocabulary without [PAD] gives it the id of [UNK], which is a word like others.
+  // A vocabulary without [PAD] uses the id of [UNK] for it, which is a word like others.
   if (special.pad === special.unk) silent.delete(special.pad);
   let text = "";
   for (const id of ids) {

@@ -47,7 +47,7 @@ for (const name of NAMES) {
   });
 }
 
-test("describe() tells what writing the file again takes", async () => {
+test("describe() gives the facts that writing the file again needs", async () => {
   const facts = async (name: string) =>
     reader.describe?.(await openAero(memorySource(loadFixture("aero", name), name), context));
   expect(await facts("dtypes")).toEqual({ uuid: "11".repeat(16), align: 1 });

@@ -4,12 +4,12 @@ import type { Format, Head, SniffResult } from "../../model/format.ts";
 /** "AERO". */
 const MAGIC = [0x41, 0x45, 0x52, 0x4f] as const;
 
-/** The magic decides; a file of that name that has lost its first bytes is refused by this reader, in its words. */
-export function sniffAero({ bytes }: Head): SniffResult {
+/** The magic decides. An .aero file that lost its first bytes is still refused by this reader, with its message. */
+function sniffAero({ bytes }: Head): SniffResult {
   return startsWith(bytes, MAGIC) ? "yes" : "no";
 }
 
-/** AERO v0.1: what is known before a file asks for it, and what loads the rest. */
+/** The descriptor of AERO v0.1; it loads the other entry files. */
 export const aero: Format = {
   id: "aero",
   name: "AERO",

@@ -1,12 +1,16 @@
-import { type Extent, findGaps } from "../../bytes/extents.ts";
+import { type Extent, endOf, findGaps } from "../../bytes/extents.ts";
 import type { Section } from "../../model/format.ts";
 import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import type { Chunk } from "./chunks/toc.ts";
 import { FOURCC, fileHeader, tocEntry, tocHeader } from "./layout.ts";
 import type { AeroModel } from "./model.ts";
+import { alignmentOf } from "./origin.ts";
 
-/** Holes up to this are alignment: 64 is the widest in common use between tensors, 16 between chunks. */
-const MAX_PADDING = 64;
+/**
+ * Holes shorter than this are alignment, unless the tensors show a wider one: 64 is the widest in common use between
+ * tensors, 16 between chunks.
+ */
+const USUAL_ALIGNMENT = 64;
 
 const KINDS: Readonly<Record<string, Section["kind"]>> = {
   [FOURCC.json]: "metadata",
@@ -16,7 +20,7 @@ const KINDS: Readonly<Record<string, Section["kind"]>> = {
   [FOURCC.pages]: "integrity",
 };
 
-/** Everything but the tensors: tables, metadata chunks, and what lies between the tensors of a shard. */
+/** Everything except the tensors: tables, metadata chunks, and the holes between the tensors of a shard. */
 export function aeroSections(model: AeroModel): Section[] {
   const { header, toc } = model.content.control;
   const tables = [
@@ -28,13 +32,14 @@ export function aeroSections(model: AeroModel): Section[] {
     section("string table", "index", { offset: header.stringTableOffset, byteLength: header.stringTableLength }),
   ];
   const named = [...tables, ...toc.chunks.filter((chunk) => chunk.fourcc !== FOURCC.weights).map(chunkSection)];
-  const inside = shardHoles(model);
-  return [...named, ...inside, ...padding([...named, ...toc.chunks], model.content.source.byteLength)].filter(
+  const alignment = Math.max(USUAL_ALIGNMENT, alignmentOf(model.tensors, model.content.index.shards) ?? 0);
+  const inside = shardHoles(model, alignment);
+  return [...named, ...inside, ...padding([...named, ...toc.chunks], alignment)].filter(
     ({ byteLength }) => byteLength > 0,
   );
 }
 
-/** The table of contents holds the digest of every chunk, so that a file without digests is one without chunks. */
+/** The table of contents holds the digest of every chunk, so only a file without chunks has no digests. */
 export function hasChunks({ content }: AeroModel): boolean {
   return content.control.toc.chunks.length > 0;
 }
@@ -49,7 +54,7 @@ function chunkSection(chunk: Chunk): Section {
 }
 
 /** Runs of a shard that no tensor claims. */
-function shardHoles({ tensors, content }: AeroModel): Section[] {
+function shardHoles({ tensors, content }: AeroModel, alignment: number): Section[] {
   const chunks = content.control.toc.chunks.filter((chunk) => chunk.fourcc === FOURCC.weights);
   const stored = tensors.map(({ offset, storedByteLength }) => ({ offset, byteLength: storedByteLength }));
   // Gaps of the whole file, cut to the shards: one pass, however many shards there are.
@@ -64,26 +69,24 @@ function shardHoles({ tensors, content }: AeroModel): Section[] {
       const chunk = sorted[i] as Chunk;
       const offset = Math.max(gap.offset, chunk.offset);
       const byteLength = Math.min(end, endOf(chunk)) - offset;
-      // A shard of no tensor is a chunk like others; a long hole in one that has some is left for the map to find.
+      // A shard without tensors is a chunk like others. A long hole in a shard with tensors is left for the map to
+      // find.
       if (byteLength === chunk.byteLength) holes.push(section(chunk.name, "data", { offset, byteLength }));
-      else if (byteLength < MAX_PADDING) holes.push(section("padding", "padding", { offset, byteLength }));
+      else if (byteLength < alignment) holes.push(section("padding", "padding", { offset, byteLength }));
     }
   }
   return holes;
 }
 
-/** Short holes between chunks; longer ones are left for the map to find. */
-function padding(extents: readonly Extent[], fileBytes: number): Section[] {
-  return findGaps(extents, fileBytes)
-    .filter(({ byteLength }) => byteLength < MAX_PADDING)
+/** Short holes between chunks; longer ones, and what follows the last chunk, are left for the map to find. */
+function padding(extents: readonly Extent[], alignment: number): Section[] {
+  const end = extents.reduce((last, extent) => Math.max(last, endOf(extent)), 0);
+  return findGaps(extents, end)
+    .filter(({ byteLength }) => byteLength < alignment)
     .map((gap) => section("padding", "padding", gap));
 }
 
-function endOf({ offset, byteLength }: Extent): number {
-  return offset + byteLength;
-}
-
-/** Header, TOC and names of chunks, as docs/formats/aero.md has them. */
+/** Header, TOC and names of chunks, as in docs/formats/aero.md. */
 export function aeroFields({ content }: AeroModel): readonly FieldPlace[] {
   const { header, toc } = content.control;
   return [

@@ -1,9 +1,11 @@
 import type { DType } from "../../model/dtype.ts";
 import { ascii, bigU64, bytes, type Decoded, reserved, struct, u16, u32, u64 } from "../../struct/layout.ts";
 
+export const UUID_BYTES = 16;
+
 /**
- * File header, one line per row of docs/formats/aero.md#file-header. The version is not pinned here: another
- * version is unsupported, not malformed, and `open` says so in better words.
+ * File header, one line per row of docs/formats/aero.md#file-header. The version is not pinned here: another version is
+ * unsupported, not malformed, and `open` has a better message for it.
  */
 export const fileHeader = struct("AERO file header", 96, {
   magic: ascii(0, 4).is("AERO"),
@@ -15,7 +17,7 @@ export const fileHeader = struct("AERO file header", 96, {
   stringTableOffset: u64(28),
   stringTableLength: u64(36),
   fileFlags: bigU64(44).is(0n),
-  uuid: bytes(52, 16),
+  uuid: bytes(52, UUID_BYTES),
   reserved: reserved(68, 28),
 });
 export type FileHeader = Decoded<typeof fileHeader>;
@@ -40,12 +42,12 @@ export const tocEntry = struct("AERO TOC entry", 80, {
   blake3256: bytes(48, 32),
 });
 
-/** Where the digest stands in a TOC entry: IHSH is computed with these 32 bytes zeroed (AIP-0001). */
+/** The offset of the digest in a TOC entry: IHSH is computed with these 32 bytes zeroed (AIP-0001). */
 export const TOC_HASH_OFFSET = 48;
 /** BLAKE3-256. */
 export const HASH_BYTES = 32;
 
-/** The only version there is. */
+/** The only version that exists. */
 export const VERSION = { major: 0, minor: 1 } as const;
 
 /** Chunk flags (spec, "Chunk Flags"); only COMPRESSED_ZSTD changes how a chunk is read. */
@@ -66,6 +68,18 @@ export const FOURCC = {
   weights: "WTSH",
 } as const;
 
+/**
+ * The names that writers give to the chunks that a file has once (docs/formats/aero.md#writing). Readers use only the
+ * type.
+ */
+export const CHUNK_NAMES = {
+  control_integrity: "control.integrity",
+  json: "meta.json",
+  manifest: "manifest",
+  tensors: "tensors",
+} as const;
+export type ChunkNames = Readonly<Partial<Record<keyof typeof CHUNK_NAMES, string>>>;
+
 /** Chunks start on multiples of this (spec, "File Layout"); readers accept any offset. */
 export const CHUNK_ALIGNMENT = 16;
 /** The string table starts on, and is padded to, multiples of this. */
@@ -82,8 +96,8 @@ export function pageHashName(name: string): string {
 }
 
 /**
- * The keys of an entry of the tensor index (spec, "TIDX Schema"). `flags` is known to be passed over quickly where it is
- * 0; another value is kept like a key that nobody knows.
+ * The keys of an entry of the tensor index (spec, "TIDX Schema"). `flags` is listed so that a 0 can be skipped quickly;
+ * another value is kept like an unknown key.
  */
 export const ENTRY_FIELD = {
   name: 0,
@@ -121,7 +135,7 @@ export const PACKED_ID = 0x8000;
 
 const IDS_BY_DTYPE: ReadonlyMap<DType, number> = new Map([...DTYPE_IDS].map(([id, dtype]) => [dtype, id]));
 
-/** The type of an id; ids that nobody defined stay readable as bytes. */
+/** The type of an id; unknown ids stay readable as bytes. */
 export function dtypeOf(id: number): DType {
   if (id === PACKED_ID) return "PACKED";
   return DTYPE_IDS.get(id) ?? `UNKNOWN_${id}`;
@@ -132,7 +146,7 @@ export function dtypeId(dtype: DType): number | undefined {
   return IDS_BY_DTYPE.get(dtype);
 }
 
-/** ggml_type ids (ggml.h as of ggml 0.25) of the block types; plain types have AERO ids of their own. */
+/** ggml_type ids (ggml.h as of ggml 0.25) of the block types; plain types have AERO's own ids. */
 const GGML_IDS: ReadonlyMap<DType, number> = new Map<DType, number>([
   ["Q4_0", 2],
   ["Q4_1", 3],

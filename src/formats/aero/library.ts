@@ -1,5 +1,9 @@
-export { AERO_ERRORS } from "../../catalog/formats/aero.ts";
-export { aero } from "./index.ts";
-export { AERO_LIMITS, type AeroLimits } from "./limits.ts";
-export { AeroModel } from "./model.ts";
-export { openAero } from "./read.ts";
+import { modelOpener } from "../../api/open/one-format.ts";
+import { lazyPortableEngine } from "../../primitives/lazy-engine.ts";
+import { aero as format } from "./index.ts";
+
+/** `tare/formats/aero`. */
+export { format };
+export const open = /* @__PURE__ */ modelOpener(format, lazyPortableEngine);
+
+export type * from "../../api/types.ts";

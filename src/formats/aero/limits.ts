@@ -1,6 +1,6 @@
 import { defineLimits, type Limits } from "../../base/limits.ts";
 
-/** What opening an AERO file is willing to believe. */
+/** The highest declared values that opening an AERO file accepts. */
 export const AERO_LIMITS = defineLimits({
   chunks: {
     default: 1_000_000,

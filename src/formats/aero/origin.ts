@@ -1,27 +1,24 @@
 import { isTareError } from "../../base/errors.ts";
 import { alignUp } from "../../base/integers.ts";
-import { encodeBase64, encodeHex } from "../../base/text.ts";
-import type { Loss } from "../../model/format.ts";
+import { encodeHex, isWellFormed } from "../../base/text.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { encodeMsgpack, type MsgpackValue } from "../../primitives/encoding/msgpack-value.ts";
 import { decodePhsh } from "./chunks/digests.ts";
-import { MAX_FURTHER_BYTES } from "./chunks/further-keys.ts";
-import { FOURCC } from "./layout.ts";
+import { chunkNames, MAX_NAME_LENGTH, NAMED_CHUNKS } from "./chunks/toc.ts";
+import { type ChunkNames, FOURCC } from "./layout.ts";
 import type { AeroModel } from "./model.ts";
-import type { PackedTensor } from "./tensors.ts";
+import { packedFacts } from "./tensors.ts";
 import type { Shard } from "./weights/shards.ts";
-import { isWellFormed } from "./write/tensors.ts";
 
-/** Alignments to try, the writer's own default first: where several fit, it needs no telling. */
-const ALIGNMENTS = [64, 1, 2, 4, 8, 16, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] as const;
-/** Up to this a single shard is what the writer makes by itself. */
-const DEFAULT_SHARD_BYTES = 2 ** 31;
+/** Alignments to try, the writer's default first: if several fit, the default needs no fact. */
+export const ALIGNMENTS = [64, 1, 2, 4, 8, 16, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] as const;
+/** Up to this length the writer makes a single shard by default, as the reference writer (docs/formats/aero.md#writing). */
+export const DEFAULT_SHARD_BYTES = 2 ** 31;
 
 /**
  * What `planAero` needs to write this file again: uuid, `shards` (tensors per shard), `align`, `pageBytes`,
- * `tensorHashes`, `controlHash`, `quants` of packed tensors whose meaning is unknown here, words of the `manifest` that differ from the metadata's, and `further`
- * keys.
+ * `tensorHashes`, `controlHash`, `quants` of packed tensors whose meaning is unknown here, texts of the `manifest` that
+ * differ from the metadata's, `names` of chunks that are not the usual ones, and `further` keys.
  */
 export function describeAero(model: AeroModel): OriginFacts {
   const { control, index } = model.content;
@@ -38,9 +35,19 @@ export function describeAero(model: AeroModel): OriginFacts {
   if (quants.length > 0) facts["quants"] = quants;
   const names = manifestNames(model);
   if (names !== undefined) facts["manifest"] = names;
+  const chunks = chunkNames(control.toc).names;
+  if (Object.keys(chunks).length > 0) facts["names"] = chunks;
   const further = model.content.further.facts();
   if (further !== undefined) facts["further"] = further;
   return facts;
+}
+
+/** Facts that every file has, or that options of a write give. */
+const USUAL: readonly string[] = ["uuid", "shards", "align", "pageBytes", "tensorHashes", "controlHash"];
+
+/** True if `planAero` gives these facts by itself, or for options. */
+export function isUsualAero(facts: OriginFacts): boolean {
+  return Object.keys(facts).every((name) => USUAL.includes(name));
 }
 
 const MANIFEST_NAMES = [
@@ -48,7 +55,7 @@ const MANIFEST_NAMES = [
   ["architecture", "architecture"],
 ] as const;
 
-/** `[what MMSG says, what MJSN says]` where both say it and differ: a manifest made anew would repeat the JSON. */
+/** `[text of MMSG, text of MJSN]` if both have it and differ: a new manifest would repeat the JSON. */
 function manifestNames({ content }: AeroModel): { readonly [field: string]: Json } | undefined {
   const { json, manifest } = content;
   const names: { [field: string]: Json } = {};
@@ -61,7 +68,7 @@ function manifestNames({ content }: AeroModel): { readonly [field: string]: Json
   return Object.keys(names).length === 0 ? undefined : names;
 }
 
-/** The manifest's own words, where the metadata still says what it said beside them. */
+/** The manifest's own texts, if the metadata still says what it said then. */
 export function restoreNames(
   names: { readonly name: string; readonly architecture: string },
   fact: Json | undefined,
@@ -76,33 +83,20 @@ export function restoreNames(
   return { name: restore("name"), architecture: restore("architecture") };
 }
 
-/**
- * Rows of `quants`: `[name, quant_id, quant_params]`, and where JSON cannot say the parameters exactly `[name, quant_id,
- * null, their MessagePack in base64]`. Parameters beyond what travels in `tare.origin` are losses.
- */
-export function packedFacts(packed: readonly PackedTensor[]): {
-  readonly rows: readonly Json[];
-  readonly losses: readonly Loss[];
-} {
-  const rows: Json[] = [];
-  const losses: Loss[] = [];
-  let left = MAX_FURTHER_BYTES;
-  for (const { name, quantId, quantParams } of packed) {
-    if (quantId === undefined && quantParams === undefined) continue;
-    const json = quantParams?.type === "map" ? toJson(quantParams) : undefined;
-    if (quantParams === undefined || json !== undefined) {
-      rows.push([name, quantId ?? null, json ?? null]);
-      continue;
-    }
-    const encoded = encodeMsgpack(quantParams);
-    left -= encoded.byteLength;
-    if (left < 0) losses.push({ name, reason: "its quant_params are too long to be carried" });
-    else rows.push([name, quantId ?? null, null, encodeBase64(encoded)]);
-  }
-  return { rows, losses };
+/** Ignores everything that is not in the form that `chunkNames` gives. */
+export function parseChunkNames(fact: Json | undefined): ChunkNames {
+  if (typeof fact !== "object" || fact === null || Array.isArray(fact)) return {};
+  const given = fact as { readonly [role: string]: Json };
+  return Object.fromEntries(
+    NAMED_CHUNKS.flatMap(([role]) => {
+      const name = Object.hasOwn(given, role) ? given[role] : undefined;
+      const isName = typeof name === "string" && name.length <= MAX_NAME_LENGTH && isWellFormed(name);
+      return isName ? [[role, name] as const] : [];
+    }),
+  );
 }
 
-/** Tensors in each shard, where they come in the order of the shards; undefined where they do not. */
+/** Tensors in each shard if they come in the order of the shards; else undefined. */
 function shardCounts(shards: readonly Shard[]): number[] | undefined {
   const counts: number[] = [];
   for (const { id } of shards) {
@@ -118,8 +112,8 @@ function isDerivable(tensors: readonly Tensor[], counts: readonly number[]): boo
   return counts.length === 0 || (counts.length === 1 && total <= DEFAULT_SHARD_BYTES);
 }
 
-/** The alignment that explains where every tensor begins; undefined where none does. */
-function alignmentOf(tensors: readonly Tensor[], shards: readonly Shard[]): number | undefined {
+/** The alignment that explains where every tensor begins; undefined if none does. */
+export function alignmentOf(tensors: readonly Tensor[], shards: readonly Shard[]): number | undefined {
   return ALIGNMENTS.find((align) => {
     let current: Shard | undefined;
     let end = 0;
@@ -128,7 +122,7 @@ function alignmentOf(tensors: readonly Tensor[], shards: readonly Shard[]): numb
       if (shard?.chunk === undefined || shard.problem !== undefined) return false;
       if (shard !== current) end = shard.chunk.offset;
       current = shard;
-      // An empty tensor may stand anywhere in its shard: it tells nothing.
+      // An empty tensor may be anywhere in its shard, so it shows nothing.
       if (tensor.storedByteLength === 0) return true;
       const fits = tensor.offset === alignUp(end, align);
       end = tensor.offset + tensor.storedByteLength;
@@ -137,7 +131,7 @@ function alignmentOf(tensors: readonly Tensor[], shards: readonly Shard[]): numb
   });
 }
 
-/** From page hashes that are in memory; where they are not, the power of two that gives as many pages. */
+/** From page hashes in memory; if they are not there, the power of two that gives the same number of pages. */
 function pageBytesOf(shards: readonly Shard[]): number | undefined {
   const paged = shards.find((shard) => shard.pages !== undefined && shard.byteLength > 0);
   if (paged?.pages === undefined) return undefined;
@@ -150,41 +144,10 @@ function pageBytesOf(shards: readonly Shard[]): number | undefined {
       return undefined; // damaged: the writer then makes none
     }
   }
-  // Each digest takes 34 bytes, the rest of the chunk some fifty (AIP-0002).
+  // Each digest takes 34 bytes; the rest of the chunk takes about fifty (AIP-0002).
   const pages = Math.max(1, Math.floor((paged.pages.byteLength - 40) / 34));
   for (let pageBytes = 1; pageBytes <= 2 ** 40; pageBytes *= 2) {
     if (Math.ceil(paged.byteLength / pageBytes) <= pages) return pageBytes;
   }
   return undefined;
-}
-
-/** Deeper parameters are carried as bytes: readers bound how deep `tare.origin` nests. */
-const MAX_JSON_DEPTH = 16;
-
-/** Undefined for what JSON cannot say exactly. */
-function toJson(value: MsgpackValue, depth = 0): Json | undefined {
-  if (depth > MAX_JSON_DEPTH) return undefined;
-  switch (value.type) {
-    case "nil":
-      return null;
-    case "bool":
-    case "string":
-      return value.value;
-    case "float":
-      // JSON has no infinity, and 1.0 would come back as an integer.
-      return Number.isFinite(value.value) && !Number.isInteger(value.value) ? value.value : undefined;
-    case "integer":
-      return typeof value.value === "bigint" ? undefined : value.value;
-    case "array": {
-      const items = value.items.map((item) => toJson(item, depth + 1));
-      return items.every((item): item is Json => item !== undefined) ? items : undefined;
-    }
-    case "map": {
-      const entries = value.entries.map(([key, item]) => [key, toJson(item, depth + 1)] as const);
-      const isPlain = entries.every((entry): entry is readonly [string, Json] => entry[1] !== undefined);
-      return isPlain ? Object.fromEntries(entries) : undefined;
-    }
-    default:
-      return undefined;
-  }
 }

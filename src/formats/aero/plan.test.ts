@@ -77,7 +77,7 @@ const anyOptions = fc.record({
   }),
 });
 
-test("models of any type, cut and hashed in any way, open as what they were and verify", async () => {
+test("models of any type, cut and hashed in any way, open unchanged and verify", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyTensor, { maxLength: 6 }), anyOptions, async (specs, options) => {
       const tensors = specs.map(({ dtype, rows, seed }, i) => tensorOf(`t${i}`, dtype, rows, seed));
@@ -95,7 +95,7 @@ test("models of any type, cut and hashed in any way, open as what they were and 
 describe("planAero()", () => {
   const tensors = [float32Tensor("a", [1, 2, 3]), float32Tensor("b", [4, 5])];
 
-  test("gives the same bytes for the same input and uuid, and another uuid where none is given", async () => {
+  test("gives the same bytes for the same input and uuid, and another uuid if none is given", async () => {
     const hashes = { pageBytes: 8, tensors: "tensors", control: "control" } as const;
     expect(await writeBytes(contentOf(tensors), { hashes })).toEqual(await writeBytes(contentOf(tensors), { hashes }));
     const plan = () => planAero(contentOf(tensors), { name: "m.aero" }).image.uuid;
@@ -118,7 +118,7 @@ describe("planAero()", () => {
     ]);
   });
 
-  test("leaves a gap of zeros behind a compressed index", async () => {
+  test("leaves a gap of zeros after a compressed index", async () => {
     const many = Array.from({ length: 50 }, (_, i) => float32Tensor(`layer.${i}.weight`, [i]));
     const bytes = await writeBytes(contentOf(many), { hashes: { tensors: "tensors" } });
     const { image } = planAero(contentOf(many), { name: "m.aero", uuid, hashes: { tensors: "tensors" } });
@@ -138,13 +138,13 @@ describe("planAero()", () => {
     expect(await problemsOf(bytes)).toEqual([]);
   });
 
-  test("writes a model without tensors, and nothing behind its last chunk", async () => {
+  test("writes a model without tensors, and nothing after its last chunk", async () => {
     const bytes = await writeBytes(contentOf([]), { hashes: { control: "control" } });
     expect((await openBytes(bytes)).tensors).toEqual([]);
     expect(await problemsOf(bytes)).toEqual([]);
   });
 
-  test("names the model by what the metadata says", async () => {
+  test("takes the model's name from the metadata", async () => {
     const metadata = new Metadata([
       { key: "general.architecture", value: stringValue("llama") },
       { key: "general.name", value: stringValue("Tiny é") },
@@ -158,7 +158,7 @@ describe("planAero()", () => {
     });
   });
 
-  test("loses tensors of the same name and names that are no text, by name", () => {
+  test("reports tensors of the same name, and names that are not text, as losses", () => {
     const twins = [float32Tensor("a", [1]), float32Tensor("a", [2]), float32Tensor("\ud800", [3])];
     const { losses, image } = planAero(contentOf(twins), { name: "m.aero" });
     expect(losses.map(({ name }) => name)).toEqual(["a", "\ud800"]);

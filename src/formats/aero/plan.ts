@@ -9,8 +9,10 @@ import type { Tensor } from "../../model/tensor.ts";
 import { type CarriedKeys, parseFurther, type StoredPairs } from "./chunks/further-keys.ts";
 import { encodeManifest, type PlannedManifest } from "./chunks/metadata.ts";
 import { measureTensorIndex, type TensorRow } from "./chunks/tidx.ts";
+import { CarriedChunks } from "./chunks/unknown.ts";
+import { type ChunkNames, UUID_BYTES } from "./layout.ts";
 import { AERO_LIMITS } from "./limits.ts";
-import { restoreNames } from "./origin.ts";
+import { ALIGNMENTS, DEFAULT_SHARD_BYTES, parseChunkNames, restoreNames } from "./origin.ts";
 import {
   type ChunkDraft,
   draftChunks,
@@ -22,12 +24,12 @@ import {
 import { planMetadata } from "./write/metadata.ts";
 import { planTensors, type StoredTensor } from "./write/tensors.ts";
 
-/** A write with every place and length decided; digests and compression are left to `writeAero`. */
+/** A write with every place and length decided; `writeAero` computes digests and compresses. */
 export interface AeroPlan extends WritePlan {
   readonly image: AeroImage;
 }
 
-/** The one file to be. */
+/** The one file that will be written. */
 export interface AeroImage {
   readonly layout: FileLayout;
   readonly uuid: Bytes;
@@ -35,37 +37,41 @@ export interface AeroImage {
   readonly tensorHashes: "tensors" | undefined;
   /** The tensor index, in the order of the content; shards follow the same order. */
   readonly rows: readonly TensorRow[];
-  /** Beside the rows. */
+  /** One for each row. */
   readonly tensors: readonly Tensor[];
   readonly shards: readonly PlannedShard[];
-  /** The number of each shard; a part of a set has numbers of its own, a file by itself counts from 0. */
+  /** The number of each shard. A part of a set has its own numbers; a single file counts from 0. */
   readonly shardIds: readonly number[];
   readonly json: Bytes;
   readonly manifest: Bytes;
-  /** Further keys of the tensor index, beside its entries. */
+  /** Further keys of the tensor index, besides its entries. */
   readonly furtherRoot?: StoredPairs | undefined;
+  /** Chunks of another file that are written unchanged. */
+  readonly carried?: CarriedChunks | undefined;
 }
 
-/** A file to be, with types, places and metadata decided. */
-interface ImageContent extends Pick<AeroImage, "rows" | "tensors" | "shards" | "shardIds" | "json"> {
+/** A file to write, with types, places and metadata decided. */
+interface ImageContent extends Pick<AeroImage, "rows" | "tensors" | "shards" | "shardIds" | "json" | "carried"> {
   /** For the manifest. */
   readonly model: { readonly name: string; readonly architecture: string };
-  /** Bytes of the tensor index with the digests it is going to have. */
+  /** Bytes of the tensor index with the digests it will have. */
   readonly indexBytes: number;
   /** Keys that the specification does not name. */
   readonly further?: CarriedKeys | undefined;
 }
 
-/** Plans one file with as many shards as `maxShardBytes` asks for. Pure, but for a random uuid where none is given. */
+/** Plans one file with shards of at most `maxShardBytes`. Pure, except for a random uuid if none is given. */
 export function planAero(content: ModelContent, options: WriteOptions): AeroPlan {
   const { own, keep } = splitChain(content.chain, "aero");
   const chosen = resolveOptions(options, own ?? {});
-  // Older links of our own have nothing left to say once this file is written.
+  // Older AERO links are not needed once this file is written.
   const chain = keep.filter(({ format }) => format !== "aero");
-  const { stored, carried, descriptors, losses } = planTensors(content.tensors, own);
-  const metadata = planMetadata({ metadata: content.metadata, chain, tensors: carried, descriptors });
+  const { stored, carried: packed, descriptors, losses } = planTensors(content.tensors, own);
+  const { folder } = options;
+  const metadata = planMetadata({ metadata: content.metadata, chain, tensors: packed, descriptors, folder });
   const further = parseFurther(own?.["further"]);
   const { rows, shards } = placeTensors(stored, chosen, further);
+  const carried = carriedChunks(content, rows, shards);
   const image = planImage(
     {
       rows,
@@ -76,6 +82,7 @@ export function planAero(content: ModelContent, options: WriteOptions): AeroPlan
       model: restoreNames(metadata, own?.["manifest"]),
       indexBytes: measureTensorIndex(rows, chosen.tensorHashes === undefined ? "plain" : "hashed", further.root),
       further,
+      carried,
     },
     chosen,
     options.name,
@@ -84,15 +91,16 @@ export function planAero(content: ModelContent, options: WriteOptions): AeroPlan
     files: [{ name: options.name, byteLength: image.layout.fileBytes }],
     primary: options.name,
     losses,
-    notes: planNotes(shards.length, carried.length),
+    beside: carried,
+    notes: planNotes(shards.length, packed.length, carried?.chunks.length ?? 0),
     image,
   };
 }
 
-/** Gives everything its place in a file; `name` is only for messages. */
+/** Places everything in a file; `name` is only for messages. */
 export function planImage(content: ImageContent, chosen: AeroOptions, name: string): AeroImage {
-  const { rows, tensors, shards, shardIds, json, model, indexBytes, further } = content;
-  const drafts = draftChunks(shardIds, chosen);
+  const { rows, tensors, shards, shardIds, json, model, indexBytes, further, carried } = content;
+  const drafts = draftChunks(shardIds, chosen, carried?.chunks);
   const manifest = encodeManifest(manifestOf(drafts, content, { ...model, further }));
   for (const byteLength of [json.byteLength, manifest.byteLength, indexBytes]) checkMetadata(byteLength, name);
   const layout = layOutFile(drafts, {
@@ -105,7 +113,21 @@ export function planImage(content: ImageContent, chosen: AeroOptions, name: stri
   });
   const { uuid, pageBytes, tensorHashes } = chosen;
   const furtherRoot = further?.root;
-  return { layout, uuid, pageBytes, tensorHashes, rows, tensors, shards, shardIds, json, manifest, furtherRoot };
+  return {
+    ...{ layout, uuid, pageBytes, tensorHashes, rows, tensors, shards, shardIds, json, manifest, furtherRoot },
+    carried,
+  };
+}
+
+/** The extra chunks of the content's file, if they are still true in this file. */
+function carriedChunks(
+  { beside }: ModelContent,
+  tensors: readonly TensorRow[],
+  shards: readonly PlannedShard[],
+): CarriedChunks | undefined {
+  if (!(beside instanceof CarriedChunks)) return undefined;
+  const lengths = new Map(shards.map(({ byteLength }, id) => [id, byteLength]));
+  return beside.fits({ tensors, shards: lengths }) ? beside : undefined;
 }
 
 function placeTensors(
@@ -131,55 +153,55 @@ function manifestOf(
   { shards, shardIds }: Pick<AeroImage, "shards" | "shardIds">,
   { name, architecture, further }: Pick<PlannedManifest, "name" | "architecture" | "further">,
 ): PlannedManifest {
-  const firstShard = drafts.length - shards.length;
+  const firstShard = drafts.findIndex(({ role: drafted }) => drafted === "weights");
   return {
     name,
     architecture,
     further,
-    chunks: drafts,
+    chunks: drafts.map((draft) => (draft.role === "carried" ? { ...draft, role: draft.carried?.row?.role } : draft)),
     shards: shards.map((shard, i) => ({ ...shard, shardId: shardIds[i] ?? i, tocIndex: firstShard + i })),
   };
 }
 
-/** Refuses to write what readers that keep the specification's caps would refuse. */
+/** Refuses to write metadata that readers with the specification's caps would refuse. */
 function checkMetadata(byteLength: number, name: string): void {
   const limit = AERO_LIMITS.metadataBytes.default;
-  checkLimit(byteLength, limit, "AERO metadata of so many bytes", "limit/aero.planned-metadata", { source: name });
+  checkLimit(byteLength, limit, "AERO metadata of this many bytes", "limit/aero.planned-metadata", { source: name });
 }
 
-function planNotes(shardCount: number, carriedCount: number): string[] {
+function planNotes(shardCount: number, packedCount: number, chunkCount: number): string[] {
   const notes: string[] = [];
-  if (carriedCount > 0) {
-    notes.push(`${carriedCount} tensors of types that AERO lacks are stored as packed; tare.origin says what they are`);
+  if (packedCount > 0) {
+    notes.push(`${packedCount} tensors of types that AERO lacks are stored as packed; tare.origin says what they are`);
   }
   if (shardCount > 1) notes.push(`${shardCount} shards in one file`);
+  if (chunkCount > 0) notes.push(`chunks of types that the specification does not name, as they are: ${chunkCount}`);
   return notes;
 }
 
-/** What a write is to be like: the caller's wishes, else what the file was like before, else the defaults. */
+/** The options of a write: the caller's, else those of the original file, else the defaults. */
 export interface AeroOptions {
   readonly uuid: Bytes;
   /** Tensors begin on file offsets that are multiples of this. */
   readonly align: number;
   readonly maxShardBytes: number;
-  /** Tensors per shard of the file this was, where the caller asks for no other cut. */
+  /** Tensors per shard of the original file, unless the caller wants other shards. */
   readonly shardCounts: readonly number[] | undefined;
   readonly pageBytes: number | undefined;
   readonly tensorHashes: "tensors" | undefined;
   readonly controlHash: "control" | undefined;
+  /** Unusual names of chunks in the original file. */
+  readonly names: ChunkNames;
 }
 
-/** A cache line, and what vector instructions like; costs at most 63 bytes a tensor. */
-const DEFAULT_ALIGN = 64;
-/** Two of the largest pages in use (2 MiB) and more; a larger gap is a mistake. */
+/** A cache line, and what vector instructions prefer; costs at most 63 bytes per tensor. */
+const DEFAULT_ALIGN = ALIGNMENTS[0];
+/** Several of the largest pages in use (2 MiB); a larger gap is a mistake. */
 const MAX_ALIGN = 1 << 24;
-/** The reference writer's default (formats/aero.md 1.7). */
-const DEFAULT_SHARD_BYTES = 2 ** 31;
-const UUID_BYTES = 16;
-/** A page is held in memory until it has been checked: what our own reader accepts. */
+/** A page is held in memory until it is checked: this is the most that our own reader accepts. */
 const MAX_PAGE_BYTES = AERO_LIMITS.verifyBytes.default;
 
-/** Refuses what makes no sense with a UsageError. A random `uuid` is the only thing here that differs between calls. */
+/** Refuses options that make no sense with a UsageError. Only a random `uuid` differs between calls. */
 export function resolveOptions(options: WriteOptions, facts: OriginFacts): AeroOptions {
   checkWishes(options);
   const { uuid, align, pageBytes, shardCounts, hashes } = parseFacts(facts);
@@ -192,6 +214,7 @@ export function resolveOptions(options: WriteOptions, facts: OriginFacts): AeroO
     pageBytes: options.hashes === undefined ? pageBytes : options.hashes.pageBytes,
     tensorHashes: wanted.tensors,
     controlHash: wanted.control,
+    names: parseChunkNames(facts["names"]),
   };
 }
 
@@ -243,14 +266,14 @@ interface Facts {
   readonly hashes: WriteHashes;
 }
 
-/** Facts come from a file: whatever is not as `describeAero` writes it is as if it were not there. */
+/** Facts come from a file: ignores everything that is not as `describeAero` writes it. */
 function parseFacts(facts: OriginFacts): Facts {
   const { uuid, align, pageBytes, shards, tensorHashes, controlHash } = facts;
   const bytes = typeof uuid === "string" ? decodeHex(uuid) : undefined;
   return {
     uuid: bytes?.byteLength === UUID_BYTES ? bytes : undefined,
     align: isAlignment(align) ? align : undefined,
-    pageBytes: isPageSize(pageBytes) ? pageBytes : undefined,
+    pageBytes: isSize(pageBytes) ? Math.min(pageBytes, MAX_PAGE_BYTES) : undefined,
     shardCounts: Array.isArray(shards) && shards.every(isSize) ? shards : undefined,
     hashes: {
       tensors: tensorHashes === true ? "tensors" : undefined,

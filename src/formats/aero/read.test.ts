@@ -51,7 +51,7 @@ test("openAero() reads a plain file: tensors, metadata, facts", async () => {
   expect([model.version, model.warnings]).toEqual(["0.1", []]);
 });
 
-test("row 1: a file without chunks opens without tensors, and says that there is no TIDX", async () => {
+test("a file without chunks opens without tensors, and says that there is no TIDX", async () => {
   for (const file of [{}, { namesOffset: 0 }]) {
     const model = await openBuilt(file);
     expect(model.tensors).toEqual([]);
@@ -59,12 +59,12 @@ test("row 1: a file without chunks opens without tensors, and says that there is
   }
 });
 
-test("row 2: an index without tensors, or without the key, is empty", async () => {
+test("an index without tensors, or without the key, is empty", async () => {
   expect((await openTensors([])).tensors).toEqual([]);
   expect((await openBuilt({ chunks: [tidxOf(map({ other: 1 }))] })).tensors).toEqual([]);
 });
 
-test("row 3: tensors and shards without bytes are read without a request", async () => {
+test("tensors and shards without bytes are read without a request", async () => {
   const shards = [new Uint8Array(0), ONE_TWO_THREE].map((content, id) => wtsh(content, id));
   const empty = { shape: [0], len: 0 };
   const tensors = [
@@ -84,23 +84,23 @@ test("row 3: tensors and shards without bytes are read without a request", async
       expect(await model.tensor(name).bytes(), name).toEqual(new Uint8Array(0));
       for await (const piece of model.tensor(name).stream()) expect(piece.byteLength, name).toBe(0);
     }
-    // Sources answer a read of nothing themselves; verified-reads.test.ts counts the requests of a remote one.
+    // Sources answer an empty read themselves; verified-reads.test.ts counts the requests of a remote one.
     expect(source.calls.slice(opening).filter(({ byteLength }) => byteLength > 0)).toEqual([]);
   }
 });
 
-test("row 4: a shape of no dimensions is one element", async () => {
+test("a shape of no dimensions is one element", async () => {
   const model = await openTensors([{ name: "scalar", shape: [], len: 4 }]);
   expect(model.tensor("scalar")).toMatchObject({ shape: [], elementCount: 1, byteLength: 4 });
 });
 
-test("row 6: names may be empty, Unicode, or hold NUL", async () => {
+test("names may be empty, Unicode, or hold NUL", async () => {
   const names = ["", "größe.数.🧊", "a\0b", "__proto__"];
   const model = await openTensors(names.map((name) => ({ name })));
   for (const name of names) expect(await valuesOf(model, name)).toEqual([1, 2, 3]);
 });
 
-test("row 7: more bytes than the shape needs are left out with one warning", async () => {
+test("bytes beyond what the shape needs are left out with one warning", async () => {
   const tensors = ["a", "b"].map((name) => ({ name, shape: [2] }));
   const model = await openTensors(tensors);
   expect(model.tensor("a")).toMatchObject({ byteLength: 8, storedByteLength: 12 });
@@ -110,19 +110,19 @@ test("row 7: more bytes than the shape needs are left out with one warning", asy
   ]);
 });
 
-test("row 11: a TOC longer than its entries need is read", async () => {
+test("a TOC longer than its entries need is read", async () => {
   const model = await openBuilt({ chunks: smallAero(), tocLength: 500 });
   expect(model.tensors).toHaveLength(1);
 });
 
-test("row 13: with fewer entries than there are the shard is missing when it is read", async () => {
+test("a TOC with too few entries hides a shard, and reading from it fails", async () => {
   const model = await openBuilt({ chunks: smallAero(), entryCount: 3 });
   expect(model.tensors).toHaveLength(1);
   expect(codes(model)).toEqual(["format/aero.missing-shard"]);
   await expect(model.tensor("w").bytes()).rejects.toMatchObject({ code: "format/aero.missing-shard" });
 });
 
-test("rows 18 to 20: unknown chunks and flags and a FourCC beyond ASCII are tolerated", async () => {
+test("unknown chunks and flags and a FourCC beyond ASCII are tolerated", async () => {
   const unknown = [
     { fourcc: "XOPT", name: "x", flags: 8, content: ONE_TWO_THREE },
     { fourcc: "XMAN", name: "", flags: 0xfff0, content: ONE_TWO_THREE },
@@ -133,7 +133,7 @@ test("rows 18 to 20: unknown chunks and flags and a FourCC beyond ASCII are tole
   expect(model.warnings).toEqual([]);
 });
 
-test("row 22: bytes of a compressed shard are never handed out as weights", async () => {
+test("bytes of a compressed shard are never handed out as weights", async () => {
   const model = await openBuilt({ chunks: [tidx([{ name: "w" }]), compressed(wtsh(ONE_TWO_THREE))] });
   await expect(model.tensor("w").bytes()).rejects.toMatchObject({ code: "format/aero.compressed" });
   await expect(model.tensor("w").stream()[Symbol.asyncIterator]().next()).rejects.toMatchObject({
@@ -141,7 +141,7 @@ test("row 22: bytes of a compressed shard are never handed out as weights", asyn
   });
 });
 
-test("row 26: frames without a size, and with a checksum, are accepted", async () => {
+test("frames without a size, and with a checksum, are accepted", async () => {
   const index = tidx([{ name: "w" }]);
   const frame = zstdFrame(index.content);
   // Bit 2 of the descriptor: the low half of XXH64 follows the last block (RFC 8878, 3.1.1.1.1).
@@ -157,7 +157,7 @@ test("row 26: frames without a size, and with a checksum, are accepted", async (
   await expect(broken).rejects.toMatchObject({ code: "format/aero.zstd" });
 });
 
-test("row 28: reserved fields that are not zero are told in one line", async () => {
+test("reserved fields that are not zero are reported in one line", async () => {
   const chunks = smallAero().map((chunk) => ({ ...chunk, reserved: 7 }));
   const model = await openBuilt({ chunks, reserved: 1, tocReserved: 2 });
   expect(model.warnings).toMatchObject([
@@ -165,17 +165,17 @@ test("row 28: reserved fields that are not zero are told in one line", async () 
   ]);
 });
 
-test("row 30: bytes behind the last chunk are accepted", async () => {
+test("bytes after the last chunk are accepted", async () => {
   const model = await openBuilt({ chunks: smallAero(), trailing: new Uint8Array(9).fill(1) });
   expect(await valuesOf(model, "w")).toEqual([1, 2, 3]);
 });
 
-test("row 34: a shard by another name is missing", async () => {
+test("a shard by another name is missing", async () => {
   const model = await openBuilt({ chunks: [tidx([{ name: "w" }]), { ...wtsh(ONE_TWO_THREE), name: "weights" }] });
   await expect(model.tensor("w").bytes()).rejects.toMatchObject({ code: "format/aero.missing-shard" });
 });
 
-test("row 35: of two chunks for one place the first counts, with a warning", async () => {
+test("if two chunks claim one role, the first counts, with a warning", async () => {
   const other = new Uint8Array(12);
   const chunks = [tidx([{ name: "w" }]), tidx([{ name: "v" }]), wtsh(ONE_TWO_THREE), wtsh(other)];
   const model = await openBuilt({ chunks });
@@ -184,7 +184,7 @@ test("row 35: of two chunks for one place the first counts, with a warning", asy
   expect(codes(model)).toEqual(["format/aero.hidden-chunk", "format/aero.hidden-chunk"]);
 });
 
-test("row 37: high ranks and long names are read with a warning, unknown dtypes as bytes", async () => {
+test("high ranks and long names are read with a warning, unknown dtypes as bytes", async () => {
   const model = await openTensors([
     { name: "n".repeat(5000) },
     { name: "rank", shape: new Array(33).fill(1), len: 4 },
@@ -196,7 +196,7 @@ test("row 37: high ranks and long names are read with a warning, unknown dtypes 
   expect(await model.tensor("70001").bytes()).toEqual(ONE_TWO_THREE);
 });
 
-test("row 39: shared, padded and unaligned ranges are read where they are", async () => {
+test("shared, padded and unaligned ranges are read as they are", async () => {
   const weights = concatBytes([Uint8Array.of(9, 9, 9), ONE_TWO_THREE, new Uint8Array(5)]);
   const f64 = Uint8Array.from({ length: 8 }, (_, i) => weights[i + 1] as number);
   const model = await openTensors(
@@ -250,7 +250,7 @@ test("metadata keeps JSON's types, and damaged metadata costs a warning, not the
   }
 });
 
-test("text that is no UTF-8 where nobody reads the manifest is no damage", async () => {
+test("text that is not UTF-8 is no damage in unread parts of the manifest", async () => {
   const latin = Uint8Array.of(0xa1, 0xe9); // a string of one byte, "é" in Latin-1
   // {"format": {"name": <latin>, <latin>: 1}, "chunks": [{<latin>: 1}], "model": …}
   const content = concatBytes([
@@ -269,7 +269,7 @@ test("a metadata digest of zeros leaves the metadata readable", async () => {
   expect(codes(model)).toEqual(["integrity/aero.chunk-hash"]);
 });
 
-test("conversions of GGUF by the reference: dimensions are turned round, padding is left out, blocks get their type", async () => {
+test("conversions of GGUF by the reference: dimensions are reversed, padding is left out, blocks get their type", async () => {
   const weights = new Uint8Array(96);
   const packed = { dtype: 0x8000, more: { quant_id: 0, quant_params: map({ ggml_type: 2 }) } };
   const tensors = [
@@ -285,7 +285,7 @@ test("conversions of GGUF by the reference: dimensions are turned round, padding
   expect(own.tensor("blocks")).toMatchObject({ dtype: "PACKED", shape: [32, 3], byteLength: 64 });
 });
 
-test("packed tensors are what quant_params says where the length bears it out", async () => {
+test("packed tensors are what quant_params says if the length agrees", async () => {
   const type = async (params: Parameters<typeof map>[0], shape: number[], len: number): Promise<string> => {
     const tensor = { name: "q", dtype: 0x8000, shape, len, more: { quant_params: map(params) } };
     return (await openTensors([tensor], new Uint8Array(256))).tensor("q").dtype;

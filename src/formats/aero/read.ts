@@ -1,10 +1,10 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
-import { isTareError, type TareError } from "../../base/errors.ts";
+import { type IntegrityError, isTareError, type TareError } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
 import { inTurns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
-import type { FormatReader, OpenContext } from "../../model/format.ts";
+import type { FormatReader, OpenContext, PageDigests, PagedRun } from "../../model/format.ts";
 import { decodeJsonNumber } from "../../model/metadata-json.ts";
 import { ORIGIN_KEY } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
@@ -19,6 +19,7 @@ import {
 } from "./chunks/chunk.ts";
 import { readControl } from "./chunks/control.ts";
 import { FurtherKeys } from "./chunks/further-keys.ts";
+import { type StatedRows, tellMisstated } from "./chunks/manifest-rows.ts";
 import { decodeMjsn, decodeMmsg, type JsonMetadata } from "./chunks/metadata.ts";
 import { decodeTidx, type EntryVisitor } from "./chunks/tidx.ts";
 import { type Chunk, chunkTitle, type Toc } from "./chunks/toc.ts";
@@ -26,9 +27,8 @@ import { aeroFields, aeroSections, hasChunks } from "./inspect.ts";
 import { FOURCC } from "./layout.ts";
 import { AERO_LIMITS } from "./limits.ts";
 import { AeroModel, aeroModel } from "./model.ts";
-import { describeAero } from "./origin.ts";
+import { describeAero, isUsualAero } from "./origin.ts";
 import { type Convention, IndexResolver, type ResolvedIndex } from "./tensors.ts";
-import { aeroPageDigests } from "./weights/pages.ts";
 import { Shards } from "./weights/shards.ts";
 
 /** AERO v0.1: chunks, a tensor index and shards of weights, each with a digest. */
@@ -40,17 +40,18 @@ export const reader: FormatReader = {
   carriesDigests: (container) => hasChunks(aeroModel(container)),
   fields: async (container) => aeroFields(aeroModel(container)),
   describe: (container) => describeAero(aeroModel(container)),
+  isUsual: isUsualAero,
   decodeValue: decodeJsonNumber,
 };
 
-/** Page hashes up to this come along with a read that is needed anyway. */
+/** Page hashes up to this length are fetched along with a read that is needed anyway. */
 const WELCOME_BYTES = 1 << 20;
 
 /**
- * Reads the control region, the index and the metadata, never the weights: one read of 256 KiB and, where something
- * lies beyond it, one more. The index must be sound; metadata that is not costs a warning, since the weights are
- * readable without it. `visit` sees every entry of the index as it stands in the file: a set needs more of them than a
- * lone file does.
+ * Reads the control region, the index and the metadata, never the weights: one read of 256 KiB and, if something is
+ * past its end, one more. The index must be sound; damaged metadata causes only a warning, because the weights are
+ * readable without it. `visit` sees every entry of the index as the file has it: a set needs more of each entry than a
+ * single file does.
  */
 export async function openAero(source: Source, context: OpenContext, visit?: EntryVisitor): Promise<AeroModel> {
   const limits = resolveLimits("aero", AERO_LIMITS, context.limits);
@@ -73,25 +74,30 @@ export async function openAero(source: Source, context: OpenContext, visit?: Ent
   const metadata = new MetadataChunks(stored, reading, warnings);
   const json = await metadata.decode(sound.json, (content, place) => decodeMjsn(content, place));
   const further = new FurtherKeys();
-  const manifest = await metadata.decode(sound.manifest, (content, place) => decodeMmsg(content, place, further));
+  const stated: StatedRows = { chunks: [], shards: [] };
+  const manifest = await metadata.decode(sound.manifest, (content, place) => {
+    return decodeMmsg(content, place, { further, stated });
+  });
   let index: ResolvedIndex | undefined;
   const tensors = (): readonly Tensor[] => index?.tensors ?? [];
   const shards = new Shards({ ...chunkContext, source, preloaded: pagesOf(stored), tensors, spool: context.spool });
   index = await readIndex(sound.index, stored, { reading, shards, convention: conventionOf(json), further, visit });
   for (const warning of index.warnings) warnings.push(warning);
   for (const warning of hiddenWarnings(toc, shards, source.label)) warnings.push(warning);
+  tellMisstated(stated, { toc, shards: index.shards }, further);
   const unread: Chunk[] = [];
   if (chunks.json !== undefined && json === undefined) unread.push(chunks.json);
   if (chunks.manifest !== undefined && manifest === undefined) unread.push(chunks.manifest);
   return new AeroModel({
     ...{ source, control, limits, shards, indexChunk: chunks.index, index, json, warnings, unread, further },
+    damage: metadata.damage,
     manifest: manifest ?? {},
   });
 }
 
 type Found = Readonly<Record<"index" | "json" | "manifest", Chunk | undefined>>;
 
-/** Declared sizes are judged before anything is read: an index beyond them is refused, other metadata left out. */
+/** Checks declared sizes before anything is read: refuses an index above the limits, leaves out other metadata. */
 function soundChunks(chunks: Found, context: ChunkContext, warnings: Finding[]): Found {
   if (chunks.index !== undefined) checkChunkSize(chunks.index, context);
   const check = (chunk: Chunk | undefined): Chunk | undefined => {
@@ -113,7 +119,7 @@ function welcomeChunks(toc: Toc): Chunk[] {
   return total <= WELCOME_BYTES ? pages : [];
 }
 
-/** Copies, so that some page hashes do not hold on to a whole index that was read with them. */
+/** Copies, so that a few page hashes do not keep a whole index in memory that was read with them. */
 function pagesOf(stored: ReadonlyMap<Chunk, Bytes>): Map<Chunk, Bytes> {
   const pages = [...stored].filter(([chunk]) => chunk.fourcc === FOURCC.pages);
   return new Map(pages.map(([chunk, bytes]) => [chunk, bytes.slice()]));
@@ -129,6 +135,8 @@ class MetadataChunks {
   readonly #stored: ReadonlyMap<Chunk, Bytes>;
   readonly #context: ChunkContext;
   readonly #warnings: Finding[];
+  /** Digests that differ. Digests of zeros do not count: an early writer left those. */
+  readonly damage: IntegrityError[] = [];
 
   constructor(stored: ReadonlyMap<Chunk, Bytes>, context: ChunkContext, warnings: Finding[]) {
     this.#stored = stored;
@@ -137,8 +145,9 @@ class MetadataChunks {
   }
 
   /**
-   * Undefined, with a warning, where the chunk cannot be decoded. A wrong digest alone is only a warning (the reference
-   * writer leaves that of MJSN zero where it writes no IHSH), and the only one: what follows from it is no news.
+   * Undefined, with a warning, if the chunk cannot be decoded. A wrong digest alone is only a warning (the reference
+   * writer leaves the digest of MJSN zero if it writes no IHSH). It is then the only warning, because decoding errors
+   * follow from it.
    */
   async decode<T>(chunk: Chunk | undefined, decode: (content: Bytes, place: Place) => T): Promise<T | undefined> {
     if (chunk === undefined) return undefined;
@@ -158,11 +167,14 @@ class MetadataChunks {
   }
 
   async #hashError(chunk: Chunk, content: Bytes): Promise<TareError | undefined> {
-    return compareHash(chunk, await this.#context.engine.digest("blake3", content), this.#context);
+    const problem = compareHash(chunk, await this.#context.engine.digest("blake3", content), this.#context);
+    const isStated = this.#context.toc.hashOf(chunk).some((byte) => byte !== 0);
+    if (problem !== undefined && isStated) this.damage.push(problem);
+    return problem;
   }
 }
 
-/** GGUF's conventions hold in what the reference converted from GGUF; our own files say so and keep to row-major. */
+/** GGUF's conventions apply to what the reference converted from GGUF. Our own files say so and stay row-major. */
 function conventionOf(json: JsonMetadata | undefined): Convention {
   const find = (key: string) => json?.entries.find((entry) => entry.key === key)?.value;
   const format = find("source_format");
@@ -201,7 +213,7 @@ async function readIndex(
   return resolver.finish();
 }
 
-/** Where two chunks claim one place the first counts, as in the reference. */
+/** If two chunks claim one place, the first counts, as in the reference. */
 function hiddenWarnings(toc: Toc, shards: Shards, label: string): Finding[] {
   const single: readonly string[] = [FOURCC.index, FOURCC.json, FOURCC.manifest, FOURCC.control];
   const seen = new Set<string>();
@@ -217,4 +229,17 @@ function hiddenWarnings(toc: Toc, shards: Shards, label: string): Finding[] {
     message: `${chunkTitle(chunk)} is hidden by an earlier chunk of the same kind`,
     at: { source: label, offset: chunk.offset, path: `toc[${chunk.index}]` },
   }));
+}
+
+/** The page digests (PHSH chunks) of every shard that has them. */
+async function aeroPageDigests(model: AeroModel, signal?: AbortSignal): Promise<PageDigests> {
+  const { shards } = model.content;
+  const runs: PagedRun[] = [];
+  let bare = shards.hidden.length;
+  for (const { name, offset, byteLength } of shards.weights.values()) {
+    const pages = await shards.named(name).readPages(signal);
+    if (pages === undefined) bare++;
+    else runs.push({ offset, byteLength, pageBytes: pages.pageBytes, digests: pages.digests });
+  }
+  return { runs, coverage: bare === 0 ? "all" : "some" };
 }

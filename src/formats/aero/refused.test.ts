@@ -203,7 +203,7 @@ for (const [what, file, code, path] of REFUSED) {
 }
 
 for (const field of ["name", "dtype", "shape", "shard_id", "data_off", "data_len"]) {
-  test(`refuses row 33: an entry without ${field}, by name`, async () => {
+  test(`refuses an entry without ${field}, by name`, async () => {
     await expect(openBuilt(index({ without: [field] }))).rejects.toMatchObject({
       code: "format/aero.tidx",
       message: expect.stringContaining(`"${field}"`),
@@ -211,14 +211,14 @@ for (const field of ["name", "dtype", "shape", "shard_id", "data_off", "data_len
   });
 }
 
-test("keys that nobody knows are passed over, wherever they are", async () => {
+test("unknown keys are skipped, wherever they are", async () => {
   const extra = map({ deep: [map({ er: [1, 2, null, Uint8Array.of(1)] })] });
   const entry = tensorEntry({ name: "w", more: { extra, quant_id: null, quant_params: null, hash_b3: null } });
   const model = await openBuilt({ chunks: [tidxOf(map({ extra, tensors: [entry] })), wtsh(ONE_TWO_THREE)] });
   expect(await valuesOf(model, "w")).toEqual([1, 2, 3]);
 });
 
-test("refuses row 38: an empty file, a header alone, every cut", async () => {
+test("refuses an empty file, a header alone, every cut", async () => {
   const bytes = buildAero({ chunks: w });
   for (const length of [0, 1, 10, 50, 95, 96, 97, 111, 112, 200, bytes.byteLength - 1]) {
     await expect(open(bytes.slice(0, length)), `${length} bytes`).rejects.toMatchObject({
@@ -247,7 +247,7 @@ test("every limit holds at its value and refuses one more", async () => {
   await expect(at("metadataBytes", length - 1)).rejects.toMatchObject({ code: "limit/aero.metadata-bytes" });
 });
 
-test("declared sizes are judged at the specification's limits before anything is read for them", async () => {
+test("declared sizes are checked against the specification's limits before anything is read", async () => {
   const judged = async (file: BuiltAero): Promise<string> =>
     openBuilt(file).then(
       () => "read",
@@ -257,6 +257,6 @@ test("declared sizes are judged at the specification's limits before anything is
   expect(await judged({ namesLength: 2 ** 29 })).toBe("format/aero.toc-bounds");
   const ulen = (value: number): BuiltAero => frame(zstdFrame(new Uint8Array(12)), value);
   expect(await judged(ulen(2 ** 31 + 1))).toBe("limit/aero.metadata-bytes");
-  // At the limit the chunk is read, and found to be shorter than it says.
+  // At the limit the chunk is read and turns out shorter than it says.
   expect(await judged(ulen(2 ** 31))).toBe("format/aero.chunk-size");
 });

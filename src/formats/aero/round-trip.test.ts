@@ -9,7 +9,8 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { Format, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "../../model/metadata.ts";
-import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
+import { contentOf } from "../../operations/convert/content.ts";
+import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { formatById } from "../registry.ts";
 import { aero } from "./index.ts";
@@ -112,7 +113,7 @@ function plain(item: MetadataValue): unknown {
   return item;
 }
 
-test("metadata of any type, under any key, comes back as it was", async () => {
+test("metadata of any type, under any key, comes back unchanged", async () => {
   const entries = fc.uniqueArray(fc.tuple(key, value), { selector: ([name]) => name, maxLength: 6 });
   await fc.assert(
     fc.asyncProperty(entries, async (pairs) => {
@@ -133,12 +134,12 @@ test("metadata of any type, under any key, comes back as it was", async () => {
   );
 });
 
-test("what JSON can say is there for readers that know nothing of tare", async () => {
+test("readers that do not know tare see everything that JSON can say", async () => {
   const bytes = await convert(ggufFixture("every-type"), "gguf", "aero");
   const start = bytes.findIndex((_, i) => bytes[i] === 0x7b && bytes[i + 1] === 0x22);
   const text = new TextDecoder().decode(bytes.subarray(start));
   const depth = text.indexOf('"tare.origin"');
   expect(text.slice(0, depth)).toContain('"source_format":"gguf"');
   expect(text.slice(0, depth)).toContain('"general.architecture":"');
-  expect(encodeUtf8(text.slice(0, depth)).byteLength).toBe(depth); // ASCII throughout
+  expect(encodeUtf8(text.slice(0, depth)).byteLength).toBe(depth); // all of it is ASCII
 });

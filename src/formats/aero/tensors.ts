@@ -1,22 +1,23 @@
 import { FormatError, isTareError, type Location, reviveError } from "../../base/errors.ts";
 import { checkedAdd } from "../../base/integers.ts";
 import { NameSet } from "../../base/name-set.ts";
-import { printable } from "../../base/text.ts";
+import { encodeBase64, printable } from "../../base/text.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import { byteLengthOf, DTYPES, type DType, isDType, type KnownDType } from "../../model/dtype.ts";
-import type { Finding } from "../../model/finding.ts";
+import type { Finding, Loss } from "../../model/finding.ts";
 import type { Verification } from "../../model/model.ts";
+import type { Json } from "../../model/origin.ts";
 import type { Shape } from "../../model/shape.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
-import type { MsgpackValue } from "../../primitives/encoding/msgpack-value.ts";
-import type { FurtherKeys } from "./chunks/further-keys.ts";
+import { encodeMsgpack, type MsgpackValue } from "../../primitives/encoding/msgpack-value.ts";
+import { type FurtherKeys, MAX_FURTHER_BYTES } from "./chunks/further-keys.ts";
 import type { TensorEntry } from "./chunks/tidx.ts";
 import type { Chunk } from "./chunks/toc.ts";
 import { dtypeOf, ggmlType, PACKED_ID } from "./layout.ts";
 import { HashedTensorReader } from "./weights/hashed-tensor.ts";
 import type { Shard, Shards } from "./weights/shards.ts";
 
-/** Beyond these the C++ reader refuses the file. */
+/** Above these the C++ reader refuses the file. */
 const COMMON_NAME_BYTES = 4096;
 const COMMON_RANK = 32;
 
@@ -26,11 +27,11 @@ export interface TensorHash {
   readonly shard: Shard;
   /** 64 lower-case hex digits. */
   readonly hash: string;
-  /** `data_len`: what the digest covers. */
+  /** `data_len`: the bytes that the digest covers. */
   readonly byteLength: number;
 }
 
-/** The fields of a packed tensor that say what it is. */
+/** The fields that describe a packed tensor. */
 export type PackedTensor = Pick<TensorEntry, "name" | "quantId" | "quantParams">;
 
 /** The index, resolved: every tensor with its shard. */
@@ -39,7 +40,7 @@ export interface ResolvedIndex {
   /** `shards[i]` holds `tensors[i]`. */
   readonly shards: readonly Shard[];
   readonly hashes: readonly TensorHash[];
-  /** Packed tensors that stay bytes to us: what another writer needs to write them again. */
+  /** Packed tensors that we read as bytes: a writer needs these fields to write them again. */
   readonly packed: readonly PackedTensor[];
   readonly warnings: readonly Finding[];
 }
@@ -49,11 +50,11 @@ interface IndexOptions {
   /** The TIDX chunk, for messages. */
   readonly chunk: Chunk;
   readonly shards: Shards;
-  /** Takes what the fields of a tensor say and a type of our own does not. */
+  /** Takes what the fields of a tensor say and our types do not. */
   readonly further: FurtherKeys;
 }
 
-/** Takes index entries and makes tensors of them. */
+/** Makes tensors of index entries. */
 export class IndexResolver {
   readonly #options: IndexOptions;
   readonly #warnings = new IndexWarnings();
@@ -98,7 +99,7 @@ export class IndexResolver {
     if (dtype === "PACKED") this.#packed.push({ name, quantId, quantParams });
     else if (hasFurtherParams(entry)) this.#options.further.unplaced(`quant_params of "${printable(name)}"`);
     if (shard.chunk === undefined || shard.problem !== undefined) {
-      // Nothing of it is in the file: listed, and refused with the reason when it is read.
+      // Nothing of it is in the file: it is listed, and reading it fails with the reason.
       return new Tensor({ name, dtype, shape, byteLength, offset: 0, storedByteLength: 0 }, shard);
     }
     const end = checkedAdd(entry.dataOff, entry.dataLen, this.#at);
@@ -149,23 +150,23 @@ export class IndexResolver {
 }
 
 /**
- * True where `quant_id` and `quant_params` say more than the type that they were understood as: a plain tensor needs
- * neither, and one of blocks only what names the blocks (`write/tensors.ts` writes that again).
+ * True if `quant_id` and `quant_params` say more than the type that they are read as. A plain tensor needs neither, and
+ * a tensor of blocks only the name of the blocks (`write/tensors.ts` writes that again).
  */
 function hasFurtherParams({ dtype, quantId, quantParams }: TensorEntry): boolean {
   if (dtype !== PACKED_ID) return quantId !== undefined || quantParams !== undefined;
   return quantParams?.type !== "map" || quantParams.entries.length !== 1;
 }
 
-/** A tensor this many times smaller than a page is read alone: its page would cost more than it. */
+/** A tensor this many times smaller than a page is read alone: its page would cost more than the tensor. */
 const LONELY = 4;
 /** Bytes that a page takes in PHSH, at least: its digest (AIP-0002). */
 const PAGE_ROW = 32;
 
 /**
- * What reads of a tensor are checked against. Pages need no more bytes than asked for, but for the rest of the first and
- * the last one: that is why a tensor much smaller than a page is checked by its own digest. How long pages are is known
- * only when PHSH is read; its length says it well enough.
+ * Which digest checks the reads of a tensor. Pages need only the requested bytes plus the rest of the first and the
+ * last page. So a tensor much smaller than a page is checked by its own digest. The length of pages is known only when
+ * PHSH is read, but the length of PHSH gives a good estimate.
  */
 export function verificationBy(hash: string | undefined, byteLength: number, { pages, chunk }: Shard): Verification {
   if (pages === undefined) return hash === undefined ? "unverified" : "tensor";
@@ -183,7 +184,7 @@ class IndexWarnings {
   look(entry: TensorEntry, { byteLength }: TensorType, shard: Shard): void {
     const { name, dataLen, nameBytes, shape } = entry;
     if (dataLen > byteLength) {
-      const text = "with bytes behind the last element, such as padding taken over from GGUF; they are left out";
+      const text = "with bytes after the last element, such as padding taken over from GGUF; they are left out";
       this.#add("format/aero.tensor-padding", name, text);
     }
     if (nameBytes > COMMON_NAME_BYTES) this.#add("format/aero.long-name", "", "with a name above 4096 bytes");
@@ -209,20 +210,20 @@ class IndexWarnings {
 }
 
 /**
- * How shapes and lengths are meant. The reference's GGUF converter keeps GGUF's order of dimensions, innermost first,
+ * The meaning of shapes and lengths. The reference's GGUF converter keeps GGUF's order of dimensions, innermost first,
  * and counts padding as data; every other writer lists the outermost first.
  */
 export type Convention = "row-major" | "gguf";
 
-/** What a tensor is, and how many of its stored bytes are it. */
+/** The type of a tensor, and how many of its stored bytes belong to it. */
 interface TensorType {
   readonly dtype: DType;
   readonly shape: Shape;
-  /** At most `data_len`, unless the entry is wrong: the caller compares. */
+  /** At most `data_len`, unless the entry is wrong; the caller compares. */
   readonly byteLength: number;
 }
 
-/** Padding that other writers of packed data may have taken over from GGUF, whose default alignment is 32. */
+/** Padding that writers of packed data may have copied from GGUF, whose default alignment is 32. */
 const GGUF_PADDING = 32;
 
 const BLOCK_TYPES: ReadonlyMap<number, DType> = new Map(
@@ -232,7 +233,7 @@ const BLOCK_TYPES: ReadonlyMap<number, DType> = new Map(
   }),
 );
 
-/** Throws where shape × dtype overflows. */
+/** Throws if shape × dtype overflows. */
 function typeOfEntry(entry: TensorEntry, convention: Convention, at: Location): TensorType {
   const shape = convention === "gguf" && entry.shape.length > 1 ? [...entry.shape].reverse() : entry.shape;
   if (entry.dtype === PACKED_ID) return packedType(entry, shape, convention, at);
@@ -240,7 +241,7 @@ function typeOfEntry(entry: TensorEntry, convention: Convention, at: Location): 
   return { dtype, shape, byteLength: byteLengthOf(dtype, shape, at) ?? entry.dataLen };
 }
 
-/** Packed data is what `quant_params` says, where the length bears that out; else bytes. */
+/** Packed data is what `quant_params` says if the length agrees; else bytes. */
 function packedType(entry: TensorEntry, shape: Shape, convention: Convention, at: Location): TensorType {
   const { dataLen, quantParams } = entry;
   const block = BLOCK_TYPES.get(Number(numberParam(quantParams, "ggml_type") ?? -1));
@@ -258,12 +259,12 @@ function packedType(entry: TensorEntry, shape: Shape, convention: Convention, at
   return { dtype: "PACKED", shape, byteLength: dataLen };
 }
 
-/** Undefined where the type cannot have that shape, or does not say how long it is. */
+/** Undefined if the type cannot have that shape, or has no fixed length. */
 function lengthOf(dtype: DType, shape: Shape, at: Location): number | undefined {
   try {
     return byteLengthOf(dtype, shape, at);
   } catch (error) {
-    if (isTareError(error)) return undefined; // a row that ends inside a block: then it is something else
+    if (isTareError(error)) return undefined; // a row that ends inside a block: the data is something else
     throw error;
   }
 }
@@ -280,4 +281,61 @@ function numberParam(params: MsgpackValue | undefined, key: string): number | bi
 function textParam(params: MsgpackValue | undefined, key: string): string | undefined {
   const value = param(params, key);
   return value?.type === "string" ? value.value : undefined;
+}
+
+/**
+ * Rows of `quants`: `[name, quant_id, quant_params]`, or `[name, quant_id, null, their MessagePack in base64]` if JSON
+ * cannot say the parameters exactly. Parameters that do not fit into `tare.origin` are losses.
+ */
+export function packedFacts(packed: readonly PackedTensor[]): {
+  readonly rows: readonly Json[];
+  readonly losses: readonly Loss[];
+} {
+  const rows: Json[] = [];
+  const losses: Loss[] = [];
+  let left = MAX_FURTHER_BYTES;
+  for (const { name, quantId, quantParams } of packed) {
+    if (quantId === undefined && quantParams === undefined) continue;
+    const json = quantParams?.type === "map" ? toJson(quantParams) : undefined;
+    if (quantParams === undefined || json !== undefined) {
+      rows.push([name, quantId ?? null, json ?? null]);
+      continue;
+    }
+    const encoded = encodeMsgpack(quantParams);
+    left -= encoded.byteLength;
+    if (left < 0) losses.push({ name, reason: "its quant_params are too long to be carried" });
+    else rows.push([name, quantId ?? null, null, encodeBase64(encoded)]);
+  }
+  return { rows, losses };
+}
+
+/** Deeper parameters are carried as bytes, because readers limit the depth of `tare.origin`. */
+const MAX_JSON_DEPTH = 16;
+
+/** Undefined for a value that JSON cannot say exactly. */
+function toJson(value: MsgpackValue, depth = 0): Json | undefined {
+  if (depth > MAX_JSON_DEPTH) return undefined;
+  switch (value.type) {
+    case "nil":
+      return null;
+    case "bool":
+    case "string":
+      return value.value;
+    case "float":
+      // JSON has no infinity, and 1.0 would come back as an integer.
+      return Number.isFinite(value.value) && !Number.isInteger(value.value) ? value.value : undefined;
+    case "integer":
+      return typeof value.value === "bigint" ? undefined : value.value;
+    case "array": {
+      const items = value.items.map((item) => toJson(item, depth + 1));
+      return items.every((item): item is Json => item !== undefined) ? items : undefined;
+    }
+    case "map": {
+      const entries = value.entries.map(([key, item]) => [key, toJson(item, depth + 1)] as const);
+      const isPlain = entries.every((entry): entry is readonly [string, Json] => entry[1] !== undefined);
+      return isPlain ? Object.fromEntries(entries) : undefined;
+    }
+    default:
+      return undefined;
+  }
 }

@@ -26,9 +26,11 @@ import { openAero, reader } from "./read.ts";
 
 const engine = portableEngine();
 
+/** Many shards here hold bytes that no tensor claims; operations/map.test.ts looks at what is said of those. */
 async function report(bytes: Bytes, level: VerifyLevel = "full") {
   const container = await openAero(memorySource(bytes, "file"), { engine, limits: {} });
-  return verify({ container, format: aero, reader, notes: [] }, { level, engine });
+  const whole = await verify({ container, format: aero, reader, notes: [] }, { level, engine });
+  return { ...whole, findings: whole.findings.filter(({ code }) => !/^format\/(unclaimed|padding)$/.test(code)) };
 }
 
 /** `severity code` of every finding. */
@@ -49,7 +51,7 @@ const bytesTensor = (name: string, off: number, len: number, more = {}) => ({
 const hashed = (name: string, off: number, len: number) =>
   bytesTensor(name, off, len, { hash_b3: hex(b3(weights.subarray(off, off + len))) });
 
-/** The chunk with one byte of what is stored changed, and the digest of before. */
+/** The chunk with one stored byte changed, and the digest from before the change. */
 function damaged(chunk: BuiltChunk, at: number): BuiltChunk {
   const stored = (chunk.stored ?? chunk.content).slice();
   stored[at] = (stored[at] as number) ^ 1;
@@ -75,7 +77,7 @@ test("quick compares metadata chunks only; control says plainly when there is no
   expect(await found(file)).toEqual(["error integrity/aero.chunk-hash"]);
 });
 
-test("row 18 and 20: chunks that nobody knows are compared with their digest", async () => {
+test("chunks of unknown types are compared with their digest", async () => {
   const unknown = { fourcc: Uint8Array.of(0xff, 1, 2, 3), name: "x", content: weights };
   expect(await found({ chunks: [unknown, compressed({ ...unknown, name: "y" }), ...smallAero()] })).toEqual([]);
   const bad = { chunks: [damaged(unknown, 3), ...smallAero()] };
@@ -84,7 +86,7 @@ test("row 18 and 20: chunks that nobody knows are compared with their digest", a
   expect(await found({ chunks: [{ ...unknown, ulen: 3 }] })).toEqual(["error format/aero.chunk-size"]);
 });
 
-test("row 21: chunks that overlap each other or the tables are reported", async () => {
+test("chunks that overlap each other or the tables are reported", async () => {
   const [json, manifest, index, shard] = smallAero() as [BuiltChunk, BuiltChunk, BuiltChunk, BuiltChunk];
   const bytes = buildAero({ chunks: [json, manifest, index, shard] });
   const start = Number(new DataView(bytes.buffer).getBigUint64(112 + 80 * 3 + 8, true));
@@ -95,7 +97,7 @@ test("row 21: chunks that overlap each other or the tables are reported", async 
   expect(await found({ chunks: [{ ...onHeader, length: 4 }] })).toEqual(["error format/aero.overlap"]);
 });
 
-test("rows 22 and 23: a shard that is compressed, or has another ulen", async () => {
+test("a shard that is compressed, or has another ulen", async () => {
   expect(await found({ chunks: [tidx([]), compressed(wtsh(ONE_TWO_THREE))] })).toEqual([
     "error format/aero.compressed",
   ]);
@@ -104,7 +106,7 @@ test("rows 22 and 23: a shard that is compressed, or has another ulen", async ()
   ]);
 });
 
-test("row 31: a wrong hash_b3 names the tensor and its bytes; upper case is the same digest", async () => {
+test("a wrong hash_b3 names the tensor and its bytes; upper case is the same digest", async () => {
   const bad = hex(b3(new Uint8Array(1)));
   const chunks = [tidx([hashed("good", 0, 10), bytesTensor("bad", 10, 30, { hash_b3: bad })]), wtsh(weights)];
   const { findings } = await report(buildAero({ chunks }));
@@ -116,7 +118,7 @@ test("row 31: a wrong hash_b3 names the tensor and its bytes; upper case is the 
   expect(await found({ chunks: [tidx([bytesTensor("a", 0, 10, { hash_b3: "" })]), wtsh(weights)] })).toEqual([]);
 });
 
-test("row 34: a missing shard is an error, unless the file has none at all", async () => {
+test("a missing shard is an error, unless the file has none at all", async () => {
   const tensors = [{ name: "w" }, { name: "v", shard: 7 }];
   expect(await found({ chunks: [tidx(tensors), wtsh(ONE_TWO_THREE)] })).toEqual([
     "warning format/aero.missing-shard",
@@ -125,14 +127,14 @@ test("row 34: a missing shard is an error, unless the file has none at all", asy
   expect(await found({ chunks: [tidx(tensors)] })).not.toContain("error format/aero.missing-shard");
 });
 
-test("row 36: metadata with another digest is an error here, told once, and a warning on opening", async () => {
+test("metadata with another digest is an error here, reported once, and a warning on opening", async () => {
   const chunks = [{ ...mjsn({ a: 1 }), hash: new Uint8Array(32) }, ...smallAero().slice(1)];
   expect(await found({ chunks }, "quick")).toEqual(["error integrity/aero.chunk-hash"]);
   const model = await openAero(memorySource(buildAero({ chunks }), "file"), { engine, limits: {} });
   expect(model.warnings).toMatchObject([{ severity: "warning", code: "integrity/aero.chunk-hash" }]);
 });
 
-test("row 36: damage to any byte of MJSN or MMSG is told once, whatever follows from it", async () => {
+test("damage to any byte of MJSN or MMSG is reported once", async () => {
   for (const [at, chunk] of smallAero().slice(0, 2).entries()) {
     for (let i = 0; i < (chunk.stored ?? chunk.content).byteLength; i++) {
       const chunks = smallAero().map((one, k) => (k === at ? damaged(one, i) : one));
@@ -141,7 +143,7 @@ test("row 36: damage to any byte of MJSN or MMSG is told once, whatever follows 
   }
 });
 
-test("row 36: a shard with another digest opens and reads, and fails only here", async () => {
+test("a shard with another digest opens and reads, and fails only in verify", async () => {
   const chunks = smallAero().map((chunk) => (chunk.fourcc === "WTSH" ? { ...chunk, hash: new Uint8Array(32) } : chunk));
   const model = await openAero(memorySource(buildAero({ chunks }), "file"), { engine, limits: {} });
   expect([...(await model.tensor("w").toFloat32())]).toEqual([1, 2, 3]);
@@ -149,14 +151,14 @@ test("row 36: a shard with another digest opens and reads, and fails only here",
   expect(await found({ chunks })).toEqual(["error integrity/aero.chunk-hash"]);
 });
 
-test("tensors that share a part of their bytes are told, tied ones are not", async () => {
+test("tensors that share a part of their bytes are reported, tied ones are not", async () => {
   const tied = [bytesTensor("a", 0, 10), bytesTensor("b", 0, 10), bytesTensor("c", 10, 10)];
   expect(await found({ chunks: [tidx(tied), wtsh(weights)] })).toEqual([]);
   const partly = [...tied, bytesTensor("d", 15, 10)];
   expect(await found({ chunks: [tidx(partly), wtsh(weights)] })).toEqual(["warning format/aero.tensor-overlap"]);
 });
 
-test("tensors that make every byte be hashed many times are refused, not hashed", async () => {
+test("tensors that would make every byte be hashed many times are refused", async () => {
   const tensors = Array.from({ length: 40 }, (_, i) => hashed(`t${i}`, i, 900));
   const codes = await found({ chunks: [tidx(tensors), wtsh(weights)] });
   expect(codes).toContain("error limit/aero.hash-work");
@@ -164,7 +166,7 @@ test("tensors that make every byte be hashed many times are refused, not hashed"
 
 const control = (options: ControlHashOptions = {}): Bytes => withControlHash({ chunks: smallAero() }, options);
 
-test("row 44: a control hash is compared padded or not, over one range or several", async () => {
+test("a control hash is compared padded or not, over one range or several", async () => {
   expect(await found(control())).toEqual([]);
   expect(await found(control({ paddedTo: 256 }))).toEqual([]);
   expect(
@@ -180,7 +182,7 @@ test("row 44: a control hash is compared padded or not, over one range or severa
   ).toEqual([]);
 });
 
-test("row 44: a changed uuid, offset or name fails the control hash, a changed digest only the chunk", async () => {
+test("a changed uuid, offset or name fails the control hash, a changed digest only the chunk", async () => {
   const flip = (at: number): Bytes => {
     const bytes = control();
     bytes[at] = (bytes[at] as number) ^ 1;
@@ -194,7 +196,7 @@ test("row 44: a changed uuid, offset or name fails the control hash, a changed d
   expect(await found(flip(digestOfWeights))).toEqual(["error integrity/aero.chunk-hash"]);
 });
 
-test("row 44: ranges that leave a table out, run on or back, and other algorithms are refused", async () => {
+test("ranges that leave a table out, run on or back, and other algorithms are refused", async () => {
   const refused = (options: ControlHashOptions): Promise<string[]> => found(control(options), "control");
   const bad = ["error format/aero.ihsh"];
   expect(await refused({ ranges: (end) => [[0, end - 64]] })).toEqual(bad);
@@ -225,7 +227,7 @@ const paged = (pages: (shard: BuiltChunk) => BuiltChunk, content = weights): Bui
   return { chunks: [tidx([]), shard, pages(shard)] };
 };
 
-test("row 45: a damaged page is named with its number, its bytes and its tensors", async () => {
+test("a damaged page is named with its number, its bytes and its tensors", async () => {
   const shard = damaged(wtsh(weights), 130);
   const tensors = [bytesTensor("before", 0, 64), bytesTensor("hit", 64, 100), bytesTensor("after", 192, 10)];
   const { findings } = await report(buildAero({ chunks: [tidx(tensors), shard, phsh(shard, 64)] }));
@@ -235,7 +237,7 @@ test("row 45: a damaged page is named with its number, its bytes and its tensors
   expect(page?.at.offset).toBe((findings[0]?.at.offset ?? 0) + 128);
 });
 
-test("row 45: any number of pages, an empty shard, and a name that is not the shard's", async () => {
+test("any number of pages, an empty shard, and a name that is not the shard's", async () => {
   expect(await found(paged((shard) => phsh(shard, 1)))).toEqual([]);
   expect(await found(paged((shard) => phsh(shard, 64), new Uint8Array(0)))).toEqual([]);
   expect(await found(paged((shard) => phsh(shard, 64, { shard_name: "other" })))).toEqual([
@@ -243,12 +245,12 @@ test("row 45: any number of pages, an empty shard, and a name that is not the sh
   ]);
 });
 
-test("row 45: page hashes that do not fit the shard are refused", async () => {
+test("page hashes that do not fit the shard are refused", async () => {
   const bad = ["error format/aero.phsh"];
   expect(await found(paged((shard) => phsh(shard, 64, { page_size: 0 })))).toEqual(bad);
   expect(await found(paged((shard) => phsh(shard, 64, { digests: [] })))).toEqual(bad);
   expect(await found(paged((shard) => phsh(shard, 64, { page_size: 50 })))).toEqual(bad);
-  // 1000 bytes are 16 pages of 64: one digest too few, one too many.
+  // 1000 bytes are 16 pages of 64, so these are one digest too few and one too many.
   const digests = (count: number) => Array.from({ length: count }, () => new Uint8Array(32));
   for (const count of [15, 17])
     expect(await found(paged((shard) => phsh(shard, 64, { digests: digests(count) })))).toEqual(bad);

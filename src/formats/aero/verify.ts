@@ -5,18 +5,19 @@ import type { Extent } from "../../bytes/extents.ts";
 import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import type { Tensor } from "../../model/tensor.ts";
+import { storedEnd, type Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { checkRaw, checkRawSize, compareHash, decodeContent, readChunk } from "./chunks/chunk.ts";
 import { type ControlHash, decodeIhsh, type Range } from "./chunks/digests.ts";
 import { decodeMjsn, decodeMmsg } from "./chunks/metadata.ts";
+import { findSurplus, type SurplusPlace, surplusFindings } from "./chunks/surplus.ts";
 import { type Chunk, chunkAt, chunkTitle, isCompressed } from "./chunks/toc.ts";
 import { type FileHeader, FOURCC, fileHeader, HASH_BYTES, TOC_HASH_OFFSET, tocEntry, tocHeader } from "./layout.ts";
 import { type AeroModel, aeroModel } from "./model.ts";
 import type { Shard } from "./weights/shards.ts";
 import { MAX_SHARING, verifyShards } from "./weights/verify-shards.ts";
 
-/** Chunks that a reader decodes: quick looks at these, control adds the control region, full everything else. */
+/** Chunks that a reader decodes: quick checks these, control adds the control region, full adds everything else. */
 const METADATA: readonly string[] = [FOURCC.json, FOURCC.manifest, FOURCC.index, FOURCC.control, FOURCC.pages];
 
 /** Findings as they arise; one damaged chunk does not hide the next. */
@@ -26,6 +27,7 @@ export async function* verifyAero(model: AeroModel, context: VerifyContext): Asy
   const tooMuch = [...verifyWork(model, context)];
   yield* tooMuch;
   if (tooMuch.length === 0) yield* verifyChunks(model, context);
+  yield* await surplusFindings(surplusPlace(model, context));
   if (context.level !== "quick") yield* verifyControl(model, context);
   if (context.level !== "full") return;
   yield* verifyLayout(model);
@@ -39,8 +41,8 @@ export async function* verifyAero(model: AeroModel, context: VerifyContext): Asy
 }
 
 /**
- * Chunks may claim the same bytes: a small file with a long TOC could ask for any amount of hashing. What is read and
- * decompressed must stay below so many times the file, and what the specification allows one chunk of metadata.
+ * Chunks may claim the same bytes, so a small file with a long TOC could demand any amount of hashing. What is read and
+ * decompressed must stay below MAX_SHARING times the file plus the limit of one metadata chunk.
  */
 function* verifyWork({ content }: AeroModel, { level }: VerifyContext): Generator<Finding> {
   const { control, limits, source } = content;
@@ -55,6 +57,14 @@ function* verifyWork({ content }: AeroModel, { level }: VerifyContext): Generato
   yield findingFromError(
     new LimitError("limit/aero.hash-work", message, { source: source.label, offset: 0, path: "toc" }),
   );
+}
+
+export { findSurplus };
+
+/** For what the file holds besides what readers need. */
+export function surplusPlace(model: AeroModel, context: Pick<VerifyContext, "engine" | "signal">): SurplusPlace {
+  const { source, control, index } = model.content;
+  return { source, control, shards: index.shards, context: model.chunkContext(context) };
 }
 
 async function* verifyChunks(model: AeroModel, context: VerifyContext): AsyncGenerator<Finding> {
@@ -88,14 +98,25 @@ async function* verifyControl(model: AeroModel, context: VerifyContext): AsyncGe
     return;
   }
   yield* collect(async () => {
-    checkRaw(chunk, source.label);
-    const content = await readChunk(source, chunk, model.chunkContext(context));
-    const hash = decodeIhsh(content, { label: source.label, offset: chunk.offset });
-    const region = { source, header: control.header, entryCount: control.toc.chunks.length, chunk };
-    const problem = await compareControlHash(hash, region, context);
+    const problem = await controlDamage(model, context);
     if (problem !== undefined) throw problem;
     context.count("controlRegions");
   });
+}
+
+/** The error for a control region that differs from its digest; throws if the IHSH chunk cannot be read. */
+export async function controlDamage(
+  model: AeroModel,
+  context: Pick<VerifyContext, "engine" | "signal">,
+): Promise<IntegrityError | undefined> {
+  const { source, control } = model.content;
+  const chunk = control.toc.first(FOURCC.control);
+  if (chunk === undefined) return undefined;
+  checkRaw(chunk, source.label);
+  const content = await readChunk(source, chunk, model.chunkContext(context));
+  const hash = decodeIhsh(content, { label: source.label, offset: chunk.offset });
+  const region = { source, header: control.header, entryCount: control.toc.chunks.length, chunk };
+  return compareControlHash(hash, region, context);
 }
 
 function noControlHash(label: string): Finding {
@@ -104,11 +125,11 @@ function noControlHash(label: string): Finding {
     code: "integrity/aero.no-control-hash",
     message: "The file has no IHSH chunk: its header, TOC and string table were not compared with anything",
     at: { source: label, offset: 0, path: "toc" },
-    hint: "Write it again with --control-hash",
+    hint: "Write it again with the option controlHash",
   };
 }
 
-/** A chunk of a type that nobody here knows still has a digest. */
+/** A chunk of an unknown type still has a digest. */
 async function* verifyUnknown(model: AeroModel, chunk: Chunk, context: VerifyContext): AsyncGenerator<Finding> {
   const { source } = model.content;
   const reading = model.chunkContext(context);
@@ -129,7 +150,7 @@ async function* verifyUnknown(model: AeroModel, chunk: Chunk, context: VerifyCon
   });
 }
 
-/** Tables and chunks that share bytes, by offset. */
+/** Reports tables and chunks that share bytes, by offset. */
 function* verifyLayout({ content }: AeroModel): Generator<Finding> {
   const { header, toc } = content.control;
   const tocBytes = tocHeader.byteLength + toc.chunks.length * tocEntry.byteLength;
@@ -144,7 +165,7 @@ function* verifyLayout({ content }: AeroModel): Generator<Finding> {
   for (const extent of sorted) {
     const end = furthest === undefined ? 0 : furthest.offset + furthest.byteLength;
     if (furthest !== undefined && end > extent.offset) {
-      const message = `${furthest.title} ends at ${end}, behind the beginning of ${extent.title} at ${extent.offset}`;
+      const message = `${furthest.title} ends at ${end}, past the beginning of ${extent.title} at ${extent.offset}`;
       const at = { source: content.source.label, offset: extent.offset, path: "toc" };
       yield { severity: "error", code: "format/aero.overlap", message, at };
     }
@@ -152,7 +173,7 @@ function* verifyLayout({ content }: AeroModel): Generator<Finding> {
   }
 }
 
-/** Runs a check; what it throws becomes a finding. */
+/** Runs a check; an error becomes a finding. */
 async function* collect(check: () => Promise<void>): AsyncGenerator<Finding> {
   try {
     await check();
@@ -166,8 +187,8 @@ export const verifier: FormatVerifier = {
   verify: (container, context) => verifyAero(aeroModel(container), context),
 };
 
-/** What the index says that opening tolerated: tensors without a shard, and tensors that share a part of their bytes. */
-export function* verifyTensors(model: AeroModel): Generator<Finding> {
+/** Problems that opening tolerates: tensors without a shard, and tensors that share a part of their bytes. */
+function* verifyTensors(model: AeroModel): Generator<Finding> {
   yield* verifyPresence(model);
   yield* verifyOverlaps(model);
 }
@@ -182,7 +203,7 @@ function* verifyPresence({ content, tensors }: AeroModel): Generator<Finding> {
     if (row === undefined) broken.set(shard, { count: 1, first: tensor });
     else row.count++;
   }
-  // The index file of a set has no shards at all, and is whole without them.
+  // The index file of a set has no shards at all, and is complete without them.
   const severity = content.shards.weights.size === 0 ? "warning" : "error";
   for (const [{ problem }, { count, first }] of broken) {
     if (problem === undefined) continue;
@@ -192,23 +213,23 @@ function* verifyPresence({ content, tensors }: AeroModel): Generator<Finding> {
   }
 }
 
-/** Tied tensors share all of their bytes; sharing a part is told once, with the first pair. */
+/** Tied tensors share all of their bytes. Sharing a part is reported once, with the first pair. */
 function* verifyOverlaps({ tensors, content }: AeroModel): Generator<Finding> {
   const sorted = tensors.filter((tensor) => tensor.storedByteLength > 0).sort((a, b) => a.offset - b.offset);
   let furthest: Tensor | undefined;
   let pair: readonly [Tensor, Tensor] | undefined;
   let count = 0;
   for (const tensor of sorted) {
-    if (furthest !== undefined && endOf(furthest) > tensor.offset && !isSame(furthest, tensor)) {
+    if (furthest !== undefined && storedEnd(furthest) > tensor.offset && !isSame(furthest, tensor)) {
       pair ??= [furthest, tensor];
       count++;
     }
-    if (furthest === undefined || endOf(tensor) > endOf(furthest)) furthest = tensor;
+    if (furthest === undefined || storedEnd(tensor) > storedEnd(furthest)) furthest = tensor;
   }
   if (pair === undefined) return;
   const [a, b] = pair;
   const others = count === 1 ? "" : `, and ${count - 1} more`;
-  const message = `Tensor "${printable(a.name)}" ends at ${endOf(a)}, behind the beginning of "${printable(b.name)}" at ${b.offset}${others}`;
+  const message = `Tensor "${printable(a.name)}" ends at ${storedEnd(a)}, past the beginning of "${printable(b.name)}" at ${b.offset}${others}`;
   const at = { source: content.source.label, offset: b.offset, path: "tensors" };
   yield { severity: "warning", code: "format/aero.tensor-overlap", message, at, name: b.name };
 }
@@ -217,11 +238,7 @@ function isSame(a: Tensor, b: Tensor): boolean {
   return a.offset === b.offset && a.storedByteLength === b.storedByteLength;
 }
 
-function endOf({ offset, storedByteLength }: Tensor): number {
-  return offset + storedByteLength;
-}
-
-/** One read; the region is as a rule far smaller. */
+/** One read; the region is usually far smaller. */
 const PIECE_BYTES = 1 << 20;
 
 /** The file whose control region is checked. */
@@ -233,8 +250,8 @@ export interface ControlRegion {
   readonly chunk: Chunk;
 }
 
-/** Throws where the ranges leave out a part of header, TOC or string table, or reach beyond the file. */
-export function checkCoverage({ ranges }: ControlHash, { source, header, entryCount, chunk }: ControlRegion): void {
+/** Throws if the ranges leave out a part of header, TOC or string table, or end past the file. */
+function checkCoverage({ ranges }: ControlHash, { source, header, entryCount, chunk }: ControlRegion): void {
   const end = ranges.at(-1)?.[1] ?? 0;
   const tables: readonly (Extent & { readonly name: string })[] = [
     { name: "the header", offset: 0, byteLength: fileHeader.byteLength },
@@ -265,8 +282,8 @@ function isCovered({ offset, byteLength }: Extent, ranges: readonly Range[]): bo
   return byteLength === 0;
 }
 
-/** The error for a region that differs from its digest; undefined where they agree. */
-export async function compareControlHash(
+/** The error for a region that differs from its digest; undefined if they agree. */
+async function compareControlHash(
   hash: ControlHash,
   region: ControlRegion,
   options: { readonly engine: Engine; readonly signal?: AbortSignal | undefined },
@@ -280,7 +297,7 @@ export async function compareControlHash(
   return new IntegrityError("integrity/aero.control-hash", message, at, { hint: "Download the file again" });
 }
 
-/** BLAKE3 over the ranges one after the other, with the digest of every TOC entry as zeros (AIP-0001). */
+/** BLAKE3 over the ranges in order, with the digest of every TOC entry zeroed (AIP-0001). */
 async function digestRegion(
   ranges: readonly Range[],
   region: ControlRegion,

@@ -60,7 +60,7 @@ test("HashingSink hashes runs of what passes, however it is cut into appends", a
   }
 });
 
-test("RunDigests refuses to end before its runs did", async () => {
+test("RunDigests refuses to end before its runs end", async () => {
   const digests = new RunDigests(engine, [{ offset: 0, byteLength: 5 }]);
   await digests.feed(pattern(4), 0);
   await expect(digests.finish()).rejects.toThrow("no bytes came");
@@ -100,7 +100,7 @@ test("writeAero() writes the file header after everything else", async () => {
   expect(fills.slice(0, -1).every(([offset]) => offset >= 96)).toBe(true);
 });
 
-test("writeAero() drops everything where a tensor cannot be read or the check refuses", async () => {
+test("writeAero() drops everything if a tensor cannot be read or the check refuses", async () => {
   const broken: Source = {
     ...memorySource(new Uint8Array(8)),
     label: "broken",
@@ -143,7 +143,7 @@ test("writeAero() reads every byte once and never a whole large tensor at a time
   expect(Math.max(...source.calls.map(({ byteLength }) => byteLength))).toBeLessThanOrEqual(4 << 20);
 });
 
-test("hashAside() gives the digests of the shard that will be, whatever its tensors' sources", async () => {
+test("hashAside() gives the digests of the planned shard, whatever its tensors' sources", async () => {
   const [first, second] = [memorySource(pattern(1000)), memorySource(pattern(500).reverse())];
   const a = adjacentTensors(first, [100, 0, 300], 7);
   const b = adjacentTensors(second, [200, 50]).map((tensor) => tensor.with({ name: `second ${tensor.name}` }));
@@ -167,7 +167,7 @@ test("hashAside() gives the digests of the shard that will be, whatever its tens
   expect((await hashAside(pieces, runs, { engine })).map(encodeHex)).toEqual(wanted);
 });
 
-test("canHashAside() leaves alone what a worker could not open, and what is not worth one", () => {
+test("canHashAside() refuses what a worker cannot open, and what is too small for one", () => {
   const large = (descriptor: Source["descriptor"]): Tensor => {
     const source: Source = {
       ...memorySource(new Uint8Array(0)),

@@ -1,12 +1,12 @@
-import { ascii, bytes, type Decoded, struct, u8, u32, u64 } from "../../struct/layout.ts";
+import { ascii, bytes, struct, u8, u32, u64 } from "../../struct/layout.ts";
 
 export const SIDECAR_MAGIC = "AEROCORR";
-/** What is written; version 1 is only read. */
+/** The version that we write; version 1 is only read. */
 export const SIDECAR_VERSION = 2;
-/** What a sidecar's name adds to that of its file. */
+/** The suffix that a sidecar's name adds to the name of its file. */
 export const SIDECAR_SUFFIX = ".aerocorrect";
 
-/** What both versions begin with. */
+/** The bytes that both versions begin with. */
 export const sidecarMagic = struct("aerocorrect magic", 9, {
   magic: ascii(0, 8).is(SIDECAR_MAGIC),
   version: u8(8),
@@ -21,27 +21,33 @@ export const sidecarFront = struct("aerocorrect front", 21, {
   thirdCount: u32(17),
 });
 
-/** One line per row of docs/formats/aerocorrect.md#directory; rows of segments follow, then a checksum of all of it. */
+/** One line per row of docs/formats/aerocorrect.md#directory. Rows of segments follow, then a checksum of all of it. */
 export const directoryHead = struct("aerocorrect directory", 72, {
   totalLength: u64(0),
   bindingId: bytes(8, 32),
   contentSha256: bytes(40, 32),
 });
-export type DirectoryHead = Decoded<typeof directoryHead>;
 
-/** A segment: what it protects, and the payload that does. */
+/** A segment: the window that it protects, and the length of its parity payload. */
 export const segmentRow = struct("aerocorrect segment", 56, {
   windowOffset: u64(0),
   windowLength: u64(8),
   avecLength: u64(16),
-  /** A copy of the first bytes of the payload, zeros where that is empty. */
+  /** A copy of the first bytes of the payload; zeros if the payload is empty. */
   avecHeader: bytes(24, 32),
 });
-export type SegmentRow = Decoded<typeof segmentRow>;
 
-/** How often the directory is there. */
+/** Segments of a vault's sidecar, by their position (docs/formats/aerocorrect.md#sidecars-of-vaults). */
+export const HEADER_SEGMENT = 0;
+export const MANIFEST_SEGMENT = 1;
+export const DATA_SEGMENT = 2;
+export const VAULT_SEGMENTS = 3;
+/** The first window of a vault's sidecar: its header. A format does not import another, so a test compares the two. */
+export const VAULT_HEADER_BYTES = 1024;
+
+/** Number of copies of the directory. */
 export const DIRECTORY_COPIES = 3;
-/** BLAKE3 behind each copy of the directory, and at the end of version 1. */
+/** BLAKE3 after each copy of the directory, and at the end of version 1. */
 export const DIGEST_BYTES = 32;
 
 /** Version 1, docs/formats/aerocorrect.md#version-1. */
@@ -61,15 +67,18 @@ export const segmentRowV1 = struct("aerocorrect segment, version 1", 24, {
   avecLength: u64(16),
 });
 
-/** With more, three copies of the directory would take over 64 MiB: such a count is not believed (dossier 5.6). */
+/**
+ * With more, three directories would take over 64 MiB, and readers skip such a count
+ * (docs/formats/aerocorrect.md#front).
+ */
 export const MOST_SEGMENTS = 399_455;
 
-/** One copy of the directory without its checksum. */
+/** Length of one copy of the directory without its checksum. */
 export function directoryBytes(segmentCount: number): number {
   return directoryHead.byteLength + segmentRow.byteLength * segmentCount;
 }
 
-/** Where the payloads begin. */
+/** Offset of the payloads. */
 export function payloadsAt(segmentCount: number): number {
   return sidecarFront.byteLength + DIRECTORY_COPIES * (directoryBytes(segmentCount) + DIGEST_BYTES);
 }

@@ -13,7 +13,7 @@ import { bindingId, encodeFront, planFileSidecar, type Sidecar } from "./sidecar
 
 const engine = portableEngine();
 const fixture = loadFixture("aerocorrect", "cross-impl-sidecar");
-/** One segment: a copy of the directory with its checksum. */
+/** A copy of the directory with its checksum, for one segment. */
 const COPY_BYTES = 160;
 
 function read(bytes: Bytes): Promise<Sidecar> {
@@ -38,7 +38,7 @@ describe("readSidecar()", () => {
     expect(sidecar.segments).toMatchObject([{ windowOffset: 0, windowLength: 999, byteLength: 8773 - 501 }]);
   });
 
-  it("row 27: heals one, two and three damaged copies of the directory, the last by vote", async () => {
+  it("heals one, two and three damaged copies of the directory, the last by vote", async () => {
     const one = change(fixture, [25, 1]);
     const two = change(one, [29 + COPY_BYTES, 2]);
     const three = change(two, [70 + 2 * COPY_BYTES, 4]);
@@ -58,13 +58,13 @@ describe("readSidecar()", () => {
   it.each([
     ["binding id", 10],
     ["SHA-256", 44],
-  ])("row 27: refuses where the same byte of the %s is damaged in all copies", async (_, offset) => {
+  ])("refuses a %s with the same damaged byte in all copies", async (_, offset) => {
     await expect(read(change(fixture, ...inCopies(offset)))).rejects.toMatchObject({
       code: "format/aerocorrect.directory",
     });
   });
 
-  it("row 27: the same byte of avec_len in all copies is refused, that of total_len is not noticed here", async () => {
+  it("refuses avec_len with the same damaged byte in all copies, but does not notice it in total_len", async () => {
     await expect(read(change(fixture, ...inCopies(72 + 16)))).rejects.toMatchObject({
       code: "format/aerocorrect.directory",
     });
@@ -76,7 +76,7 @@ describe("readSidecar()", () => {
     ["(1, 2, 3)", [1, 2, 3]],
     ["(0, 1, 0)", [0, 1, 0]],
     ["(7, 8, 1)", [7, 8, 1]],
-  ])("row 27: counts of %s mean one", async (_, [firstCount, secondCount, thirdCount]) => {
+  ])("counts of %s mean one", async (_, [firstCount, secondCount, thirdCount]) => {
     const front = { firstCount, secondCount, thirdCount } as Parameters<typeof sidecarFront.encode>[0];
     const bytes = concatBytes([sidecarFront.encode(front), fixture.subarray(21)]);
     expect((await read(bytes)).segments.length).toBe(1);
@@ -104,7 +104,7 @@ describe("readSidecar()", () => {
     }
   });
 
-  it("tells the sidecar of a vault by its shape", async () => {
+  it("recognises the sidecar of a vault by its shape", async () => {
     const windows = [
       [0, 1024],
       [9000, 500],
@@ -124,7 +124,7 @@ function planOf(byteLength: number): ReturnType<typeof planFileSidecar>["segment
   return planFileSidecar(byteLength, parityGrid(15)).segments[0]?.plan as never;
 }
 
-/** By hand: nobody writes version 1 any more (dossier 5.7). */
+/** Built by hand, because no program writes version 1 any more (docs/formats/aerocorrect.md#version-1). */
 async function sidecarV1(data: Bytes, windowBytes: number): Promise<Bytes> {
   const { segments, totalLength } = planFileSidecar(data.byteLength, parityGrid(20), windowBytes);
   const contentSha256 = await engine.digest("sha256", data);
@@ -142,13 +142,13 @@ async function sidecarV1(data: Bytes, windowBytes: number): Promise<Bytes> {
 
 describe("version 1", () => {
   const data = xorshiftBytes(100_000, 4n);
-  it("is read, windows and all", async () => {
+  it("is read, including its windows", async () => {
     const sidecar = await read(await sidecarV1(data, 40_000));
     expect(sidecar).toMatchObject({ version: 1, kind: "file", totalLength: 100_000 });
     expect(sidecar.segments.map(({ windowLength }) => windowLength)).toEqual([40_000, 40_000, 20_000]);
   });
 
-  it("is refused where any bit is flipped or a byte is missing", async () => {
+  it("is refused if any bit is flipped or a byte is missing", async () => {
     const bytes = await sidecarV1(data, 40_000);
     for (const offset of [20, 84, 5000, bytes.byteLength - 1]) {
       await expect(read(change(bytes, [offset, 1]))).rejects.toMatchObject({ code: "integrity/aerocorrect.checksum" });
@@ -156,7 +156,7 @@ describe("version 1", () => {
     await expect(read(bytes.slice(0, 100))).rejects.toMatchObject({ code: "format/aerocorrect.segment" });
   });
 
-  it("is refused where it promises segments that are not there", async () => {
+  it("is refused if it states segments that it does not have", async () => {
     const front = { bindingId: new Uint8Array(32), contentSha256: new Uint8Array(32), totalLength: 9 };
     for (const segmentCount of [0, 1, 399_456, 0xffff_ffff]) {
       const bytes = frontV1.encode({ ...front, segmentCount });

@@ -2,7 +2,7 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, type Location, UnsupportedError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
-import { AVEC_HEADER_BYTES, parityGrid, planAvec } from "../../model/parity/avec.ts";
+import { AVEC_HEADER_BYTES, MOST_PARITY_PERCENT, parityGrid, planAvec } from "../../model/parity/avec.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import {
   DIGEST_BYTES,
@@ -18,12 +18,15 @@ import {
   segmentRowV1,
   sidecarFront,
   sidecarMagic,
+  VAULT_HEADER_BYTES,
+  VAULT_SEGMENTS,
 } from "./layout.ts";
 import { bindingId, type Sidecar, type SidecarKind, type SidecarSegment } from "./sidecar.ts";
 
 /**
- * Reads the front of a sidecar: what it protects and where the parity is. Two of three copies of the directory may be lost,
- * or all three damaged in different places; the payloads are not looked at. The caller closes `source`, after the result.
+ * Reads the front of a sidecar: what it protects, and where the parity is. Two of three copies of the directory may be
+ * lost, or all three damaged in different places. The payloads are not read. The caller closes `source`, after it is
+ * done with the result.
  */
 export async function readSidecar(source: Source, engine: Engine): Promise<Sidecar> {
   const at = { source: source.label, offset: 0 };
@@ -60,7 +63,7 @@ async function readVersion(source: Source, at: Location): Promise<1 | 2> {
   throw new UnsupportedError("unsupported/aerocorrect.version", message, { ...at, offset: 8 }, { hint });
 }
 
-/** Values that are there twice, then the others; nothing has no segments. */
+/** Values that occur twice come first, then the others. Zero is excluded: every sidecar has a segment. */
 function likelyCounts(slots: readonly number[]): readonly number[] {
   const twice = slots.filter((count, i) => slots.indexOf(count) !== i);
   return [...new Set([...twice, ...slots])].filter((count) => count > 0);
@@ -72,7 +75,7 @@ interface Directory {
   readonly findings: readonly Finding[];
 }
 
-/** The first copy that has its checksum; else what most copies say of each byte, where that agrees with itself. */
+/** The first copy that matches its checksum; else the majority of each byte, if the result is consistent. */
 async function findDirectory(
   engine: Engine,
   region: Bytes,
@@ -105,14 +108,16 @@ async function findDirectory(
 
 async function voted(engine: Engine, copies: readonly Bytes[]): Promise<Bytes | undefined> {
   const [first, second, third] = copies as [Bytes, Bytes, Bytes];
-  // Where all three differ the first one counts.
+  // If all three differ, the first one counts.
   const bytes = first.map((byte, i) => (second[i] === third[i] ? (second[i] as number) : byte));
   const { bindingId: binding, contentSha256: sha256 } = directoryHead.fields;
   const field = ({ offset }: { readonly offset: number }): Bytes => bytes.subarray(offset, offset + DIGEST_BYTES);
   return equalBytes(await bindingId(engine, field(sha256)), field(binding)) ? bytes : undefined;
 }
 
-/** What a vote gives may be nonsense, above all where the count is wrong: then it is none. A checksum is believed. */
+/**
+ * A vote may give nonsense, above all if the count is wrong; then there is no result. A matching checksum is believed.
+ */
 function tryDirectory(source: Source, count: number, directory: Directory): Sidecar | undefined {
   try {
     return decodeDirectory(source, count, directory);
@@ -139,8 +144,8 @@ function decodeDirectory(source: Source, count: number, { bytes, findings }: Dir
   return { version: 2, kind, label, totalLength, contentSha256: contentSha256.slice(), segments, findings, source };
 }
 
-/** Version 1: no copies, payloads between their rows, and one checksum over everything: any flipped bit refuses it. */
-export async function readSidecarV1(source: Source, engine: Engine): Promise<Sidecar> {
+/** Version 1 has no copies, payloads between its rows, and one checksum over everything. Any flipped bit refuses it. */
+async function readSidecarV1(source: Source, engine: Engine): Promise<Sidecar> {
   const at = { source: source.label, offset: 0 };
   const end = source.byteLength - DIGEST_BYTES;
   if (end < frontV1.byteLength) throw cutShort(source.label, `must have ${frontV1.byteLength + DIGEST_BYTES} bytes`);
@@ -159,7 +164,7 @@ export async function readSidecarV1(source: Source, engine: Engine): Promise<Sid
   return { version: 1, kind, label, totalLength, contentSha256: contentSha256.slice(), segments, findings: [], source };
 }
 
-/** Rows are found one by one: each says where the next one is. Their number only says when to stop. */
+/** Finds the rows one by one, because each states where the next one is. Their number only tells when to stop. */
 async function readSegments(source: Source, count: number, end: number): Promise<SidecarSegment[]> {
   if (count > MOST_SEGMENTS) throw cutShort(source.label, `must have ${MOST_SEGMENTS} segments or fewer`);
   const segments: SidecarSegment[] = [];
@@ -185,15 +190,8 @@ function cutShort(label: string, rule: string): FormatError {
   return new FormatError("format/aerocorrect.segment", `Cannot read the sidecar: it ${rule}`, { source: label });
 }
 
-/** No grid gives longer payloads. */
-const MOST_PERCENT = 50;
-/** The first window of a vault's sidecar: its header. */
-const VAULT_HEADER_BYTES = 1024;
-/** Header, manifest, data. */
-const VAULT_SEGMENTS = 3;
-
-/** A row with the place of its payload. */
-export function segmentAt(
+/** A row together with the place of its payload. */
+function segmentAt(
   row: { readonly windowOffset: number; readonly windowLength: number; readonly avecLength: number },
   offset: number,
   avecHeader: Bytes | undefined,
@@ -202,14 +200,14 @@ export function segmentAt(
   return { windowOffset, windowLength, offset, byteLength, avecHeader: byteLength === 0 ? undefined : avecHeader };
 }
 
-/** Refuses payloads that are longer than any parity of their windows, or that do not fill the sidecar to its end. */
-export function checkSegments(
+/** Refuses payloads that are longer than any parity of their windows, or that do not end where the sidecar ends. */
+function checkSegments(
   segments: readonly SidecarSegment[],
   { label, payloadsEnd }: { readonly label: string; readonly payloadsEnd: number },
 ): void {
   let end = segments[0]?.offset ?? payloadsEnd;
   for (const [i, { windowLength, offset, byteLength }] of segments.entries()) {
-    const most = planAvec(parityGrid(MOST_PERCENT), windowLength).payloadBytes;
+    const most = planAvec(parityGrid(MOST_PARITY_PERCENT), windowLength).payloadBytes;
     end = offset + byteLength;
     if (byteLength <= most && end <= payloadsEnd) continue;
     const message = `Cannot read the sidecar: avec_len must be <= ${Math.min(most, payloadsEnd - offset)}, found ${byteLength}`;
@@ -221,8 +219,8 @@ export function checkSegments(
   throw new FormatError("format/aerocorrect.segment", message, { source: label, offset: end }, { hint });
 }
 
-/** By their shape: those of vaults and of files have one name and differ in nothing else. */
-export function kindOf(segments: readonly SidecarSegment[], at: Location): SidecarKind {
+/** Sidecars of vaults and of files have the same magic. Only their shape tells them apart. */
+function kindOf(segments: readonly SidecarSegment[], at: Location): SidecarKind {
   const [first] = segments;
   const isHeader = first?.windowOffset === 0 && first.windowLength === VAULT_HEADER_BYTES;
   if (segments.length === VAULT_SEGMENTS && isHeader) return "vault";

@@ -13,20 +13,20 @@ import {
 import type { Engine } from "../../primitives/engine.ts";
 import { DIRECTORY_COPIES, directoryHead, payloadsAt, segmentRow, sidecarFront } from "./layout.ts";
 
-/** What a segment of a sidecar protects: a window of the file, by a payload of parity. */
+/** A segment of a sidecar: a window of the file, and the parity payload that protects it. */
 export interface SidecarSegment {
   readonly windowOffset: number;
   readonly windowLength: number;
-  /** Where its payload is in the sidecar; empty where the window is not protected. */
+  /** Place of the payload in the sidecar; empty if the window is not protected. */
   readonly offset: number;
   readonly byteLength: number;
-  /** The payload's first bytes as the directory has them: they outlive damage of the payload. */
+  /** The payload's first bytes as the directory has them. They survive damage of the payload. */
   readonly avecHeader: Bytes | undefined;
 }
 
 /**
- * "file": the windows are all of a file, one behind the other. "vault": header, manifest and blocks of an AeroVault, by
- * their position; nothing else of the container is protected.
+ * "file": the windows cover a file, one after the other. "vault": header, manifest and blocks of an AeroVault, by their
+ * position; nothing else of the container is protected.
  */
 export type SidecarKind = "file" | "vault";
 
@@ -35,22 +35,22 @@ export interface Sidecar {
   readonly version: 1 | 2;
   readonly kind: SidecarKind;
   readonly label: string;
-  /** Of the file that is protected. */
+  /** Length of the protected file. */
   readonly totalLength: number;
-  /** Of the file that is protected. */
+  /** Digest of the protected file. */
   readonly contentSha256: Bytes;
   readonly segments: readonly SidecarSegment[];
-  /** What is damaged in the sidecar itself and was made up for. */
+  /** Damage of the sidecar itself that was repaired while reading. */
   readonly findings: readonly Finding[];
   readonly source: Source;
 }
 
-/** Says which sidecar belongs to which content (dossier 5.6). */
+/** Binds a sidecar to its content (docs/formats/aerocorrect.md#directory). */
 export function bindingId(engine: Engine, contentSha256: Bytes): Promise<Bytes> {
   return engine.digest("blake3", concatBytes([encodeUtf8("aerocorrect-binding-v1"), contentSha256]));
 }
 
-/** The payload of a segment, its first bytes as the directory has them. */
+/** The payload of a segment, with its first bytes taken from the directory. */
 export function segmentPayload({ source }: Sidecar, segment: SidecarSegment): ReadableBytes {
   const { offset: start, byteLength, avecHeader } = segment;
   return {
@@ -65,15 +65,15 @@ export function segmentPayload({ source }: Sidecar, segment: SidecarSegment): Re
   };
 }
 
-/** Files are protected in windows of so many bytes, each for itself (dossier 5.6). */
-export const WINDOW_BYTES = 64 << 20;
+/** Each window of this length is protected separately (docs/formats/aerocorrect.md#sidecars-of-files). */
+const WINDOW_BYTES = 64 << 20;
 
 /** A window and its parity. */
 export interface PlannedSegment {
   readonly windowOffset: number;
   readonly windowLength: number;
   readonly plan: AvecPlan;
-  /** Where the payload goes in the sidecar. */
+  /** Offset of the payload in the sidecar. */
   readonly offset: number;
 }
 
@@ -81,11 +81,11 @@ export interface PlannedSegment {
 export interface SidecarPlan {
   readonly totalLength: number;
   readonly segments: readonly PlannedSegment[];
-  /** Of the sidecar. */
+  /** Length of the sidecar. */
   readonly byteLength: number;
 }
 
-/** A sidecar for a file of that length: windows one behind the other; an empty file has one, which is empty. */
+/** A sidecar for a file of that length: windows one after the other. An empty file has one empty window. */
 export function planFileSidecar(
   totalLength: number,
   grid: ParityGrid,
@@ -99,7 +99,7 @@ export function planFileSidecar(
   return placeSegments(totalLength, windows);
 }
 
-/** Payloads one behind the other, behind the directory. */
+/** Places the payloads one after the other, after the directory. */
 export function placeSegments(totalLength: number, windows: readonly Omit<PlannedSegment, "offset">[]): SidecarPlan {
   let offset = payloadsAt(windows.length);
   const segments = windows.map((window) => {
@@ -110,7 +110,7 @@ export function placeSegments(totalLength: number, windows: readonly Omit<Planne
   return { totalLength, segments, byteLength: offset };
 }
 
-/** Everything in front of the payloads. */
+/** Everything before the payloads. */
 export async function encodeFront(engine: Engine, plan: SidecarPlan, contentSha256: Bytes): Promise<Bytes> {
   const count = plan.segments.length;
   const front = sidecarFront.encode({ firstCount: count, secondCount: count, thirdCount: count });

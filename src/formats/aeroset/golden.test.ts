@@ -45,7 +45,7 @@ describe("openAeroset()", () => {
     await model.close();
   });
 
-  test("says by which digest reads are checked, before and after the part is open", async () => {
+  test("says which digest checks reads, before and after the part is open", async () => {
     const proofs = async (name: string): Promise<readonly unknown[]> => {
       const model = await openFixture(name);
       const tensor = model.tensor("t3");

@@ -1,1 +1,9 @@
-export { aeroset } from "./index.ts";
+import { modelOpener } from "../../api/open/one-format.ts";
+import { lazyPortableEngine } from "../../primitives/lazy-engine.ts";
+import { aeroset as format } from "./index.ts";
+
+/** `tare/formats/aeroset`. */
+export { format };
+export const open = /* @__PURE__ */ modelOpener(format, lazyPortableEngine);
+
+export type * from "../../api/types.ts";

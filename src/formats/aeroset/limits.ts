@@ -1,6 +1,6 @@
 import { defineLimits, type Limits } from "../../base/limits.ts";
 
-/** What opening a set is willing to believe; its .aero files keep to the limits of AERO. */
+/** The highest declared values that opening a set accepts; its .aero files follow the limits of AERO. */
 export const AEROSET_LIMITS = defineLimits({
   jsonBytes: {
     default: 64 << 20,

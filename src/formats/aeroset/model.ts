@@ -1,10 +1,11 @@
 import { FormatError, isTareError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { failingSource, LazySource } from "../../bytes/derived.ts";
+import { PARALLEL_FILES } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
-import type { Finding } from "../../model/finding.ts";
-import type { Loss, PartRange } from "../../model/format.ts";
+import type { Finding, Loss } from "../../model/finding.ts";
+import type { PartRange } from "../../model/format.ts";
 import { Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { fingerprint } from "../../model/metadata-json.ts";
 import { type Model, type Part, TensorIndex, type Verification } from "../../model/model.ts";
@@ -14,10 +15,7 @@ import type { GlobalEntry, PlacedTensor } from "./part-tensors.ts";
 import { labelOf, type PartFile } from "./parts.ts";
 import type { ParsedSetFile } from "./set-file.ts";
 
-/** Parts opened at once where all of them are wanted. */
-const PARALLEL_PARTS = 8;
-
-/** What opening a set has read. */
+/** What opening a set reads. */
 export interface SetContent {
   /** The JSON. */
   readonly source: Source;
@@ -27,7 +25,7 @@ export interface SetContent {
   /** The tensors of the index, in its order. */
   readonly entries: readonly GlobalEntry[];
   readonly partFiles: readonly PartFile[];
-  /** The part of each shard; the last one counts where several claim it. */
+  /** The part of each shard; the last one counts if several claim it. */
   readonly partOfShard: ReadonlyMap<number, PartFile>;
   readonly warnings: readonly Finding[];
 }
@@ -36,10 +34,10 @@ type Place = Pick<Tensor, "offset" | "storedByteLength">;
 
 const NOWHERE: Place = { offset: 0, storedByteLength: 0 };
 
-/** Where the JSON and the global index stand in `SetModel.parts`; the parts of the set follow. */
+/** The JSON and the global index come first in `SetModel.parts`; the parts of the set follow from here. */
 export const FIRST_PART = 2;
 
-/** An opened set. Owns the sources of the JSON, the index and every part that was opened. */
+/** An opened set. Owns the sources of the JSON, the index and every opened part. */
 export class SetModel implements Model {
   readonly kind = "model";
   readonly format = "aeroset";
@@ -73,12 +71,22 @@ export class SetModel implements Model {
     return this.#index.tensors;
   }
 
-  /** Of parts only those that are open are known. */
+  /** Covers only the open parts. */
   get unread(): readonly Loss[] {
     return setLosses(this.content);
   }
 
-  /** Of the parts that are open. */
+  /** Covers only the open parts. */
+  async findSurplus(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<readonly Loss[]> {
+    const { index, partFiles } = this.content;
+    const found = (await index.findSurplus(options)).map((loss) => inFile("global_tidx", loss));
+    for (const { model, label } of partFiles) {
+      for (const loss of (await model?.findSurplus(options)) ?? []) found.push(inFile(label, loss));
+    }
+    return found;
+  }
+
+  /** Covers only the open parts. */
   get slack(): readonly PartRange[] {
     return this.content.partFiles.flatMap(({ model }, i) => {
       return (model?.slack ?? []).map((run) => ({ ...run, part: FIRST_PART + i }));
@@ -89,7 +97,7 @@ export class SetModel implements Model {
     return this.#index.get(name);
   }
 
-  /** By what the part has, once it is open; before, by what the global index promises. */
+  /** Once the part is open, by what the part has; before, by what the global index promises. */
   verificationOf({ name }: Tensor): Verification {
     this.#numbers ??= new Map(this.content.entries.map((entry, i) => [entry.name, i]));
     const number = this.#numbers.get(name) ?? -1;
@@ -99,7 +107,7 @@ export class SetModel implements Model {
     try {
       return this.place(number).verification;
     } catch (error) {
-      if (isTareError(error)) return "unverified"; // nothing can be read of it
+      if (isTareError(error)) return "unverified"; // it cannot be read at all
       throw error;
     }
   }
@@ -110,7 +118,7 @@ export class SetModel implements Model {
     const work = async (): Promise<void> => {
       for (let part = partFiles[next++]; part !== undefined; part = partFiles[next++]) await part.open();
     };
-    await Promise.all(Array.from({ length: Math.min(PARALLEL_PARTS, partFiles.length) }, work));
+    await Promise.all(Array.from({ length: Math.min(PARALLEL_FILES, partFiles.length) }, work));
     this.#index = this.#list((_, i) => this.place(i).tensor);
     for (const part of partFiles) part.markPlaced();
   }
@@ -120,18 +128,20 @@ export class SetModel implements Model {
   }
 
   /**
-   * Runs of tensors are compared with what the part itself states. Here everything that was read is compared with what
-   * the set states: the digests of its index, and where that has none, the SHA-256 of parts that lie on this machine.
+   * Reading compares runs of tensors with the digests in the part itself. This compares everything that was read with
+   * what the set says: the digests of its index and, if the index has none, the SHA-256 of local parts.
    */
   async prove({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     const { file, partFiles } = this.content;
     for (const part of partFiles) {
       await part.tensors?.prove(signal);
       if (part.isLocal && part.tensors?.unstated !== undefined) await part.prove(file.locate, signal);
+      // What neither the index nor a SHA-256 proves may still be damaged: shards have digests of their own.
+      else await part.model?.prove({ signal });
     }
   }
 
-  /** Parts that only reading all of them would prove, and that are not on this machine. */
+  /** Remote parts: only reading all of their bytes would prove them. */
   get unproven(): readonly string[] {
     const parts = this.content.partFiles.filter(
       (part) => part.model !== undefined && !part.isLocal && part.entry.sha256 !== undefined && this.#isUnstated(part),
@@ -148,12 +158,12 @@ export class SetModel implements Model {
     return this.content.entries.some((entry) => entry.hash === undefined && this.partOf(entry) === part);
   }
 
-  /** The part that is to hold the tensor; undefined where its shard is in none. */
+  /** The part that should hold the tensor; undefined if no part has its shard. */
   partOf({ shardId }: GlobalEntry): PartFile | undefined {
     return this.content.partOfShard.get(shardId);
   }
 
-  /** The tensor in its part, which must be open. Throws where index and part disagree. */
+  /** The tensor in its part, which must be open. Throws if index and part disagree. */
   place(number: number): PlacedTensor {
     const known = this.#placed.get(number);
     if (known !== undefined) return known;
@@ -171,7 +181,11 @@ export class SetModel implements Model {
     for (const result of await Promise.allSettled(closing)) if (result.status === "rejected") throw result.reason;
   }
 
-  /** A tensor whose shard is in no part has no place either. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** A tensor whose shard is in no part has no place. */
   #list(placeOf: (entry: GlobalEntry, number: number) => Place): TensorIndex {
     const tensors = this.content.entries.map((entry, i) => {
       const { name, dtype, shape, byteLength } = entry;
@@ -212,7 +226,7 @@ export class SetModel implements Model {
   }
 }
 
-/** The metadata of the global index; the JSON fills in what that does not say. */
+/** The metadata of the global index; the JSON adds what the index does not say. */
 function metadataOf({ index, file }: SetContent): Metadata {
   const entries: MetadataEntry[] = [...index.metadata.entries];
   const add = (key: string, text: string | undefined): void => {
@@ -243,19 +257,19 @@ function verifiedReads(hashed: number, total: number): string {
     : `${hashed} of ${total} by tensor hashes of the index`;
 }
 
-/** The container as a model of this format; another one is refused. */
+/** The container as a model of this format; refuses any other. */
 export function setModel(container: Container): SetModel {
   if (container instanceof SetModel) return container;
   const message = `Cannot treat a ${container.format} container as AEROSET`;
   throw new UsageError("usage/aeroset.container", message, { source: container.parts[0]?.label ?? container.format });
 }
 
-/** More are told by their number. */
+/** Further ones are only counted. */
 const MAX_LISTED = 20;
 
 /**
- * What a set holds that one written anew from its tensors and metadata would not have: keys of the JSON that the
- * specification does not name, and what its files hold beside their tensors. Of parts only those that are open are known.
+ * What a set holds that a set written from its tensors and metadata would not have: keys of the JSON that the
+ * specification does not name, and what its files hold besides their tensors. Covers only the open parts.
  */
 function setLosses(content: SetContent): Loss[] {
   const { file, index, partFiles, entries } = content;
@@ -263,19 +277,20 @@ function setLosses(content: SetContent): Loss[] {
   return [
     ...listed(file.further),
     ...nameLosses(content),
-    ...aeroLosses(index.content, "keys are lost").map((loss) => inFile("global_tidx", loss)),
-    ...partFiles.flatMap((part) => partLosses(part, index, names)),
+    ...aeroLosses(index.content, "in a set").map((loss) => inFile("global_tidx", loss)),
+    ...partFiles.flatMap((part) => partLosses(part, content, names)),
   ];
 }
 
-/** What one part holds beside its tensors; nothing where it is not open. */
-function partLosses(part: PartFile, index: AeroModel, names: ReadonlySet<string>): Loss[] {
+/** What one part holds besides its tensors; empty if it is not open. */
+function partLosses(part: PartFile, content: SetContent, names: ReadonlySet<string>): Loss[] {
   const { model, label } = part;
   if (model === undefined) return [];
   const strangers = model.tensors.filter(({ name }) => !names.has(name));
   return [
-    ...aeroLosses(model.content, "keys are lost"),
-    ...metadataLosses(model, index),
+    ...aeroLosses(model.content, "in a set"),
+    ...metadataLosses(model, content.index),
+    ...partNameLosses(model, content),
     ...strangers.slice(0, 1).map(({ name }) => {
       const more = strangers.length === 1 ? "" : ` and ${strangers.length - 1} more`;
       return { name, reason: `the part has this tensor${more}, the index of the set has not` };
@@ -283,7 +298,7 @@ function partLosses(part: PartFile, index: AeroModel, names: ReadonlySet<string>
   ].map((loss) => inFile(label, loss));
 }
 
-/** Keys that say what a part is, or that are made anew with it. */
+/** Keys that say what a part is, or that are written again for each part. */
 const PART_KEYS: ReadonlySet<string> = new Set([
   "model_name",
   "architecture",
@@ -292,7 +307,7 @@ const PART_KEYS: ReadonlySet<string> = new Set([
   "quant_descriptors",
 ]);
 
-/** Metadata of a part alone: the model's own stands in the index. */
+/** Metadata that only a part has: the index has the model's own. */
 function metadataLosses({ metadata }: AeroModel, index: AeroModel): Loss[] {
   return metadata.entries
     .filter(({ key, value }) => {
@@ -302,14 +317,27 @@ function metadataLosses({ metadata }: AeroModel, index: AeroModel): Loss[] {
     .map(({ key }) => ({ name: key, reason: "metadata that the index of the set does not have" }));
 }
 
-/** A JSON that is made anew repeats the words of the index. */
+const NAMES = [
+  ["name", "model_name"],
+  ["architecture", "architecture"],
+] as const;
+
+/** A part's name of its model, in JSON or manifest, if neither the set nor its index has that name. */
+function partNameLosses({ content }: AeroModel, { file, index }: SetContent): Loss[] {
+  return NAMES.flatMap(([field, key]): Loss[] => {
+    const value = content.json?.entries.find((entry) => entry.key === key)?.value;
+    const isText = value?.type === "string";
+    const known = [file.model[field], index.metadata.text(key), undefined, ""];
+    const texts = [isText ? value.value : undefined, content.manifest[field]];
+    const own = texts.find((text) => !known.includes(text));
+    if (own !== undefined) return [{ name: key, reason: `the part calls it "${printable(own)}", the set does not` }];
+    return value === undefined || isText ? [] : [{ name: key, reason: "the part has it as something else than text" }];
+  });
+}
+
+/** A new JSON repeats the texts of the index. */
 function nameLosses({ file, index }: SetContent): Loss[] {
-  return (
-    [
-      ["name", "model_name"],
-      ["architecture", "architecture"],
-    ] as const
-  ).flatMap(([field, key]) => {
+  return NAMES.flatMap(([field, key]) => {
     const text = file.model[field];
     const value = index.metadata.get(key);
     if (text === undefined || text === "" || value === undefined) return [];

@@ -2,11 +2,12 @@ import type { Bytes } from "../../base/bytes.ts";
 import { alignUp } from "../../base/integers.ts";
 import { decodeHex, encodeHex } from "../../base/text.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
-import { describeAero } from "../aero/origin.ts";
+import { UUID_BYTES } from "../aero/layout.ts";
+import { ALIGNMENTS, describeAero } from "../aero/origin.ts";
 import type { SetModel } from "./model.ts";
 import type { SetCache } from "./set-file.ts";
 
-/** What a set was like before, as far as its JSON and its index tell. */
+/** What a set was like before, as far as its JSON and its index show. */
 export interface SetFacts {
   readonly uuid: Bytes | undefined;
   readonly align: number | undefined;
@@ -18,14 +19,10 @@ export interface SetFacts {
   readonly cache: SetCache | undefined;
 }
 
-/** Alignments to try, the writer's own default first: where several fit, it needs no telling. */
-const ALIGNMENTS = [64, 1, 2, 4, 8, 16, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] as const;
-const UUID_BYTES = 16;
-
 /**
  * What `planAeroset` needs to write this set again: uuid, `shards` (tensors per shard), `parts` (shards per part),
- * `align`, `cache`, and `quants` of packed tensors whose meaning is unknown here. Parts are not opened for it. The address is not
- * kept: what is written may have other content than what is published there.
+ * `align`, `cache`, and `quants` of packed tensors whose meaning is unknown here. Opens no part. Does not keep the
+ * address: the written set may differ from the one that is published there.
  */
 export function describeAeroset(set: SetModel): OriginFacts {
   const { index, file } = set.content;
@@ -49,7 +46,15 @@ export function describeAeroset(set: SetModel): OriginFacts {
   return facts;
 }
 
-/** Facts come from a file: whatever is not as `describeAeroset` writes it is as if it were not there. */
+/** Facts that every set has, or that options of a write give. */
+const USUAL: readonly string[] = ["uuid", "shards", "parts", "align"];
+
+/** True if `planAeroset` gives these facts by itself, or for options. */
+export function isUsualAeroset(facts: OriginFacts): boolean {
+  return Object.keys(facts).every((name) => USUAL.includes(name));
+}
+
+/** Facts come from a file: ignores everything that is not as `describeAeroset` writes it. */
 export function parseSetFacts(facts: OriginFacts, tensorCount: number): SetFacts {
   const { uuid, align, shards, parts, cache } = facts;
   const bytes = typeof uuid === "string" ? decodeHex(uuid) : undefined;
@@ -73,7 +78,7 @@ function parseCache(fact: Json | undefined): SetCache | undefined {
   };
 }
 
-/** Tensors in each shard, where shards are numbered from 0 through the parts and tensors come in their order. */
+/** Tensors in each shard, if shards are numbered from 0 through the parts and tensors come in their order. */
 function countShards({ content }: SetModel): number[] | undefined {
   const numbers = content.file.parts.flatMap((part) => part.shards);
   if (numbers.some((id, i) => id !== i)) return undefined;
@@ -86,7 +91,7 @@ function countShards({ content }: SetModel): number[] | undefined {
   return counts.length === numbers.length ? counts : undefined;
 }
 
-/** The alignment that explains where every tensor begins in its shard; undefined where none does. */
+/** The alignment that explains where every tensor begins in its shard; undefined if none does. */
 function findAlignment({ content }: SetModel): number | undefined {
   return ALIGNMENTS.find((align) => {
     let current = -1;
@@ -94,7 +99,7 @@ function findAlignment({ content }: SetModel): number | undefined {
     return content.entries.every(({ shardId, dataOff, dataLen }) => {
       if (shardId !== current) end = 0;
       current = shardId;
-      if (dataLen === 0) return true; // an empty tensor may stand anywhere in its shard: it tells nothing
+      if (dataLen === 0) return true; // an empty tensor may be anywhere in its shard, so it shows nothing
       const fits = dataOff === alignUp(end, align);
       end = dataOff + dataLen;
       return fits;

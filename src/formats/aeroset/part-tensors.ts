@@ -7,16 +7,16 @@ import type { Source } from "../../bytes/source.ts";
 import type { DType } from "../../model/dtype.ts";
 import type { Verification } from "../../model/model.ts";
 import { equalShapes, formatShape, type Shape } from "../../model/shape.ts";
-import { Tensor } from "../../model/tensor.ts";
+import { storedEnd, Tensor } from "../../model/tensor.ts";
 import { FOURCC, shardName } from "../aero/layout.ts";
 import type { AeroModel } from "../aero/model.ts";
 import { verificationBy } from "../aero/tensors.ts";
 import { HashedTensorReader } from "../aero/weights/hashed-tensor.ts";
 import type { Shard } from "../aero/weights/shards.ts";
-import type { PartFile } from "./parts.ts";
 import { ProvenRuns, type StatedTensor } from "./proven-runs.ts";
+import type { SetPart } from "./set-file.ts";
 
-/** A tensor as the global index has it. */
+/** A tensor as the global index describes it. */
 export interface GlobalEntry {
   readonly name: string;
   readonly dtype: DType;
@@ -30,38 +30,45 @@ export interface GlobalEntry {
   readonly hash: string | undefined;
 }
 
-/** A tensor found in its part: offset and reader are those of the file. */
+/** A tensor found in its part; offset and reader belong to the file. */
 export interface PlacedTensor {
   readonly tensor: Tensor;
   readonly verification: Verification;
-  /** The digest that the part itself has for it. */
+  /** The part's own digest for it. */
   readonly ownHash: string | undefined;
-  /** The number that the part's own index gives its shard; undefined where that index lacks the tensor. */
+  /** The number of its shard in the part's own index; undefined if that index lacks the tensor. */
   readonly ownShard: number | undefined;
 }
 
+/** What the JSON says about the part. */
+interface StatedPart {
+  readonly entry: SetPart;
+  readonly label: string;
+}
+
 /**
- * Finds the tensors of the global index in one opened part. Parts in the wild number their shards globally, as the
- * specification says, or each from 0, as the reference writes them: the part's own index by name works for both.
+ * Finds the tensors of the global index in one opened part. Some parts number their shards globally, as the
+ * specification says, others from 0, as the reference writes them. Looking up the name in the part's own index works
+ * for both.
  */
 export class PartTensors {
-  readonly #part: PartFile;
+  readonly #part: StatedPart;
   readonly #model: AeroModel;
   #places: ReadonlyMap<string, number> | undefined;
   #hashes: ReadonlyMap<string, string> | undefined;
-  /** The k-th WTSH chunk under the k-th number of `parts[].shards`. */
+  /** The k-th WTSH chunk by the k-th number of `parts[].shards`. */
   #inOrder: ReadonlyMap<number, Shard> | undefined;
   #claims: Claims | undefined;
   /** Shards that are read by their pages and by the digests of the index. */
   #runs: ReadonlyMap<Shard, Runs> | undefined;
   #takesUnstated: "some" | undefined;
 
-  constructor(part: PartFile, model: AeroModel) {
+  constructor(part: StatedPart, model: AeroModel) {
     this.#part = part;
     this.#model = model;
   }
 
-  /** Throws where the part has no bytes for the tensor, or describes it differently. */
+  /** Throws if the part has no bytes for the tensor, or describes it differently. */
   find(entry: GlobalEntry): PlacedTensor {
     if (entry.hash === undefined && entry.byteLength > 0) this.#takesUnstated = "some";
     this.#places ??= new Map(this.#model.tensors.map(({ name }, i) => [name, i]));
@@ -69,12 +76,12 @@ export class PartTensors {
     return place === undefined ? this.#findByShard(entry) : this.#findByName(entry, place);
   }
 
-  /** "some" where tensors were found here of which the index has no digest: only one of the whole file proves them. */
+  /** "some" if tensors without a digest in the index were found here: only a digest of the whole file proves them. */
   get unstated(): "some" | undefined {
     return this.#takesUnstated;
   }
 
-  /** Compares with the index what was read in parts only; throws where it is something else. */
+  /** Compares with the index what was read only in parts; throws if it differs. */
   async prove(signal: AbortSignal | undefined): Promise<void> {
     for (const { source } of this.#runs?.values() ?? []) await source.prove(signal);
   }
@@ -86,19 +93,19 @@ export class PartTensors {
     this.#hashes ??= new Map(index.hashes.map(({ tensor, hash }) => [tensor.name, hash]));
     const ownHash = this.#hashes.get(entry.name);
     const found = { tensor: own, ownHash, ownShard: shard.id };
-    if (shard.problem !== undefined) return { ...found, verification: "unverified" }; // reading it says why
+    if (shard.problem !== undefined) return { ...found, verification: "unverified" }; // reading it gives the reason
     this.#checkAgreement(entry, own);
     this.#checkHashes(entry, ownHash, own);
     if (ownHash === undefined) return { ...found, ...this.#checked(entry, own, shard) };
     if (shard.pages === undefined) return { ...found, verification: "tensor" };
     if (entry.hash === undefined) return { ...found, verification: "pages" };
     const tensor = this.#inRuns(own, shard);
-    // Where bytes belong to several tensors, or some of them to none, runs do not tell what passed whole.
+    // If bytes belong to several tensors, or to none, runs do not show which tensor was read whole.
     if (tensor === undefined) return { ...found, ...this.#checked(entry, own, shard) };
     return { ...found, tensor, verification: "pages" };
   }
 
-  /** The part's index lacks the tensor: its shard by global name, else by its place among the part's shards. */
+  /** The part's index lacks the tensor: finds its shard by global name, else by its place among the part's shards. */
   #findByShard(entry: GlobalEntry): PlacedTensor {
     const { name, dtype, shape, byteLength, dataOff, dataLen } = entry;
     const shard = this.#shardOf(entry.shardId);
@@ -131,8 +138,8 @@ export class PartTensors {
   }
 
   /**
-   * The part has no digest of the tensor to compare with the set's. Its pages then prove that the part is whole, but not
-   * that it is the part that the index was made with: where the index has a digest, that one decides.
+   * The part has no digest of the tensor to compare with the set's. Its pages prove that the part is undamaged, but not
+   * that the index was made for it. So if the index has a digest, that one decides.
    */
   #checked(entry: GlobalEntry, plain: Tensor, { pages }: Shard): Pick<PlacedTensor, "tensor" | "verification"> {
     const { hash } = entry;
@@ -146,7 +153,7 @@ export class PartTensors {
     return { tensor: new Tensor(plain, reader), verification: "tensor" };
   }
 
-  /** Any run of it is compared with the pages of the part; all of it with the index's digest, which the part has too. */
+  /** Any run is compared with the part's pages; the whole tensor with the index's digest, which the part has too. */
   #inRuns(own: Tensor, shard: Shard): Tensor | undefined {
     this.#runs ??= this.#makeRuns();
     const runs = this.#runs.get(shard);
@@ -203,7 +210,7 @@ export class PartTensors {
     });
   }
 
-  /** Bytes that the part's own index gives to other tensors are not this one's: parts were mixed up. */
+  /** Bytes that the part's own index gives to other tensors cannot be this one's: parts were mixed up. */
   #checkUnclaimed(entry: GlobalEntry, { offset, storedByteLength }: Tensor): void {
     this.#claims ??= new Claims(this.#model.tensors);
     const other = this.#claims.within(offset, storedByteLength);
@@ -224,7 +231,7 @@ export class PartTensors {
   }
 }
 
-/** A shard as its tensors are read from it. */
+/** A shard, for reading its tensors. */
 interface Runs {
   readonly source: ProvenRuns;
   /** The tensors that `source` compares. */
@@ -242,7 +249,7 @@ function disjoint<T extends StatedTensor>(tensors: readonly T[]): T[] {
   });
 }
 
-/** A tensor much smaller than a page: alone it is read by its own digest, with its neighbours by pages. */
+/** A tensor much smaller than a page: read alone it is checked by its own digest, with its neighbours by pages. */
 class LonelySource extends DelegatingSource implements WithinSource {
   readonly within: SliceSource;
 
@@ -252,22 +259,22 @@ class LonelySource extends DelegatingSource implements WithinSource {
   }
 }
 
-/** Which bytes of a part its own index gives to tensors. */
+/** The bytes of a part that its own index gives to tensors. */
 export class Claims {
   readonly #sorted: readonly Tensor[];
-  /** For each tensor in order, the one among it and those before that reaches furthest: tensors may share bytes. */
+  /** For each tensor in order, the one up to it that ends last: tensors may share bytes. */
   readonly #furthest: readonly Tensor[];
 
   constructor(tensors: readonly Tensor[]) {
     this.#sorted = tensors.filter(({ storedByteLength }) => storedByteLength > 0).sort((a, b) => a.offset - b.offset);
     let furthest: Tensor | undefined;
     this.#furthest = this.#sorted.map((tensor) => {
-      if (furthest === undefined || endOf(tensor) > endOf(furthest)) furthest = tensor;
+      if (furthest === undefined || storedEnd(tensor) > storedEnd(furthest)) furthest = tensor;
       return furthest;
     });
   }
 
-  /** A tensor with bytes in the run, or undefined. Nothing has bytes in an empty run. */
+  /** A tensor with bytes in the run, or undefined. An empty run has no bytes. */
   within(offset: number, byteLength: number): Tensor | undefined {
     if (byteLength === 0) return undefined;
     const end = offset + byteLength;
@@ -279,10 +286,6 @@ export class Claims {
       else high = middle;
     }
     const last = this.#furthest[low - 1];
-    return last !== undefined && endOf(last) > offset ? last : undefined;
+    return last !== undefined && storedEnd(last) > offset ? last : undefined;
   }
-}
-
-function endOf({ offset, storedByteLength }: Tensor): number {
-  return offset + storedByteLength;
 }

@@ -76,7 +76,7 @@ describe("locateFile()", () => {
   });
 });
 
-test("labelOf() hides what an address carries beside its place", () => {
+test("labelOf() hides the credentials and query of an address", () => {
   expect(labelOf("https://user:pw@h.example/x?sig=secret")).toBe("https://h.example/x?…");
   expect(labelOf("sub/part-000.aero")).toBe("sub/part-000.aero");
 });

@@ -2,7 +2,7 @@ import { FormatError, IntegrityError, type Location, SourceError } from "../../b
 import { encodeHex, printable } from "../../base/text.ts";
 import { LazySource } from "../../bytes/derived.ts";
 import { parseHttpUrl } from "../../bytes/http/url.ts";
-import { withHead } from "../../bytes/layers/prefix.ts";
+import { OPENING_BYTES, withHead } from "../../bytes/layers/opening-read.ts";
 import { closedError } from "../../bytes/memory.ts";
 import { checkRelativeName, type PinnedFile, type ResolveOptions, type Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
@@ -13,11 +13,11 @@ import { openAero } from "../aero/read.ts";
 import { PartTensors } from "./part-tensors.ts";
 import type { ParsedSetFile, SetEntry, SetPart } from "./set-file.ts";
 
-/** What opening a file of the set takes. */
+/** What opening a file of the set needs. */
 export interface SetContext extends OpenContext {
   readonly resolver: Resolver;
   readonly origin: SetOrigin;
-  /** Where the JSON spells a text, for messages about what it says. */
+  /** Locates a text in the JSON, for messages. */
   readonly locate: ParsedSetFile["locate"];
 }
 
@@ -70,16 +70,13 @@ async function resolveUrl(
   if (resolver.resolveUrl !== undefined) return resolver.resolveUrl(url, options);
   const message = `Cannot open "${printable(labelOf(url))}": the set leads to an address that was not allowed`;
   throw new SourceError("source/resolver.origin", message, at, {
-    hint: `Permit it with --allow-origin ${new URL(url).origin}`,
+    hint: `Permit it with the option allowOrigin ${new URL(url).origin}`,
   });
 }
 
-/** What opening an AERO file reads at least. */
-const OPENING_BYTES = 256 << 10;
-
 /**
- * Fetches the beginning of a remote file once and serves it from memory, so that metadata and tensors that lie there cost
- * no further request. Local files are read as they are needed.
+ * Fetches the beginning of a remote file once and serves it from memory, so that metadata and tensors there cost no
+ * further request. Local files are read when needed.
  */
 export async function withOpening(source: Source, byteLength: number, signal?: AbortSignal): Promise<Source> {
   if (source.descriptor !== undefined) return source;
@@ -87,14 +84,14 @@ export async function withOpening(source: Source, byteLength: number, signal?: A
   return fetched === 0 ? source : withHead(source, await source.read(0, fetched, { signal }));
 }
 
-/** A file of weights: known by the JSON, opened when the first of its tensors is read. */
+/** A file of weights: listed by the JSON, opened when the first of its tensors is read. */
 export class PartFile implements Part {
   readonly entry: SetPart;
-  /** Place in `parts` of the JSON. */
+  /** Index into `parts` of the JSON. */
   readonly number: number;
   readonly label: string;
   readonly #context: SetContext;
-  /** Bytes of the tensors it is to hold: the least it can have. */
+  /** Bytes of the tensors that it should hold: the file cannot be shorter. */
   readonly #leastBytes: number;
   #opening: Promise<AeroModel> | undefined;
   #opened: AeroModel | undefined;
@@ -111,7 +108,7 @@ export class PartFile implements Part {
     this.#leastBytes = leastBytes;
   }
 
-  /** The real length once the file is open; before, what the JSON says, or the bytes of its tensors. */
+  /** The real length once the file is open; before, the length in the JSON, or the bytes of its tensors. */
   get byteLength(): number {
     return this.#opened?.content.source.byteLength ?? this.entry.sizeBytes ?? this.#leastBytes;
   }
@@ -128,7 +125,7 @@ export class PartFile implements Part {
     return this.#layout;
   }
 
-  /** From now on the tensors of the set have their places in this file. */
+  /** From now on the set's tensors have their places in this file. */
   markPlaced(): void {
     this.#layout = undefined;
   }
@@ -143,12 +140,12 @@ export class PartFile implements Part {
     return this.#tensors;
   }
 
-  /** True where reading all of it costs no network. */
+  /** True if reading all of it needs no network. */
   get isLocal(): boolean {
     return this.#opened?.content.source.descriptor !== undefined;
   }
 
-  /** Compares the whole file, which must be open, with the SHA-256 that the JSON states, once; throws where it differs. */
+  /** Compares the whole open file with the SHA-256 in the JSON, once; throws if it differs. */
   async prove(locate: ParsedSetFile["locate"], signal: AbortSignal | undefined): Promise<void> {
     const source = this.#opened?.content.source;
     if (source === undefined || this.entry.sha256 === undefined) return;
@@ -159,7 +156,7 @@ export class PartFile implements Part {
     await this.#proving;
   }
 
-  /** Opens the file once, whoever asks how often; after a failure the next one tries again. */
+  /** Opens the file once, however often it is called; after a failure the next call tries again. */
   open(): Promise<AeroModel> {
     if (this.#closed) return Promise.reject(closedError(this.label));
     this.#opening ??= this.#open().catch((error: unknown) => {
@@ -171,7 +168,7 @@ export class PartFile implements Part {
 
   async close(): Promise<void> {
     this.#closed = true;
-    const model = await this.#opening?.catch(() => undefined); // its failure is told to whoever reads
+    const model = await this.#opening?.catch(() => undefined); // readers of the part get its failure
     await model?.close();
   }
 
@@ -187,7 +184,7 @@ export class PartFile implements Part {
   }
 
   async #open(): Promise<AeroModel> {
-    // Readers share the opening, so no one's signal ends it.
+    // Readers share the opening, so no single signal ends it.
     const context = { ...this.#context, signal: undefined };
     const source = await openEntry(this.entry, `parts[${this.number}]`, context);
     try {
@@ -202,26 +199,26 @@ export class PartFile implements Part {
   }
 }
 
-/** Where a file of a set is. `elsewhere` is where to go when there is no such sibling. */
+/** Where a file of a set is. `elsewhere` is the address to use if there is no such sibling. */
 type SetPlace =
   | { readonly kind: "sibling"; readonly name: string; readonly elsewhere?: string }
   | { readonly kind: "url"; readonly url: string };
 
-/** What the places of a set's files depend on, beside their paths. */
+/** What the places of a set's files depend on, besides their paths. */
 export interface SetOrigin {
-  /** "address" where the JSON itself came from a server or an object store. */
+  /** "address" if the JSON itself came from a server or an object store. */
   readonly from: "folder" | "address";
   readonly baseUrl?: string | undefined;
 }
 
-/** RFC 3986 §3.1, with the colon; a drive letter looks the same and is refused as well. */
+/** RFC 3986 §3.1, with the colon; a drive letter looks the same and is refused too. */
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 const HTTP = /^https?:\/\//i;
 
 /**
- * Where a path leads. A full http(s) address stands for itself. Else `base_url` is the folder (joined by RFC 3986, as
- * the reference does); where the JSON is in a local folder, a sibling that exists comes before it. Else the file is a
- * sibling, and names that leave the folder are refused. No other scheme than http and https is followed.
+ * Where a path leads. A full http(s) address is used as it is. Else `base_url` is the folder (joined by RFC 3986, as
+ * the reference does); if the JSON is in a local folder, an existing sibling takes precedence. Without `base_url` the
+ * file is a sibling, and names that leave the folder are refused. Only http and https are followed.
  */
 export function locateFile(path: string, origin: SetOrigin, at: Location): SetPlace {
   if (HTTP.test(path)) return { kind: "url", url: parseAddress(path, at).href };
@@ -232,12 +229,12 @@ export function locateFile(path: string, origin: SetOrigin, at: Location): SetPl
   return name === undefined ? { kind: "url", url } : { kind: "sibling", name, elsewhere: url };
 }
 
-/** How a file of a set is called in lists and messages: its path, without what must not be shown of an address. */
+/** The name of a set's file in lists and messages: its path, without the secret parts of an address. */
 export function labelOf(path: string): string {
   return HTTP.test(path) && URL.canParse(path) ? parseHttpUrl(path).label : path;
 }
 
-/** "./x" is "x"; everything else that is not plainly in the folder is refused by the resolver's own rule. */
+/** "./x" is "x"; the resolver's own rule refuses everything else that is not plainly in the folder. */
 function siblingName(path: string, at: Location): string {
   const name = path.replace(/^(\.\/)+/, "");
   checkRelativeName(name, at);
@@ -254,8 +251,8 @@ function safeName(path: string): string | undefined {
 }
 
 /**
- * The path below `base_url`, which is a folder with or without its final slash. Its query, where signatures stand, is
- * kept for addresses of the same origin that bring none; what names another host never gets it.
+ * The path below `base_url`, which is a folder with or without its final slash. Its query, which may hold signatures,
+ * is kept for addresses of the same origin that have none; another host never gets it.
  */
 function joinUrl(base: URL, path: string, at: Location): string {
   const folder = new URL(base);
@@ -274,7 +271,7 @@ function parseAddress(text: string, at: Location): URL {
   return new URL(text);
 }
 
-/** The text is not repeated: it may hold a key. */
+/** The message does not repeat the text: it may hold a key. */
 function addressError(at: Location): FormatError {
   const message = `Cannot follow ${at.path ?? "the path"} of the set: must be a whole http(s) address`;
   return new FormatError("format/aeroset.address", message, at);

@@ -10,7 +10,7 @@ const other = buildSet({ globalIndex: (tensors) => tensors.slice(1) }).get("inde
 test.each([
   ["another one", () => other],
   ["with something behind it", (index: Bytes) => concatBytes([index, new Uint8Array(8)])],
-])("an index that is not the pinned one is not used: %s", async (_, change) => {
+])("an index that differs from the pinned one is not used: %s", async (_, change) => {
   const files = buildSet();
   files.set("index.aero", change(files.get("index.aero") as Bytes));
   const folder = countedFolder(files);

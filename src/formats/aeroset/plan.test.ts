@@ -7,7 +7,7 @@ import { planAeroset } from "./plan.ts";
 
 const uuid = new Uint8Array(16).fill(7);
 
-/** Nine tensors of 16 bytes: with alignment 16 and shards of 32 bytes, five shards. */
+/** Nine tensors of 16 bytes: with alignment 16 and shards of 32 bytes they give five shards. */
 function nine(chain: ModelContent["chain"] = []): ModelContent {
   const tensors = Array.from({ length: 9 }, (_, i) => float32Tensor(`t${i}`, [i, i, i, i]));
   const metadata = new Metadata([{ key: "general.name", value: stringValue("nine") }]);
@@ -71,7 +71,7 @@ describe("planAeroset()", () => {
     expect([set.uuid, plan().set.uuid]).toEqual(["random", "given"]);
   });
 
-  test("takes the specification's sizes where none are given", () => {
+  test("uses the specification's sizes if none are given", () => {
     const { set } = planAeroset(nine(), { name: "model.aeroset.json" });
     expect(set.parts.map(({ image }) => [image.shardIds, image.pageBytes])).toEqual([[[0], 4 << 20]]);
     const many = planAeroset(nine(), { name: "m.aeroset.json", maxShardBytes: 1 });
@@ -83,7 +83,7 @@ describe("planAeroset()", () => {
     expect(files.map(({ name }) => name)).toEqual(["index.aero", "model.aeroset.json"]);
   });
 
-  test("cuts as the set did that the content was, unless another cut is asked for", () => {
+  test("cuts like the set that the content comes from, unless the caller wants another cut", () => {
     const facts = { uuid: "ab".repeat(16), shards: [1, 5, 3], parts: [1, 2] };
     const content = nine([
       { format: "safetensors", facts: {} },
@@ -112,7 +112,7 @@ describe("planAeroset()", () => {
   });
 });
 
-test("planNames() begins with the stem beside any JSON but model.aeroset.json", () => {
+test("planNames() begins with the stem for any JSON except model.aeroset.json", () => {
   expect([planNames("model.aeroset.json").part(0), planNames("model.aeroset.json").index]).toEqual([
     "part-000.aero",
     "index.aero",

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
+import { DEFAULT_PAGE_BYTES, type ModelContent, type WriteOptions, type WritePlan } from "../../model/format.ts";
 import { type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { type OriginFacts, type OriginLink, splitChain } from "../../model/origin.ts";
 import { renderJsonObject } from "../aero/chunks/metadata.ts";
@@ -16,26 +16,24 @@ import { AEROSET_LIMITS } from "./limits.ts";
 import { parseSetFacts, type SetFacts } from "./origin.ts";
 import { encodeSetFile, type SetCache, type SetFile } from "./set-file.ts";
 
-/** What the files of a set are to be like. */
+/** The options for the files of a set. */
 interface SetOptions {
-  /** For every part; the index takes of it what applies to a file without weights. */
+  /** For every part; the index uses those that apply to a file without weights. */
   readonly aero: AeroOptions;
   readonly maxPartShards: number;
-  /** Tensors per shard and shards per part of the set this was, where the caller asks for no other cut. */
+  /** Tensors per shard and shards per part of the original set, unless the caller wants another cut. */
   readonly cut: { readonly shards: readonly number[]; readonly parts: readonly number[] } | undefined;
   readonly baseUrl: string | undefined;
-  /** Hints that the set had before. */
+  /** Hints of the original set. */
   readonly cache: SetCache | undefined;
-  /** A uuid that nobody asked for may be swapped for the one of an interrupted run. */
+  /** A uuid that the caller did not give may be replaced by the one of an interrupted run. */
   readonly uuid: "given" | "random";
 }
 
-/** The reference writer's default (formats/aero.md 3.1): with shards of 2 GiB, parts of 8 GiB. */
+/** The reference writer's default (docs/formats/aeroset.md#writing): with shards of 2 GiB, parts of 8 GiB. */
 const DEFAULT_PART_SHARDS = 4;
-/** The page of AIP-0002. */
-const DEFAULT_PAGE_BYTES = 4 << 20;
 
-/** Refuses what makes no sense with a UsageError. All hashes are always on: remote reads rely on them. */
+/** Refuses options that make no sense with a UsageError. All hashes are always on: remote reads rely on them. */
 export function resolveSetOptions(options: WriteOptions, facts?: SetFacts): SetOptions {
   const { maxPartShards = DEFAULT_PART_SHARDS, baseUrl } = options;
   if (!Number.isSafeInteger(maxPartShards) || maxPartShards < 1) {
@@ -62,7 +60,7 @@ function cutOf({ maxShardBytes, maxPartShards }: WriteOptions, facts: SetFacts |
   return isAsked || shards === undefined || parts === undefined ? undefined : { shards, parts };
 }
 
-/** The address goes into a file that is published: it must be one that readers can add a name to, without secrets. */
+/** The address goes into a published file: readers must be able to add a name to it, and it must hold no secrets. */
 function checkBaseUrl(text: string): void {
   const fault = findUrlFault(text);
   if (fault === undefined) return;
@@ -83,7 +81,7 @@ function findUrlFault(text: string): string | undefined {
   return undefined;
 }
 
-/** A write with every name, place and length decided; digests are left to `writeAeroset`. */
+/** A write with every name, place and length decided; `writeAeroset` computes the digests. */
 export interface AerosetPlan extends WritePlan {
   readonly set: SetImage;
 }
@@ -94,17 +92,17 @@ export interface FileImage {
   readonly image: AeroImage;
 }
 
-/** What the JSON says of the model. */
+/** What the JSON says about the model. */
 interface SetModelName {
   readonly name: string;
   readonly architecture: string;
 }
 
-/** The set to be. */
+/** The set that will be written. */
 export interface SetImage {
-  /** In the order of their shards, which is that of the index. */
+  /** In the order of their shards, which is also the order of the index. */
   readonly parts: readonly FileImage[];
-  /** Everything but the weights. */
+  /** Everything except the weights. */
   readonly index: FileImage;
   readonly model: SetModelName;
   readonly baseUrl: string | undefined;
@@ -112,12 +110,12 @@ export interface SetImage {
   readonly uuid: SetOptions["uuid"];
 }
 
-/** Stands for a digest whose value is not known yet: every SHA-256 is as long. */
+/** Placeholder for a digest that is not known yet: every SHA-256 has this length. */
 const NO_SHA256 = "0".repeat(64);
 
 /**
- * Plans shards over the whole model, consecutive groups of them as parts, and one index. Pure, but for a random uuid
- * where none is given.
+ * Plans shards over the whole model, consecutive groups of them as parts, and one index. Pure, except for a random uuid
+ * if none is given.
  */
 export function planAeroset(content: ModelContent, options: WriteOptions): AerosetPlan {
   const { own, facts, chain } = ownHistory(content.chain);
@@ -128,9 +126,10 @@ export function planAeroset(content: ModelContent, options: WriteOptions): Aeros
     chain,
     tensors: carried,
     descriptors,
+    folder: options.folder,
   });
   const model = { name, architecture };
-  // Where a tensor cannot be stored, the numbers of the set that this was no longer add up.
+  // If a tensor cannot be stored, the counts of the original set no longer add up.
   const cut = stored.length === content.tensors.length ? chosen.cut : undefined;
   const { rows, shards } = placeRows(stored, chosen.aero, cut?.shards);
   const groups = groupShards(shards, cut?.parts ?? evenParts(shards.length, chosen.maxPartShards));
@@ -157,11 +156,11 @@ export function planAeroset(content: ModelContent, options: WriteOptions): Aeros
   };
 }
 
-/** What an AERO file or a set remembers of itself, and what is to be kept for the way back to other formats. */
+/** What an AERO file or a set remembers about itself, and what to keep for the way back to other formats. */
 export function ownHistory(chain: readonly OriginLink[]): {
-  /** Of the set that this was. */
+  /** Facts of the original set. */
   readonly own: OriginFacts | undefined;
-  /** Of the newest file of AERO's family, whose types have the numbers that are written. */
+  /** Facts of the newest file of AERO's family: its types have the numbers that are written. */
   readonly facts: OriginFacts | undefined;
   readonly chain: readonly OriginLink[];
 } {
@@ -181,7 +180,7 @@ function placeRows(
   return { rows, shards };
 }
 
-/** How the index lists a tensor that lies there. */
+/** The row of a tensor at this place in the index. */
 export function rowOf(
   { tensor, dtype, quantId, quantParams }: StoredTensor,
   { shardId, dataOff }: Pick<TensorRow, "shardId" | "dataOff">,
@@ -193,11 +192,11 @@ export function rowOf(
 interface ShardGroup {
   readonly shards: readonly PlannedShard[];
   readonly shardIds: readonly number[];
-  /** Which rows of the index lie in them. */
+  /** The rows of the index that are in them. */
   readonly range: { readonly start: number; readonly end: number };
 }
 
-/** Parts of as many shards as allowed; the last one takes what is left. */
+/** Parts of `maxPartShards` shards; the last one takes the rest. */
 function evenParts(shardCount: number, maxPartShards: number): number[] {
   const parts: number[] = [];
   for (let left = shardCount; left > 0; left -= maxPartShards) parts.push(Math.min(left, maxPartShards));
@@ -218,7 +217,7 @@ function groupShards(shards: readonly PlannedShard[], parts: readonly number[]):
   });
 }
 
-/** What a part says of itself: enough to be of use alone. The model's own metadata stands in the index. */
+/** What a part says about itself: enough to be useful alone. The index has the model's own metadata. */
 export function partMetadata(part: {
   readonly model: SetModelName;
   readonly descriptors: MetadataValue | undefined;
@@ -245,10 +244,10 @@ export function planPart({ name, ...content }: PartContent, chosen: AeroOptions)
   return { name, image: planImage({ ...content, indexBytes }, chosen, name) };
 }
 
-/** Stands for a tensor's digest until it is known. */
+/** Placeholder for a tensor's digest until it is known. */
 export const NO_HASH: Bytes = new Uint8Array(HASH_BYTES);
 
-/** What the index consists of; `hashes` has undefined where a tensor has none. */
+/** What the index consists of; `hashes` has undefined for a tensor without a digest. */
 interface IndexContent {
   readonly name: string;
   readonly model: SetModelName;
@@ -257,7 +256,7 @@ interface IndexContent {
   readonly hashes: readonly (Bytes | undefined)[];
 }
 
-/** A file of all tensors and no shard. */
+/** A file with all tensors and no shard. */
 export function planIndex({ name, model, json, rows, hashes }: IndexContent, chosen: AeroOptions): FileImage {
   const indexBytes = encodeTensorIndex(rows, hashes).byteLength;
   const content = { rows, json, model, indexBytes, tensors: [], shards: [], shardIds: [] };
@@ -279,7 +278,7 @@ function measureSetFile({ parts, index, model, baseUrl, cache }: SetImage): numb
   } satisfies Omit<SetFile, "version">).byteLength;
 }
 
-/** Refuses to write what our own reader would refuse. */
+/** Refuses to write a set that our own reader would refuse. */
 function checkCounts(shardCount: number, partCount: number): void {
   const { parts, shards } = AEROSET_LIMITS;
   if (partCount <= parts.default && shardCount <= shards.default) return;

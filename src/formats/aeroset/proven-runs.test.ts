@@ -13,7 +13,7 @@ const TENSORS = [
   { name: "c", start: 60, end: 100 },
 ];
 
-/** The shard, with digests of other bytes for the tensor that is named. */
+/** The shard, with the digest of other bytes for the tensor called `wrong`. */
 function runs(wrong?: string) {
   const tensors = TENSORS.map((tensor) => {
     const bytes = SHARD.subarray(tensor.start, tensor.end);
@@ -67,7 +67,7 @@ test.each([
   }
 });
 
-test("what was read in another order is read again by prove(), and only that", async () => {
+test("prove() reads again only what was read out of order", async () => {
   const read = async ({ proven }: ReturnType<typeof runs>): Promise<void> => {
     await Promise.all([proven.read(80, 20), proven.read(60, 20), proven.read(0, 50)]);
   };
@@ -83,7 +83,7 @@ test("what was read in another order is read again by prove(), and only that", a
   await expect(other.proven.prove(undefined)).rejects.toMatchObject({ ...WRONG, at: { offset: 1060, byteLength: 40 } });
 });
 
-test("a read that fails is told to its reader only, and leaves the tensor in doubt", async () => {
+test("a failed read is reported only to its reader, and leaves the tensor in doubt", async () => {
   const { proven } = runs("a");
   const stop = AbortSignal.abort();
   const [first, second] = await Promise.allSettled([proven.read(0, 20, { signal: stop }), proven.read(20, 20)]);

@@ -5,39 +5,39 @@ import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { tensorError } from "../aero/weights/hashed-tensor.ts";
 
-/** A tensor of a shard, with the digest that the set's index has of it. */
+/** A tensor of a shard, with its digest in the set's index. */
 export interface StatedTensor {
   readonly name: string;
-  /** In the shard; tensors do not overlap. */
+  /** Offset in the shard; tensors do not overlap. */
   readonly start: number;
   readonly end: number;
   /** 64 lower-case hex digits. */
   readonly hash: string;
 }
 
-/** One reader going through a tensor from its first byte on. */
+/** One reader that goes through a tensor from its first byte. */
 interface Pass {
   next: number;
-  /** Undefined where a read of the pass failed: its reader was told. */
+  /** Undefined if a read of the pass failed, which its reader saw. */
   hashed: Promise<Hasher | undefined>;
 }
 
 /**
- * A shard of a part, read by the part's pages. Pages find damage, but the part states them itself: whoever makes another
- * part makes them, too. So every tensor of which all bytes pass, in one read or in order, is compared with its digest in
- * the index, which the set pins; what passed in another way is doubted until `prove`. A tensor that was proven once stays
- * so: its pages were right then, and they do not change.
+ * A shard of a part, read by the part's pages. Pages find damage, but they are in the part itself: an attacker who
+ * makes another part makes its pages too. So every tensor that is read completely, in one read or in order, is compared
+ * with its digest in the index, which the set pins. A tensor that is read in another way is doubted until `prove`. Once
+ * proven, a tensor stays proven: its pages were right then, and they do not change.
  */
 export class ProvenRuns extends DelegatingSource {
   readonly #tensors: readonly StatedTensor[];
   readonly #engine: Engine;
-  /** Where the shard begins in the file. */
+  /** Offset of the shard in the file. */
   readonly #offset: number;
   readonly #passes = new Map<StatedTensor, Pass>();
   readonly #proven = new Set<StatedTensor>();
   readonly #doubted = new Set<StatedTensor>();
 
-  /** `tensors` lie one behind the other. */
+  /** `tensors` are in order and do not overlap. */
   constructor(
     paged: Source,
     tensors: readonly StatedTensor[],
@@ -52,14 +52,14 @@ export class ProvenRuns extends DelegatingSource {
   override async read(offset: number, byteLength: number, options?: ReadOptions): Promise<Bytes> {
     const reading = this.inner.read(offset, byteLength, options);
     const comparing = this.#follow(offset, byteLength, reading);
-    // The bytes may be overwritten once they were handed out, so nobody gets them before they were hashed.
+    // The caller may overwrite the bytes once it has them, so they are hashed first.
     const results = await Promise.allSettled(comparing);
     const bytes = await reading;
     for (const result of results) if (result.status === "rejected") throw result.reason;
     return bytes;
   }
 
-  /** The last piece of a tensor is held back until the digest of all was compared. */
+  /** Holds back the last piece of a tensor until its digest is compared. */
   override async *stream(offset: number, options?: StreamOptions): AsyncGenerator<Bytes> {
     let position = offset;
     for await (const piece of this.inner.stream(offset, options)) {
@@ -69,10 +69,10 @@ export class ProvenRuns extends DelegatingSource {
     }
   }
 
-  /** Reads again what was read in parts, and throws where it is not what the index says. */
+  /** Reads again what was read only in parts, and throws if it is not what the index says. */
   async prove(signal: AbortSignal | undefined): Promise<void> {
     for (const { start, end } of [...this.#doubted]) {
-      for await (const _ of this.stream(start, { byteLength: end - start, signal })); // compared as it passes
+      for await (const _ of this.stream(start, { byteLength: end - start, signal })); // the stream compares it
     }
   }
 
@@ -100,7 +100,7 @@ export class ProvenRuns extends DelegatingSource {
     this.#doubted.add(tensor);
     const pass = this.#passOf(tensor, run.start);
     if (pass === undefined) {
-      bytes.catch(() => undefined); // told to whoever reads
+      bytes.catch(() => undefined); // its reader sees the error
       return;
     }
     pass.next = run.end;
@@ -108,7 +108,7 @@ export class ProvenRuns extends DelegatingSource {
     comparing.push(pass.hashed);
   }
 
-  /** A new one at the tensor's beginning; undefined where the run goes on with none. */
+  /** Starts a new pass at the tensor's beginning; undefined if the run continues no pass. */
   #passOf(tensor: StatedTensor, start: number): Pass | undefined {
     const known = this.#passes.get(tensor);
     if (start !== tensor.start) return known?.next === start ? known : undefined;
@@ -147,7 +147,7 @@ export class ProvenRuns extends DelegatingSource {
     this.#doubted.delete(tensor);
   }
 
-  /** The first tensor that ends behind the offset. */
+  /** The first tensor that ends after the offset. */
   #firstBehind(offset: number): number {
     let low = 0;
     let high = this.#tensors.length;

@@ -11,12 +11,13 @@ import {
 import { drain } from "../../../test/contracts/source-contract.ts";
 import { countingSource } from "../../../test/support/counting-source.ts";
 import type { Bytes } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import { openSource } from "../../open.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import type { SetModel } from "./model.ts";
-import { openAeroset } from "./read.ts";
+import { aerosetMembers, openAeroset } from "./read.ts";
 
 const engine = portableEngine();
 
@@ -59,7 +60,7 @@ describe("parts", () => {
     const json = countingSource(memorySource(files.get(SET_NAME) as Bytes, SET_NAME));
     const model = await openAeroset(json, { engine, limits: {}, resolver: folder });
     await model.tensor("t0").bytes();
-    const late = model.tensor("t4").bytes(); // still opening its part when the model is closed
+    const late = model.tensor("t4").bytes(); // it is still opening its part when the model is closed
     late.catch(() => undefined);
     await model.close();
     expect(json.closeCount).toBe(1);
@@ -68,7 +69,7 @@ describe("parts", () => {
     expect(namesOf(folder)).not.toContain("part-001.aero");
   });
 
-  test("the beginning of a file that is not local is read once, whatever lies there", async () => {
+  test("the beginning of a remote file is read once, whatever it holds", async () => {
     const { model, folder } = await openBuilt({ pages: "pages" });
     await model.tensor("t2").bytes();
     await model.tensor("t3").bytes();
@@ -78,7 +79,7 @@ describe("parts", () => {
     ]);
   });
 
-  test("are announced with size and digest where the JSON has both", async () => {
+  test("are announced with size and digest if the JSON has both", async () => {
     const { model, folder } = await openBuilt({
       json: (json) => ({ ...json, parts: json.parts.map((part, i) => (i === 0 ? { ...part, sha256: null } : part)) }),
     });
@@ -101,7 +102,7 @@ describe("parts", () => {
     expect(await second).toEqual(setTensorBytes(1));
   });
 
-  test("one that is missing costs its tensors only, and is found when it comes", async () => {
+  test("a missing one affects only its tensors, and is found once it is there", async () => {
     const files = buildSet();
     const part = files.get("part-001.aero") as Bytes;
     files.delete("part-001.aero");
@@ -141,7 +142,7 @@ describe("finding a tensor in its part", () => {
     ["shape", { shape: [2, 2] }],
     ["dtype", { dtype: 9 }],
     ["data_len", { shape: [3], len: 12 }],
-  ])("is refused where %s differs, naming both", async (_, change) => {
+  ])("is refused if %s differs, naming both", async (_, change) => {
     const { model } = await openBuilt({
       globalIndex: (tensors) => tensors.map((tensor) => (tensor.name === "t2" ? { ...tensor, ...change } : tensor)),
     });
@@ -162,7 +163,7 @@ describe("finding a tensor in its part", () => {
     await expect(model.tensor("t0").bytes()).rejects.toMatchObject({ code: "format/aeroset.tensor-bounds" });
   });
 
-  test("is refused where the part has neither tensor nor shard", async () => {
+  test("is refused if the part has neither tensor nor shard", async () => {
     const { model } = await openBuilt({
       partIndex: () => null,
       json: (json) => {
@@ -170,7 +171,7 @@ describe("finding a tensor in its part", () => {
         return { ...json, parts: [{ ...first, shards: [0, 9, 1] }, second, third] };
       },
     });
-    // By number 1 is there, although the JSON puts it third.
+    // Found by its number 1, although the JSON lists it third.
     expect(await model.tensor("t1").bytes()).toEqual(setTensorBytes(1));
     const local = await openBuilt({
       ids: "local",
@@ -222,7 +223,7 @@ describe("digests", () => {
     expect(await model.tensor("t4").bytes()).toEqual(setTensorBytes(4));
   });
 
-  test("pages do not stand in for a digest that only the index has: the part may be of another version", async () => {
+  test("pages do not replace a digest that only the index has: the part may be of another version", async () => {
     const { model } = await openBuilt({
       pages: "pages",
       globalIndex: (tensors) => tensors.map((tensor) => ({ ...tensor, more: { hash_b3: "00".repeat(32) } })),
@@ -231,7 +232,7 @@ describe("digests", () => {
     expect(model.verificationOf(model.tensor("t0"))).toBe("tensor");
   });
 
-  test("nor for one that both have: whoever makes another part copies the digest and makes pages", async () => {
+  test("nor one that both have: an attacker can copy the digest and make new pages", async () => {
     const files = buildSet({ hashes: ["index", "parts"], pages: "pages" });
     const flip = (tensor: number): Bytes => setTensorBytes(tensor).map((value) => value ^ 1);
     const theirs = buildSet({ hashes: ["index", "parts"], pages: "pages", weights: flip });
@@ -312,7 +313,7 @@ describe("the JSON", () => {
     await expect(openSource(source, { engine })).rejects.toMatchObject({ code: "usage/aeroset.no-siblings" });
   });
 
-  test("is recognised by content, and does not take what is another format's", async () => {
+  test("is recognised by content, and leaves the files of other formats alone", async () => {
     const sniff = async (text: string): Promise<unknown> => {
       const source = memorySource(new TextEncoder().encode(text), "x.json");
       return openSource(source, { engine }).catch((error: unknown) => error);
@@ -354,7 +355,7 @@ describe("base_url", () => {
     const model = await openFiles(files, countedFolder(files));
     await expect(model.tensor("t4").bytes()).rejects.toMatchObject({
       code: "source/resolver.origin",
-      hint: "Permit it with --allow-origin https://cdn.example",
+      hint: "Permit it with the option allowOrigin https://cdn.example",
     });
   });
 });
@@ -370,11 +371,29 @@ test("openParts() gives tensors their places in the files", async () => {
   expect(new Set(model.tensors.map(({ offset }) => offset)).size).toBeGreaterThan(1);
 });
 
-test("sizes that the JSON leaves out are the least that the tensors need, until the part is open", async () => {
+test("sizes that the JSON lacks are the least that the tensors need, until the part is open", async () => {
   const { model } = await openBuilt({
     json: (json) => ({ ...json, parts: json.parts.map(({ path, shards }) => ({ path, shards })) }),
   });
   expect(model.parts[2]?.byteLength).toBe(32);
   await model.openParts();
   expect(model.parts[2]?.byteLength).toBeGreaterThan(32);
+});
+
+const CONTEXT = { limits: {}, name: "set.json", engine: portableEngine() };
+
+const SET = `{
+  "base_url": "https://example.org/m", "license": "MIT", "large": 12345678901234567890,
+  "parts": [ {"path": "https://example.org/a/p0.aero", "shards": [0], "mirror": "x"}, {"shards": [1], "path": "p1.aero"} ],
+  "global_tidx": {"path": "index.aero"}
+}`;
+
+test("aerosetMembers() changes only the paths of a JSON with keys that the specification does not name", async () => {
+  const { index } = await aerosetMembers(memorySource(encodeUtf8(SET), "https://example.org/m/set.json"), CONTEXT);
+  const text = new TextDecoder().decode(index?.renamed?.(["p0.aero", "b/p1.aero", "index.aero"]));
+  expect(text).toBe(
+    SET.replace("https://example.org/a/p0.aero", "p0.aero")
+      .replace('"https://example.org/m"', '""')
+      .replace('"p1.aero"', '"b/p1.aero"'),
+  );
 });

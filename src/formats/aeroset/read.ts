@@ -2,7 +2,8 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, type Location, UsageError } from "../../base/errors.ts";
 import { checkLimit, resolveLimits } from "../../base/limits.ts";
 import { encodeHex, encodeUtf8, printable } from "../../base/text.ts";
-import { withHead } from "../../bytes/layers/prefix.ts";
+import { inTurns, type Steps } from "../../base/turns.ts";
+import { withHead } from "../../bytes/layers/opening-read.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type {
@@ -21,15 +22,15 @@ import type { AeroModel } from "../aero/model.ts";
 import { openAero } from "../aero/read.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
 import { FIRST_PART, type SetContent, SetModel, setModel } from "./model.ts";
-import { describeAeroset } from "./origin.ts";
+import { describeAeroset, isUsualAeroset } from "./origin.ts";
 import type { GlobalEntry } from "./part-tensors.ts";
 import { labelOf, locateFile, openEntry, PartFile, type SetContext, type SetOrigin, withOpening } from "./parts.ts";
 import { encodeSetFile, type ParsedSetFile, parseSetFile, type SetEntry } from "./set-file.ts";
 
-/** So much of a remote index is fetched in its first request: as a rule all of it. */
+/** The first request for a remote index fetches this much: usually all of it. */
 const WHOLE_INDEX_BYTES = 8 << 20;
 
-/** Opens the JSON and the global index. No part is touched before one of its tensors is read. */
+/** Opens the JSON and the global index. Opens no part before one of its tensors is read. */
 export async function openAeroset(source: Source, context: OpenContext): Promise<SetModel> {
   const file = await readSetFile(source, context);
   const at = { source: source.label, offset: 0 };
@@ -41,8 +42,8 @@ export async function openAeroset(source: Source, context: OpenContext): Promise
     });
   }
   const origin: SetOrigin = { from: isAddress(source.label) ? "address" : "folder", baseUrl: file.baseUrl };
-  // Every name is judged before any file is opened.
-  checkPaths(file, origin, source.label);
+  // Every name is checked before any file is opened.
+  await inTurns(checkPaths(file, origin, source.label), context.signal);
   const setContext: SetContext = { ...context, resolver, origin, locate: file.locate };
   const { index, entries } = await openIndex(file, setContext);
   try {
@@ -53,20 +54,21 @@ export async function openAeroset(source: Source, context: OpenContext): Promise
   }
 }
 
-function checkPaths(file: ParsedSetFile, origin: SetOrigin, label: string): void {
+function* checkPaths(file: ParsedSetFile, origin: SetOrigin, label: string): Steps<void> {
   for (const [i, { path }] of file.parts.entries()) {
     const key = `parts[${i}].path`;
     try {
       locateFile(path, origin, { source: label, path: key });
     } catch (error) {
       if (!isTareError(error)) throw error;
-      // The check costs nothing where it passes; the location is counted only here.
+      // The check is cheap if it passes; only a failure computes the location.
       locateFile(path, origin, file.locate(path, key));
     }
+    yield;
   }
 }
 
-/** Labels are shown, not parsed; but only here is known whether the JSON has a folder or an address. */
+/** Labels are shown, not parsed. This exception decides whether the JSON is in a folder or at an address. */
 function isAddress(label: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(label);
 }
@@ -74,10 +76,16 @@ function isAddress(label: string): boolean {
 async function readSetFile(source: Source, context: OpenContext): Promise<ParsedSetFile> {
   const limits = resolveLimits("aeroset", AEROSET_LIMITS, context.limits);
   const at = { source: source.label, offset: 0 };
-  checkLimit(source.byteLength, limits.jsonBytes, "an AEROSET index of so many bytes", "limit/aeroset.json-bytes", at);
+  checkLimit(
+    source.byteLength,
+    limits.jsonBytes,
+    "an AEROSET index of this many bytes",
+    "limit/aeroset.json-bytes",
+    at,
+  );
   const bytes = await source.read(0, source.byteLength, { signal: context.signal });
   const place = { source: source.label, offset: 0, what: "AEROSET index" };
-  return parseSetFile(decodeJsonText(bytes, place), source.label, limits);
+  return inTurns(parseSetFile(decodeJsonText(bytes, place), source.label, limits), context.signal);
 }
 
 interface OpenedIndex {
@@ -105,8 +113,8 @@ async function openIndex(file: ParsedSetFile, context: SetContext): Promise<Open
 }
 
 /**
- * The index decides what every tensor is called and where it lies. Where the JSON pins it, all of it is compared with
- * the pin before any of it is used, and before a cache keeps it.
+ * The index decides the name and the place of every tensor. If the JSON pins it, all of it is compared with the pin
+ * before any of it is used, and before a cache keeps it.
  */
 async function openPinnedIndex({ globalIndex }: ParsedSetFile, context: SetContext): Promise<Source> {
   const { sha256, sizeBytes = 0 } = globalIndex;
@@ -114,7 +122,7 @@ async function openPinnedIndex({ globalIndex }: ParsedSetFile, context: SetConte
   const limits = resolveLimits("aeroset", AEROSET_LIMITS, context.limits);
   const at = context.locate(sha256, "global_tidx.sha256");
   const checkSize = (byteLength: number): void => {
-    checkLimit(byteLength, limits.indexBytes, "an index of so many bytes", "limit/aeroset.index-bytes", at);
+    checkLimit(byteLength, limits.indexBytes, "an index of this many bytes", "limit/aeroset.index-bytes", at);
   };
   checkSize(sizeBytes);
   let proven: Bytes | undefined;
@@ -127,7 +135,7 @@ async function openPinnedIndex({ globalIndex }: ParsedSetFile, context: SetConte
   if (proven !== undefined) return source;
   try {
     checkSize(source.byteLength);
-    // A length that is not the stated one is told by verify, with the digest, which then differs, too.
+    // `verify` reports a wrong length together with the digest, which then differs too.
     const whole = await source.read(0, source.byteLength, { signal: context.signal });
     await prove(whole);
     return withHead(source, whole);
@@ -173,7 +181,7 @@ function contentOf({ source, file, index, entries }: Read, context: SetContext):
   const partOfShard = new Map([...lastPart].map(([shard, i]) => [shard, partFiles[i] as PartFile]));
   const warnings = [
     ...file.warnings,
-    // The index of a set has no weights, and is whole without them.
+    // The index of a set has no weights, and is complete without them.
     ...index.warnings.filter(({ code }) => code !== "format/aero.missing-shard"),
     ...repeatedShards(repeated, file),
     ...lostShards(lost, file),
@@ -213,7 +221,7 @@ export async function aerosetMembers(source: Source, context: MembersContext): P
   checkLimit(source.byteLength, limits.jsonBytes, "AEROSET JSON bytes", "limit/aeroset.json-bytes", at);
   const bytes = (await source.read(0, source.byteLength, { signal: context.signal })).slice();
   const text = decodeJsonText(bytes, { ...at, what: "AEROSET JSON" });
-  const set = parseSetFile(text, source.label, limits);
+  const set = await inTurns(parseSetFile(text, source.label, limits), context.signal);
   const files = [...set.parts, set.globalIndex].map((entry) => memberOf(entry, set.baseUrl, source.label));
   return { files, index: { bytes, renamed: (paths) => renamed(set, text, paths) } };
 }
@@ -225,7 +233,7 @@ function memberOf(entry: SetEntry, baseUrl: string | undefined, label: string): 
   return { path, url, byteLength: entry.sizeBytes, sha256: entry.sha256?.toLowerCase() };
 }
 
-/** The set with its files beside it, whatever addresses it had. */
+/** The set with its files next to it, whatever addresses it had. */
 function renamed(set: ParsedSetFile, text: string, paths: readonly string[]): Bytes {
   if (set.further.length > 0) return renamedText(text, paths);
   const parts = set.parts.map((part, i) => ({ ...part, path: paths[i] ?? part.path }));
@@ -233,7 +241,7 @@ function renamed(set: ParsedSetFile, text: string, paths: readonly string[]): By
   return encodeSetFile({ ...local, parts, globalIndex: { ...set.globalIndex, path: paths.at(-1) ?? "" } });
 }
 
-/** Other texts where the paths stand, every other character as it was: keys that nobody here knows are not lost. */
+/** Replaces only the paths and keeps every other character, so that unknown keys are not lost. */
 function renamedText(text: string, paths: readonly string[]): Bytes {
   const root = parseStrictJson(text, { source: "AEROSET JSON", offset: 0, what: "AEROSET JSON" });
   const member = (node: JsonNode | undefined, key: string): JsonNode | undefined =>
@@ -241,7 +249,7 @@ function renamedText(text: string, paths: readonly string[]): Bytes {
   const list = member(root, "parts");
   const files = [...(list?.type === "array" ? list.items : []), member(root, "global_tidx")];
   const edits = files.map((file, i) => ({ node: member(file, "path"), value: paths[i] ?? "" }));
-  // Readers take an empty base_url for none.
+  // Readers treat an empty base_url as none.
   const all = [...edits, { node: member(root, "base_url"), value: "" }];
   let edited = text;
   for (const { node, value } of all.sort((a, b) => (b.node?.start ?? 0) - (a.node?.start ?? 0))) {
@@ -250,7 +258,7 @@ function renamedText(text: string, paths: readonly string[]): Bytes {
   return encodeUtf8(edited);
 }
 
-/** AEROSET v0.1 and v0.2: many AERO files that are one model, by a JSON index. */
+/** AEROSET v0.1 and v0.2: many AERO files that form one model, by a JSON index. */
 export const reader: FormatReader = {
   limits: AEROSET_LIMITS,
   open: openAeroset,
@@ -259,10 +267,11 @@ export const reader: FormatReader = {
   carriesDigests: (container) => hasChunks(setModel(container).content.index),
   fields: async (container, range) => aerosetFields(setModel(container), range),
   describe: (container) => describeAeroset(setModel(container)),
+  isUsual: isUsualAeroset,
 };
 
-/** The JSON, the global index, and everything but the tensors of the parts; one that was not opened is one section. */
-export function aerosetSections(model: SetModel): Section[] {
+/** The JSON, the global index, and everything except the tensors of the parts; an unopened part is one section. */
+function aerosetSections(model: SetModel): Section[] {
   const { source, index, partFiles } = model.content;
   const json: Section = { name: "set", kind: "index", part: 0, offset: 0, byteLength: source.byteLength };
   const inPart = (file: AeroModel, part: number): Section[] =>
@@ -275,8 +284,8 @@ export function aerosetSections(model: SetModel): Section[] {
   return [json, ...inPart(index, 1), ...parts];
 }
 
-/** The JSON as text; of the index and of parts that are open, what an AERO file names. */
-export function aerosetFields({ content }: SetModel, { part }: PartRange): readonly FieldPlace[] {
+/** The JSON as text; the fields of an AERO file for the index and open parts. */
+function aerosetFields({ content }: SetModel, { part }: PartRange): readonly FieldPlace[] {
   const { source, index, partFiles } = content;
   if (part === 0) return [{ offset: 0, byteLength: source.byteLength, name: "set", type: "text" }];
   const file = part < FIRST_PART ? index : partFiles[part - FIRST_PART]?.model;

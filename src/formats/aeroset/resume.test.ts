@@ -27,11 +27,11 @@ const COUNT = 6;
 
 const contentOf = (i: number, seed = 0): Bytes => new Uint8Array(TENSOR_BYTES).fill(10 * seed + i + 1);
 
-/** Tensors without identity, as those of a URL have none: only their content can prove them the same. */
+/** Tensors without identity, like those of a URL: only their content can prove them the same. */
 const namelessTensors = (seed = 0): Tensor[] =>
   Array.from({ length: COUNT }, (_, i) => memoryTensor(`t${i}`, "U8", [TENSOR_BYTES], contentOf(i, seed)));
 
-/** Tensors of a file, counting what is read of it. */
+/** Tensors of a file; counts the bytes that are read. */
 function fileTensors(identity: string, onRead: (byteLength: number) => void): Tensor[] {
   const whole = new Uint8Array(COUNT * TENSOR_BYTES);
   for (let i = 0; i < COUNT; i++) whole.set(contentOf(i), i * TENSOR_BYTES);
@@ -59,7 +59,7 @@ interface RunOptions extends FolderOutputOptions {
   readonly check?: () => Promise<void>;
 }
 
-/** One shard to a part: six parts. Gives the bytes appended for each file. */
+/** One shard a part: six parts. Returns the number of bytes appended to each file. */
 async function run(folder: Folder, options: RunOptions = {}): Promise<ReadonlyMap<string, number>> {
   const { tensors = namelessTensors(), write, check, onAppend, overwrite = "refuse" } = options;
   const content = { metadata: new Metadata(), tensors, chain: [] };
@@ -81,7 +81,7 @@ const failAt = (part: string) => (name: string) => {
   if (name === part) throw diskFull;
 };
 
-/** A run that ended while it wrote part-003. */
+/** A run that failed while it wrote part-003. */
 async function interrupted(options: RunOptions = {}): Promise<Folder> {
   const folder: Folder = new Map();
   await expect(run(folder, { ...options, onAppend: failAt("part-003.aero") })).rejects.toBe(diskFull);
@@ -109,7 +109,7 @@ describe("an interrupted run", () => {
     );
   });
 
-  test("is gone on with: finished parts are not written again and share the random uuid", async () => {
+  test("is resumed: finished parts are not written again and share the random uuid", async () => {
     const folder = await interrupted();
     const before = new Map(folder);
     const appended = await run(folder);
@@ -121,7 +121,7 @@ describe("an interrupted run", () => {
     expect(new Set(uuids).size).toBe(1);
   });
 
-  test("at any append leaves no set, and can be gone on with", async () => {
+  test("at any append leaves no set, and can be resumed", async () => {
     const counting: Folder = new Map();
     let total = 0;
     await run(counting, { onAppend: () => total++ });
@@ -169,7 +169,7 @@ describe("an interrupted run", () => {
     expect([...folder.keys()].sort()).toEqual(["index.aero", NAME, "part-000.aero", "part-001.aero"]);
   });
 
-  test("between the index and the JSON is gone on with", async () => {
+  test("between the index and the JSON is resumed", async () => {
     const folder: Folder = new Map();
     const uuid = new Uint8Array(16);
     await run(folder, { write: { uuid } });
@@ -199,7 +199,7 @@ describe("an interrupted run", () => {
   });
 });
 
-describe("what is in the way", () => {
+describe("obstacles at the destination", () => {
   test.each([
     ["the JSON of a set", NAME],
     ["a part that nobody here made", "part-004.aero"],
@@ -222,7 +222,7 @@ describe("what is in the way", () => {
     expect(folder.get("part-001.aero")).toBe(part);
   });
 
-  test("a journal that is not one is passed over", async () => {
+  test("an invalid journal is ignored", async () => {
     for (const text of ["", "{", "[]", '{"kind":"tare aeroset resume","version":1,"uuid":"x","files":[]}']) {
       const folder: Folder = new Map([[JOURNAL, new TextEncoder().encode(text)]]);
       await run(folder);
@@ -254,7 +254,7 @@ describe("replacing a set", () => {
   });
 });
 
-test("what the check finds damaged is removed; what it could not look at is kept", async () => {
+test("what the check finds damaged is removed; what it could not check is kept", async () => {
   const folder: Folder = new Map();
   const offline = new Error("offline");
   await expect(run(folder, { check: () => Promise.reject(offline) })).rejects.toBe(offline);

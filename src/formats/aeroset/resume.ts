@@ -1,32 +1,40 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { decodeHex, decodeUtf8, encodeHex, encodeUtf8 } from "../../base/text.ts";
-import type { Output } from "../../bytes/sink.ts";
+import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
 import type { WriteContext } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { openAero } from "../aero/read.ts";
 import type { FileImage, SetImage } from "./plan.ts";
-import type { SealedFile } from "./write.ts";
 
-/** A part that is at the destination already. */
+/** A part that is already at the destination. */
 interface FinishedPart {
   readonly sha256: string;
   /** BLAKE3-256 of its tensors, in the order of its rows. */
   readonly tensors: readonly Bytes[];
 }
 
-/** A journal is a few hundred bytes a part; more is not one of ours. */
+/** A journal takes a few hundred bytes per part; a larger file is not ours. */
 const MAX_JOURNAL_BYTES = 64 << 20;
 
-/** Where a log is kept, and what works on it. */
+/** Where a log is kept, and the context of the write. */
 export interface LogPlace {
   readonly output: Output;
   readonly context: WriteContext;
 }
 
-/** Reads the journal, where the destination can have one. */
+/** A complete file that does not have its final name yet. */
+export interface SealedFile {
+  readonly file: FileImage;
+  readonly sink: Sink;
+  readonly sizeBytes: number;
+  /** 64 lower-case hex digits over the whole file. */
+  readonly sha256: string;
+}
+
+/** Reads the journal, if the destination can have one. */
 export async function openResumeLog(set: SetImage, place: LogPlace): Promise<ResumeLog> {
   const planned = set.index.image.uuid;
   const journal = await readJournal(place.output);
@@ -35,9 +43,9 @@ export async function openResumeLog(set: SetImage, place: LogPlace): Promise<Res
   return new ResumeLog(place, set.uuid === "random" ? earlier : planned, journal.files);
 }
 
-/** What earlier runs left at the destination, and what this one leaves for the next. */
+/** What earlier runs left at the destination, and what this run leaves for the next. */
 export class ResumeLog {
-  /** The uuid of the set: the earlier run's where it was drawn at random. */
+  /** The uuid of the set: the earlier run's if it was random. */
   readonly uuid: Bytes;
   readonly #output: Output;
   readonly #context: WriteContext;
@@ -51,8 +59,8 @@ export class ResumeLog {
   }
 
   /**
-   * The part where it is complete and exactly what would be written; otherwise it is removed, if it still is what the
-   * earlier run wrote. A file that nobody here made stays, and stands in the way of writing it.
+   * The part if it is complete and exactly what would be written. Otherwise removes it if it is still what the earlier
+   * run wrote. A file that we did not write stays, and blocks writing the part.
    */
   async takeFinished(part: FileImage): Promise<FinishedPart | undefined> {
     const entry = this.#entries.get(part.name);
@@ -70,7 +78,7 @@ export class ResumeLog {
     return undefined;
   }
 
-  /** Removes what an earlier run wrote under names that this one will not reuse. */
+  /** Removes what an earlier run wrote under names that this run does not reuse. */
   async discardOthers(kept: ReadonlySet<string>): Promise<void> {
     for (const entry of [...this.#entries.values()]) {
       if (kept.has(entry.name)) continue;
@@ -82,7 +90,7 @@ export class ResumeLog {
     }
   }
 
-  /** Notes a file just before it gets its name: from then on either it is there and known, or not there. */
+  /** Notes a file just before it gets its name: after that the file is either there and known, or not there. */
   async add({ file, sizeBytes, sha256 }: SealedFile): Promise<void> {
     if (this.#output.replace === undefined) return;
     const fingerprint = await fingerprintPart(file, this.#context.engine);
@@ -91,7 +99,7 @@ export class ResumeLog {
     await this.#output.replace(journalName(this.#output.name), encodeJournal(journal));
   }
 
-  /** For a set that is complete, or that must not be gone on with. */
+  /** For a set that is complete, or that must not be resumed. */
   async remove(): Promise<void> {
     await this.#output.remove?.(journalName(this.#output.name));
   }
@@ -117,7 +125,7 @@ export class ResumeLog {
     return { sha256: entry.sha256, tensors };
   }
 
-  /** A source without an identity is read: only its content can tell that it is the same. */
+  /** Reads a source without an identity: only its content shows that it is the same. */
   async #hasDigest(tensor: Tensor, digest: Bytes): Promise<boolean> {
     const { engine, signal } = this.#context;
     const range = { offset: 0, byteLength: tensor.byteLength, signal };
@@ -142,7 +150,7 @@ async function readJournal(output: Output): Promise<ReturnType<typeof decodeJour
   }
 }
 
-/** The digests that a part's own index gives; undefined where it does not open. */
+/** The digests in a part's own index; undefined if the part does not open. */
 async function readHashes(source: Source, { engine, signal }: WriteContext): Promise<readonly Bytes[] | undefined> {
   try {
     const { content } = await openAero(source, { engine, limits: {}, signal });
@@ -153,19 +161,19 @@ async function readHashes(source: Source, { engine, signal }: WriteContext): Pro
   }
 }
 
-/** A file that an interrupted run finished, or was about to name. */
+/** A file that an interrupted run had finished or was about to name. */
 interface JournalEntry {
   readonly name: string;
-  /** Of the plan and the sources that it was made from. */
+  /** Fingerprint of the plan and the sources that it was made from. */
   readonly fingerprint: string;
   readonly sizeBytes: number;
   /** 64 lower-case hex digits over the whole file. */
   readonly sha256: string;
 }
 
-/** The notes of a run for the next one. */
+/** What a run notes for the next one. */
 interface Journal {
-  /** 32 hex digits: parts of one set share it, also where it was drawn at random. */
+  /** 32 hex digits: parts of one set share it, also if it is random. */
   readonly uuid: string;
   readonly files: readonly JournalEntry[];
 }
@@ -173,7 +181,7 @@ interface Journal {
 const KIND = "tare aeroset resume";
 const VERSION = 1;
 
-/** Beside the JSON of the set, hidden; it is removed when the set is complete. */
+/** A hidden file next to the JSON of the set; it is removed when the set is complete. */
 export function journalName(setName: string): string {
   return `.${setName}.tare-resume`;
 }
@@ -182,13 +190,13 @@ export function encodeJournal({ uuid, files }: Journal): Bytes {
   return encodeUtf8(`${JSON.stringify({ kind: KIND, version: VERSION, uuid, files }, null, 1)}\n`);
 }
 
-/** Undefined for anything that is not a journal of this version: the run then starts over. */
+/** Undefined for anything that is not a journal of this version; the run then starts over. */
 export function decodeJournal(bytes: Bytes): Journal | undefined {
   let value: unknown;
   try {
     value = JSON.parse(decodeUtf8(bytes) ?? "");
   } catch {
-    return undefined; // cut off by a crash, or somebody else's file
+    return undefined; // cut off by a crash, or a foreign file
   }
   if (!isObject(value) || value["kind"] !== KIND || value["version"] !== VERSION) return undefined;
   const { uuid, files } = value;
@@ -220,8 +228,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
 const ROWS_AT_ONCE = 256;
 
 /**
- * SHA-256 over everything that decides a part's bytes, but for the content of sources that have no identity: two parts
- * that agree in it and in those are the same.
+ * SHA-256 over everything that decides a part's bytes, except the content of sources without an identity. Two parts
+ * that agree in this and in that content are the same.
  */
 async function fingerprintPart({ name, image }: FileImage, engine: Engine): Promise<string> {
   const { uuid, pageBytes, shardIds, layout, json, manifest, rows, tensors } = image;
@@ -239,8 +247,8 @@ async function fingerprintPart({ name, image }: FileImage, engine: Engine): Prom
 }
 
 /**
- * Which bytes of which state of which file a tensor comes from; undefined where the source cannot say, such as a URL, a
- * cast, or one that checks pages.
+ * The file, its state and the byte range that a tensor comes from; undefined if the source cannot say it, such as a
+ * URL, a cast, or a source that checks pages.
  */
 function identityOf(tensor: Tensor): string | undefined {
   const { descriptor } = tensor.source();

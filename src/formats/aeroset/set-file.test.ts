@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { TareError } from "../../base/errors.ts";
 import { resolveLimits } from "../../base/limits.ts";
+import { atOnce } from "../../base/turns.ts";
 import { AEROSET_LIMITS } from "./limits.ts";
 import { encodeSetFile, parseSetFile, type SetFile } from "./set-file.ts";
 
 const limits = resolveLimits("aeroset", AEROSET_LIMITS);
 const parse = (value: unknown) => parseText(JSON.stringify(value));
-const parseText = (text: string) => parseSetFile(text, "set.json", limits);
+const parseText = (text: string) => atOnce(parseSetFile(text, "set.json", limits));
 
 const SET = {
   format: { name: "AEROSET", version: [0, 1] },
@@ -38,7 +39,7 @@ describe("parseSetFile()", () => {
     });
   });
 
-  test("names the keys that the specification does not, wherever they stand", () => {
+  test("names the keys that the specification does not, wherever they are", () => {
     const { further } = parse({
       ...SET,
       license: "MIT",
@@ -59,7 +60,7 @@ describe("parseSetFile()", () => {
     ]);
   });
 
-  test("finds the byte where a text is spelt", () => {
+  test("finds the byte where a text begins", () => {
     const { locate } = parse({ ...SET, model: { name: "ä" } });
     const written = new TextEncoder().encode(JSON.stringify({ ...SET, model: { name: "ä" } }));
     const offset = locate("p.aero", "parts[0].path").offset ?? 0;
@@ -67,7 +68,7 @@ describe("parseSetFile()", () => {
     expect(locate("not there", "x")).toEqual({ source: "set.json", offset: 0, path: "x" });
   });
 
-  test("reads what v0.2 added; keys that it does not know are passed over", () => {
+  test("reads what v0.2 added; skips unknown keys", () => {
     const remote = {
       ...SET,
       format: { name: "AEROSET", version: [0, 2] },
@@ -162,7 +163,7 @@ describe("encodeSetFile()", () => {
 }`);
   });
 
-  test("what uses v0.2 says v0.2, and is read back as it was", () => {
+  test("a set that uses v0.2 says v0.2, and is read back unchanged", () => {
     const plain = { model: {}, parts: [], globalIndex: { path: "i.aero" } };
     expect(parseText(text(plain)).version).toEqual([0, 1]);
     expect(parseText(text({ ...plain, baseUrl: "https://h.example/m" }))).toMatchObject({

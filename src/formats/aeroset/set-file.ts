@@ -2,9 +2,10 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { encodeUtf8 } from "../../base/text.ts";
+import type { Steps } from "../../base/turns.ts";
 import type { Finding } from "../../model/finding.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
-import { type JsonNode, readNode } from "../../struct/strict-json.ts";
+import { type JsonNode, readNodeSteps } from "../../struct/strict-json.ts";
 import type { AerosetLimits } from "./limits.ts";
 
 /** A file of the set, as the JSON describes it. */
@@ -38,21 +39,24 @@ export interface SetFile {
   readonly cache?: SetCache;
 }
 
-/** A set file that was read, with what was tolerated in it. */
+/** A parsed set file, with what was tolerated in it. */
 export interface ParsedSetFile extends SetFile {
   readonly warnings: readonly Finding[];
-  /** Keys that the specification does not name, by their paths: readers pass over them, a set that is written anew lacks them. */
+  /** Paths of keys that the specification does not name: readers skip them, and a newly written set lacks them. */
   readonly further: readonly string[];
-  /** Where the JSON first spells a text, for messages about `path`; its beginning where it spells it otherwise. */
+  /**
+   * Where a text first appears in the JSON, for messages about `path`; the JSON's beginning if it is escaped
+   * differently.
+   */
   readonly locate: (text: string, path: string) => Location;
 }
 
-/** Parses the JSON of a set. Unknown keys are passed over, as in the reference; duplicate keys are refused. */
-export function parseSetFile(text: string, label: string, limits: AerosetLimits): ParsedSetFile {
+/** Parses the JSON of a set. Skips unknown keys, as the reference does; refuses duplicate keys. */
+export function parseSetFile(text: string, label: string, limits: AerosetLimits): Steps<ParsedSetFile> {
   return new SetFileReader(text, label, limits).read();
 }
 
-/** The JSON of a set as the reference writes it; the version follows from the fields that are in use. */
+/** The JSON of a set as the reference writes it; the fields in use decide the version. */
 export function encodeSetFile(set: Omit<SetFile, "version">): Bytes {
   const { model, baseUrl, parts, globalIndex, cache } = set;
   // base_url, cache and paths that are addresses came with v0.2.
@@ -76,26 +80,26 @@ function entryJson({ path, sha256, sizeBytes }: SetEntry): object {
   return { path, sha256, size_bytes: sizeBytes };
 }
 
-/** What Python's `ensure_ascii` escapes: everything outside space … tilde. */
+/** Escapes what Python's `ensure_ascii` escapes: everything outside space … tilde. */
 function escapeNonAscii(json: string): string {
   return json.replace(/[\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 type ObjectNode = Extract<JsonNode, { type: "object" }>;
 
-/** What the JSON says of every file. */
+/** The keys of every file in the JSON. */
 const ENTRY_KEYS: readonly string[] = ["path", "sha256", "size_bytes"];
 
-/** JSON values of the whole document: at some 60 bytes each, what 64 MiB of text may become. */
+/** JSON values of the whole document: at about 60 bytes each, what 64 MiB of text may become. */
 const MAX_VALUES = 2_000_000;
 
-/** Reads one set file; every refusal names the key as the specification spells it and its byte. */
+/** Reads one set file; every error names the key as the specification spells it, and its byte. */
 class SetFileReader {
   readonly #scanner: JsonScanner;
   readonly #limits: AerosetLimits;
   readonly #warnings: Finding[] = [];
   readonly #further: string[] = [];
-  /** Where the paths of files stand: looking for each in the text takes as long as the text is. */
+  /** Where the paths of files are: searching the text for each would take too long. */
   readonly #places = new Map<string, number>();
   #shardCount = 0;
 
@@ -104,9 +108,9 @@ class SetFileReader {
     this.#limits = limits;
   }
 
-  read(): ParsedSetFile {
+  *read(): Steps<ParsedSetFile> {
     this.#scanner.skipSpace();
-    const node = readNode(this.#scanner, MAX_VALUES);
+    const node = yield* readNodeSteps(this.#scanner, MAX_VALUES);
     this.#scanner.expectEnd();
     const root = this.#object(node, "the document");
     this.#look(root, "", ["format", "model", "base_url", "parts", "global_tidx", "cache"]);
@@ -115,9 +119,9 @@ class SetFileReader {
     return {
       version: this.#version(root),
       model: this.#model(root),
-      // The reference takes an empty base_url for none.
+      // The reference treats an empty base_url as none.
       ...(baseUrl === undefined || baseUrl === "" ? {} : { baseUrl }),
-      parts: this.#parts(root),
+      parts: yield* this.#parts(root),
       globalIndex: this.#globalIndex(root),
       ...(cache === undefined ? {} : { cache }),
       warnings: this.#warnings,
@@ -129,7 +133,7 @@ class SetFileReader {
     };
   }
 
-  /** The reference never looks at `format`, so sets without it, or with another version, exist and are read. */
+  /** The reference never reads `format`, so sets without it, or with another version, exist and are read. */
   #version(root: ObjectNode): readonly [number, number] {
     const format = find(root, "format");
     if (format?.type === "object") this.#look(format, "format", ["name", "version"]);
@@ -145,7 +149,7 @@ class SetFileReader {
     return [0, 2]; // v0.2 reads everything that v0.1 allows
   }
 
-  /** Notes keys that are not among the known ones, and known keys whose value is passed over. */
+  /** Notes unknown keys. */
   #look(node: ObjectNode, path: string, known: readonly string[]): void {
     for (const [key] of node.entries) {
       if (!known.includes(key)) this.#further.push(path === "" ? key : `${path}.${key}`);
@@ -170,17 +174,21 @@ class SetFileReader {
     return this.#entry(node, "global_tidx");
   }
 
-  #parts(root: ObjectNode): SetPart[] {
+  *#parts(root: ObjectNode): Steps<SetPart[]> {
     const node = this.#need(root, "parts");
     if (node.type !== "array") throw this.#error("parts must be an array", node.start, "parts");
     const at = this.#scanner.locate(node.start, "parts");
-    checkLimit(node.items.length, this.#limits.parts, "an AEROSET of so many parts", "limit/aeroset.parts", at);
-    return node.items.map((item, i) => {
+    checkLimit(node.items.length, this.#limits.parts, "an AEROSET of this many parts", "limit/aeroset.parts", at);
+    const parts: SetPart[] = [];
+    for (const [i, item] of node.items.entries()) {
       const path = `parts[${i}]`;
       const part = this.#object(item, path);
       this.#look(part, path, [...ENTRY_KEYS, "shards"]);
-      return { ...this.#entry(part, path), shards: this.#shards(part, path) };
-    });
+      const shards = this.#shards(part, path);
+      parts.push({ ...this.#entry(part, path), shards });
+      yield 1 + shards.length;
+    }
+    return parts;
   }
 
   #shards(part: ObjectNode, path: string): number[] {
@@ -190,7 +198,7 @@ class SetFileReader {
     this.#shardCount += node.items.length;
     if (this.#shardCount > this.#limits.shards) {
       const at = this.#scanner.locate(node.start, field);
-      checkLimit(this.#shardCount, this.#limits.shards, "an AEROSET of so many shards", "limit/aeroset.shards", at);
+      checkLimit(this.#shardCount, this.#limits.shards, "an AEROSET of this many shards", "limit/aeroset.shards", at);
     }
     return node.items.map((item, i) => this.#count(item, `${field}[${i}]`));
   }
@@ -211,7 +219,7 @@ class SetFileReader {
     };
   }
 
-  /** A digest that is none cannot be compared: the weights stay readable, verify reports it. */
+  /** An invalid digest cannot be compared: the weights stay readable, and `verify` reports it. */
   #sha256(node: ObjectNode, path: string): string | undefined {
     const value = find(node, "sha256");
     if (isAbsent(value)) return undefined;
@@ -243,7 +251,7 @@ class SetFileReader {
     };
   }
 
-  /** Undefined where the key is absent or null; another type is refused. */
+  /** Undefined if the key is absent or null; refuses another type. */
   #text(node: ObjectNode, key: string, parent?: string): string | undefined {
     const value = find(node, key);
     if (isAbsent(value)) return undefined;
@@ -293,7 +301,7 @@ function isAbsent(node: JsonNode | undefined): node is undefined | Extract<JsonN
   return node === undefined || node.type === "null";
 }
 
-/** Only digits: a shard 1.0 or 1e0 is a shard to some readers and none to others. */
+/** Only digits: some readers accept a shard 1.0 or 1e0, others do not. */
 function wholeNumber(node: JsonNode): number | undefined {
   if (node.type !== "number" || !/^[0-9]+$/.test(node.text)) return undefined;
   const value = Number(node.text);

@@ -8,7 +8,8 @@ import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { ModelContent, Opened } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { contentOf, planConversion, writeConversion } from "../../operations/convert.ts";
+import { contentOf } from "../../operations/convert/content.ts";
+import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aero } from "../aero/index.ts";
@@ -37,7 +38,7 @@ const modelOf = (tensors: readonly Tensor[]): ModelContent => ({ metadata, tenso
 
 let folder: Folder;
 
-/** Six tensors, two to a shard, two shards to a part: parts of four and of two. */
+/** Six tensors, two a shard, two shards a part: one part of four tensors and one of two. */
 beforeEach(async () => {
   folder = new Map();
   const tensors = Array.from({ length: 6 }, (_, i) => filled(`t${i}`, i));
@@ -83,6 +84,20 @@ async function expectWhole(values: readonly (readonly [number, number])[]): Prom
 }
 
 describe("writeUpdate()", () => {
+  test("states the type that most tensors have after the update", async () => {
+    folder = new Map();
+    const floats = (name: string, dtype: "F32" | "F16", count: number): Tensor =>
+      memoryTensor(name, dtype, [count], new Uint8Array(count * (dtype === "F32" ? 4 : 2)));
+    const stated = metadata.with("general.file_type", { type: "u32", value: 0 });
+    const content = { ...modelOf([floats("t0", "F32", 4), floats("t1", "F32", 64)]), metadata: stated };
+    const plan = planAeroset(content, { name: NAME, align: 16, maxShardBytes: 16, maxPartShards: 1 });
+    await writeAeroset(plan, folderOutput(folder, NAME), { engine });
+    await update(await aeroFile([floats("t1", "F16", 64)]));
+    const { container, reader } = await openSet();
+    const opened = { container, reader, format: aeroset, notes: [] };
+    expect(wholeContent(opened).metadata.number("general.file_type")).toBe(1);
+  });
+
   test("replaces a part and the index under new names, and touches nothing else", async () => {
     const before = new Map(folder);
     const { result } = await update(await aeroFile([filled("t5", 50), filled("t4", 40)]));
@@ -98,7 +113,7 @@ describe("writeUpdate()", () => {
     expect(set.metadata.text("general.name")).toBe("six");
   });
 
-  test("writes global shard numbers and tensors in the shards they were in", async () => {
+  test("writes global shard numbers, and keeps tensors in their shards", async () => {
     const part = await aeroFile([0, 1, 2, 3].map((i) => filled(`t${i}`, 100 + i)));
     await update(part);
     const set = await expectWhole([100, 101, 102, 103, 4, 5].map((value) => [value, 16]));
@@ -111,7 +126,7 @@ describe("writeUpdate()", () => {
     ]);
   });
 
-  test("takes other types and shapes over into the index, and says so", async () => {
+  test("takes new types and shapes into the index, and says so", async () => {
     const values = new Uint8Array(Float32Array.of(1, 2, 3).buffer);
     const { plan } = await update(await aeroFile([memoryTensor("t4", "F32", [3, 1], values), filled("t5", 50)]));
     expect(plan.notes).toEqual(['type or shape of "t4" changes']);
@@ -122,7 +137,7 @@ describe("writeUpdate()", () => {
     expect(findings.filter(({ severity }) => severity === "error")).toEqual([]);
   });
 
-  test("keeps the old files where asked to, and replaces the tag of an earlier update", async () => {
+  test("keeps the old files on request, and replaces the tag of an earlier update", async () => {
     const part = await aeroFile([filled("t4", 40), filled("t5", 50)]);
     await update(part, { old: "keep" });
     expect(folder.has("part-001.aero") && folder.has("index.aero")).toBe(true);
@@ -140,7 +155,7 @@ describe("writeUpdate()", () => {
       foreign.container.parts[0] as { source: { read(o: number, n: number): Promise<Bytes> } }
     ).source.read(0, foreign.container.parts[0]?.byteLength ?? 0);
     const { file } = (await openSet()).container.content;
-    // Sizes and digests are optional; the part is one that counts from 0.
+    // Sizes and digests are optional; this part counts its shards from 0.
     const bare: SetFile = { ...file, parts: file.parts.map(({ path, shards }) => ({ path, shards })) };
     folder.set(NAME, encodeSetFile(bare));
     folder.set("part-001.aero", bytes);
@@ -150,7 +165,7 @@ describe("writeUpdate()", () => {
     expect(container.content.file.parts[1]).toEqual({ path: "part-001.aero", shards: [2] });
   });
 
-  test("refuses to undo what somebody else did in the meantime, and leaves nothing behind", async () => {
+  test("refuses to undo another update in the meantime, and leaves no files", async () => {
     const replacement = wholeContent(await aeroFile([filled("t4", 40), filled("t5", 50)]));
     const opened = await openSet();
     const contents = { set: opened.container, content: wholeContent(opened), replacement };
@@ -185,7 +200,7 @@ describe("planUpdate()", () => {
   });
 });
 
-test("a GGUF in a set comes back changed only where a part was", async () => {
+test("a GGUF in a set comes back changed only in the replaced part", async () => {
   const bytes = ggufFixture("tensors");
   const source = await openedBy(gguf, memorySource(bytes), { engine, limits: {} });
   folder.clear();

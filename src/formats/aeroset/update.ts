@@ -1,9 +1,10 @@
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { SourceError, UsageError } from "../../base/errors.ts";
 import { decodeHex, encodeHex, encodeUtf8, printable } from "../../base/text.ts";
 import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { ModelContent, WriteContext, WriteOptions } from "../../model/format.ts";
+import { retypedMetadata } from "../../model/ggml/retyping.ts";
 import type { Json, OriginFacts } from "../../model/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
@@ -26,18 +27,19 @@ import {
   rowOf,
 } from "./plan.ts";
 import { openAeroset } from "./read.ts";
+import type { SealedFile } from "./resume.ts";
 import { encodeSetFile, type SetEntry, type SetFile } from "./set-file.ts";
-import { readerOf, type SealedFile, sealFile, writeIndex, writePart } from "./write.ts";
+import { readerOf, sealFile, writeIndex, writePart } from "./write.ts";
 
-/** One part of a set, replaced: every decision, made before the first byte. */
+/** A replacement of one part of a set: every decision, made before the first byte. */
 export interface UpdatePlan {
   readonly set: SetModel;
   readonly old: PartFile;
   readonly part: FileImage;
   readonly index: FileImage;
-  /** Digests of the index's rows; those of the new part come with writing it. */
+  /** Digests of the index's rows; writing the new part adds its own. */
   readonly hashes: readonly (Bytes | undefined)[];
-  /** Which rows of the index are those of the part, in its order. */
+  /** The rows of the index that belong to the part, in its order. */
   readonly places: readonly number[];
   /** Bytes of tensor data that will be copied. */
   readonly dataBytes: number;
@@ -45,13 +47,13 @@ export interface UpdatePlan {
 }
 
 export interface UpdateOptions extends Pick<WriteOptions, "align" | "uuid"> {
-  /** Number or path of the part; found by its tensors where absent. */
+  /** Number or path of the part; if absent, found by its tensors. */
   readonly part?: string | undefined;
   /** Name of the set's JSON, without folder. */
   readonly name: string;
 }
 
-/** The set and the file whose tensors take the place of a part's, as writers see them. */
+/** The set, and the file whose tensors replace a part's, as writers see them. */
 interface UpdateContent {
   readonly set: SetModel;
   /** The whole set. */
@@ -60,9 +62,9 @@ interface UpdateContent {
 }
 
 /**
- * Plans a part with other content under the same tensor names and shard numbers, and the index that goes with it. Types
- * and shapes may differ from before. Both files get new names, so that readers of the old JSON never see a mixture. Pure,
- * but for a random uuid where none is given.
+ * Plans a part with new content under the same tensor names and shard numbers, and the matching index. Types and shapes
+ * may change. Both files get new names, so that readers of the old JSON never see a mixture. Pure, except for a random
+ * uuid if none is given.
  */
 export function planUpdate({ set, content, replacement }: UpdateContent, options: UpdateOptions): UpdatePlan {
   const old = findPart(set, replacement.tensors, options.part);
@@ -75,7 +77,7 @@ export function planUpdate({ set, content, replacement }: UpdateContent, options
   });
   if (losses.length > 0 || stored.length !== merged.length) throw new Error("the set's own names were refused");
   const { text, name, architecture } = planMetadata({
-    metadata: content.metadata,
+    metadata: retypedMetadata(content, content.tensors, merged),
     chain,
     tensors: carried,
     descriptors,
@@ -108,10 +110,10 @@ export function planUpdate({ set, content, replacement }: UpdateContent, options
   };
 }
 
-/** Of the uuid, in the names of replaced files: enough that no two updates of one set meet. */
+/** Digits of the uuid in the names of replaced files: enough that no two updates of one set collide. */
 const TAG_DIGITS = 8;
 
-/** "part-001.aero" becomes "part-001.0123abcd.aero", an earlier tag is replaced; an address gives way to a local name. */
+/** "part-001.aero" becomes "part-001.0123abcd.aero"; replaces an earlier tag, and an address by a local name. */
 function tagName(path: string, fallback: string, tag: string): string {
   const base = /^[a-z][a-z0-9+.-]*:\/\//i.test(path) ? fallback : path;
   return `${base.replace(/\.aero$/i, "").replace(/\.[0-9a-f]{8}$/, "")}.${tag}.aero`;
@@ -130,7 +132,7 @@ function mergeTensors({ set, content, replacement }: UpdateContent, old: PartFil
   });
 }
 
-/** What packed tensors say of themselves, from whichever file each one comes. */
+/** The `quants` rows of packed tensors, each from the file that its tensor comes from. */
 function mergeQuants(set: SetModel, replacement: ModelContent): readonly Json[] {
   const names = new Set(replacement.tensors.map(({ name }) => name));
   const isOfPart = (row: Json): boolean => Array.isArray(row) && names.has(row[0] as string);
@@ -143,7 +145,7 @@ function quantsOf(facts: OriginFacts | undefined): readonly Json[] {
   return Array.isArray(quants) ? (quants as readonly Json[]) : [];
 }
 
-/** Tensors stay in the shards that they were in, under their numbers; only lengths may change. */
+/** Tensors stay in their shards, under the same numbers; only lengths may change. */
 function placePart(
   set: SetModel,
   old: PartFile,
@@ -177,10 +179,10 @@ function changeNotes(set: SetModel, tensors: readonly Tensor[]): string[] {
   return [`type or shape of "${first?.name}"${others} changes`];
 }
 
-/** Names shown of those that are missing or too many. */
+/** How many missing or surplus names a message shows. */
 const MAX_NAMES = 3;
 
-/** The part that the tensors belong to: the one asked for, else the one that holds exactly their names. */
+/** The part that the tensors belong to: the requested one, else the one that holds exactly their names. */
 function findPart(set: SetModel, tensors: readonly Tensor[], wanted: string | undefined): PartFile {
   const names = new Set(tensors.map(({ name }) => name));
   const owned = namesByPart(set);
@@ -212,7 +214,7 @@ function findByNames(
 ): PartFile {
   for (const [part, own] of owned)
     if (own.size === names.size && [...names].every((name) => own.has(name))) return part;
-  // The first name tells which part was meant, and so what is wrong.
+  // The first name shows which part was meant, and so what is wrong.
   const [first] = names;
   for (const [part, own] of owned) {
     if (first !== undefined && own.has(first)) checkNames(set, part, { found: names, wanted: own });
@@ -257,13 +259,13 @@ export interface UpdateContext extends WriteContext {
 /** What an update did. */
 export interface UpdateResult {
   readonly file: Omit<SetFile, "version">;
-  /** Names of files that the set no longer names and that are gone. */
+  /** Names of removed files, which the set no longer names. */
   readonly removed: readonly string[];
 }
 
 /**
- * Writes the new part and the new index under names of their own, swaps the JSON in one step, then removes what it no
- * longer names. The output must replace files; no other part is touched.
+ * Writes the new part and the new index under new names, replaces the JSON in one step, then removes the files that it
+ * no longer names. The output must be able to replace files; no other part is touched.
  */
 export async function writeUpdate(plan: UpdatePlan, output: Output, context: UpdateContext): Promise<UpdateResult> {
   const sinks = new Map<string, Sink>();
@@ -318,7 +320,7 @@ interface UpdateFiles {
   readonly context: UpdateContext;
 }
 
-/** Opens the set as it will be, and the new part through it. */
+/** Opens the new set before it is published, and the new part through it. */
 async function checkSet({ old, part }: UpdatePlan, { sinks, output, context }: UpdateFiles): Promise<void> {
   const opened: Source[] = [];
   const resolve = readerOf(sinks, output, opened);
@@ -328,21 +330,20 @@ async function checkSet({ old, part }: UpdatePlan, { sinks, output, context }: U
     const set = await openAeroset(source, { engine, limits: {}, signal, resolver: { name: output.name, resolve } });
     await set.content.partFiles[old.number]?.open();
     const names = new Set(part.image.rows.map(({ name }) => name));
-    // Throws where index and part disagree.
+    // Throws if index and part disagree.
     for (const [i, { name }] of set.content.entries.entries()) if (names.has(name)) set.place(i);
   } finally {
     await Promise.allSettled(opened.map((source) => source.close()));
   }
 }
 
-/** Another update in the meantime would be undone by this one. */
+/** Refuses if another update happened in the meantime: this one would undo it. */
 async function checkUnchanged({ set }: UpdatePlan, output: Output): Promise<void> {
   const before = set.content.source;
   const now = await output.peek?.(output.name);
   if (now === undefined) return;
   try {
-    const isSame = now.byteLength === before.byteLength && equalBytes(await readAll(now), await readAll(before));
-    if (isSame) return;
+    if (now.byteLength === before.byteLength && equalBytes(await readAll(now), await readAll(before))) return;
   } finally {
     await now.close();
   }
@@ -354,11 +355,7 @@ function readAll(source: Source): Promise<Bytes> {
   return source.read(0, source.byteLength);
 }
 
-function equalBytes(a: Bytes, b: Bytes): boolean {
-  return a.every((byte, i) => byte === b[i]);
-}
-
-/** Only files of the set's own folder that it named before and does not now. */
+/** Only files in the set's own folder that it named before and does not name now. */
 async function removeOld({ set, old }: UpdatePlan, file: Omit<SetFile, "version">, output: Output): Promise<string[]> {
   const named = new Set([file.globalIndex.path, ...file.parts.map(({ path }) => path)]);
   const candidates = [old.entry.path, set.content.file.globalIndex.path];

@@ -11,7 +11,7 @@ const engine = portableEngine();
 
 interface Verified {
   readonly report: Report;
-  /** Files opened, and bytes read of each. */
+  /** Opened files, and the number of bytes read from each. */
   readonly read: ReadonlyMap<string, number>;
 }
 
@@ -66,11 +66,14 @@ describe("verifyAeroset()", () => {
     expect(damaged.report.findings.every(({ message }) => !message.includes("part-000"))).toBe(true);
   });
 
-  test("a byte that no chunk holds is found by SHA-256 alone", async () => {
+  test("a byte that no chunk holds is found by SHA-256, and told as padding", async () => {
     const files = buildSet();
     const padding = (files.get("part-002.aero") as Bytes).byteLength - 17;
     const damaged = await verifyBuilt({}, { change: (all) => flip(all.get("part-002.aero") as Bytes, padding) });
-    expect(told(damaged)).toEqual([["error", "integrity/aeroset.sha256"]]);
+    expect(told(damaged)).toEqual([
+      ["error", "integrity/aeroset.sha256"],
+      ["note", "format/padding"],
+    ]);
   });
 
   test("a missing part is one finding; the others are still checked", async () => {
@@ -83,7 +86,7 @@ describe("verifyAeroset()", () => {
     expect(missing.report.checked).toMatchObject({ parts: 2, fileDigests: 3 });
   });
 
-  test("a part of the wrong size is told without hashing it", async () => {
+  test("a part of the wrong size is reported without hashing it", async () => {
     const longer = await verifyBuilt(
       {},
       {
@@ -95,11 +98,14 @@ describe("verifyAeroset()", () => {
         },
       },
     );
-    expect(told(longer)).toEqual([["error", "integrity/aeroset.size"]]);
+    expect(told(longer)).toEqual([
+      ["error", "integrity/aeroset.size"],
+      ["note", "format/unclaimed"],
+    ]);
     expect(longer.report.checked["fileDigests"]).toBe(3);
   });
 
-  test("nothing of a set is believed whose index is not the pinned one", async () => {
+  test("a set whose index differs from the pinned one is not trusted at all", async () => {
     const wrong = verifyBuilt({
       json: (json) => ({ ...json, global_tidx: { ...json.global_tidx, sha256: "00".repeat(32) } }),
     });
@@ -114,7 +120,7 @@ describe("verifyAeroset()", () => {
     expect(told(bare)).toEqual(Array(3).fill(["note", "integrity/aeroset.no-sha256"]));
   });
 
-  test("what opening tolerates in the JSON is an error here, told once", async () => {
+  test("what opening tolerates in the JSON is an error here, reported once", async () => {
     const repeated = await verifyBuilt({
       json: (json) => ({
         ...json,
@@ -192,7 +198,7 @@ describe("reach remote", () => {
     expect(told(wrong)).toContainEqual(["error", "integrity/aeroset.size"]);
   });
 
-  test("formats that do not know it get the level control and one note", async () => {
+  test("formats that do not support it get the level control and one note", async () => {
     const files = buildSet();
     const source = memorySource(files.get("part-000.aero") as Bytes, "part-000.aero");
     const report = await verify(await openSource(source, { engine }), { level: "full", reach: "remote", engine });

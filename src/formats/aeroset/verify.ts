@@ -8,6 +8,7 @@ import { FOURCC } from "../aero/layout.ts";
 import type { AeroModel } from "../aero/model.ts";
 import { verifyAero } from "../aero/verify.ts";
 import { tensorError } from "../aero/weights/hashed-tensor.ts";
+import { JOB_EXTENTS, MAX_SHARING } from "../aero/weights/verify-shards.ts";
 import { type SetModel, setModel } from "./model.ts";
 import type { GlobalEntry } from "./part-tensors.ts";
 import { labelOf, type PartFile } from "./parts.ts";
@@ -15,23 +16,23 @@ import type { ParsedSetFile, SetEntry } from "./set-file.ts";
 
 type Locate = ParsedSetFile["locate"];
 
-/** A file of the set and what the JSON says of it. */
+/** A file of the set and what the JSON says about it. */
 export interface StatedFile {
-  /** `key` is where the JSON says it. */
+  /** `key` is the path of the entry in the JSON. */
   readonly entry: SetEntry & { readonly key: string };
   readonly source: Source;
 }
 
-/** A comparison under way. */
+/** A running comparison. */
 export interface FileCheck {
-  /** Waits for the hashing, whatever comes of it. */
+  /** Waits for the hashing, whether it succeeds or not. */
   settled(): Promise<void>;
-  /** What was found; throws what went wrong. */
+  /** The findings; throws if hashing failed. */
   findings(): AsyncIterable<Finding>;
 }
 
-/** Compares size and, at level full, SHA-256 of a whole file with the JSON. Hashing begins at once. */
-export function startFileCheck(model: SetModel, file: StatedFile, context: VerifyContext): FileCheck {
+/** Compares the size of a whole file and, at level full, its SHA-256 with the JSON. Hashing begins at once. */
+function startFileCheck(model: SetModel, file: StatedFile, context: VerifyContext): FileCheck {
   const { locate } = model.content.file;
   const { entry, source } = file;
   const isRightSize = entry.sizeBytes === undefined || entry.sizeBytes === source.byteLength;
@@ -99,8 +100,8 @@ export function wrongDigest({ entry, source }: StatedFile, locate: Locate, found
   };
 }
 
-/** Whether an opened part holds what the global index says: names, types, shapes, lengths, digests, shard numbers. */
-export function* verifyAgreement(model: SetModel, part: PartFile, numbers: readonly number[]): Generator<Finding> {
+/** Checks that an open part holds what the global index says: names, types, shapes, lengths, digests, shard numbers. */
+function* verifyAgreement(model: SetModel, part: PartFile, numbers: readonly number[]): Generator<Finding> {
   const opened = part.model;
   if (opened === undefined) return;
   yield* verifyShardCount(part, opened);
@@ -165,17 +166,12 @@ class Oddities {
   }
 }
 
-/** Extents of one job: what a worker gets in a message. */
-const JOB_EXTENTS = 1 << 16;
-/** Tensors may share bytes; beyond so many times the part's length, hashing them all is refused. */
-const MAX_SHARING = 16;
-
 interface HashTask {
   readonly context: VerifyContext;
   readonly numbers: readonly number[];
 }
 
-/** A digest of the global index for which the part has none of its own. */
+/** A digest in the global index for a tensor that has none in the part. */
 interface Row {
   readonly name: string;
   readonly hash: string;
@@ -183,8 +179,8 @@ interface Row {
   readonly byteLength: number;
 }
 
-/** Digests that only the global index has; those that the part has too were compared with its bytes already. */
-export async function* verifyGlobalHashes(model: SetModel, part: PartFile, task: HashTask): AsyncGenerator<Finding> {
+/** Checks digests that only the global index has; those that the part has too are already compared with its bytes. */
+async function* verifyGlobalHashes(model: SetModel, part: PartFile, task: HashTask): AsyncGenerator<Finding> {
   const { context, numbers } = task;
   const source = part.model?.content.source;
   if (source === undefined) return;
@@ -215,7 +211,7 @@ function rowOf(model: SetModel, number: number): Row[] {
     if (ownHash !== undefined) return [];
     return [{ name, hash, offset: tensor.offset, byteLength: tensor.storedByteLength }];
   } catch (error) {
-    if (isTareError(error)) return []; // told by verifyAgreement
+    if (isTareError(error)) return []; // verifyAgreement reports it
     throw error;
   }
 }
@@ -225,16 +221,16 @@ function tooMuch(total: number, part: PartFile, fileBytes: number): LimitError {
   return new LimitError("limit/aeroset.tensor-sharing", message, { source: part.label, offset: 0, path: "tensors" });
 }
 
-/** What is tolerated on opening and is an error in a set that is to be relied on. */
+/** Problems that opening tolerates and that are errors in a set to be relied on. */
 const GRAVE: ReadonlySet<string> = new Set([
   "format/aeroset.repeated-shard",
   "format/aeroset.missing-shard",
   "format/aeroset.sha256",
 ]);
 
-/** Findings as they arise; a part that is missing or broken does not hide the others. */
-export async function* verifyAeroset(model: SetModel, given: VerifyContext): AsyncGenerator<Finding> {
-  // Everything that can be known without the weights is the level "control".
+/** Yields findings as they arise; a missing or broken part does not hide the others. */
+async function* verifyAeroset(model: SetModel, given: VerifyContext): AsyncGenerator<Finding> {
+  // Level "control" covers everything that can be known without the weights.
   const context: VerifyContext = given.reach === "remote" ? { ...given, level: "control" } : given;
   const { entries, warnings, partFiles } = model.content;
   context.count("tensors", entries.length);
@@ -250,12 +246,12 @@ export async function* verifyAeroset(model: SetModel, given: VerifyContext): Asy
 async function* verifyIndex(model: SetModel, context: VerifyContext): AsyncGenerator<Finding> {
   const { index, file } = model.content;
   const entry = { ...file.globalIndex, key: "global_tidx" };
-  // The index is read whole in any case, so its digest costs nothing more over a network either.
+  // The index is read whole in any case, so its digest costs nothing more, even over a network.
   const level = context.reach === "remote" ? "full" : context.level;
   const check = startFileCheck(model, { entry, source: index.content.source }, { ...context, level, reach: undefined });
   try {
     for await (const finding of verifyAero(index, insideSet(context))) {
-      // The index of a set has no weights, and is whole without them.
+      // The index of a set has no weights, and is complete without them.
       if (finding.code !== "format/aero.missing-shard") yield finding;
     }
   } finally {
@@ -277,7 +273,7 @@ function insideSet(context: VerifyContext): VerifyContext {
 
 interface PartTask {
   readonly context: VerifyContext;
-  /** Entries of the global index that the part is to hold. */
+  /** Entries of the global index that the part should hold. */
   readonly numbers: readonly number[];
 }
 
@@ -299,7 +295,7 @@ async function* verifyOpened(model: SetModel, part: PartFile, { context, numbers
   const { source } = file.content;
   yield* file.warnings;
   const entry = { ...part.entry, key: `parts[${part.number}]` };
-  // SHA-256 and the digests inside the file both need every byte: they run at the same time, in workers.
+  // SHA-256 and the digests inside the file both need every byte, so they run at the same time, in workers.
   const check = startFileCheck(model, { entry, source }, context);
   try {
     yield* verifyAero(file, insideSet(context));
@@ -309,7 +305,7 @@ async function* verifyOpened(model: SetModel, part: PartFile, { context, numbers
     await check.settled();
   }
   yield* check.findings();
-  // Where there is a digest of the whole file, it was said already what would be needed.
+  // If there is a digest of the whole file, the check above has already said what is needed.
   const isSaid = part.entry.sha256 !== undefined;
   if (context.reach === "remote" && !isSaid) yield weightsNotChecked(part, source.byteLength);
 }

@@ -65,14 +65,14 @@ const FILES: readonly (readonly [format: string, name: string, bytes: Bytes])[] 
 ];
 
 describe.each(FILES)("%s %s", (format, _name, bytes) => {
-  test("comes back from a set byte for byte, whatever the cut", async () => {
+  test("comes back from a set byte for byte, however it is cut", async () => {
     for (const cut of [{}, { maxShardBytes: 40, maxPartShards: 2, align: 1 }]) {
       const folder = await toSet(await openBytes(bytes, format), cut);
       expect(await fromSet(folder, format)).toEqual(bytes);
     }
   });
 
-  test("gives a set that is whole, of parts that are whole alone", async () => {
+  test("gives a complete set, whose parts are complete files", async () => {
     const folder = await toSet(await openBytes(bytes, format), { maxShardBytes: 40, maxPartShards: 2, align: 1 });
     expect(await errorsOf(await openSet(folder))).toEqual([]);
     for (const [name, part] of folder) {
@@ -105,7 +105,7 @@ describe("writeAeroset()", () => {
     expect(await toSet(await small(), cut)).toEqual(await toSet(await small(), cut));
   });
 
-  test("says what every file is: sizes, SHA-256, global shards, uuid, hash_b3 of every tensor", async () => {
+  test("describes every file: sizes, SHA-256, global shards, uuid, hash_b3 of every tensor", async () => {
     const folder = await toSet(await small(), cut);
     const json = JSON.parse(new TextDecoder().decode(folder.get(NAME))) as {
       parts: { path: string; sha256: string; size_bytes: number; shards: number[] }[];

@@ -6,19 +6,20 @@ import type { Source } from "../../bytes/source.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
 import { openAero } from "../aero/read.ts";
 import { writeControl } from "../aero/write/control.ts";
-import { checkSeekable, writeImage } from "../aero/write.ts";
+import { checkSeekable } from "../aero/write/shards.ts";
+import { writeImage } from "../aero/write.ts";
 import { aeroset } from "./index.ts";
 import { type AerosetPlan, type FileImage, planAeroset, type SetImage } from "./plan.ts";
-import { type LogPlace, openResumeLog, type ResumeLog } from "./resume.ts";
+import { type LogPlace, openResumeLog, type ResumeLog, type SealedFile } from "./resume.ts";
 import { encodeSetFile, type SetEntry, type SetPart } from "./set-file.ts";
 
 /**
- * Writes the parts one after the other, then the index, then the JSON, without which there is no set. Each part gets its
- * name as soon as it is complete, so that a run that was interrupted is gone on with. Over an existing set nothing gets
- * its name before everything is complete: the old one stays whole until then.
+ * Writes the parts one after the other, then the index, then the JSON, without which there is no set. Each part gets
+ * its name as soon as it is complete, so that an interrupted run can be resumed. If a set exists already, no file gets
+ * its name before everything is complete: the old set stays intact until then.
  */
 export async function writeAeroset(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
-  // The plan is our own: operations hand back what `plan` gave them.
+  // The plan is ours: operations hand back what `plan` gave them.
   const { set, primary } = plan as AerosetPlan;
   await checkFree(output, primary);
   const log = await openResumeLog(set, { output, context });
@@ -32,7 +33,7 @@ export async function writeAeroset(plan: WritePlan, output: Output, context: Wri
   }
 }
 
-/** Refuses a name that is taken, as the output's rules have it, before any work is done for it. */
+/** Refuses a name that is taken, by the output's rules, before any work is done. */
 async function checkFree(output: Output, name: string): Promise<void> {
   const sink = await output.create(name);
   await sink.abort();
@@ -50,7 +51,7 @@ function withUuid(set: SetImage, uuid: Bytes): SetImage {
   return { ...set, parts: set.parts.map(change), index: change(set.index) };
 }
 
-/** What the JSON will say of a part, and the digests that the index needs. */
+/** What the JSON will say about a part, and the digests that the index needs. */
 interface DonePart {
   readonly entry: SetPart;
   readonly tensors: readonly Bytes[];
@@ -64,7 +65,7 @@ class SetWriter {
   readonly #done = new Map<FileImage, DonePart>();
   /** Sinks that have not been committed, by name. */
   readonly #open = new Map<string, Sink>();
-  /** Complete, and without their names until all are. */
+  /** Complete files that wait for their names until all are complete. */
   readonly #waiting: SealedFile[] = [];
   /** Files of the set that have their names. */
   readonly #published: string[] = [];
@@ -85,7 +86,7 @@ class SetWriter {
     const json = await this.#writeJson(primary, index);
     await this.#check(primary);
     if (mode === "together") {
-      // From here on the old set is no more, until the new one is there.
+      // From here on the old set is gone, until the new one is there.
       await this.#output.remove?.(primary);
       for (const sealed of this.#waiting) await this.#publish(sealed);
     }
@@ -96,7 +97,7 @@ class SetWriter {
     await this.#log.remove();
   }
 
-  /** Drops what has no name yet; finished parts stay for the next run. */
+  /** Drops files that have no name yet; finished parts stay for the next run. */
   async abort(): Promise<void> {
     await Promise.allSettled([...this.#open.values()].map((sink) => sink.abort()));
   }
@@ -114,7 +115,7 @@ class SetWriter {
     await this.#log.discardOthers(kept);
   }
 
-  /** A part is sealed while the next one is being written, one at a time. */
+  /** Seals a part while the next one is written, one at a time. */
   async #writeParts(parts: readonly FileImage[], mode: "one by one" | "together"): Promise<void> {
     let sealing: Promise<void> = Promise.resolve();
     try {
@@ -127,7 +128,7 @@ class SetWriter {
       }
       await sealing;
     } catch (error) {
-      // What is complete is kept, although the part after it failed.
+      // A complete part is kept even if the one after it fails.
       await sealing.catch(() => undefined);
       throw error;
     }
@@ -174,18 +175,18 @@ class SetWriter {
     return sink;
   }
 
-  /** In the order of the plan, whichever were finished first. */
+  /** In the order of the plan, whichever finished first. */
   #parts(): readonly DonePart[] {
     return this.#set.parts.map((part) => this.#done.get(part) as DonePart);
   }
 
-  /** What was found damaged must not be found finished by the next run. */
+  /** The next run must not take damaged files for finished ones. */
   async #discard(): Promise<void> {
     for (const name of this.#published) await this.#output.remove?.(name);
     await this.#log.remove();
   }
 
-  /** Hands the set to the caller's check; what it refuses is not gone on with. */
+  /** Hands the set to the caller's check; a refused set cannot be resumed. */
   async #check(primary: string): Promise<void> {
     const { check } = this.#context;
     if (check === undefined) return;
@@ -205,6 +206,7 @@ class SetWriter {
 export const writer: FormatWriter = {
   format: aeroset,
   options: ["align", "maxShardBytes", "maxPartShards", "baseUrl", "uuid", "pageHashes", "tensorHashes", "controlHash"],
+  naming: { model: "model_name", architecture: "architecture" },
   plan: planAeroset,
   write: (plan, output, context) => writeAeroset(ownPlan(plan), output, context),
 };
@@ -216,16 +218,7 @@ function ownPlan(plan: WritePlan): AerosetPlan {
   });
 }
 
-/** A file that is complete and has not got its name. */
-export interface SealedFile {
-  readonly file: FileImage;
-  readonly sink: Sink;
-  readonly sizeBytes: number;
-  /** 64 lower-case hex digits over the whole file. */
-  readonly sha256: string;
-}
-
-/** A part with its weights in the sink. */
+/** A part whose weights are in the sink. */
 export interface WrittenPart {
   readonly file: FileImage;
   readonly sink: Sink;
@@ -244,7 +237,7 @@ export async function writePart(file: FileImage, output: Output, context: WriteC
   }
 }
 
-/** The index: everything in it is known, so it is filled at once. */
+/** The index: everything in it is known, so it is written at once. */
 export async function writeIndex(
   file: FileImage,
   hashes: readonly (Bytes | undefined)[],
@@ -263,9 +256,9 @@ export async function writeIndex(
 }
 
 /**
- * Opens what was written and takes its SHA-256. An AERO file's beginning is known last and SHA-256 goes from the first
- * byte to the last, so this is a second reading; it runs in a worker, on pages that are still in memory, while the next
- * part is being written.
+ * Opens the written file and computes its SHA-256. The beginning of an AERO file is known last and SHA-256 goes from
+ * the first byte to the last, so this is a second read. It runs in a worker, on pages that are still in memory, while
+ * the next part is written.
  */
 export async function sealFile(file: FileImage, sink: Sink, context: WriteContext): Promise<SealedFile> {
   const source = await sink.reopen?.();
@@ -284,7 +277,7 @@ export async function sealFile(file: FileImage, sink: Sink, context: WriteContex
   }
 }
 
-/** Every tensor must be where it was planned; faults here are ours or the disk's. */
+/** Every tensor must be where it was planned; a fault here is ours or the disk's. */
 async function checkStructure({ name, image }: FileImage, source: Source, context: WriteContext): Promise<void> {
   const { engine, signal } = context;
   const { content } = await openAero(source, { engine, limits: {}, signal });
@@ -296,7 +289,7 @@ async function checkStructure({ name, image }: FileImage, source: Source, contex
   if (!isWhole) throw new Error(`${name} was planned with ${image.rows.length} tensors, read back ${tensors.length}`);
 }
 
-/** Opens files of a set that is being written, whether they have their names or not; what it opens is put on the list. */
+/** Opens files of a set that is being written, with or without their final names, and adds them to `opened`. */
 export function readerOf(
   sinks: ReadonlyMap<string, Sink>,
   output: Output,

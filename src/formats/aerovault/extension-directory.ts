@@ -2,15 +2,14 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { IntegrityError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { AVEC_HEADER_BYTES, decodeAvecHeader, planAvec } from "../../model/parity/avec.ts";
-import type { ReadFile } from "./block-stream.ts";
-import { type ExtensionRow, encodeDirectory } from "./extensions.ts";
+import type { ReadFile } from "./blocks/stream.ts";
+import { type ExtensionRow, encodeDirectory, isParityRow, parityRows } from "./extensions.ts";
 import type { VaultHeader } from "./layout.ts";
-import { isParityRow, parityRows } from "./parity-rows.ts";
 import type { Vault } from "./vault.ts";
 
 /**
- * The extension directory that the header and the payloads call for, byte for byte as writers make it: nothing protects
- * the stored one, but there is little to say in it. Undefined where other extensions than parity are in the vault.
+ * The extension directory that the header and the payloads imply, byte for byte as writers make it. Nothing protects
+ * the stored directory, but its content is nearly fixed. Undefined if the vault has other extensions than parity.
  */
 export async function impliedDirectory(header: VaultHeader, read: ReadFile): Promise<Bytes | undefined> {
   const { extensionDirectoryLength, extensionPayloadLength, manifestLength } = header;
@@ -20,8 +19,8 @@ export async function impliedDirectory(header: VaultHeader, read: ReadFile): Pro
 }
 
 /**
- * Why the extension directory of a vault cannot be the one that was written; undefined where nothing speaks against it.
- * Nothing authenticates its bytes, and a writer goes by its rows: parity whose row is damaged would be dropped for good.
+ * Why the extension directory of a vault cannot be the one that was written; undefined if there is no evidence. Nothing
+ * authenticates its bytes, and a writer relies on its rows: parity whose row is damaged would be lost for good.
  */
 export async function findDirectoryFault({ source, header, extensions }: OpenedParts): Promise<string | undefined> {
   const { values } = header;
@@ -44,7 +43,7 @@ export async function findDirectoryFault({ source, header, extensions }: OpenedP
 
 type OpenedParts = Pick<Vault, "source" | "header" | "extensions">;
 
-/** Refuses to write where the extension directory is damaged. */
+/** Refuses to write if the extension directory is damaged. */
 export async function checkDirectory(vault: OpenedParts, action: string): Promise<void> {
   const fault = await findDirectoryFault(vault);
   if (fault === undefined) return;
@@ -55,7 +54,7 @@ export async function checkDirectory(vault: OpenedParts, action: string): Promis
   throw new IntegrityError("integrity/aerovault.directory", message, at, { hint });
 }
 
-/** By the heads of the payloads: either of the two suffices, as the rest is for the other. */
+/** Derives the rows from the heads of the payloads; undefined unless the heads and the lengths agree. */
 async function impliedRows(header: VaultHeader, read: ReadFile): Promise<readonly ExtensionRow[] | undefined> {
   const { extensionPayloadOffset, extensionPayloadLength, manifestLength } = header;
   const head = async (at: number): Promise<ReturnType<typeof decodeAvecHeader>> =>
@@ -66,7 +65,7 @@ async function impliedRows(header: VaultHeader, read: ReadFile): Promise<readonl
   if (first === undefined) return undefined;
   const manifestBytes = planAvec(first.grid, manifestLength).payloadBytes;
   const dataBytes = extensionPayloadLength - manifestBytes;
-  // An empty vault has parity of its manifest alone.
+  // An empty vault has parity only for its manifest.
   if (dataBytes === 0 && first.byteLength === manifestLength) return parityRows(0, manifestBytes);
   const second = await head(dataBytes);
   const isPair = first.payloadBytes === dataBytes && second?.byteLength === manifestLength;

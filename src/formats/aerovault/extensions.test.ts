@@ -19,7 +19,7 @@ function decode(text: string): ExtensionRow[] {
   return decodeDirectory(encodeUtf8(text), at, options);
 }
 
-it("encodeDirectory() writes [] without rows, and what decodes to the same with some", () => {
+it("encodeDirectory() writes [] without rows, and rows that decode to the same", () => {
   expect(new TextDecoder().decode(encodeDirectory([]))).toBe("[]");
   const text = new TextDecoder().decode(encodeDirectory([ROW]));
   expect(text).toBe(

@@ -2,9 +2,13 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { encodeUtf8, printable } from "../../base/text.ts";
+import { type ParityGrid, parityGrid, type ReadableBytes } from "../../model/parity/avec.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
-import { type ExtraKeys, FieldReader, NO_EXTRA_KEYS } from "./field-reader.ts";
+import type { ReadFile } from "./blocks/stream.ts";
+import type { VaultHeader } from "./layout.ts";
+import { type ExtraKeys, FieldReader, NO_EXTRA_KEYS } from "./manifest/field-reader.ts";
+import type { Manifest } from "./manifest/records.ts";
 
 /** A row of the extension directory. */
 export interface ExtensionRow {
@@ -21,13 +25,13 @@ export interface ExtensionRow {
 export interface DirectoryOptions {
   /** Length of the payload region that rows must stay in. */
   readonly payloadLength: number;
-  /** Rows that are accepted. */
+  /** The most rows to accept. */
   readonly maxRows: number;
 }
 
 /**
- * Parses and judges the extension directory. Nothing authenticates its bytes, so it is judged before anybody uses a row:
- * critical rows are refused whatever they are, as are duplicate ids and payloads outside of their region.
+ * Parses and checks the extension directory. Nothing authenticates its bytes, so it is checked before any row is used:
+ * critical rows are always refused, as are duplicate ids and payloads outside of their region.
  */
 export function decodeDirectory(bytes: Bytes, at: Location, options: DirectoryOptions): ExtensionRow[] {
   const place = { source: at.source, offset: at.offset ?? 0, what: "AeroVault extension directory" };
@@ -94,7 +98,7 @@ function checkRow(row: ExtensionRow, index: number, payloadLength: number, at: L
     const hint = "Look for a newer version of tare";
     throw new UnsupportedError("unsupported/aerovault.extension", message, where, { hint });
   }
-  // Both are at most 2^53 - 1, so the difference is exact where the sum might not be.
+  // Both are at most 2^53 - 1, so the difference is exact even if the sum is not.
   if (offset <= payloadLength && length <= payloadLength - offset) return;
   const message = `Cannot open AeroVault: offset + length of the extension ${named} must be <= ${payloadLength}, found ${offset} + ${length}`;
   throw new FormatError("format/aerovault.extension", message, { ...at, path: `extensions[${index}].offset` });
@@ -110,4 +114,51 @@ function checkUnique(rows: readonly ExtensionRow[], at: Location): void {
     }
     seen.add(extensionId);
   }
+}
+
+/** Parity of the data section. */
+export const DATA_PARITY = "error-correction.reed-solomon";
+/** Parity of the manifest. */
+export const MANIFEST_PARITY = "error-correction-metadata.reed-solomon";
+
+/** The bytes of an extension; undefined if the vault has none with that id. */
+export function extensionPayload(
+  extensionId: string,
+  {
+    rows,
+    header,
+    read,
+  }: { readonly rows: readonly ExtensionRow[]; readonly header: VaultHeader; readonly read: ReadFile },
+): ReadableBytes | undefined {
+  const row = rows.find((one) => one.extensionId === extensionId);
+  if (row === undefined) return undefined;
+  const start = header.extensionPayloadOffset + row.offset;
+  return { byteLength: row.length, read: (offset, byteLength) => read(start + offset, byteLength) };
+}
+
+/** True for rows that every seal computes again. */
+export function isParityRow({ extensionId }: Pick<ExtensionRow, "extensionId">): boolean {
+  return extensionId === DATA_PARITY || extensionId === MANIFEST_PARITY;
+}
+
+/** A row as the reference writes it (docs/formats/aerovault.md#parity). */
+export function parityRow(extensionId: string, place: { offset: number; length: number }): ExtensionRow {
+  const algorithm = { algorithmId: "reed-solomon", algorithmVersion: 1, critical: false };
+  return { extensionId, ...algorithm, ...place, extra: NO_EXTRA_KEYS };
+}
+
+/** The two rows for payloads of these lengths, data parity first. */
+export function parityRows(dataBytes: number, manifestBytes: number): readonly [ExtensionRow, ExtensionRow] {
+  return [
+    parityRow(DATA_PARITY, { offset: 0, length: dataBytes }),
+    parityRow(MANIFEST_PARITY, { offset: dataBytes, length: manifestBytes }),
+  ];
+}
+
+/** For a vault that records no percentage (docs/formats/aerovault.md#parity). */
+export const DEFAULT_PARITY_PERCENT = 20;
+
+/** The grid of a vault's parity, embedded or in a sidecar. */
+export function gridOf({ errorCorrectionPct }: Pick<Manifest, "errorCorrectionPct">): ParityGrid {
+  return parityGrid(errorCorrectionPct ?? DEFAULT_PARITY_PERCENT);
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { encodeHex, encodeUtf8 } from "../../base/text.ts";
 import { hkdfSha256 } from "../../primitives/crypto/hmac.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { blockAad, VaultCipher } from "./framing.ts";
+import { blockAad, VaultCipher } from "./cipher.ts";
 import { completeKeys, expandWrappingKeys, headerMac, plainKeys } from "./keys.ts";
 import { vaultHeader, withMac, withoutMac } from "./layout.ts";
 
@@ -11,7 +11,7 @@ const filled = (value: number, length = 32): Uint8Array<ArrayBuffer> => new Uint
 
 /** Known answers of the format: docs/formats/aerovault.md#known-answers. */
 describe("key schedule", () => {
-  it("wrapping keys come from Argon2id's answer by HKDF", async () => {
+  it("wrapping keys come from Argon2id's output by HKDF", async () => {
     const { master, mac } = await expandWrappingKeys(engine, filled(0x2a));
     expect(encodeHex(master)).toBe("f9acc8a12aec92fc3db9453e76fc0c44949b84f4864da775b5896703f3e5234d");
     expect(encodeHex(mac)).toBe("6ff7195d1f9d9b19ef1681a238b563640221ed98d5c0e1ea72eac90adec22329");
@@ -55,7 +55,7 @@ describe("header", () => {
     expect(encodeHex(digest)).toBe("77cecd7ba9f74fe3683e99d2ff7774915d00914e55bdf059d63df0915d92e9d3");
   });
 
-  it("audit 6: its MAC covers every byte but its own field", async () => {
+  it("its MAC covers every byte but its own field", async () => {
     const header = vaultHeader.encode(values);
     const mac = await headerMac(engine, filled(9), header);
     expect(await headerMac(engine, filled(9), withMac(header, mac))).toEqual(mac);
@@ -68,7 +68,7 @@ describe("header", () => {
 });
 
 describe("VaultCipher", () => {
-  it("audit 1: binds a block to its index and its id", async () => {
+  it("binds a block to its index and its id", async () => {
     const keys = await completeKeys(engine, { lane: "encrypted", master: filled(7), mac: filled(8) });
     const cipher = await VaultCipher.create(engine, keys);
     const name = { blockIndex: 258, id: "a1dfa5b146fe5f3a3264b05a167f181b" };

@@ -11,26 +11,26 @@ import {
   u32,
   u64,
 } from "../../struct/layout.ts";
+import { HEADER_BYTES } from "./index.ts";
 
 /** The first ten bytes of every v3 vault; the eleventh is the major version. */
 export const VAULT_MAGIC = "AEROVAULT3";
 /** The only major version of this layout; parity does not change it. */
 export const FORMAT_MAJOR = 3;
-/** Where the data section begins, in every vault. */
-export const HEADER_BYTES = 1024;
-/** The only wrapper header version there is. */
+export { HEADER_BYTES };
+/** The only wrapper header version. */
 export const WRAPPER_HEADER_VERSION = 1;
 /** HMAC-SHA512 of the header, at its end. */
 export const MAC_OFFSET = 960;
 export const MAC_BYTES = 64;
 /** Header flag: nothing is encrypted (the plaintext lane, ".aerovz"). */
 export const PLAINTEXT_FLAG = 1;
-/** Every stored block is preceded by its length as u64. */
+/** A u64 length precedes every stored block. */
 export const PREFIX_BYTES = 8;
 
 /**
- * The header, one line per row of docs/formats/aerovault.md#header. Version, flags and reserved bytes are not pinned here:
- * other values are unsupported, not malformed, and `readHeader` says so in better words.
+ * The header, one line per row of docs/formats/aerovault.md#header. Version, flags and reserved bytes are not fixed
+ * here: other values are unsupported, not malformed, and `readHeader` reports them with a better message.
  */
 export const vaultHeader = struct("AeroVault header", HEADER_BYTES, {
   magic: ascii(0, 10).is(VAULT_MAGIC),
@@ -54,17 +54,17 @@ export const vaultHeader = struct("AeroVault header", HEADER_BYTES, {
 });
 
 export type VaultHeader = Decoded<typeof vaultHeader>;
-/** What a header is made from; everything with one legal value may be left out. */
+/** The input for a header; fields with only one legal value may be left out. */
 export type HeaderValues = Encodable<(typeof vaultHeader)["fields"]>;
 
-/** The header's bytes with the field of the MAC zeroed: what the MAC is computed over. A copy. */
+/** A copy of the header with a zeroed MAC field, over which the MAC is computed. */
 export function withoutMac(header: Bytes): Bytes {
   const copy = header.slice(0, HEADER_BYTES);
   copy.fill(0, MAC_OFFSET, MAC_OFFSET + MAC_BYTES);
   return copy;
 }
 
-/** A header with its MAC in place. A copy. */
+/** A copy of the header with its MAC. */
 export function withMac(header: Bytes, mac: Bytes): Bytes {
   const copy = header.slice(0, HEADER_BYTES);
   copy.set(mac, MAC_OFFSET);

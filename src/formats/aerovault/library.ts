@@ -1,2 +1,9 @@
-export { aerovault } from "./index.ts";
-export { vaultArchive } from "./vault-archive.ts";
+import { vaultOpener } from "../../api/open/one-vault.ts";
+import { lazyPortableEngine } from "../../primitives/lazy-engine.ts";
+import { aerovault as format } from "./index.ts";
+
+/** `tare/formats/aerovault`. */
+export { format };
+export const open = /* @__PURE__ */ vaultOpener(format, lazyPortableEngine);
+
+export type * from "../../api/types.ts";

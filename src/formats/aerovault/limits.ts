@@ -1,6 +1,6 @@
 import { defineLimits, type Limits } from "../../base/limits.ts";
 
-/** What opening and reading a vault is willing to believe. */
+/** Limits for opening and reading a vault. */
 export const AEROVAULT_LIMITS = defineLimits({
   manifestBytes: {
     default: 128 << 20,

@@ -13,14 +13,15 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
-import { type EntryList, entryList } from "./entry-list.ts";
-import type { ChunkRecord, Manifest, ManifestEntry } from "./manifest.ts";
+import type { GcmSivKey } from "../../primitives/cipher/gcm-siv.ts";
+import type { VaultArchive } from "./archive.ts";
+import type { ChunkRecord, Manifest, ManifestEntry } from "./manifest/records.ts";
+import { type EntryList, entryList } from "./manifest/records.ts";
 import { openAerovault } from "./open.ts";
-import type { VaultArchive } from "./vault-archive.ts";
 
 const engine = quickEngine();
 
-/** Different for each seed, and nothing that compresses. */
+/** Different bytes for each seed, which do not compress. */
 function noise(byteLength: number, seed: number): Bytes {
   let x = 2 * seed + 1;
   return Uint8Array.from({ length: byteLength }, () => {
@@ -54,12 +55,12 @@ sourceContract("a compressed entry in the middle of a pack", async (bytes) => {
   return { source: archive.entry("dir/file").source(), dispose: () => archive.close() };
 });
 
-/** Its entries, each of them changed. */
+/** The same entries, each with the change. */
 function resized({ entries }: Manifest, change: Partial<ManifestEntry>): EntryList {
   return entryList(entries.records().map((entry) => ({ ...entry, ...change })));
 }
 
-describe("what is read", () => {
+describe("reads", () => {
   const chunks = Array.from({ length: 60 }, (_, i) => noise(20_000, i));
   const whole = concatBytes(chunks);
   const built = craftVault([{ path: "model", chunks }]);
@@ -80,7 +81,7 @@ describe("what is read", () => {
     expect(reads.length).toBeLessThanOrEqual(3);
   });
 
-  it("a read touches only the blocks that it needs, neighbours by one request", async () => {
+  it("a read touches only the blocks that it needs, and reads neighbours with one request", async () => {
     const { archive, reads } = await counted();
     const source = archive.entry("model").source();
     const opening = reads.length;
@@ -91,7 +92,7 @@ describe("what is read", () => {
     expect(first).toMatchObject({ offset: 1024 + 10 * block, byteLength: 2 * block });
   });
 
-  it("a block that was used lately is not read again", async () => {
+  it("a recently used block is not read again", async () => {
     const { archive, reads } = await counted();
     const source = archive.entry("model").source();
     await source.read(0, 100);
@@ -102,7 +103,7 @@ describe("what is read", () => {
     expect(reads.length).toBe(before + 1);
   });
 
-  it("row 18: a chunk that is listed many times is read once, and those behind the end not at all", async () => {
+  it("a chunk that is listed many times is read once, and chunks after the end are not read", async () => {
     const zeros = new Uint8Array(4096);
     const other = noise(4096, 3);
     const files = [
@@ -152,12 +153,8 @@ describe("refusals", () => {
     ],
     ["another block index", change(() => ({ blockIndex: 77 })), "integrity/aerovault.tag"],
     ["a raw block said to be compressed", change(() => ({ storedRaw: false })), "integrity/aerovault.frame"],
-    ["row 21: a raw block of another length", change(() => ({ plaintextLen: 1001 })), "integrity/aerovault.frame"],
-    [
-      "row 20: overlapping blocks",
-      change((record) => ({ dataOffset: record.dataOffset + 1 })),
-      "format/aerovault.overlap",
-    ],
+    ["a raw block of another length", change(() => ({ plaintextLen: 1001 })), "integrity/aerovault.frame"],
+    ["overlapping blocks", change((record) => ({ dataOffset: record.dataOffset + 1 })), "format/aerovault.overlap"],
     ["an inner id of its own", change(() => ({ innerId: "f".repeat(32) })), "accepted"],
   ])("%s", async (_, manifest, code) => {
     if (code === "accepted")
@@ -165,7 +162,7 @@ describe("refusals", () => {
     else await expect(read({ manifest })).rejects.toMatchObject({ code });
   });
 
-  it("row 37: content under another chunk's id, encrypted by somebody who has the key", async () => {
+  it("content under another chunk's id, encrypted by a holder of the key", async () => {
     const manifest = (found: Manifest): Manifest => {
       const [[id, record]] = [...found.chunks] as [[string, ChunkRecord]];
       const other = `${id.slice(0, -1)}${id.endsWith("0") ? "1" : "0"}`;
@@ -176,7 +173,7 @@ describe("refusals", () => {
       const chunks = new Map([...found.chunks].filter(([key]) => key !== id));
       return { ...found, entries: entryList(entries), chunks: chunks.set(other, { ...record, id: other }) };
     };
-    // In the plaintext lane nothing but the id itself shows it.
+    // In the plaintext lane only the id itself shows it.
     await expect(read({ manifest, lane: "plain" })).rejects.toMatchObject({ code: "integrity/aerovault.chunk-id" });
   });
 
@@ -184,7 +181,7 @@ describe("refusals", () => {
     ["a missing chunk", (m: Manifest) => ({ ...m, chunks: new Map([...m.chunks].slice(1)) })],
     ["a size beyond the chunks", (m: Manifest) => ({ ...m, entries: resized(m, { size: 1901 }) })],
     ["a place in the pack beyond them", (m: Manifest) => ({ ...m, entries: resized(m, { packOffset: 2 ** 53 - 1 }) })],
-  ])("%s is told for the entry, and the others stay readable", async (_, manifest) => {
+  ])("%s is reported for the entry, and the others stay readable", async (_, manifest) => {
     const other = { path: "other", chunks: [noise(50, 9)] };
     const spoil = (found: Manifest): Manifest => {
       const [mine, kept] = found.entries.records();
@@ -196,7 +193,7 @@ describe("refusals", () => {
     expect(await archive.entry("other").source().read(0, 50)).toEqual(noise(50, 9));
   });
 
-  it("a size below the chunks' of a file that owns them, where nothing else protects it", async () => {
+  it("a size below that of the file's own chunks, if nothing else protects it", async () => {
     const manifest = (m: Manifest): Manifest => ({ ...m, entries: resized(m, { size: 1500 }) });
     await expect(read({ manifest, lane: "plain" })).rejects.toMatchObject({ code: "format/aerovault.size" });
     expect(await read({ manifest })).toEqual(concatBytes(file.chunks).slice(0, 1500));
@@ -205,11 +202,11 @@ describe("refusals", () => {
   it.each([
     ["../evil", "format/aerovault.path"],
     ["file/under", "format/aerovault.path-conflict"],
-  ])("row 11 and audit 3: the path %s, for the whole vault", async (path, code) => {
+  ])("the path %s, for the whole vault", async (path, code) => {
     await expect(read({}, [file, { path, chunks: [] }])).rejects.toMatchObject({ code });
   });
 
-  it("row 11: two entries of one path", async () => {
+  it("two entries with one path", async () => {
     const manifest = (m: Manifest): Manifest => ({
       ...m,
       entries: entryList([...m.entries.records(), ...m.entries.records()]),
@@ -217,7 +214,7 @@ describe("refusals", () => {
     await expect(read({ manifest })).rejects.toMatchObject({ code: "format/aerovault.duplicate-path" });
   });
 
-  it("row 37 and audit 7: an unknown algorithm, and a lane that header and manifest do not agree on", async () => {
+  it("an unknown algorithm, and a lane on which header and manifest disagree", async () => {
     const wrapper = (name: string, edit: object) => (m: Manifest) => {
       return { ...m, wrappers: { ...m.wrappers, [name]: { ...m.wrappers[name as "crypt"], ...edit } } } as Manifest;
     };
@@ -227,7 +224,7 @@ describe("refusals", () => {
     await expect(read(mixed)).rejects.toMatchObject({ code: "format/aerovault.lane" });
   });
 
-  it("a directory has no bytes, and a path that is not there has near ones", async () => {
+  it("a directory has no bytes, and the error for a missing path names similar ones", async () => {
     const archive = await openBuilt([file, { path: "folder", type: "directory" }]);
     expect(() => archive.entry("folder").source()).toThrow(expect.objectContaining({ code: "usage/not-a-file" }));
     expect(() => archive.entry("fille")).toThrow(
@@ -235,7 +232,7 @@ describe("refusals", () => {
     );
   });
 
-  it("audit 17: a closed archive wipes its keys and gives nothing more", async () => {
+  it("a closed archive wipes its keys and returns no more bytes", async () => {
     const archive = await openBuilt([file]);
     const source = archive.entry("file").source();
     await archive.close();
@@ -244,7 +241,7 @@ describe("refusals", () => {
   });
 });
 
-it("extensions that are not known are kept with their rows, and critical ones refused before a key is derived", async () => {
+it("unknown extensions are kept with their rows, and critical ones are refused before a key is derived", async () => {
   const row = { extensionId: "demo.future", algorithmId: "demo", algorithmVersion: 1, offset: 2, length: 14 };
   const make = (critical: boolean): Promise<VaultArchive> =>
     openBuilt([], { extensions: [{ ...row, critical, extra: new Map() }], payload: noise(16, 4) });
@@ -253,7 +250,7 @@ it("extensions that are not known are kept with their rows, and critical ones re
   await expect(make(true)).rejects.toMatchObject({ code: "unsupported/aerovault.extension" });
 });
 
-describe("paths that no file system could hold", () => {
+describe("paths that are too long for any file system", () => {
   const deep = (count: number): string => Array.from({ length: count }, () => "a").join("/");
   const open = async (path: string, limits: LimitOverrides = {}) =>
     openAerovault(memorySource(await craftVault([{ path, type: "directory" }], { lane: "plain" })), {
@@ -261,15 +258,42 @@ describe("paths that no file system could hold", () => {
       limits,
     });
 
-  it("are refused by their length and depth before anything looks at their folders", async () => {
+  it("are refused by their length and depth before their folders are checked", async () => {
     await expect(open(deep(257))).rejects.toMatchObject({ code: "limit/aerovault.path-depth" });
     await expect(open(deep(80_000))).rejects.toMatchObject({ code: "limit/aerovault.path-length" });
     await expect(open("n".repeat(4097))).rejects.toMatchObject({ code: "limit/aerovault.path-length" });
     expect((await open(deep(256))).entries).toHaveLength(1);
   });
 
-  it("are read by whoever raises the limits", async () => {
+  it("are read with raised limits", async () => {
     const { entries } = await open(deep(300), { aerovault: { pathDepth: 300 } });
     expect(entries[0]?.path).toBe(deep(300));
   });
+});
+
+it("wipes the keys of the cipher if the manifest turns out to be damaged", async () => {
+  const bytes = await craftVault([{ path: "file", chunks: [noise(100, 1)] }]);
+  const intact = await openFrom(memorySource(bytes.slice(), "built"));
+  const at = intact.vault.header.values.manifestOffset + 20;
+  await intact.close();
+  bytes[at] = (bytes[at] as number) ^ 1;
+  const made: GcmSivKey[] = [];
+  const watched = new Proxy(engine, {
+    get(target, name) {
+      if (name !== "aesGcmSiv") return Reflect.get(target, name);
+      return async (key: Bytes) => {
+        const one = await target.aesGcmSiv(key);
+        made.push(one);
+        return one;
+      };
+    },
+  });
+  const opened = openAerovault(memorySource(bytes, "built"), vaultContext(watched, VAULT_PASSWORD));
+  await expect(opened).rejects.toMatchObject({ code: "integrity/aerovault.manifest" });
+  expect(made.length).toBeGreaterThan(0);
+  const empty = new Uint8Array(0);
+  for (const key of made)
+    expect(() => key.seal(new Uint8Array(12), empty, empty)).toThrow(
+      expect.objectContaining({ code: "usage/gcm-siv" }),
+    );
 });

@@ -7,9 +7,9 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { VerifyLevel } from "../../model/format.ts";
 import { type Report, verify } from "../../operations/verify.ts";
-import { entryList } from "./entry-list.ts";
 import { aerovault } from "./index.ts";
-import type { ChunkRecord, Manifest } from "./manifest.ts";
+import type { ChunkRecord, Manifest } from "./manifest/records.ts";
+import { entryList } from "./manifest/records.ts";
 import { openAerovault } from "./open.ts";
 import { reader } from "./read.ts";
 
@@ -33,13 +33,13 @@ async function spoilt(offsets: readonly number[], options: CraftOptions = {}): P
 }
 
 describe("verifyAerovault()", () => {
-  it("counts what it checked", async () => {
+  it("counts the checked parts", async () => {
     const report = await check(await spoilt([]));
     expect(report).toMatchObject({ ok: true, findings: [], checked: { files: 2, blocks: 3 } });
     expect(report.checked["bytes"]).toBe(FIRST_BLOCK + 48 + 46);
   });
 
-  it("finds every damaged block, and says which files lose by it", async () => {
+  it("finds every damaged block, and names the files that need it", async () => {
     const { ok, findings } = await check(await spoilt([1024, 1024 + FIRST_BLOCK + 20]));
     expect(ok).toBe(false);
     expect(findings).toMatchObject([
@@ -53,13 +53,13 @@ describe("verifyAerovault()", () => {
     ]);
   });
 
-  it("leaves stored bytes alone below the full level", async () => {
+  it("does not read stored bytes below the full level", async () => {
     const bytes = await spoilt([1024]);
     expect(await check(bytes, "quick")).toMatchObject({ ok: true, findings: [], checked: { files: 2 } });
     expect((await check(bytes, "control")).checked).not.toHaveProperty("blocks");
   });
 
-  it("row 16: finds what a comparison of stored bytes cannot: a block under another number, a wrong length", async () => {
+  it("finds what a comparison of stored bytes cannot: a block with another number, a wrong length", async () => {
     const edit = (change: Partial<ChunkRecord>) => (manifest: Manifest) => {
       const [[id, record]] = [...manifest.chunks] as [[string, ChunkRecord]];
       return { ...manifest, chunks: new Map([...manifest.chunks, [id, { ...record, ...change }]]) };
@@ -75,7 +75,7 @@ describe("verifyAerovault()", () => {
     ]);
   });
 
-  it("row 16: two blocks that changed places together with their hashes fail to authenticate", async () => {
+  it("two blocks that were swapped together with their hashes fail to authenticate", async () => {
     const swap = (manifest: Manifest): Manifest => {
       const [[one, a], [other, b]] = [...manifest.chunks] as [[string, ChunkRecord], [string, ChunkRecord]];
       const placed = ({ dataOffset, blockLen, plaintextLen, compressedLen, cipherHash }: ChunkRecord) => {
@@ -91,7 +91,7 @@ describe("verifyAerovault()", () => {
     expect(findings.filter(({ code }) => code === "integrity/aerovault.tag")).toHaveLength(2);
   });
 
-  it("notes chunks that nothing uses, and checks them too", async () => {
+  it("notes unused chunks, and checks them too", async () => {
     const manifest = (found: Manifest): Manifest => ({
       ...found,
       entries: entryList(found.entries.records().slice(0, 1)),

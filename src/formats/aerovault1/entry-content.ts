@@ -1,9 +1,12 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { FormatError, IntegrityError, type Location } from "../../base/errors.ts";
+import { FormatError, IntegrityError, isTareError, type Location, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
+import type { PasswordSource } from "../../model/format.ts";
 import { createHmac, equalSecrets } from "../../primitives/crypto/hmac.ts";
+import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
+import { askPassword } from "../aerovault/keys.ts";
 import { FLAG, IN_ZIP64_32, LOCAL_HEADER_BYTES, localHeader } from "./layout.ts";
 import {
   deriveEntryKeys,
@@ -14,13 +17,12 @@ import {
   WINZIP_BYTES,
   wipeEntryKeys,
 } from "./winzip-aes.ts";
-import type { ZipRow } from "./zip-directory.ts";
-import { decodeExtra } from "./zip-extra.ts";
+import { decodeExtra, type ZipRow } from "./zip-directory.ts";
 
-/** What is read and hashed at a time; whole blocks of AES. */
+/** Bytes that are read and hashed at a time; whole AES blocks. */
 export const STEP_BYTES = 1 << 20;
 
-/** What entries are read with. */
+/** What reading entries needs. */
 export interface ContentContext {
   readonly source: Source;
   readonly engine: Engine;
@@ -30,7 +32,7 @@ export interface ContentContext {
 export class EntryContent {
   readonly row: ZipRow;
   readonly #context: ContentContext;
-  /** Where the next entry or the directory begins: nothing is read beyond it. */
+  /** Where the next entry or the directory begins; reads stop there. */
   readonly #limit: number;
   #payload: Promise<number> | undefined;
 
@@ -49,12 +51,12 @@ export class EntryContent {
     return this.row.compressedSize - WINZIP_BYTES;
   }
 
-  /** Of the first byte of ciphertext, in the file. */
+  /** Offset of the first byte of ciphertext in the file. */
   async cipherOffset(): Promise<number> {
     return (await this.#payloadOffset()) + HEAD_BYTES;
   }
 
-  /** The keys, where the password has the entry's verifier: one in 65536 others has it too. Undefined where not. */
+  /** The keys if the password matches the entry's verifier, which one in 65536 wrong ones does too; else undefined. */
   async keysFor(password: Bytes, signal?: AbortSignal): Promise<EntryKeys | undefined> {
     const { source, engine } = this.#context;
     const head = await source.read(await this.#payloadOffset(), HEAD_BYTES, { signal });
@@ -99,7 +101,7 @@ export class EntryContent {
     return this.#payload as Promise<number>;
   }
 
-  /** The local header says the same as the directory, or readers would disagree on what the entry is. */
+  /** The local header must say the same as the directory, or readers would disagree about the entry. */
   async #readLocal(): Promise<number> {
     const { row } = this;
     const { source } = this.#context;
@@ -126,7 +128,81 @@ export class EntryContent {
   }
 }
 
-/** A number that a local header leaves to its ZIP64 field is not looked at: the directory's counts. */
+/** A number that a local header moves to its ZIP64 field is not compared: the directory's number counts. */
 function agrees(local: number, central: number): boolean {
   return local === central || local === IN_ZIP64_32;
+}
+
+/** Entries whose verifiers replace the meta entry if that is damaged: 48 bits against chance. */
+const WITNESSES = 3;
+
+/**
+ * The password of a vault of version 1. The first read of a file asks for it, and the meta entry proves it. It is kept
+ * until the vault is closed, because every entry derives its own keys from it.
+ */
+export class PasswordProof {
+  readonly #meta: EntryContent;
+  readonly #others: readonly EntryContent[];
+  readonly #ask: PasswordSource | undefined;
+  #password: Promise<Bytes> | undefined;
+
+  constructor(meta: EntryContent, others: readonly EntryContent[], ask: PasswordSource | undefined) {
+    this.#meta = meta;
+    this.#others = others.slice(0, WITNESSES);
+    this.#ask = ask;
+  }
+
+  /**
+   * Throws `usage/password.wrong` and `usage/password.missing`. The vault owns the bytes. Asks once for all waiting
+   * callers.
+   */
+  get(): Promise<Bytes> {
+    if (this.#password === undefined) {
+      const proving = this.#prove();
+      this.#password = proving;
+      proving.catch(() => {
+        this.#password = undefined;
+      });
+    }
+    return this.#password as Promise<Bytes>;
+  }
+
+  async wipe(): Promise<void> {
+    const password = await this.#password?.catch(() => undefined);
+    wipe(password);
+    this.#password = undefined;
+  }
+
+  async #prove(): Promise<Bytes> {
+    const at: Location = { source: this.#meta.label, offset: this.#meta.row.localOffset };
+    const password = await askPassword(at, this.#ask);
+    if ((await this.#opensMeta(password)) || (await this.#isWitnessed(password))) return password;
+    wipe(password);
+    throw new UsageError("usage/password.wrong", `Cannot open "${at.source}": the password is wrong`, at, {
+      hint: "Where the password is certain, get another copy of the vault",
+    });
+  }
+
+  async #opensMeta(password: Bytes): Promise<boolean> {
+    try {
+      const keys = await this.#meta.keysFor(password);
+      if (keys === undefined) return false;
+      const isAuthentic = await this.#meta.isAuthentic(keys);
+      wipeEntryKeys(keys);
+      return isAuthentic;
+    } catch (error) {
+      if (!isTareError(error) || !error.code.startsWith("format/")) throw error;
+      return false; // the meta entry is damaged; others may be intact
+    }
+  }
+
+  /** True if the password matches the verifiers of a few other entries: then only the meta entry is damaged. */
+  async #isWitnessed(password: Bytes): Promise<boolean> {
+    for (const content of this.#others) {
+      const keys = await content.keysFor(password);
+      if (keys === undefined) return false;
+      wipeEntryKeys(keys);
+    }
+    return this.#others.length > 0;
+  }
 }

@@ -5,7 +5,7 @@ import { loadFixture } from "../../../test/support/fixtures.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { aerovault1 } from "./index.ts";
-import { openAerovault1 } from "./open.ts";
+import { openAerovault1 } from "./read.ts";
 
 const PASSWORD = "pass of zip";
 
@@ -21,8 +21,8 @@ formatContract(
   }),
 );
 
-describe("vaults of version 1 by another maker", () => {
-  it.each(["small", "zip64"])("%s: reads what was put in", async (name) => {
+describe("vaults of version 1 by another program", () => {
+  it.each(["small", "zip64"])("%s: reads its files", async (name) => {
     const source = memorySource(loadFixture("aerovault1-sealed", name), name);
     const archive = await openAerovault1(source, vaultContext(portableEngine(), PASSWORD));
     const text = archive.entry("a.txt");

@@ -1,7 +1,7 @@
 import type { Format } from "../../model/format.ts";
-import { legacyVersion } from "../legacy-vaults.ts";
+import { legacyVersion } from "../aerovault/index.ts";
 
-/** AeroVault v1: what is known before a file asks for it, and what loads the rest. */
+/** The descriptor of AeroVault v1; it loads the other entry files. */
 export const aerovault1: Format = {
   id: "aerovault1",
   name: "AeroVault v1",

@@ -1,6 +1,6 @@
 import { type Decoded, struct, u16, u32, u64 } from "../../struct/layout.ts";
 
-/** Records of a ZIP, one line per row of docs/formats/aerovault1.md#zip; names are APPNOTE.TXT's, shortened. */
+/** Records of a ZIP, one line per row of docs/formats/aerovault1.md#zip; the names are shortened from APPNOTE.TXT. */
 export const LOCAL_HEADER_BYTES = 30;
 export const localHeader = struct("ZIP local header", LOCAL_HEADER_BYTES, {
   signature: u32(0).is(0x04034b50),
@@ -47,7 +47,7 @@ export const endRecord = struct("ZIP end record", END_BYTES, {
   rows: u16(10),
   directoryBytes: u32(12),
   directoryOffset: u32(16),
-  // A comment could hold a second end record, and readers would disagree on which one counts.
+  // A comment could hold a second end record, and readers would disagree about which one counts.
   commentLength: u16(20).is(0),
 });
 
@@ -63,7 +63,7 @@ export const zip64Locator = struct("ZIP64 locator", LOCATOR_BYTES, {
 export const ZIP64_END_BYTES = 56;
 export const zip64End = struct("ZIP64 end record", ZIP64_END_BYTES, {
   signature: u32(0).is(0x06064b50),
-  // What follows this field: more would be data of an extension that nobody here knows.
+  // Counts what follows this field: more would be data of an unknown extension.
   recordBytes: u64(4).is(ZIP64_END_BYTES - 12),
   versionMadeBy: u16(12),
   versionNeeded: u16(14),
@@ -75,16 +75,16 @@ export const zip64End = struct("ZIP64 end record", ZIP64_END_BYTES, {
   directoryOffset: u64(48),
 });
 
-/** "Look into the ZIP64 record", in fields of either length. */
+/** "See the ZIP64 record", in fields of either length. */
 export const IN_ZIP64_16 = 0xffff;
 export const IN_ZIP64_32 = 0xffff_ffff;
 
 /** Bits of the flags. */
 export const FLAG = { encrypted: 1, descriptor: 1 << 3, utf8: 1 << 11 } as const;
-/** Those above, and two that tell how hard the compressor tried. */
+/** The flags above, and two that say how hard the compressor tried. */
 export const KNOWN_FLAGS = FLAG.encrypted | FLAG.descriptor | FLAG.utf8 | 0b110;
 
-/** Compression methods: WinZip's stands for "the real one is in the extra field". */
+/** Compression methods; WinZip's means "the real one is in the extra field". */
 export const METHOD = { stored: 0, deflated: 8, winzip: 99 } as const;
-/** What deflate can expand to at most, per byte. */
+/** The most that deflate can expand, per byte. */
 export const MAX_EXPANSION = 1032;

@@ -1,1 +1,9 @@
-export { aerovault1 } from "./index.ts";
+import { vaultOpener } from "../../api/open/one-vault.ts";
+import { lazyPortableEngine } from "../../primitives/lazy-engine.ts";
+import { aerovault1 as format } from "./index.ts";
+
+/** `tare/formats/aerovault1`. */
+export { format };
+export const open = /* @__PURE__ */ vaultOpener(format, lazyPortableEngine);
+
+export type * from "../../api/types.ts";

@@ -1,6 +1,6 @@
 import { defineLimits, type Limits } from "../../base/limits.ts";
 
-/** What opening a vault of version 1 is willing to believe. */
+/** The highest declared values that opening a vault of version 1 accepts. */
 export const AEROVAULT1_LIMITS = defineLimits({
   directoryBytes: {
     default: 64 << 20,

@@ -13,8 +13,8 @@ import { openSource } from "../../open.ts";
 import { mapLayout } from "../../operations/map.ts";
 import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { openAerovault1 } from "./open.ts";
-import type { Vault1Archive } from "./vault1-archive.ts";
+import { openAerovault1 } from "./read.ts";
+import type { Vault1Archive } from "./vault.ts";
 
 const engine = portableEngine();
 const SHAPED = loadFixture("aerovault1-sealed", "shaped");
@@ -46,7 +46,7 @@ const FILES: readonly Crafted1File[] = [
 ];
 
 describe("a ZIP in the shape of version 1, by the crate that wrote them", () => {
-  it("row 36: is recognised, listed without a password and without the meta entry", async () => {
+  it("is recognised, and listed without a password and without the meta entry", async () => {
     const { container, format } = await openSource(memorySource(SHAPED, "x"), { engine });
     expect(format.id).toBe("aerovault1");
     if (container.kind !== "archive") return expect.fail("is an archive");
@@ -60,7 +60,7 @@ describe("a ZIP in the shape of version 1, by the crate that wrote them", () => 
     expect(container.entries.map(({ modified }) => modified)).toEqual(Array(5).fill(undefined));
   });
 
-  it("row 36: reads AE-1 and AE-2", async () => {
+  it("reads AE-1 and AE-2", async () => {
     const archive = await open(SHAPED, PASSWORD);
     const digests = await Promise.all(
       archive.entries.map(async ({ path }) =>
@@ -80,7 +80,7 @@ describe("a ZIP in the shape of version 1, by the crate that wrote them", () => 
     expect(report.checked).toMatchObject({ files: 5, bytes: 25_016 });
   });
 
-  it("row 36: tells a wrong password from none, and asks once for all files", async () => {
+  it("distinguishes a wrong password from none, and asks once for all files", async () => {
     let asked = 0;
     const password = async (): Promise<Bytes> => {
       asked++;
@@ -179,7 +179,7 @@ describe("openAerovault1()", () => {
     await file.close();
   });
 
-  it("takes times from the field that has them, and from MS-DOS's two numbers", async () => {
+  it("takes times from the extra field, or from MS-DOS's two numbers", async () => {
     const field = Uint8Array.of(0x55, 0x54, 5, 0, 1, 0x00, 0xf1, 0x53, 0x65);
     const archive = await open(
       await craftVault1([
@@ -204,7 +204,7 @@ describe("openAerovault1()", () => {
     expect(end).toBe(bytes.byteLength);
   });
 
-  it("reads that are under way when the vault is closed fail, and give no other bytes", async () => {
+  it("running reads fail when the vault is closed, and give no wrong bytes", async () => {
     const archive = await open(await craftVault1([{ path: "a", bytes: noise(3_000_000), compress: "stored" }]));
     const pieces = archive.entry("a").source().stream(0)[Symbol.asyncIterator]();
     expect((await pieces.next()).value?.subarray(0, 100)).toEqual(noise(100));

@@ -1,14 +1,13 @@
 import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import { readMeta } from "./meta.ts";
-import { type Vault1Archive, vault1Archive } from "./vault1-archive.ts";
+import { readMeta, type Vault1Archive, vault1Archive } from "./vault.ts";
 
 /**
- * At the level "full" every file: HMAC, deflate stream, length, and the CRC where there is one. One finding for each file that
- * cannot be read, and one for what nothing proves.
+ * At the level "full" checks every file: HMAC, deflate stream, length, and the CRC if there is one. Yields one finding
+ * for each file that cannot be read, and one for what nothing proves.
  */
-export async function* verifyAerovault1(archive: Vault1Archive, context: VerifyContext): AsyncGenerator<Finding> {
+async function* verifyAerovault1(archive: Vault1Archive, context: VerifyContext): AsyncGenerator<Finding> {
   const { vault, entries } = archive;
   const at = { source: vault.source.label, offset: vault.directory.offset };
   const files = entries.filter(({ type }) => type === "file");

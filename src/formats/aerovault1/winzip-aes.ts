@@ -3,26 +3,26 @@ import { AES_BLOCK_BYTES, type AesBlocks, applyCounter, countFromStart } from ".
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
-/** In front of the ciphertext (docs/formats/aerovault1.md#encryption). */
+/** Before the ciphertext (docs/formats/aerovault1.md#encryption). */
 export const SALT_BYTES = 16;
-export const VERIFIER_BYTES = 2;
+const VERIFIER_BYTES = 2;
 export const HEAD_BYTES = SALT_BYTES + VERIFIER_BYTES;
-/** Behind it: the first bytes of HMAC-SHA-1. */
+/** After it: the first bytes of HMAC-SHA-1. */
 export const MAC_BYTES = 10;
-/** What an entry is longer than its compressed bytes. */
+/** How much longer an entry is than its compressed bytes. */
 export const WINZIP_BYTES = HEAD_BYTES + MAC_BYTES;
 
 const ITERATIONS = 1000;
 const KEY_BYTES = 32;
 
-/** The keys of one entry. Whoever holds them wipes them. */
+/** The keys of one entry. Their holder wipes them. */
 export interface EntryKeys {
   readonly cipher: Bytes;
   readonly mac: Bytes;
   readonly verifier: Bytes;
 }
 
-/** From the password, which stays the caller's, and the entry's salt. */
+/** Derives the keys from the entry's salt and the password, which the caller still owns. */
 export async function deriveEntryKeys(engine: Engine, password: Bytes, salt: Bytes): Promise<EntryKeys> {
   const byteLength = 2 * KEY_BYTES + VERIFIER_BYTES;
   const keys = await engine.pbkdf2Sha1(password, { salt, iterations: ITERATIONS, byteLength });
@@ -39,7 +39,7 @@ export function wipeEntryKeys({ cipher, mac, verifier }: EntryKeys): void {
   wipe(cipher, mac, verifier);
 }
 
-/** Enciphers or deciphers bytes of an entry from the block with this number on: the counter begins with 1. */
+/** Encrypts or decrypts bytes of an entry from the block with this number on; the counter begins with 1. */
 export function applyWinzip(blocks: AesBlocks, bytes: Bytes, firstBlock: number): Bytes {
   const counter = new Uint8Array(AES_BLOCK_BYTES);
   new DataView(counter.buffer).setBigUint64(0, BigInt(firstBlock) + 1n, true);

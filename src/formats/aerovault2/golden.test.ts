@@ -4,9 +4,9 @@ import { formatContract, type Golden } from "../../../test/contracts/format-cont
 import { loadFixture } from "../../../test/support/fixtures.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { aerovault2 } from "./index.ts";
-import { openAerovault2 } from "./open.ts";
+import { openAerovault2 } from "./read.ts";
 
-/** Vaults of another maker, with what Argon2id gives for their passwords. */
+/** Vaults of another program, with the Argon2id results for their passwords. */
 const KNOWN = [
   {
     name: "cascade",
@@ -30,8 +30,8 @@ formatContract(
   }),
 );
 
-describe("vaults of version 2 by another maker", () => {
-  it.each(KNOWN)("$name: reads what was put in", async ({ name, password, key, contents }) => {
+describe("vaults of version 2 by another program", () => {
+  it.each(KNOWN)("$name: reads its files", async ({ name, password, key, contents }) => {
     const bytes = loadFixture("aerovault2-sealed", name);
     const engine = knowingEngine(bytes, { password, key });
     const archive = await openAerovault2(memorySource(bytes, name), vaultContext(engine, password));

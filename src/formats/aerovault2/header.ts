@@ -12,14 +12,14 @@ import {
   vault2Header,
 } from "./layout.ts";
 
-/** The header as it lies in the file, and what it says. */
+/** The stored header, and its values. */
 export interface StoredHeader2 {
   readonly bytes: Bytes;
   readonly values: Vault2Header;
   readonly manifestLength: number;
 }
 
-/** Reads and judges the header and the length behind it: all that can be refused before the password is used. */
+/** Reads and checks the header and the length after it: everything that can be refused before the password is used. */
 export async function readHeader2(source: Source, options: ReadOptions = {}): Promise<StoredHeader2> {
   const at = { source: source.label, offset: 0 };
   const needed = HEADER_BYTES + PREFIX_BYTES;
@@ -50,7 +50,7 @@ function checkHeader({ revision, flags, chunkSize, reserved }: Vault2Header, at:
     throw unsupported("unsupported/aerovault2.version", `byte 10 must be 2 or 3, found ${revision}`, 10);
   }
   if ((flags & ~CASCADE_FLAG) !== 0) {
-    // The reference masks them before its MAC, so that a flipped one would go unnoticed.
+    // The reference masks them before its MAC, so a flipped flag would go unnoticed.
     const found = `0x${flags.toString(16).padStart(2, "0")}`;
     throw unsupported("unsupported/aerovault2.flags", `flags must be 0 or 1, found ${found}`, 11);
   }

@@ -7,12 +7,12 @@ import { equalSecrets, hkdfSha256, hmacSha512 } from "../../primitives/crypto/hm
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { WrappingLabels } from "../aerovault/keys.ts";
-import { damagedHeader, type UnlockContext, unlockSlots } from "../aerovault/unlock.ts";
-import { ChunkCipher } from "./chunk-cipher.ts";
+import { damagedHeader, type UnlockContext, unlockSlots } from "../aerovault/keys.ts";
+import { ChunkCipher } from "./chunks.ts";
 import type { StoredHeader2 } from "./header.ts";
 import { CASCADE_FLAG, MAC_OFFSET, withoutMac } from "./layout.ts";
 
-/** Labels of HKDF; Argon2id's cost and the wrapping are those of version 3 (docs/formats/aerovault2.md#keys). */
+/** Labels of HKDF; Argon2id's cost and the wrapping are the same as in version 3 (docs/formats/aerovault2.md#keys). */
 export const V2_LABELS: WrappingLabels = {
   master: encodeUtf8("AeroVault v2 KEK for master key"),
   mac: encodeUtf8("AeroVault v2 KEK for MAC key"),
@@ -20,14 +20,14 @@ export const V2_LABELS: WrappingLabels = {
 const NAME_INFO = encodeUtf8("AeroVault v2 AES-SIV filename encryption");
 const CASCADE_INFO = encodeUtf8("AeroVault v2 ChaCha20-Poly1305 cascade");
 
-/** What opens a vault of version 2. Whoever holds it wipes it. */
+/** The keys that open a vault of version 2. Their holder wipes them. */
 export interface Vault2Keys {
   /** For names and the manifest. */
   readonly names: AesSivKey;
   readonly chunks: ChunkCipher;
 }
 
-/** The keys of a vault, and proof that its header is the one that was written; errors are those of version 3. */
+/** The keys of a vault, after proof that its header is the one that was written; errors are those of version 3. */
 export async function unlock2(header: StoredHeader2, context: UnlockContext, at: Location): Promise<Vault2Keys> {
   const { engine } = context;
   const { master, mac } = await unlockSlots(header.values, context, at, V2_LABELS);
@@ -41,12 +41,12 @@ export async function unlock2(header: StoredHeader2, context: UnlockContext, at:
   }
 }
 
-/** HMAC-SHA512 of a header, whatever stands in its MAC field. */
+/** HMAC-SHA512 of a header; the content of its MAC field does not matter. */
 export function headerMac2(engine: Engine, macKey: Bytes, header: Bytes): Promise<Bytes> {
   return hmacSha512(engine, macKey, [withoutMac(header)]);
 }
 
-/** From the master key, which stays the caller's. */
+/** Derives the keys from the master key, which the caller still owns. */
 export async function deriveKeys2(engine: Engine, master: Bytes, flags: number): Promise<Vault2Keys> {
   const nameKey = await nameKey2(engine, master);
   const cascadeKey = (flags & CASCADE_FLAG) === 0 ? undefined : await cascadeKey2(engine, master);

@@ -1,6 +1,6 @@
 import { defineLimits, type Limits } from "../../base/limits.ts";
 
-/** What opening a vault of version 2 is willing to believe. */
+/** The highest declared values that opening a vault of version 2 accepts. */
 export const AEROVAULT2_LIMITS = defineLimits({
   manifestBytes: {
     default: 64 << 20,

@@ -1,17 +1,18 @@
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
-import { decodeBase64Url, encodeBase64Url } from "../../base/text.ts";
+import { decodeBase64Url } from "../../base/text.ts";
+import { FEW_STEPS, type Steps } from "../../base/turns.ts";
 import type { AesSivKey } from "../../primitives/cipher/aes-siv.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
-import { FieldReader } from "../aerovault/field-reader.ts";
+import { FieldReader } from "../aerovault/manifest/field-reader.ts";
 
-/** A file or directory as the manifest has it, its name still encrypted. */
+/** A file or directory in the manifest, its name still encrypted. */
 export interface ManifestRow {
   /** base64url. */
   readonly encryptedName: string;
   readonly size: number;
-  /** From the first byte behind the manifest. */
+  /** Offset from the first byte after the manifest. */
   readonly offset: number;
   readonly chunkCount: number;
   readonly fileId: Bytes | undefined;
@@ -26,46 +27,58 @@ export interface Manifest2 {
   readonly rows: readonly ManifestRow[];
 }
 
-/** A file id is written as so many numbers. */
+/** A file id is written as this many numbers. */
 const FILE_ID_BYTES = 16;
 
-/** An empty string and sixteen zeros: what names and manifest are authenticated with (docs/formats/aerovault2.md#names). */
-const SIV_COMPONENTS: readonly Bytes[] = [new Uint8Array(0), new Uint8Array(16)];
+/** An empty string and sixteen zeros: the associated data of names and manifest (docs/formats/aerovault2.md#names). */
+export const SIV_COMPONENTS: readonly Bytes[] = [new Uint8Array(0), new Uint8Array(16)];
 
-/** Undefined where the text is not one that was sealed with this key. */
+/** Undefined if the text was not sealed with this key. */
 export function openText(key: AesSivKey, text: string): Bytes | undefined {
   const sealed = decodeBase64Url(text);
   return sealed === undefined ? undefined : key.open(sealed, SIV_COMPONENTS);
 }
 
-export function sealText(key: AesSivKey, plain: Bytes): string {
-  return encodeBase64Url(key.seal(plain, SIV_COMPONENTS));
+/** Characters that are decoded between two steps; four of them are three bytes. */
+const PIECE_CHARACTERS = 1 << 16;
+
+/** The same in steps. */
+export function* openLongText(key: AesSivKey, text: string): Steps<Bytes | undefined> {
+  const pieces: Bytes[] = [];
+  for (let at = 0; at < text.length; at += PIECE_CHARACTERS) {
+    const piece = decodeBase64Url(text.slice(at, at + PIECE_CHARACTERS));
+    if (piece === undefined) return undefined;
+    pieces.push(piece);
+    yield FEW_STEPS;
+  }
+  return yield* key.opening(concatBytes(pieces), SIV_COMPONENTS);
 }
 
-/** Parses the manifest, as strict as the reference; unknown keys are passed over. */
-export function decodeManifest2(bytes: Bytes, at: Location): Manifest2 {
+/** Parses the manifest as strictly as the reference; skips unknown keys. */
+export function* decodeManifest2(bytes: Bytes, at: Location): Steps<Manifest2> {
   const place = { source: at.source, offset: at.offset ?? 0, what: "AeroVault v2 manifest" };
   const scanner = new JsonScanner(decodeJsonText(bytes, place), place);
   scanner.skipSpace();
-  const manifest = readManifest(new FieldReader(scanner, "format/aerovault2.manifest"));
+  const manifest = yield* readManifest(new FieldReader(scanner, "format/aerovault2.manifest"));
   scanner.expectEnd();
   return manifest;
 }
 
-function readManifest(reader: FieldReader): Manifest2 {
+function* readManifest(reader: FieldReader): Steps<Manifest2> {
   let created: string | undefined;
   let modified: string | undefined;
   let description: string | undefined;
   let rows: ManifestRow[] | undefined;
-  reader.record((key) => {
+  yield* reader.longRecord((key) => {
     if (key === "created") created = reader.text();
     else if (key === "modified") modified = reader.text();
     else if (key === "description") description = reader.orNull(() => reader.text());
     else if (key === "entries") {
       const found: ManifestRow[] = [];
-      reader.list(() => void found.push(readRow(reader)));
       rows = found;
+      return reader.longList(() => void found.push(readRow(reader)));
     } else reader.scanner.skipValue();
+    return undefined;
   });
   return {
     created: reader.need(created, "created"),
@@ -109,7 +122,7 @@ function readFileId(reader: FieldReader): Bytes {
   const start = reader.scanner.position;
   reader.list(() => {
     const byte = reader.atMost(0xff);
-    // More than there may be are counted, not kept.
+    // Surplus numbers are counted, not kept.
     if (numbers.length <= FILE_ID_BYTES) numbers.push(byte);
   });
   if (numbers.length !== FILE_ID_BYTES) {

@@ -13,8 +13,8 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { openSource } from "../../open.ts";
 import { verify } from "../../operations/verify.ts";
-import { openAerovault2 } from "./open.ts";
-import type { Vault2Archive } from "./vault2-archive.ts";
+import type { Vault2Archive } from "./archive.ts";
+import { openAerovault2 } from "./read.ts";
 
 const engine = quickEngine();
 const REFERENCE = loadFixture("aerovault2-sealed", "reference");
@@ -66,7 +66,7 @@ describe("a vault of version 2 that the reference wrote", () => {
     expect(container.entries).toHaveLength(4);
   });
 
-  it("tells a wrong password from damage as far as that can be told", async () => {
+  it("distinguishes a wrong password from damage as far as possible", async () => {
     expect(await codeOf(() => openIt(REFERENCE, "v2-crafted-Shared"))).toBe("usage/password.wrong");
     const flipped = (at: number): Promise<unknown> => {
       const bytes = REFERENCE.slice();
@@ -87,7 +87,7 @@ describe("a vault of version 2 that the reference wrote", () => {
     expect(await flipped(530)).toBe("integrity/aerovault2.manifest");
   });
 
-  it("answers every kind of damage with an archive or a located error, and never with other bytes", async () => {
+  it("answers every kind of damage with an archive or a located error, and never with wrong bytes", async () => {
     const right = new Map<string, Bytes>();
     for (const entry of (await openIt(REFERENCE)).entries) {
       if (entry.type === "file") right.set(entry.path, (await entry.source().read(0, entry.size)).slice());
@@ -126,7 +126,7 @@ describe("openAerovault2()", () => {
     ["two", 3],
     ["two", 2],
   ] as const)(
-    "row 35: reads entries with and without file ids together, layers: %s, byte 10 = %i",
+    "reads entries with and without file ids together, layers: %s, byte 10 = %i",
     async (layers, revision) => {
       const archive = await open(await craftVault2(FILES, { layers, revision }));
       expect(archive.entries.map(({ path, type, size }) => `${path} ${type} ${size}`)).toEqual([
@@ -154,7 +154,7 @@ describe("openAerovault2()", () => {
     },
   );
 
-  it("reads any range, with the chunks it needs and no others", async () => {
+  it("reads any range, with only the chunks it needs", async () => {
     const source = countingSource(memorySource(await craftVault2(FILES), "old"));
     const archive = await openAerovault2(source, vaultContext(engine, VAULT_PASSWORD));
     const file = archive.entry("docs/deep.bin").source();
@@ -183,13 +183,13 @@ describe("openAerovault2()", () => {
     const file = archive.entry("odd").source();
     expect(Buffer.compare(await file.read(0, whole.byteLength), whole)).toBe(0);
     expect(Buffer.compare(await file.read(4000, 2000), whole.slice(4000, 6000))).toBe(0);
-    // As many chunks as full ones would be, so that the guess is wrong and only the prefixes tell.
+    // The number of chunks fits full ones, so the guess is wrong and only the prefixes show it.
     const uneven = [noise(3000), noise(4000), noise(2000)];
     const second = (await open(await craftVault2([{ path: "odd", chunks: uneven }]))).entry("odd").source();
     expect(Buffer.compare(await second.read(2900, 4200), concatBytes(uneven).slice(2900, 7100))).toBe(0);
   });
 
-  it("verifies every chunk, and says what is stored for nothing", async () => {
+  it("verifies every chunk, and reports unused bytes", async () => {
     const rows = (all: Row2[]): Row2[] => all.slice(1);
     const bytes = await craftVault2([{ path: "gone", chunks: [noise(50)] }, ...FILES], { rows });
     const password = async (): Promise<Bytes> => encodeUtf8(VAULT_PASSWORD);
@@ -204,7 +204,7 @@ describe("openAerovault2()", () => {
     expect(findings).toContainEqual(expect.objectContaining({ code: "integrity/aerovault2.tag", name: "ü 😀.txt" }));
   });
 
-  it("asks for no password where the header is wrong, and for one where it is not", async () => {
+  it("asks for a password only if the header is right", async () => {
     const bytes = await craftVault2(FILES);
     const unasked = { engine, limits: {}, password: async () => expect.fail("nobody needs it") };
     const bad = bytes.slice();
@@ -249,13 +249,13 @@ describe("vaults of version 2 that a hostile writer sealed", () => {
       "integrity/aerovault2.name",
       withRow({ encrypted_name: "0xiSEmRtyLLwLAm9shFWOjXQlyxxAoOs" }),
     ],
-  ])("row 35: %s: refused at once", async (_, code, options) => {
+  ])("%s: refused at once", async (_, code, options) => {
     const bytes = await craftOne(options);
     expect(await codeOf(() => open(bytes))).toBe(code);
   });
 
   it.each(["../x", "/x", "a/../x", "", "a//b", "./x", "a/.", "nul\0", `${"a/".repeat(1001)}b`])(
-    "audit 3: the path %j refuses the whole vault",
+    "the path %j refuses the whole vault",
     async (path) => {
       const bytes = await craftVault2([
         { path: "good", chunks: [noise(5)] },
@@ -276,7 +276,7 @@ describe("vaults of version 2 that a hostile writer sealed", () => {
     }
   });
 
-  it("names that only some systems mind are read, with a warning", async () => {
+  it("names that only some systems refuse are read, with a warning", async () => {
     const paths = ["a\\b", "c:x", " x "];
     const archive = await open(await craftVault2(paths.map((path) => ({ path, chunks: [encodeUtf8(path)] }))));
     for (const path of paths) {
@@ -298,7 +298,7 @@ describe("vaults of version 2 that a hostile writer sealed", () => {
     ["a chunk length of 2^32 - 1", "format/aerovault2.chunk", setLength(0xffff_ffff)],
     ["a chunk length of 0", "format/aerovault2.chunk", setLength(0)],
     ["a chunk length one too small", "format/aerovault2.chunk", setLength(4096 + 27)],
-  ])("audit 4: %s: opens, and reading the file is refused", async (_, code, options) => {
+  ])("%s: opens, and reading the file is refused", async (_, code, options) => {
     const archive = await open(await craftOne(options));
     const read = async (): Promise<unknown> => {
       const source = archive.entry("a").source();
@@ -307,7 +307,7 @@ describe("vaults of version 2 that a hostile writer sealed", () => {
     expect(await codeOf(read)).toBe(code);
   });
 
-  it("audit 1: chunks that changed places do not open", async () => {
+  it("swapped chunks do not open", async () => {
     const data = (bytes: Bytes): Bytes => {
       const step = 4 + 28 + 4096;
       return concatBytes([bytes.slice(step, 2 * step), bytes.slice(0, step), bytes.slice(2 * step)]);
@@ -316,7 +316,7 @@ describe("vaults of version 2 that a hostile writer sealed", () => {
     expect(await codeOf(() => archive.entry("a").source().read(0, 10))).toBe("integrity/aerovault2.tag");
   });
 
-  it("row 35: a MAC where old prose has it, at 128, is refused", async () => {
+  it("a MAC at 128, as old documentation says, is refused", async () => {
     const bytes = await craftOne({});
     const mac = bytes.slice(448, 512);
     bytes.fill(0, 448, 512);
@@ -324,13 +324,13 @@ describe("vaults of version 2 that a hostile writer sealed", () => {
     expect(await codeOf(() => open(bytes))).toBe("unsupported/aerovault2.reserved");
   });
 
-  it("audit 1: a chunk of another file does not open where chunks know their file, and does where they do not", async () => {
+  it("a chunk of another file does not open if chunks are bound to their file, and does if not", async () => {
     const swap = (data: Bytes): Bytes => concatBytes([data.slice(60), data.slice(0, 60)]);
     const pair = (binding?: "unbound"): Crafted2File[] =>
       ["a", "b"].map((path) => ({ path, chunks: [noise(28, path === "a" ? 1n : 2n)], ...(binding && { binding }) }));
     const bound = await open(await craftVault2(pair(), { data: swap }));
     expect(await codeOf(() => bound.entry("a").source().read(0, 28))).toBe("integrity/aerovault2.tag");
-    // The weakness of the older form: nothing can be done about it but to say so.
+    // The older form has this weakness: we can only report it.
     const unbound = await open(await craftVault2(pair("unbound"), { data: swap }));
     expect(await unbound.entry("a").source().read(0, 28)).toEqual(noise(28, 2n));
     expect(unbound.facts).toContainEqual(["binding", "chunks of 2 files do not know which file they are of"]);

@@ -1,13 +1,13 @@
 import { isTareError } from "../../base/errors.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
-import { type Vault2Archive, vault2Archive } from "./vault2-archive.ts";
+import { type Vault2Archive, vault2Archive } from "./archive.ts";
 
 /**
- * What opening did not check: that every entry lies within the vault, and at the level "full" every chunk of it. One finding
- * for each file that cannot be read.
+ * Checks what opening did not: that every entry is within the vault, and at the level "full" every chunk of it. Yields
+ * one finding for each file that cannot be read.
  */
-export async function* verifyAerovault2(archive: Vault2Archive, context: VerifyContext): AsyncGenerator<Finding> {
+async function* verifyAerovault2(archive: Vault2Archive, context: VerifyContext): AsyncGenerator<Finding> {
   for (const entry of archive.entries) {
     context.count(entry.type === "directory" ? "directories" : "files");
     if (entry.type === "directory") continue;

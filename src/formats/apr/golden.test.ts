@@ -26,7 +26,7 @@ describe("goldens of the specification's layout", () => {
     ["empty", 144, "fc9248de"],
     ["one-tensor", 232, "58135385"],
     ["compressed", 226, "f3a38805"],
-  ])("%s has %i bytes and the CRC %s, and is written so again", async (name, byteLength, crc) => {
+  ])("%s has %i bytes and the CRC %s, and is written the same again", async (name, byteLength, crc) => {
     const bytes = loadFixture("apr", name);
     expect(bytes.byteLength).toBe(byteLength);
     expect(encodeHex(bytes.slice(-16, -12))).toBe(crc);
@@ -67,7 +67,7 @@ describe("goldens of the specification's layout", () => {
     });
   });
 
-  it("reads a file that is as loose as the rules allow, and says in what", async () => {
+  it("reads a file that is as loose as the rules allow, and says how", async () => {
     const model = await openApr(memorySource(loadFixture("apr", "loose")), context);
     expect(await model.tensor("z.last").bytes()).toEqual(Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
     expect(await model.tensor("a.first").toFloat32()).toEqual(Float32Array.of(-1, 1));

@@ -8,7 +8,7 @@ import { aprKind, sniffApr } from "./index.ts";
 const ascii = (text: string, length = 80): Bytes =>
   concatBytes([encodeUtf8(text), new Uint8Array(length - text.length)]);
 
-/** A 64-byte header; its CRC-32 covers all but its own four bytes. */
+/** A 64-byte header; its CRC-32 covers all bytes except its own four. */
 function header64(magic: string, crc: "valid" | "zero" | "wrong"): Bytes {
   const bytes = ascii(`${magic}\u0002`, 80);
   const view = new DataView(bytes.buffer);
@@ -68,7 +68,7 @@ describe("aprKind", () => {
 describe("sniffApr", () => {
   const sniff = (bytes: Bytes) => sniffApr({ bytes, byteLength: bytes.byteLength, name: "x" });
 
-  it("leaves to the name what only begins like the magic", () => {
+  it("lets the name decide if only the beginning looks like the magic", () => {
     expect(sniff(encodeUtf8("APR"))).toBe("possible");
     expect(sniff(encodeUtf8("A"))).toBe("possible");
     expect(sniff(encodeUtf8("APRIL is the cruellest month"))).toBe("possible");

@@ -3,11 +3,14 @@ import type { Format, Head, SniffResult } from "../../model/format.ts";
 import { crc32Javascript } from "../../primitives/digest/crc32.ts";
 import type { AprLayout } from "./model.ts";
 
-/** What the first bytes say: a layout, a container of the same family that holds no readable tensors, or nothing. */
+/** What the first bytes say: a layout, a container of the same family without readable tensors, or nothing. */
 export type AprKind = AprLayout | "byte-swapped" | "unknown-magic" | "encrypted-container" | "bundle";
 
 const OPEN_BRACE = 0x7b;
-/** Where the 64-byte header keeps the CRC-32 of its other bytes. */
+/**
+ * The 64-byte header has the CRC-32 of its other bytes at this offset, as `header64` in layouts/layout.ts declares. That
+ * module is not loaded here, where every file is sniffed.
+ */
 const HEADER_BYTES = 64;
 const HEADER_CRC_OFFSET = 40;
 /** RFC 8878, 3.1.1. */
@@ -19,7 +22,7 @@ const SWAPPED = ascii("2RPA");
 const ENCRYPTED = ascii("ALBR-ENC");
 const BUNDLE = ascii("APBUNDLE");
 
-/** Content decides; a file that begins with the letters of the magic and goes on otherwise is judged by its name. */
+/** Content decides. If a file begins with the letters of the magic and continues differently, its name decides. */
 export function sniffApr(head: Head): SniffResult {
   const kind = aprKind(head.bytes);
   if (kind === undefined) return isCutMagic(head) ? "possible" : "no";
@@ -27,8 +30,8 @@ export function sniffApr(head: Head): SniffResult {
 }
 
 /**
- * The layout by its first bytes. Three layouts share the magic "APR2" and two each "APR\0", "APR1" and "APRN"; of the
- * 64-byte layouts the CRC of the header is asked first, because a wrapper's length falls on its flags.
+ * The layout by its first bytes. Three layouts share the magic "APR2"; two each share "APR\0", "APR1" and "APRN". For
+ * the 64-byte layouts the header's CRC is checked first, because a wrapper has its length where they have flags.
  */
 export function aprKind(bytes: Bytes): AprKind | undefined {
   if (startsWith(bytes, APR) && bytes.byteLength >= 4) return kindOfMagic(bytes);
@@ -45,7 +48,7 @@ function kindOfMagic(bytes: Bytes): AprKind {
       return isWrapper(bytes) ? "wrapper" : "spec";
     case 0x00: // "APR\0"
       if (headerCrc(bytes) === "valid") return "aprender";
-      // realizar leaves the CRC zero: then the metadata must be where every writer puts it.
+      // realizar leaves the CRC zero. Then the metadata must be at the place where every writer puts it.
       if (headerCrc(bytes) === "zero" && metadataAt64(bytes) && bytes[HEADER_BYTES] === OPEN_BRACE) return "aprender";
       return isWrapper(bytes) ? "wrapper" : "aprender";
     case 0x31: // "APR1"
@@ -57,7 +60,7 @@ function kindOfMagic(bytes: Bytes): AprKind {
   }
 }
 
-/** The CRC-32 of the 64-byte header without its own four bytes. */
+/** The CRC-32 of the 64-byte header without the CRC's own four bytes. */
 export function headerCrc(bytes: Bytes): "valid" | "zero" | "wrong" {
   if (bytes.byteLength < HEADER_BYTES) return "wrong";
   const stored = u32(bytes, HEADER_CRC_OFFSET);
@@ -79,12 +82,12 @@ function isWrapper(bytes: Bytes): boolean {
   return bytes[4] === 2 && startsWith(bytes, ZSTD_MAGIC, 9);
 }
 
-/** whisper.apr: version 1 as a u16, then 0 or 1 where aprender's JSON begins. */
+/** whisper.apr has version 1 as a u16, and a 0 or 1 where aprender's JSON begins. */
 function isWhisper(bytes: Bytes): boolean {
   return bytes[4] === 1 && bytes[5] === 0 && (bytes[8] === 0 || bytes[8] === 1);
 }
 
-/** A manifest is JSON without a header: an object that speaks of shards and of APR, or maps tensors to them. */
+/** A manifest is JSON without a header: an object that mentions shards and APR, or maps tensors to shards. */
 function isManifestText(bytes: Bytes): boolean {
   const start = bytes.findIndex((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d);
   if (start < 0 || bytes[start] !== OPEN_BRACE) return false;
@@ -95,7 +98,7 @@ function isManifestText(bytes: Bytes): boolean {
   return text.includes('"shard_count"') && /"weight_map"\s*:\s*\{(\s*\}|[^{}]*?"\s*:\s*[0-9])/.test(text);
 }
 
-/** Fewer bytes than a magic has, but those are the beginning of one. */
+/** The file is shorter than a magic, but its bytes are the beginning of one. */
 function isCutMagic({ bytes }: Head): boolean {
   return bytes.byteLength > 0 && bytes.byteLength < 4 && startsWith(Uint8Array.from(APR), [...bytes]);
 }
@@ -105,17 +108,19 @@ function u32(bytes: Bytes, offset: number): number {
 }
 
 /**
- * The opening read: header, metadata and index of a model without a vocabulary, at a small cost where there is more.
- * Metadata stands first (spec, "Streaming"): whoever wants only that should get only that.
+ * The opening read. It holds header, metadata and index of a model without a vocabulary, and costs little if there is
+ * more. Metadata comes first (spec, "Streaming"): a caller that wants only metadata should not read more.
  */
 export const OPENING_BYTES = 64 << 10;
 
-/** APR in all its layouts: what is known before a file asks for it, and what loads the rest. */
+/** The descriptor of APR in all its layouts; it loads the other entry files. */
 export const apr: Format = {
   id: "apr",
   name: "APR",
   kind: "model",
   extensions: [".apr"],
+  // The manifest of a set has the same extension as its shards.
+  index: { extensions: [".apr"], parts: "same stem" },
   openingBytes: OPENING_BYTES,
   sniff: sniffApr,
   read: async () => (await import("./read.ts")).reader,

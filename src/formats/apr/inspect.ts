@@ -6,12 +6,19 @@ import type { Layout } from "../../struct/layout.ts";
 import { aprnHeader, header64, whisperHeader, wrapperHeader } from "./layouts/layout.ts";
 import { WildDetails } from "./layouts/layout-facts.ts";
 import type { AprLayout, AprModel } from "./model.ts";
-import { DIMENSION_BYTES, fileFooter, fileHeader, indexHeader, SIGNATURE_BYTES } from "./spec/layout.ts";
-import { type SpecDetails, specDetails } from "./spec/read.ts";
+import { type SpecDetails, specDetails } from "./model.ts";
+import {
+  DATA_ALIGNMENT,
+  DIMENSION_BYTES,
+  fileFooter,
+  fileHeader,
+  indexHeader,
+  SIGNATURE_BYTES,
+} from "./spec/layout.ts";
 import type { ManifestDetails } from "./spec/shards.ts";
 import type { SpecEntry } from "./spec/tensors.ts";
 
-/** What lies where beside the tensors, by the model's own layout. */
+/** The regions of the file besides the tensors, by the model's layout. */
 export function aprSections(model: AprModel): readonly Section[] {
   switch (model.layout) {
     case "spec":
@@ -28,7 +35,7 @@ function specSections(model: AprModel): Section[] {
   return fileSections(specDetails(model), 0);
 }
 
-/** The manifest, and every shard; shards of other layouts are asked through `sectionsOf`. */
+/** The manifest and the sections of every shard. `sectionsOf` gives the sections of shards in other layouts. */
 function manifestSections(model: AprModel, sectionsOf: (shard: AprModel) => readonly Section[]): readonly Section[] {
   const { source, shards } = model.details as ManifestDetails;
   const own: Section = { name: "manifest JSON", kind: "index", part: 0, offset: 0, byteLength: source.byteLength };
@@ -36,13 +43,15 @@ function manifestSections(model: AprModel, sectionsOf: (shard: AprModel) => read
 }
 
 function fileSections(details: SpecDetails, part: number): Section[] {
-  const { header, source, signing, dataEnd } = details;
+  const { header, index, source, signing, dataEnd } = details;
   const footerAt = source.byteLength - fileFooter.byteLength;
   const sections: Section[] = [
     { name: "header", kind: "header", part, offset: 0, byteLength: fileHeader.byteLength },
     { name: "metadata", kind: "metadata", part, offset: header.metadataOffset, byteLength: header.metadataSize },
-    { name: "index", kind: "index", part, offset: header.indexOffset, byteLength: header.indexSize },
-    ...findGaps(occupied(details), dataEnd).map((gap): Section => ({ name: "padding", kind: "padding", part, ...gap })),
+    { name: "index", kind: "index", part, offset: header.indexOffset, byteLength: index.byteLength },
+    ...findGaps(occupied(details), dataEnd)
+      .filter(({ byteLength }) => byteLength < DATA_ALIGNMENT)
+      .map((gap): Section => ({ name: "padding", kind: "padding", part, ...gap })),
     { name: "footer", kind: "integrity", part, offset: footerAt, byteLength: fileFooter.byteLength },
   ];
   if (signing === "unsigned") return sections;
@@ -62,7 +71,7 @@ export function occupied({ header, places }: SpecDetails): Extent[] {
   ];
 }
 
-/** What other programs put first, by layout; what follows is named by sections. APR1 of aprender begins with a length alone. */
+/** The headers of other programs' layouts. Sections name what follows. aprender's APR1 begins with a length alone. */
 const WILD_HEADERS: Readonly<Partial<Record<AprLayout, Layout>>> = {
   aprender: header64,
   "aprender-2025": header64,
@@ -71,7 +80,7 @@ const WILD_HEADERS: Readonly<Partial<Record<AprLayout, Layout>>> = {
   aprn: aprnHeader,
 };
 
-/** Header, index and footer as docs/formats/apr.md and apr-wild.md have them; of a set, those of the shard. */
+/** Header, index and footer as in docs/formats/apr.md and apr-wild.md; for a set, those of the shard. */
 export function aprFields(model: AprModel, range: PartRange): readonly FieldPlace[] {
   const { layout, details, parts } = model;
   if (layout === "spec") return specFields(model, range);
@@ -87,7 +96,7 @@ export function aprFields(model: AprModel, range: PartRange): readonly FieldPlac
 function specFields(model: AprModel, { offset, byteLength }: PartRange): FieldPlace[] {
   const { header, entries, source } = specDetails(model);
   const { indexOffset, metadataOffset, metadataSize } = header;
-  // Rows follow each other: one reaches as far as the next begins.
+  // Rows follow each other: a row ends where the next one begins.
   const touched = entries.flatMap((entry, i) => {
     const end = entries[i + 1]?.at ?? indexOffset + header.indexSize;
     return entry.at < offset + byteLength && end > offset ? entryPlaces(entry, `index[${i}]`) : [];

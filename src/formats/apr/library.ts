@@ -1,3 +1,9 @@
-export { apr } from "./index.ts";
-export { AprModel } from "./model.ts";
-export { openApr } from "./read.ts";
+import { modelOpener } from "../../api/open/one-format.ts";
+import { lazyPortableEngine } from "../../primitives/lazy-engine.ts";
+import { apr as format } from "./index.ts";
+
+/** `tare/formats/apr`. */
+export { format };
+export const open = /* @__PURE__ */ modelOpener(format, lazyPortableEngine);
+
+export type * from "../../api/types.ts";

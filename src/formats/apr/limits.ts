@@ -1,6 +1,6 @@
 import { defineLimits, type LimitOverrides, type Limits, resolveLimits } from "../../base/limits.ts";
 
-/** What this reader is willing to hold; overridable per open. */
+/** How much this reader holds; callers can override it per open. */
 export const APR_LIMITS = defineLimits({
   metadataBytes: {
     default: 256 << 20,
@@ -49,7 +49,7 @@ export const APR_LIMITS = defineLimits({
 /** The limits in force. */
 export type AprLimits = Limits<typeof APR_LIMITS>;
 
-/** The limits of one open: the table's, but for what the caller set. */
+/** The limits of one open: the table's values, except those that the caller set. */
 export function aprLimits(overrides: LimitOverrides): AprLimits {
   return resolveLimits("apr", APR_LIMITS, overrides);
 }
@@ -67,7 +67,7 @@ export const WILD_LIMITS = defineLimits({
 /** The limits in force for these layouts. */
 export type WildLimits = Limits<typeof APR_LIMITS & typeof WILD_LIMITS>;
 
-/** The limits of one open: the tables', but for what the caller set. */
+/** The limits of one open: the values of both tables, except those that the caller set. */
 export function wildLimits(overrides: LimitOverrides): WildLimits {
   return resolveLimits("apr", { ...APR_LIMITS, ...WILD_LIMITS }, overrides);
 }

@@ -11,8 +11,9 @@ import { type AprKind, aprKind, OPENING_BYTES } from "./index.ts";
 import { aprFields, aprSections } from "./inspect.ts";
 import { APR_LIMITS, aprLimits, WILD_LIMITS } from "./limits.ts";
 import { type AprModel, aprModel } from "./model.ts";
+import { fileFooter } from "./spec/layout.ts";
 import { parseManifest } from "./spec/manifest.ts";
-import { describeSpec } from "./spec/origin.ts";
+import { describeSpec, isUsualApr } from "./spec/origin.ts";
 import { openSealable } from "./spec/read.ts";
 import { openManifest } from "./spec/shards.ts";
 
@@ -37,7 +38,7 @@ export async function openApr(source: Source, context: OpenContext): Promise<Apr
   }
 }
 
-/** What is recognised and cannot be read. */
+/** The error for a file that is recognised but cannot be read. */
 function refusal(kind: AprKind | undefined, source: Source, opening: Bytes): FormatError | UnsupportedError {
   const at = { source: source.label, offset: 0, path: "magic" };
   if (kind === "byte-swapped") {
@@ -55,20 +56,21 @@ function refusal(kind: AprKind | undefined, source: Source, opening: Bytes): For
   return new FormatError("format/apr.magic", message, at);
 }
 
-/** What `aprKind` looks at in JSON. */
-const HEAD_BYTES = 64 << 10;
-
 /** The shards that a manifest names; undefined for a file of tensors. */
-export async function aprMembers(source: Source, context: MembersContext): Promise<Members | undefined> {
+async function aprMembers(source: Source, context: MembersContext): Promise<Members | undefined> {
   const { signal } = context;
-  const head = await source.read(0, Math.min(HEAD_BYTES, source.byteLength), { signal });
+  const head = await source.read(0, Math.min(OPENING_BYTES, source.byteLength), { signal });
   if (aprKind(head) !== "manifest") return undefined;
   const limits = aprLimits(context.limits);
   const at = { source: source.label, offset: 0 };
   checkLimit(source.byteLength, limits.manifestBytes, "APR manifest bytes", "limit/apr.manifest-bytes", at);
   const bytes = (await source.read(0, source.byteLength, { signal })).slice();
   const { shards } = parseManifest(decodeJsonText(bytes, { ...at, what: "APR manifest" }), source.label, limits);
-  return { files: shards.map(({ file, size }) => ({ path: file, byteLength: size })), index: { bytes } };
+  const files = shards.map(({ file, size, crc32 }) => {
+    const stated = crc32 === undefined ? undefined : { value: crc32, footerBytes: fileFooter.byteLength };
+    return { path: file, byteLength: size, crc32: stated };
+  });
+  return { files, index: { bytes } };
 }
 
 /** APR v2 by its specification, sets by their manifest, and the other layouts under this extension. */
@@ -79,10 +81,12 @@ export const reader: FormatReader = {
   sections: (container) => aprSections(aprModel(container)),
   fields: async (container, range) => aprFields(aprModel(container), range),
   describe: (container) => describeApr(aprModel(container)),
+  isUsual: isUsualApr,
   decodeValue: decodeJsonNumber,
+  checksums: "whole file",
 };
 
-/** Only the specification's layout is written again; the others leave what a writer of it could use. */
+/** Only the specification's layout can be written again byte for byte, so only it has facts to keep. */
 function describeApr(model: AprModel): OriginFacts {
   return model.layout === "spec" || model.layout === "manifest" ? describeSpec(model) : {};
 }

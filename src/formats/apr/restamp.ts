@@ -9,19 +9,19 @@ import type { Metadata } from "../../model/metadata.ts";
 import { renderMetadata } from "../../model/metadata-json.ts";
 import { ALIGNMENT_64, CRC_BYTES, HEADER_CRC_OFFSET, type Header64, header64, headerCrcOf } from "./layouts/layout.ts";
 import { WildDetails } from "./layouts/layout-facts.ts";
-import { AprModel } from "./model.ts";
+import { isShadowed, shadowedLosses } from "./metadata.ts";
+import { AprModel, type SpecDetails, specDetails } from "./model.ts";
 import { decodeFooter, encodeFooter } from "./spec/header.ts";
 import { DATA_ALIGNMENT, FILE_FLAGS, type FileHeader, fileFooter, fileHeader } from "./spec/layout.ts";
-import { type SpecDetails, specDetails } from "./spec/read.ts";
 
 /** A file of the 64-byte layout, as far as an edit of its metadata concerns it. */
 interface AprenderFile {
   readonly source: Source;
-  /** Where the CRC-32 of everything before it stands; undefined in files that have none, as realizar's. */
+  /** Offset of the CRC-32 of everything before it; undefined in files without one, such as realizar's. */
   readonly checksumOffset: number | undefined;
 }
 
-/** Refuses files whose parts have no place of their own, or which end in bytes that belong to nothing. */
+/** Refuses files that are compressed as a whole and files that end in bytes that belong to nothing. */
 function aprenderFile(model: AprModel): AprenderFile {
   const { details, parts } = model;
   const source = parts[0]?.source;
@@ -33,7 +33,7 @@ function aprenderFile(model: AprModel): AprenderFile {
   return { source, checksumOffset: checksum?.certainty === "present" ? checksum.offset : undefined };
 }
 
-/** The metadata in its own room where that suffices; else index and data move by a multiple of 64. */
+/** Keeps the metadata in its place if it fits there; else moves index and data by a multiple of 64. */
 async function planAprenderPieces(
   { source, checksumOffset }: AprenderFile,
   metadata: Metadata,
@@ -51,7 +51,7 @@ async function planAprenderPieces(
     { kind: "copy", ...data },
   ];
   if (checksumOffset === undefined) return pieces;
-  // From the old sum, so that a file that was damaged before is still seen to be.
+  // The new sum is derived from the old one, so damage from before the edit still shows.
   const footer = await source.read(checksumOffset, CRC_BYTES, { signal });
   const oldSum = new DataView(footer.buffer, footer.byteOffset).getUint32(0, true);
   const dataSum = cutFront(oldSum, await engine.crc32(before), data.byteLength);
@@ -80,7 +80,7 @@ function editFront(before: Bytes, header: Header64, metadata: Bytes): Bytes {
   view.setUint32(20, metadata.byteLength, true);
   view.setBigUint64(24, BigInt(tensorIndexOffset + shift), true);
   view.setBigUint64(32, BigInt(dataOffset + shift), true);
-  // realizar leaves it zero, which is not a wrong one.
+  // realizar leaves the CRC zero, which is not an error.
   if (headerCrc32 !== 0) view.setUint32(HEADER_CRC_OFFSET, headerCrcOf(start), true);
   const padding = new Uint8Array(room + shift - metadata.byteLength);
   return concatBytes([start, metadata, padding, before.subarray(tensorIndexOffset)]);
@@ -93,8 +93,8 @@ function unfit(label: string, problem: string): UnsupportedError {
 }
 
 /**
- * CRC-32 (IEEE 802.3, reflected) of joined and cut runs from the CRCs of their parts. A CRC is a remainder modulo the
- * polynomial, so appending n zero bits multiplies it by x^n; bit 31 is x^0 in this representation.
+ * Computes the CRC-32 (IEEE 802.3, reflected) of joined and cut runs from the CRCs of their parts. A CRC is a remainder
+ * modulo the polynomial, so appending n zero bits multiplies it by x^n; bit 31 is x^0 in this representation.
  */
 
 const POLYNOMIAL = 0xedb8_8320;
@@ -102,17 +102,17 @@ const POLYNOMIAL = 0xedb8_8320;
 const ORDER = 0xffff_ffff;
 const ONE = 0x8000_0000;
 
-/** The CRC of A and B one after the other. */
+/** The CRC of A followed by B. */
 export function joinCrc(a: number, b: number, bBytes: number): number {
   return (multiply(a, powerOfX((8 * (bBytes % ORDER)) % ORDER)) ^ b) >>> 0;
 }
 
-/** The CRC of B, from those of A and of both one after the other. */
+/** The CRC of B, from the CRC of A and the CRC of A followed by B. */
 export function cutFront(whole: number, a: number, bBytes: number): number {
   return joinCrc(a, whole, bBytes);
 }
 
-/** The CRC of A, from those of B and of both one after the other. */
+/** The CRC of A, from the CRC of B and the CRC of A followed by B. */
 export function cutTail(whole: number, b: number, bBytes: number): number {
   const bits = (8 * (bBytes % ORDER)) % ORDER;
   return multiply((whole ^ b) >>> 0, powerOfX(ORDER - bits));
@@ -142,15 +142,19 @@ function multiply(a: number, b: number): number {
 }
 
 /**
- * Edits the metadata of a file of the specification's layout or of aprender's 64-byte one; the padding before the data, or
- * before the index, gives and takes the room.
+ * Edits the metadata of a file in the specification's layout or in aprender's 64-byte layout. The padding before the
+ * data, or before the index, shrinks and grows to make room.
  */
 export const aprRestamp: FormatRestamp = {
   values: "json",
   fixedKeys: ["apr_version"],
   target(container) {
-    const { source } = hasHeader64(container) ? aprenderFile(container) : ownDetails(container);
-    return { source, metadata: (container as AprModel).metadata };
+    if (hasHeader64(container)) {
+      const unread = (container.unread ?? []).filter(isShadowed);
+      return { source: aprenderFile(container).source, metadata: container.metadata, unread };
+    }
+    const { source, metadata } = ownDetails(container);
+    return { source, metadata: (container as AprModel).metadata, unread: shadowedLosses(metadata.shadowed) };
   },
   async plan(container, metadata, context) {
     if (hasHeader64(container)) return planAprenderPieces(aprenderFile(container), metadata, context);
@@ -206,7 +210,7 @@ function checkOrder({ header, source }: SpecDetails): void {
     "unsupported/stamp.layout",
     message,
     { source: source.label, offset: 12, path: "header" },
-    { hint: "Write the file anew with: tare convert IN.apr OUT.apr" },
+    { hint: "Write the file again with: tare convert IN.apr OUT.apr" },
   );
 }
 
@@ -216,11 +220,11 @@ function signed({ source, dataEnd }: SpecDetails): UnsupportedError {
     "unsupported/stamp.signed",
     message,
     { source: source.label, offset: dataEnd, path: "signature" },
-    { hint: "Pass --unsign to leave the signature out, then sign again" },
+    { hint: "Pass the option unsign to leave the signature out, then sign again" },
   );
 }
 
-/** The keys that the specification demands stay what it demands. */
+/** The keys that the specification requires must keep the types it requires. */
 function checkRequired(metadata: Metadata, { source }: SpecDetails): void {
   for (const [key, type, wanted] of [
     ["model_type", "string", "a string"],
@@ -243,7 +247,7 @@ async function planPieces(
   const { indexOffset, indexSize } = header;
   const index = before.subarray(indexOffset, indexOffset + indexSize);
   const front = encodeFront(details, encodeUtf8(renderMetadata(metadata.entries)), index);
-  // Both sums follow from the old one, so a file that was damaged before is still seen to be.
+  // Both sums are derived from the old one, so damage from before the edit still shows.
   const dataBytes = dataEnd - header.dataOffset;
   const oldSum = await sumBeforeSignature(details, { engine, signal });
   const dataSum = cutFront(oldSum, await engine.crc32(before), dataBytes);
@@ -256,7 +260,7 @@ async function planPieces(
   ];
 }
 
-/** The CRC of everything up to the end of the data, as the footer implies it. */
+/** The CRC of everything up to the end of the data, derived from the footer. */
 async function sumBeforeSignature(
   { source, dataEnd }: SpecDetails,
   { engine, signal }: Pick<RestampContext, "engine" | "signal">,
@@ -268,7 +272,7 @@ async function sumBeforeSignature(
   return end === 0 ? footer.crc32 : cutTail(footer.crc32, await engine.crc32(tail.subarray(0, end)), end);
 }
 
-/** Where the data begins changes only where the room does not suffice, and then by what keeps every alignment. */
+/** The data moves only if the room does not suffice, and then by a step that keeps every alignment. */
 function encodeFront({ header, source }: SpecDetails, metadata: Bytes, index: Bytes): Bytes {
   const metadataOffset = fileHeader.byteLength;
   const indexOffset = metadataOffset + metadata.byteLength;

@@ -2,15 +2,15 @@ import { UnsupportedError, UsageError } from "../../base/errors.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { UpgradeContext } from "../../model/format.ts";
-import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
+import { type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { FloatSource } from "../../model/values/numbers.ts";
-import { readAprnPayload } from "./layouts/aprn.ts";
+import { aprnHeaderEntries, readAprnPayload } from "./layouts/aprn.ts";
 import { WhisperDetails } from "./layouts/whisper.ts";
 import { upgradeMetadata } from "./metadata.ts";
 import { AprModel } from "./model.ts";
 
-/** Refuses the specification's own layout, and APRN unless its payload is to be kept as bytes. */
+/** Refuses the specification's own layout, and APRN unless the caller keeps its payload as bytes. */
 export function checkUpgrade(model: AprModel, { payload }: UpgradeContext): void {
   const at = { source: labelOf(model) };
   if (model.layout === "spec" || model.layout === "manifest") {
@@ -22,11 +22,11 @@ export function checkUpgrade(model: AprModel, { payload }: UpgradeContext): void
   if (model.layout !== "aprn" || payload !== undefined) return;
   const message = "Cannot upgrade APRN: its payload is a structure of the program that wrote it, not tensors";
   throw new UnsupportedError("unsupported/upgrade.aprn", message, at, {
-    hint: "Pass --wrap to keep the payload as one tensor of bytes",
+    hint: "Pass the option wrap to keep the payload as one tensor of bytes",
   });
 }
 
-/** The same model as the specification has it: required keys added, int8 weights of whisper.apr as floats. */
+/** The same model in the specification's terms: required keys added, int8 weights of whisper.apr as floats. */
 export async function upgradeApr(model: AprModel, context: UpgradeContext): Promise<AprModel> {
   const { tensors, replaced, added } = await upgradeTensors(model, context);
   const extra = added.reduce((metadata, { key, value }) => metadata.with(key, value), model.metadata);
@@ -37,6 +37,8 @@ export async function upgradeApr(model: AprModel, context: UpgradeContext): Prom
     metadata: upgradeMetadata(extra, replaced),
     tensors,
     warnings: model.warnings,
+    // Upgrading an APRN file keeps its payload and its header, so nothing stays unread.
+    unread: model.layout === "aprn" ? [] : model.unread,
     facts: [],
     details: model.details,
   });
@@ -51,7 +53,12 @@ interface Upgraded {
 async function upgradeTensors(model: AprModel, context: UpgradeContext): Promise<Upgraded> {
   if (model.layout === "aprn") {
     const payload = await payloadTensor(model, context);
-    return { tensors: [payload], replaced: [], added: [{ key: "source_format", value: stringValue("APRN") }] };
+    const header: MetadataValue = { type: "map", entries: aprnHeaderEntries(model) };
+    const added = [
+      { key: "source_format", value: stringValue("APRN") },
+      { key: "source_header", value: header },
+    ];
+    return { tensors: [payload], replaced: [], added };
   }
   const { details, tensors } = model;
   if (!(details instanceof WhisperDetails) || details.scales.size === 0) return { tensors, replaced: [], added: [] };

@@ -8,7 +8,7 @@ import type { ManifestDetails } from "./spec/shards.ts";
 import { verifyManifest, verifySpec } from "./spec/verify.ts";
 
 /** Findings as they arise, by the rules of the model's own layout. */
-export function verifyApr(model: AprModel, context: VerifyContext): AsyncIterable<Finding> {
+function verifyApr(model: AprModel, context: VerifyContext): AsyncIterable<Finding> {
   switch (model.layout) {
     case "spec":
       return isSealed(model) ? verifyBoth(model, context) : verifySpec(model, context);
@@ -19,7 +19,7 @@ export function verifyApr(model: AprModel, context: VerifyContext): AsyncIterabl
   }
 }
 
-/** An encrypted file is checked as any other, and then by what only the password opens. */
+/** Checks an encrypted file like any other, then checks what only the password opens. */
 async function* verifyBoth(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
   yield* verifySpec(model, context);
   yield* verifySealed(model, context);
@@ -32,5 +32,6 @@ async function* verifySet(model: AprModel, context: VerifyContext): AsyncGenerat
 }
 
 export const verifier: FormatVerifier = {
+  padding: "checked",
   verify: (container, context) => verifyApr(aprModel(container), context),
 };

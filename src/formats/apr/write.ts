@@ -12,10 +12,11 @@ import { planSpec } from "./spec/plan.ts";
 import { writeSpec } from "./spec/write.ts";
 import { checkUpgrade, upgradeApr } from "./upgrade.ts";
 
-/** Writes the specification's layout, sealed or not, and the one that aprender reads. */
+/** Writes the specification's layout, encrypted or not, and the layout that aprender reads. */
 export const writer: FormatWriter = {
   format: apr,
   options: ["align", "maxShardBytes", "compress", "layout", "encrypt"],
+  naming: { model: "name", architecture: "model_type" },
   signing: aprSigning,
   decodeValue: decodeJsonNumber,
   restamp: aprRestamp,
@@ -32,7 +33,7 @@ function writeApr(plan: WritePlan, output: Output, context: WriteContext): Promi
   return isSealedPlan(plan) ? writeSealed(plan, output, context) : writeSpec(plan, output, context);
 }
 
-/** The specification's layout, or the one that aprender reads where that was asked for. */
+/** Plans the specification's layout, or aprender's on request. */
 function planApr(content: ModelContent, options: WriteOptions): WritePlan {
   const { layout, encrypt } = options;
   if (layout === undefined || layout === "spec") {

@@ -13,28 +13,8 @@ import { Tensor } from "../../model/tensor.ts";
 import { Cursor } from "../../struct/cursor.ts";
 import { ADR_ENTRY_BYTES, ADR_HEADER_BYTES, ADR_NAME_BYTES, MAX_DIMENSIONS } from "./layout.ts";
 import { embdLimits, type Tolerance } from "./limits.ts";
-import { EmbdModel } from "./model.ts";
+import { type AdrDetails, type AdrEntry, EmbdModel } from "./model.ts";
 import { checkApart, uniqueTensors } from "./spec/tensors.ts";
-
-/** An entry of the table, its place in the file settled. */
-export interface AdrEntry {
-  readonly name: string;
-  readonly dtype: "F32";
-  readonly shape: Shape;
-  /** From the beginning of the file. */
-  readonly dataOffset: number;
-  readonly byteLength: number;
-}
-
-export interface AdrDetails {
-  readonly layout: "adr";
-  readonly source: Source;
-  readonly headerBytes: number;
-  /** All of them, in the order of the file. */
-  readonly entries: readonly AdrEntry[];
-  /** What offsets count from. */
-  readonly base: "file" | "data";
-}
 
 /** Opens a file of ADR-002: a table of fixed entries, then float32 values; there is no vocabulary. */
 export async function openAdr(
@@ -89,7 +69,7 @@ interface RawEntry {
   readonly byteLength: number;
 }
 
-/** The text leaves open what offsets count from: the first one shows it, which is 0 or behind the table. */
+/** The text does not say what offsets count from. The first offset shows it: it is 0, or after the table. */
 function decodeTable(bytes: Bytes, source: Source, headerBytes: number): Pick<AdrDetails, "entries" | "base"> {
   const options = {
     source: source.label,

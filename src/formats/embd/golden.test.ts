@@ -12,7 +12,7 @@ const golden = (name: string, layout: Golden["layout"]): Golden => {
   return { name: `${name}.weights`, bytes: loadFixture("embd", name), layout };
 };
 const STANDARD = ["tiny", "no-vocabulary", "unaligned", "every-type", "empty"];
-/** Legal, but not as we would write them: what differs is carried, so they come back, too. */
+/** Legal files that we would write differently. The differences are carried, so these files are restored too. */
 const CARRIED = ["relative", "specials-first", "base-not-64"];
 const OTHER = ["stream", "stream-bert-turned", "adr"];
 
@@ -52,7 +52,7 @@ describe("goldens of all three layouts", () => {
   });
 
   test.each(["tiny", "relative", "specials-first", "specials-first-relative"])(
-    "F1: %s gives the same nine tokens and special ids",
+    "%s gives the same nine tokens and special ids",
     async (name) => {
       const model = await openEmbd(memorySource(loadFixture("embd", name)), context);
       expect(model.warnings).toEqual([]);
@@ -66,7 +66,7 @@ describe("goldens of all three layouts", () => {
     },
   );
 
-  it("F11: the three layouts of the same weights are the same model", async () => {
+  it("a stream gives the same model in both orientations", async () => {
     const [plain, turned] = await Promise.all(
       ["stream-bert", "stream-bert-turned"].map((name) => openEmbd(memorySource(loadFixture("embd", name)), context)),
     );
@@ -82,7 +82,7 @@ describe("goldens of all three layouts", () => {
     expect(plain?.facts).toContainEqual(["linear weights", "shown as stored"]);
   });
 
-  it("F11: offsets of ADR-002 count from the file or from the data", async () => {
+  it("offsets of ADR-002 count from the file or from the data", async () => {
     for (const name of ["adr", "adr-relative"]) {
       const model = await openEmbd(memorySource(loadFixture("embd", name)), context);
       expect(await model.tensor("w").toFloat32(), name).toEqual(Float32Array.of(0, 1, 2, 3, 4, 5));

@@ -3,10 +3,10 @@ import type { Format, Head, SniffResult } from "../../model/format.ts";
 
 export const MAGIC = [0x45, 0x4d, 0x42, 0x44] as const; // "EMBD"
 
-/** The magic as a little-endian writer of the number 0x454D4244 would leave it (ADR-002 gives the number). */
+/** The magic as a little-endian writer of the number 0x454D4244 would store it (ADR-002 gives the number). */
 export const SWAPPED: readonly number[] = [...MAGIC].reverse();
 
-/** EMBD .weights: what is known before a file asks for it, and what loads the rest. */
+/** EMBD .weights: what is known before its code is loaded, and the loaders of the rest. */
 export const embd: Format = {
   id: "embd",
   name: "EMBD",
@@ -19,8 +19,8 @@ export const embd: Format = {
 };
 
 /**
- * Sure only where a layout is certain: other programs use the same four letters. The magic alone, whole or cut off, lets a
- * damaged file that is called .weights be refused by this reader.
+ * Sure only if a layout is certain, because other programs use the same four letters. The magic alone, complete or cut
+ * off, is "possible", so that this reader refuses a damaged file named .weights.
  */
 export function sniffEmbd(head: Head): SniffResult | Promise<SniffResult> {
   const { bytes, byteLength } = head;
@@ -29,7 +29,7 @@ export function sniffEmbd(head: Head): SniffResult | Promise<SniffResult> {
   return isCut && startsWith(Uint8Array.from(MAGIC), [...bytes]) ? "possible" : "no";
 }
 
-/** What tells the layouts apart is loaded by files that may have one. */
+/** The code that distinguishes the layouts is loaded only for files that may have one. */
 async function sniffLayout(head: Head): Promise<SniffResult> {
   return (await import("./read.ts")).sniffLayout(head);
 }

@@ -1,9 +1,9 @@
-import { type Extent, findGaps } from "../../bytes/extents.ts";
+import { type Extent, endOf, findGaps } from "../../bytes/extents.ts";
 import type { PartRange, Section } from "../../model/format.ts";
 import { type FieldPlace, placesOf } from "../../struct/fields.ts";
-import type { AdrDetails } from "./adr.ts";
 import {
   ADR_HEADER_BYTES,
+  ALIGNMENT,
   FILE_FLAGS,
   fileFooter,
   fileHeader,
@@ -11,9 +11,7 @@ import {
   STREAM_HEADER_BYTES,
   tensorDescriptor,
 } from "./layout.ts";
-import type { EmbdModel } from "./model.ts";
-import type { SpecDetails } from "./spec/read.ts";
-import type { StreamDetails } from "./stream.ts";
+import type { AdrDetails, EmbdModel, SpecDetails, StreamDetails } from "./model.ts";
 
 /** Everything of a file that is not tensor data. */
 export function embdSections({ details }: EmbdModel): readonly Section[] {
@@ -28,7 +26,7 @@ export function embdSections({ details }: EmbdModel): readonly Section[] {
 }
 
 function specSections(details: SpecDetails): Section[] {
-  const { header, source, namesEnd, footerOffset, end } = details;
+  const { header, namesEnd, footerOffset, end } = details;
   const { metadataOffset, metadataSize, vocabOffset, vocabSize, tensorIndexOffset } = header;
   const vocabulary = FILE_FLAGS.has(header.flags, "VOCAB_EMBEDDED") ? "vocabulary" : "vocabulary (not used)";
   const sections: Section[] = [
@@ -42,13 +40,13 @@ function specSections(details: SpecDetails): Section[] {
       offset: tensorIndexOffset,
       byteLength: namesEnd - tensorIndexOffset,
     },
-    ...findGaps(specOccupied(details), footerOffset ?? end).map(padding),
+    ...padding(findGaps(specOccupied(details), footerOffset ?? end)),
   ];
   if (footerOffset !== undefined) {
     const { byteLength } = fileFooter;
     sections.push({ name: "footer", kind: "integrity", part: 0, offset: footerOffset, byteLength });
   }
-  return [...sections, ...trailing(end, source.byteLength)].filter(({ byteLength }) => byteLength > 0);
+  return sections.filter(({ byteLength }) => byteLength > 0);
 }
 
 /** Every run of a file of the specification's layout that is not padding, without the footer. */
@@ -63,7 +61,7 @@ export function specOccupied({ header, index, namesEnd }: SpecDetails): Extent[]
   ].filter(({ byteLength }) => byteLength > 0);
 }
 
-function streamSections({ records, vocabulary, source }: StreamDetails): Section[] {
+function streamSections({ records, vocabulary }: StreamDetails): Section[] {
   const { offset, end } = vocabulary;
   return [
     { name: "header", kind: "header", part: 0, offset: 0, byteLength: STREAM_HEADER_BYTES },
@@ -71,32 +69,32 @@ function streamSections({ records, vocabulary, source }: StreamDetails): Section
       return { name: `record of ${name}`, kind: "index", part: 0, offset: start, byteLength: dataOffset - start };
     }),
     { name: "vocabulary", kind: "metadata", part: 0, offset, byteLength: end - offset },
-    ...trailing(end, source.byteLength),
   ];
 }
 
-function adrSections({ headerBytes, entries, source }: AdrDetails): Section[] {
+function adrSections({ headerBytes, entries }: AdrDetails): Section[] {
   const table = { offset: ADR_HEADER_BYTES, byteLength: headerBytes - ADR_HEADER_BYTES };
   const occupied = entries.map(({ dataOffset, byteLength }) => ({ offset: dataOffset, byteLength }));
-  const gaps = findGaps([{ offset: 0, byteLength: headerBytes }, ...occupied], source.byteLength);
+  const end = occupied.reduce((last, extent) => Math.max(last, endOf(extent)), headerBytes);
+  const gaps = findGaps([{ offset: 0, byteLength: headerBytes }, ...occupied], end);
   return [
     { name: "header", kind: "header", part: 0, offset: 0, byteLength: ADR_HEADER_BYTES },
     { name: "tensor table", kind: "index", part: 0, ...table },
-    ...gaps.map(padding),
+    ...padding(gaps),
   ];
 }
 
-function padding(gap: Extent): Section {
-  return { name: "padding", kind: "padding", part: 0, ...gap };
+/** Short runs between parts; longer ones, and what follows the last part, are left for the map to find. */
+function padding(gaps: readonly Extent[]): Section[] {
+  return gaps
+    .filter(({ byteLength }) => byteLength < ALIGNMENT)
+    .map((gap) => ({ name: "padding", kind: "padding", part: 0, ...gap }));
 }
 
-function trailing(end: number, byteLength: number): Section[] {
-  return end < byteLength
-    ? [{ name: "trailing bytes", kind: "padding", part: 0, offset: end, byteLength: byteLength - end }]
-    : [];
-}
-
-/** Header, index and footer of the specification's layout, as docs/formats/embd.md has them; the others are named by sections. */
+/**
+ * Header, index and footer of the specification's layout, as in docs/formats/embd.md. In the other layouts, sections
+ * give the names.
+ */
 export function embdFields({ details }: EmbdModel, range: PartRange): readonly FieldPlace[] {
   if (details.layout !== "spec") return [];
   const { header, footerOffset } = details;
@@ -112,7 +110,7 @@ export function embdFields({ details }: EmbdModel, range: PartRange): readonly F
   return [...placesOf(fileHeader, 0, "header"), ...metadata, ...indexFields(details, range), ...footer];
 }
 
-/** Descriptors that the range touches; the names of all tensors stand behind them. */
+/** Descriptors that the range touches, and the names of all tensors, which follow the descriptors. */
 function indexFields({ header, index, namesEnd }: SpecDetails, { offset, byteLength }: PartRange): FieldPlace[] {
   const { tensorIndexOffset: start } = header;
   const size = tensorDescriptor.byteLength;

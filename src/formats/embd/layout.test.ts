@@ -32,7 +32,7 @@ describe("detectLayout()", () => {
     expect(detect(bytes)).toEqual({ layout, certainty: "certain" });
     expect(await sniff(bytes)).toBe("yes");
   });
-  test("rule 1: total and end magic suffice, where the header checksum is zero or wrong", () => {
+  test("rule 1: total and end magic suffice if the header checksum is zero or wrong", () => {
     const bytes = loadFixture("embd", "tiny").slice();
     setU32(bytes, 56, 0);
     expect(detect(bytes)?.layout).toBe("spec");
@@ -41,16 +41,16 @@ describe("detectLayout()", () => {
     bytes[bytes.byteLength - 8] = 0;
     expect(detect(bytes)?.certainty).toBe("doubtful");
   });
-  test("rule 2: the header checksum suffices, where the file is cut or longer", () => {
+  test("rule 2: the header checksum suffices if the file is truncated or too long", () => {
     const tiny = loadFixture("embd", "tiny");
     expect(detect(tiny.slice(0, 100))).toEqual({ layout: "spec", certainty: "certain" });
     expect(detect(concatBytes([tiny, u32(1)]))).toEqual({ layout: "spec", certainty: "certain" });
     expect(detect(tiny.slice(0, 64))).toEqual({ layout: "spec", certainty: "certain" });
     expect(detect(tiny.slice(0, 63))).toBeUndefined();
   });
-  test("rule 3: the table's length follows from the count, and its first name is legible", () => {
+  test("rule 3: the table's length follows from the count, and its first name is readable", () => {
     const adr = loadFixture("embd", "adr").slice();
-    adr[20] = 0x41; // behind the zero that ends the name
+    adr[20] = 0x41; // after the zero that ends the name
     expect(detect(adr)?.layout).not.toBe("adr");
     const cut = loadFixture("embd", "adr").slice(0, 100);
     expect(detect(cut)?.layout).not.toBe("adr");
@@ -64,7 +64,7 @@ describe("detectLayout()", () => {
     expect(detect(buildStream([{ name: "a", shape: [], values: [1] }], []))).toBeUndefined();
     expect(detect(buildStream([{ name: "a", shape: [1, 1, 1, 1, 1], values: [1] }], []))).toBeUndefined();
   });
-  test("rule 5: a header with broken totals is only what a damaged file was meant to be", async () => {
+  test("rule 5: a header with broken totals makes the layout doubtful", async () => {
     const bytes = loadFixture("embd", "tiny").slice();
     setU32(bytes, 48, 12345);
     expect(detect(bytes)).toEqual({ layout: "spec", certainty: "doubtful" });
@@ -77,7 +77,7 @@ describe("detectLayout()", () => {
     expect(model.tensors).toEqual([]);
     expect(model.metadata.get("vocabulary.tokens")).toMatchObject({ type: "array", length: 1 });
   });
-  test("files of others with the same letters are refused, never opened and never a crash", async () => {
+  test("foreign files with the same letters are refused without a crash", async () => {
     for (const rest of [
       new Uint8Array(0),
       u32(384, 7),
@@ -96,7 +96,7 @@ describe("detectLayout()", () => {
     expect(await sniff(encodeUtf8("EMX"))).toBe("no");
     expect(await sniff(encodeUtf8("DBMExxxxxxxxxxxxxxxx"))).toBe("no");
   });
-  test("the byte-swapped magic of ADR-002 is for lenient readers", async () => {
+  test("the byte-swapped magic of ADR-002 is only for lenient readers", async () => {
     const bytes = loadFixture("embd", "adr").slice();
     bytes.set(encodeUtf8("DBME"));
     expect(await sniff(bytes)).toBe("possible");
@@ -117,7 +117,7 @@ describe("detectLayout()", () => {
   });
 });
 
-describe("what opening costs", () => {
+describe("reads of opening", () => {
   const weights = { name: "w", dtype: 8, shape: [1 << 20], bytes: new Uint8Array(1 << 20) };
   test("a large file takes one read beyond the head, or none", async () => {
     const source = countingSource(memorySource(buildEmbd({ tensors: [weights] }), "x.weights"));
@@ -128,7 +128,7 @@ describe("what opening costs", () => {
     await openSource(long);
     expect(long.calls).toHaveLength(2);
   });
-  test("where checksums are off, the end of a large file decides", async () => {
+  test("if checksums are off, the end of a large file decides", async () => {
     const bytes = buildEmbd({ tensors: [weights], flags: 2 });
     const { container } = await openSource(memorySource(bytes, "x.weights"));
     expect(container.format).toBe("embd");
@@ -138,7 +138,7 @@ describe("what opening costs", () => {
     const { findings } = await verify(damaged, { level: "quick", engine: context.engine });
     expect(findings).toContainEqual(expect.objectContaining({ severity: "error", code: "format/embd.footer" }));
   });
-  test("a stream is walked in a read for each large tensor", async () => {
+  test("a stream takes one read for each large tensor", async () => {
     const values = new Float32Array(300_000);
     const tensors = Array.from({ length: 5 }, (_, i) => ({ name: `t${i}`, shape: [300_000], values: [...values] }));
     const small = Array.from({ length: 50 }, (_, i) => ({ name: `s${i}`, shape: [3], values: [1, 2, 3] }));

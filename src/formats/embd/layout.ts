@@ -6,7 +6,7 @@ import { ascii, type Decoded, flags, struct, u8, u16, u32, u64 } from "../../str
 import { MAGIC, SWAPPED } from "./index.ts";
 
 /**
- * File header, one line per row of docs/formats/embd.md#file-header. The version is not pinned: another major version is
+ * File header, one line per row of docs/formats/embd.md#file-header. The version is not fixed: another major version is
  * unsupported, not malformed.
  */
 export const fileHeader = struct("EMBD header", 64, {
@@ -41,7 +41,7 @@ export const tensorDescriptor = struct("EMBD tensor descriptor", 32, {
   dataOffset: u64(24),
 });
 
-/** Footer, docs/formats/embd.md#footer. The magic is not pinned: a wrong one is a finding with words of its own. */
+/** Footer, docs/formats/embd.md#footer. The magic is not fixed: a wrong one is a finding with its own message. */
 export const fileFooter = struct("EMBD footer", 16, {
   dataChecksum: u32(0),
   fileChecksum: u32(4),
@@ -62,7 +62,7 @@ export const MAGIC_END = "DBME";
 export const VERSION = { major: 1, minor: 0 } as const;
 /** The header checksum covers bytes 0-55. */
 export const CHECKED_BYTES = 56;
-/** What TENSORS_ALIGNED promises. */
+/** The alignment that TENSORS_ALIGNED promises. */
 export const ALIGNMENT = 64;
 /** entry_count and total_size. */
 export const METADATA_HEADER_BYTES = 8;
@@ -78,18 +78,18 @@ export const TOKEN_HEADER_BYTES = 2;
 export const MAX_TEXT_BYTES = 65535;
 export const MAX_DIMENSIONS = 4;
 
-/** By code (spec, "Data Types"). */
+/** Types by code (spec, "Data Types"). */
 const DTYPES = ["F32", "F16", "BF16", "I32", "I16", "I8", "U32", "U16", "U8"] as const satisfies readonly KnownDType[];
 
 /** A type that the specification has a code for. */
 export type EmbdDType = (typeof DTYPES)[number];
 
-/** Undefined where the specification has no such code. */
+/** Undefined if the specification has no such code. */
 export function dtypeOf(code: number): EmbdDType | undefined {
   return DTYPES[code];
 }
 
-/** Undefined where the specification has no code for the type. */
+/** Undefined if the specification has no code for the type. */
 export function dtypeCode(dtype: string): number | undefined {
   const code = (DTYPES as readonly string[]).indexOf(dtype);
   return code < 0 ? undefined : code;
@@ -100,23 +100,23 @@ export type EmbdLayout = "spec" | "stream" | "adr";
 
 /** What is known of a file before it is opened. */
 interface DetectInput {
-  /** The beginning, as much as there is. */
+  /** The beginning, as much as was read. */
   readonly bytes: Bytes;
   readonly byteLength: number;
-  /** The last 16 bytes, where somebody has read them. */
+  /** The last 16 bytes, if they were read. */
   readonly tail?: Bytes | undefined;
 }
 
 interface Detection {
   readonly layout: EmbdLayout;
-  /** "doubtful" layouts are what a damaged file was meant to be, or a spelling that only a lenient reader takes. */
+  /** "doubtful": the file is probably damaged, or has a form that only a lenient reader accepts. */
   readonly certainty: "certain" | "doubtful";
 }
 
-/** "DBME" stands eight bytes before the end. */
+/** "DBME" is eight bytes before the end. */
 const MAGIC_END_OFFSET = 8;
 const FRAME_BYTES = fileHeader.byteLength + fileFooter.byteLength;
-/** What the converter's reader accepts as a name. */
+/** The longest name that the converter's reader accepts. */
 const MAX_STREAM_TEXT = 1 << 20;
 export const STREAM_HEADER_BYTES = 12;
 export const ADR_HEADER_BYTES = 16;
@@ -124,8 +124,8 @@ export const ADR_ENTRY_BYTES = 100;
 export const ADR_NAME_BYTES = 64;
 
 /**
- * Which layout a file has, by the rules of docs/formats/embd.md#detection in their order. Magic and version are the same
- * in all three, so they decide nothing. Undefined where no rule holds. Never throws.
+ * The layout of a file, by the rules of docs/formats/embd.md#detection in their order. Magic and version are the same
+ * in all three layouts, so they decide nothing. Undefined if no rule holds. Never throws.
  */
 export function detectLayout(input: DetectInput): Detection | undefined {
   const { bytes, byteLength } = input;
@@ -142,8 +142,8 @@ export function detectLayout(input: DetectInput): Detection | undefined {
 }
 
 /**
- * Rule 1: total_file_size is the length of the file, and the end magic stands where it should. Where nobody has seen the
- * end, a 64-bit number that equals the length must do.
+ * Rule 1: total_file_size is the length of the file, and the end magic is in its place. If the end was not read, a
+ * 64-bit number that equals the length suffices.
  */
 function hasTotals({ bytes, byteLength, tail }: DetectInput): boolean {
   if (byteLength < FRAME_BYTES || bytes.byteLength < CHECKED_BYTES) return false;
@@ -152,14 +152,14 @@ function hasTotals({ bytes, byteLength, tail }: DetectInput): boolean {
   return end === undefined || startsWith(end, SWAPPED, end.byteLength - MAGIC_END_OFFSET);
 }
 
-/** Rule 2. A stored zero proves nothing: writers leave it where checksums are off. */
+/** Rule 2. A stored zero proves nothing: writers store it if checksums are off. */
 function hasHeaderCrc(bytes: Bytes): boolean {
   if (bytes.byteLength < fileHeader.byteLength) return false;
   const stored = readU32(bytes, CHECKED_BYTES);
   return stored !== 0 && stored === crc32Javascript(bytes.subarray(0, CHECKED_BYTES), 0);
 }
 
-/** Rule 3: the header's length follows from the count, and the first entry has a name filled up with zeros. */
+/** Rule 3: the header's length follows from the count, and the first entry has a name padded with zeros. */
 function isAdr({ bytes, byteLength }: DetectInput): boolean {
   if (bytes.byteLength < ADR_HEADER_BYTES + ADR_NAME_BYTES || readU32(bytes, 4) !== 1) return false;
   const headerBytes = ADR_HEADER_BYTES + ADR_ENTRY_BYTES * readU32(bytes, 8);
@@ -170,7 +170,7 @@ function isAdr({ bytes, byteLength }: DetectInput): boolean {
   return name.byteLength > 0 && isLegible(name) && field.subarray(name.byteLength).every((byte) => byte === 0);
 }
 
-/** Rule 4: a legible name, one to four dimensions, and room for the tensor they speak of. */
+/** Rule 4: a readable name, one to four dimensions, and room for the tensor that they describe. */
 function isStream({ bytes, byteLength }: DetectInput): boolean {
   if (bytes.byteLength < STREAM_HEADER_BYTES + 4 || readU32(bytes, 4) !== 1 || readU32(bytes, 8) === 0) return false;
   const nameBytes = readU32(bytes, STREAM_HEADER_BYTES);
@@ -188,7 +188,7 @@ function isStream({ bytes, byteLength }: DetectInput): boolean {
 
 function isLegible(bytes: Bytes): boolean {
   const text = decodeUtf8(bytes);
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this looks for
   return text !== undefined && !/[\u0000-\u001f\u007f-\u009f]/.test(text);
 }
 

@@ -2,7 +2,7 @@ import type { TareError } from "../../base/errors.ts";
 import { defineLimits, type LimitOverrides, type Limits, resolveLimits } from "../../base/limits.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 
-/** What opening an EMBD file is willing to hold. */
+/** Bounds on what opening an EMBD file holds in memory. */
 export const EMBD_LIMITS = defineLimits({
   metadataBytes: {
     default: 64 << 20,
@@ -39,18 +39,18 @@ export const EMBD_LIMITS = defineLimits({
 
 export type EmbdLimits = Limits<typeof EMBD_LIMITS>;
 
-/** The limits of one open: the table's, but for what the caller set. */
+/** The limits of one open: those of the table, except for the caller's overrides. */
 export function embdLimits(overrides: LimitOverrides): EmbdLimits {
   return resolveLimits("embd", EMBD_LIMITS, overrides);
 }
 
 /**
- * "lenient" opens what the specification forbids where its sense is plain; "strict" refuses what two readers could take
- * for two different things.
+ * "lenient" opens files that the specification forbids if their meaning is clear; "strict" refuses anything that two
+ * readers could interpret differently.
  */
 export type Leniency = "strict" | "lenient";
 
-/** What a reader does about faults: collects what can be lived with, refuses the rest. */
+/** How a reader treats faults: it collects the tolerable ones, and refuses the rest. */
 export class Tolerance {
   readonly leniency: Leniency;
   readonly warnings: Finding[] = [];
@@ -59,12 +59,12 @@ export class Tolerance {
     this.leniency = leniency;
   }
 
-  /** For faults that leave no doubt about the content. */
+  /** For faults that leave the content unambiguous. */
   warn(error: TareError, name?: string): void {
     this.warnings.push({ ...findingFromError(error, "warning"), ...(name === undefined ? {} : { name }) });
   }
 
-  /** For faults that leave some: thrown, unless the caller asked for leniency. */
+  /** For faults that leave it ambiguous: throws, unless the caller asked for leniency. */
   refuse(error: TareError): void {
     if (this.leniency === "strict") throw error;
     this.warn(error);

@@ -1,19 +1,95 @@
+import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
+import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import type { AdrDetails } from "./adr.ts";
 import type { EmbdLayout } from "./layout.ts";
-import type { SpecDetails } from "./spec/read.ts";
-import type { StreamDetails } from "./stream.ts";
+import type { FooterState } from "./spec/footer.ts";
+import type { SpecHeader } from "./spec/header.ts";
+import type { TextEntry } from "./spec/metadata.ts";
+import type { IndexEntry } from "./spec/tensors.ts";
+import type { DecodedVocabulary, VocabularySection } from "./spec/vocabulary.ts";
 
-/** A layout's own facts, for verify, sections and writing again. */
+/** A file of the specification's layout. */
+export interface SpecDetails extends SpecHeader, SpecContent {
+  readonly layout: "spec";
+  readonly source: Source;
+  /** End of the names, which follow the descriptors. */
+  readonly namesEnd: number;
+  /** Everything before the tensor data, if opening has read it. */
+  readonly front: Bytes | undefined;
+  readonly footer: FooterState;
+}
+
+/** The contents of the sections before the data. */
+export interface SpecContent {
+  /** As the file has them: an origin may be split into several parts. */
+  readonly entries: readonly TextEntry[];
+  readonly vocabulary: DecodedVocabulary | undefined;
+  /** In the order of the file. */
+  readonly index: readonly IndexEntry[];
+}
+
+/** A tensor record: name and shape, then its float32 values. */
+export interface StreamRecord {
+  readonly name: string;
+  readonly shape: Shape;
+  /** Offset of name_len. */
+  readonly offset: number;
+  /** Offset of the values. */
+  readonly dataOffset: number;
+  readonly byteLength: number;
+  readonly dtype: "F32";
+}
+
+/** How linear weights are stored: as in PyTorch, or transposed for multiplication from the left. */
+export type Orientation = "out_in" | "in_out";
+
+export interface StreamDetails {
+  readonly layout: "stream";
+  readonly source: Source;
+  /** All of them, in the order of the file. */
+  readonly records: readonly StreamRecord[];
+  readonly vocabulary: StreamVocabulary;
+  /** "in_out" if the matrices of the encoder are shown transposed. */
+  readonly orientation: Orientation | undefined;
+}
+
+/** The list at the end of a stream. */
+export interface StreamVocabulary extends VocabularySection {
+  readonly offset: number;
+  /** End of the last token. */
+  readonly end: number;
+}
+
+/** An entry of the table, with its final place in the file. */
+export interface AdrEntry {
+  readonly name: string;
+  readonly dtype: "F32";
+  readonly shape: Shape;
+  /** From the beginning of the file. */
+  readonly dataOffset: number;
+  readonly byteLength: number;
+}
+
+export interface AdrDetails {
+  readonly layout: "adr";
+  readonly source: Source;
+  readonly headerBytes: number;
+  /** All of them, in the order of the file. */
+  readonly entries: readonly AdrEntry[];
+  /** What the stored offsets count from. */
+  readonly base: "file" | "data";
+}
+
+/** The facts of each layout, for verify, sections and writing again. */
 export type EmbdDetails = SpecDetails | StreamDetails | AdrDetails;
 
-/** What opening has read, whatever the layout. */
+/** The results of opening, for any layout. */
 export interface EmbdContents {
   readonly source: Source;
   readonly version: string;
@@ -26,7 +102,7 @@ export interface EmbdContents {
   readonly details: EmbdDetails;
 }
 
-/** As `inspect` names the layouts. */
+/** The names of the layouts in `inspect`. */
 const LAYOUT_NAMES: Readonly<Record<EmbdLayout, string>> = {
   spec: "EMBD specification",
   stream: "stream, as cpp_embedder's converter writes it",
@@ -69,9 +145,13 @@ export class EmbdModel implements Model {
   close(): Promise<void> {
     return this.#source.close();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
-/** The container as a model of this format; another one is refused. */
+/** The container as a model of this format; refuses other containers. */
 export function embdModel(container: Container): EmbdModel {
   if (container instanceof EmbdModel) return container;
   const message = `Cannot treat a ${container.format} container as EMBD`;

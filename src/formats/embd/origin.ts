@@ -7,41 +7,49 @@ import { type Json, ORIGIN_KEY, type OriginFacts } from "../../model/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import { ALIGNMENT, FILE_FLAGS, fileFooter, fileHeader } from "./layout.ts";
 import { embdLimits, Tolerance } from "./limits.ts";
-import type { EmbdModel } from "./model.ts";
+import type { EmbdModel, SpecContent, SpecDetails } from "./model.ts";
 import { type FrontContent, type RenderedFront, renderFront, sliceFront } from "./spec/front.ts";
 import { decodeHeader } from "./spec/header.ts";
 import { missingRequired, sameEntries } from "./spec/metadata.ts";
-import { decodeContent, type SpecContent, type SpecDetails } from "./spec/read.ts";
+import { decodeContent } from "./spec/read.ts";
 
-/** A front beyond this is not carried: the copy would be longer than most models' metadata altogether. */
+/** A longer front is not carried: the copy would be longer than all metadata of most models. */
 const MAX_CARRIED_FRONT = 16 << 20;
 
-/** More zeros than alignment explains are not written again: an edited origin must not ask for terabytes of them. */
+/** A date has twenty characters; an edited origin may have any text in its place. */
+const MAX_DATE = 64;
+
+/** More zeros than alignment explains are not written again: an edited origin must not request terabytes of them. */
 const MAX_PADDING = 64 << 10;
 
-/** Facts as the planner uses them; whatever is not what it should be is left out. */
+/** Facts as the planner uses them; invalid ones are left out. */
 export interface EmbdFacts {
-  /** Of the header, but for the bits that follow from the content. */
+  /** Flags of the header, without the bits that follow from the content. */
   readonly flags: number;
-  /** "none" where the file lacks keys that the specification requires: they are not made up then. */
+  /** "none" if the file lacks keys that the specification requires; then the writer does not add them. */
   readonly fill: "all" | "none";
-  /** What stands behind the data: "none" for a file without footer, "sums" for one with sums that no flag announces. */
+  /** The date of the file, so that it does not change on the way back; "none" if it has none: not every input has one. */
+  readonly date: string | undefined;
+  /**
+   * What follows the data: "none" for a file without footer, "sums" for one with checksums but without the flag for
+   * them.
+   */
   readonly footer: "standard" | "none" | "sums";
-  /** Everything before the data, where our own rendering differs. */
+  /** Everything before the data, if our own rendering differs. */
   readonly front: Bytes | undefined;
 }
 
-/** What a writer does about flags without being told. */
-export const DEFAULT_FLAGS = Number(FILE_FLAGS.encode(["TENSORS_ALIGNED", "CHECKSUM_ENABLED"]));
+/** The default flags of a writer. */
+const DEFAULT_FLAGS = Number(FILE_FLAGS.encode(["TENSORS_ALIGNED", "CHECKSUM_ENABLED"]));
 const VOCAB_EMBEDDED = Number(FILE_FLAGS.encode(["VOCAB_EMBEDDED"]));
 const DERIVED = Number(FILE_FLAGS.encode(["VOCAB_EMBEDDED", "COMPRESSED"]));
 
-/** The flags of a file with such a choice, with a vocabulary or without. */
+/** The flags of a file for the chosen bits, with a vocabulary or without. */
 export function flagsFor(chosen: number, vocabulary: unknown): number {
   return ((chosen & ~DERIVED) | (vocabulary === undefined ? 0 : VOCAB_EMBEDDED)) >>> 0;
 }
 
-/** What `planEmbd` needs to write this very file again; files of the other layouts are not written. */
+/** What `planEmbd` needs to write exactly this file again. Files of the other layouts are never written. */
 export function describeEmbd(model: EmbdModel): OriginFacts {
   const { details } = model;
   if (details.layout !== "spec") return { layout: details.layout };
@@ -50,6 +58,7 @@ export function describeEmbd(model: EmbdModel): OriginFacts {
   if (header.flags !== flagsFor(DEFAULT_FLAGS, vocabulary)) facts["flags"] = header.flags;
   const content = { metadata: new Metadata(entries), tensors: index, tokenCount: vocabulary?.tokens.length };
   if (missingRequired(content).length > 0) facts["fill"] = "none";
+  else facts["date"] = content.metadata.text("created_at") ?? "none";
   if (footer === "absent") facts["footer"] = "none";
   else if (footer !== "unread" && !FILE_FLAGS.has(header.flags, "CHECKSUM_ENABLED")) {
     if (footer.dataChecksum !== 0 || footer.fileChecksum !== 0) facts["footer"] = "sums";
@@ -59,7 +68,20 @@ export function describeEmbd(model: EmbdModel): OriginFacts {
   return facts;
 }
 
-/** True where our own rendering of what the file says is the file's. */
+/**
+ * True if `planEmbd` gives these facts by itself, or for options: alignment is one. Of a layout that is never written,
+ * nothing could come back.
+ */
+export function isUsualEmbd(facts: OriginFacts): boolean {
+  const aligned = Number(FILE_FLAGS.encode(["TENSORS_ALIGNED"]));
+  return Object.entries(facts).every(([name, value]) => {
+    if (name === "flags") return typeof value === "number" && ((value ^ DEFAULT_FLAGS) & ~(aligned | DERIVED)) === 0;
+    // Our own writer takes the date of its input.
+    return name === "layout" || name === "date";
+  });
+}
+
+/** True if our own rendering of the file's content equals the file. */
 function rendersAlike({ header, entries, vocabulary, index }: SpecDetails, front: Bytes): boolean {
   const tokens = vocabulary?.tokens.encodeEntries();
   const special = vocabulary?.special;
@@ -77,25 +99,26 @@ function rendersAlike({ header, entries, vocabulary, index }: SpecDetails, front
   return equalBytes(rendered.bytes, front);
 }
 
-/** Reads facts that somebody may have edited; undefined ones are those of a model that was never in such a file. */
+/** Reads facts that may have been edited. Undefined facts mean that the model was never in such a file. */
 export function parseFacts(facts: OriginFacts | undefined): EmbdFacts {
-  const { flags, fill, footer, front } = facts ?? {};
+  const { flags, fill, date, footer, front } = facts ?? {};
   const bytes = typeof front === "string" ? decodeBase64(front) : undefined;
   const isFlags = typeof flags === "number" && Number.isSafeInteger(flags) && flags >= 0 && flags <= 0xffff_ffff;
   return {
     flags: isFlags ? flags : DEFAULT_FLAGS,
     fill: fill === "none" ? "none" : "all",
+    date: typeof date === "string" && date.length <= MAX_DATE ? date : undefined,
     footer: footer === "none" || footer === "sums" ? footer : "standard",
     front: bytes !== undefined && bytes.byteLength >= fileHeader.byteLength ? bytes : undefined,
   };
 }
 
-/** A front to be written, with what stands between the data and the footer. */
+/** A front to write, and the length of the gap between the data and the footer. */
 export interface PlannedFront extends RenderedFront {
   readonly gapBytes: number;
 }
 
-/** The carried front, where it still says exactly what is to be written. */
+/** The carried front, if it still describes exactly what is written. */
 export function carriedFront(
   front: Bytes,
   wanted: FrontContent & { readonly names: readonly string[] },
@@ -119,7 +142,7 @@ export function carriedFront(
       gapBytes: (footerOffset ?? dataEnd) - dataEnd,
     };
   } catch (error) {
-    if (isTareError(error)) return undefined; // an origin that somebody damaged
+    if (isTareError(error)) return undefined; // a damaged origin
     throw error;
   }
 }
@@ -134,7 +157,7 @@ function saysTheSame(content: SpecContent, wanted: FrontContent & { readonly nam
     const sameIds = vocabulary.tokens.length === count && special.every((id, i) => id === vocabulary.special?.[i]);
     if (!sameIds || tokens === undefined || !equalBytes(tokens, wantedTokens)) return false;
   }
-  // Tensors that share their bytes in the file need not be equal in the model any more.
+  // Tensors that share their bytes in the file may no longer be equal in the model.
   const places = index.filter(({ byteLength }) => byteLength > 0).map(({ dataOffset }) => dataOffset);
   if (new Set(places).size !== places.length) return false;
   return index.every(({ name, dtype, shape }, i) => {
@@ -143,7 +166,7 @@ function saysTheSame(content: SpecContent, wanted: FrontContent & { readonly nam
   });
 }
 
-/** Bytes of the footer, where there is one. */
+/** Bytes of the footer, if there is one. */
 export function footerBytes({ footer }: Pick<EmbdFacts, "footer">): number {
   return footer === "none" ? 0 : fileFooter.byteLength;
 }

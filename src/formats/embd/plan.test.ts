@@ -30,7 +30,7 @@ const fixture = (name: string): Promise<Opened> => openAs(loadFixture("embd", na
 const plan = (tensors: readonly Tensor[], entries: readonly MetadataEntry[] = []) =>
   planEmbd({ tensors, metadata: new Metadata(entries), chain: [] }, { name: "x.weights" });
 
-/** The file of a plan, opened. */
+/** The file of a plan, written and opened. */
 async function written(planned: ReturnType<typeof planEmbd>) {
   const output = memoryOutput("x.weights");
   await writer.write(planned, output, { engine });
@@ -50,7 +50,7 @@ describe("through every other format and back", () => {
     "specials-first",
     "base-not-64",
   ]) {
-    // GGUF and APR lack unsigned types: they refuse that file by name, which the format contract covers.
+    // GGUF and APR lack unsigned types. They refuse that file by name, which the format contract covers.
     const holding = name === "every-type" ? others.filter((id) => id !== "gguf" && id !== "apr") : others;
     test.each(holding)(`${name} → %s → EMBD is the same file, without permission to lose anything`, async (id) => {
       const output = memoryOutput("there");
@@ -90,7 +90,7 @@ describe("through every other format and back", () => {
     expect(await convertBytes(await openAs(there, "m.weights"), embd)).toEqual(there);
   });
 
-  test("SafeTensors comes back without the keys that were filled in, and goes there again the same", async () => {
+  test("SafeTensors comes back without the keys that were filled in, and converts there again to the same file", async () => {
     const tensors = [
       { name: "embeddings.word_embeddings.weight", dtype: "F32", shape: [5, 2], bytes: f32(...Array(10).keys()) },
       { name: "flag", dtype: "BOOL", shape: [2], bytes: Uint8Array.of(0, 1) },
@@ -109,7 +109,7 @@ describe("through every other format and back", () => {
     expect(await convertBytes(await openAs(there, "m.weights"), embd)).toEqual(there);
   });
 
-  test("a file of our own with filled-in keys and typed values comes back from SafeTensors the same", async () => {
+  test("our own file with filled-in keys and typed values comes back from SafeTensors unchanged", async () => {
     const entries = [
       { key: "vocabulary.tokens", value: arrayValue([...SPECIAL_TOKENS].map(stringValue), "string") },
       { key: "layers", value: { type: "u32", value: 3 } },
@@ -121,7 +121,7 @@ describe("through every other format and back", () => {
     expect(await convertBytes(await openAs(there, "m.safetensors"), embd)).toEqual(bytes);
   });
 
-  test("F13: a transposed stream becomes the same tensor data as one that is not", async () => {
+  test("a transposed stream becomes the same tensor data as one that is not", async () => {
     const dataOf = async (name: string): Promise<Bytes> => {
       const bytes = await convertBytes(await fixture(name), embd);
       const { details } = await openEmbd(memorySource(bytes), context);
@@ -131,7 +131,7 @@ describe("through every other format and back", () => {
     expect(await dataOf("stream-bert-turned")).toEqual(await dataOf("stream-bert"));
   });
 
-  test("an edited origin asks for nothing that its content does not explain", async () => {
+  test("an edited origin is not used if it does not fit the content", async () => {
     const bytes = loadFixture("embd", "relative");
     const st = formatById("safetensors");
     if (st === undefined) throw new Error("no SafeTensors");
@@ -140,7 +140,7 @@ describe("through every other format and back", () => {
     if (opened.container.kind !== "model") throw new Error("not a model");
     const origin = opened.container.metadata.text("tare.origin") ?? "";
     expect(origin).toContain('"front":"');
-    // Another tensor under the same facts: the carried front no longer fits, and the writer's own rendering is used.
+    // Another tensor under the same facts: the carried front no longer fits, so the writer uses its own rendering.
     const { facts } = JSON.parse(origin).chain[0] as { facts: { front: string } };
     const content = {
       tensors: [memoryTensor("other", "F32", [1], f32(1))],
@@ -185,7 +185,7 @@ describe("planEmbd()", () => {
     expect(model.tensors.map(({ name, shape }) => `${name} ${shape}`)).toEqual(["deep 1,2,1,1", "twice 2", "fine 2"]);
   });
 
-  test("F18: a value of 65535 bytes is written, one of 65536 is refused by name", async () => {
+  test("a value of 65535 bytes is written, one of 65536 is refused by name", async () => {
     const fine = plan([], [{ key: "k", value: stringValue("x".repeat(65535)) }]);
     expect(fine.losses).toEqual([]);
     expect((await written(fine)).model.metadata.text("k")).toHaveLength(65535);
@@ -193,7 +193,7 @@ describe("planEmbd()", () => {
     expect(long.losses).toEqual([{ name: "k", reason: "its 65536 bytes exceed the 65535 that a value can have" }]);
   });
 
-  test("fills in what follows from shapes, never heads or a date", async () => {
+  test("fills in keys that follow from shapes, never heads or a date", async () => {
     const tensors = [
       memoryTensor("embeddings.word_embeddings.weight", "F32", [7, 4], new Uint8Array(112)),
       memoryTensor("embeddings.position_embeddings.weight", "F32", [3, 4], new Uint8Array(48)),
@@ -233,7 +233,7 @@ describe("planEmbd()", () => {
     expect(await heads(768, 3072, 12)).toBeUndefined();
   });
 
-  test("takes the vocabulary from the metadata, and finds special ids where none are given", async () => {
+  test("takes the vocabulary from the metadata, and finds special ids if none are given", async () => {
     const tokens = {
       key: "vocabulary.tokens",
       value: arrayValue([...SPECIAL_TOKENS, "日"].map(stringValue), "string"),
@@ -255,7 +255,7 @@ describe("planEmbd()", () => {
     expect((await written(other)).model.metadata.text("vocabulary.tokens")).toBe("no list");
   });
 
-  test("tensors begin at multiples of 64, or without padding where that is asked for", async () => {
+  test("tensors begin at multiples of 64, or without padding on request", async () => {
     const tensors = [memoryTensor("a", "U8", [3], patternBytes(3)), memoryTensor("b", "U8", [5], patternBytes(5))];
     const content = { tensors, metadata: new Metadata(), chain: [] };
     const { model } = await written(planEmbd(content, { name: "x.weights", align: 64 }));
@@ -266,14 +266,14 @@ describe("planEmbd()", () => {
     expect(() => planEmbd(content, { name: "x.weights", align: 32 })).toThrowError(/must be 64, or 1/);
   });
 
-  test("int8 weights keep their scales beside them", async () => {
+  test("int8 weights keep their scales", async () => {
     const scale = memoryTensor("w.scale", "F32", [2], f32(0.5, 0.25));
     const { model } = await written(plan([memoryTensor("w", "I8", [2, 3], patternBytes(6)), scale]));
     expect(model.tensor("w")).toMatchObject({ dtype: "I8", shape: [2, 3] });
     expect(await model.tensor("w.scale").toFloat32()).toEqual(Float32Array.of(0.5, 0.25));
   });
 
-  test("a token that is no UTF-8 keeps its bytes through SafeTensors", async () => {
+  test("a token that is not UTF-8 keeps its bytes through SafeTensors", async () => {
     const bytes = buildEmbd({
       tokens: [...SPECIAL_TOKENS, Uint8Array.of(0xff, 0xfe)],
       metadata: [["k", Uint8Array.of(0x80)]],
@@ -282,7 +282,7 @@ describe("planEmbd()", () => {
     expect(await convertBytes(await openAs(there, "m.safetensors"), embd)).toEqual(bytes);
   });
 
-  test("shared tensors are written once each", async () => {
+  test("shared tensors are written separately", async () => {
     const shared = { dtype: 0, shape: [2], bytes: f32(1, 2) };
     const file = buildEmbd({
       tensors: [

@@ -1,8 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeUtf8, isWellFormed } from "../../base/text.ts";
+import { nearestIsoTime } from "../../base/time.ts";
 import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
-import type { Loss, ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
+import type { Loss } from "../../model/finding.ts";
+import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
 import {
   type ArrayValue,
   arrayValue,
@@ -26,7 +28,7 @@ import { ALIGNMENT, FILE_FLAGS, MAX_TEXT_BYTES } from "./layout.ts";
 import { carriedFront, type EmbdFacts, flagsFor, footerBytes, type PlannedFront, parseFacts } from "./origin.ts";
 import { type FrontContent, renderFront } from "./spec/front.ts";
 import { isOriginPart, missingRequired, splitOrigin, type TextEntry, textBytes } from "./spec/metadata.ts";
-import { isWellFormed, planTensors, type StoredTensor } from "./spec/tensors.ts";
+import { planTensors, type StoredTensor } from "./spec/tensors.ts";
 import {
   NO_TOKEN,
   SPECIAL_TEXTS,
@@ -36,7 +38,7 @@ import {
   walkTokens,
 } from "./spec/vocabulary.ts";
 
-/** A write with everything decided but the checksums. */
+/** A planned write; everything is decided except the checksums. */
 export interface EmbdPlan extends WritePlan {
   readonly image: EmbdImage;
 }
@@ -45,7 +47,7 @@ export interface EmbdImage {
   readonly front: PlannedFront;
   /** The tensor data with the zeros between tensors, `front.dataSize` bytes together. */
   readonly data: readonly Piece[];
-  /** "zeros" where checksums are off: the footer is there nevertheless. */
+  /** "zeros" if checksums are off; the footer exists all the same. */
   readonly footer: "sums" | "zeros" | "none";
 }
 
@@ -54,11 +56,12 @@ export function planEmbd(content: ModelContent, options: WriteOptions): EmbdPlan
   const { own, keep } = splitChain(content.chain, "embd");
   const facts = parseFacts(own);
   const { stored, carried, losses } = planTensors(content.tensors);
-  // With no file to go back to, what is filled in is the model's own from now on.
+  // If there is no other file to go back to, filled-in keys belong to the model from now on.
   const completion = keep.length === 0 ? "own" : "added";
   const vocabulary = planVocabulary(content.metadata, completion);
   const tokenCount = vocabulary.vocabulary?.count;
-  const missing = missingRequired({ metadata: vocabulary.metadata, tensors: stored, tokenCount });
+  const created = createdOf(facts, options);
+  const missing = missingRequired({ metadata: vocabulary.metadata, tensors: stored, tokenCount, created });
   const filled = facts.fill === "none" ? [] : missing.filter(({ value }) => isHoldable(value));
   const metadata = planMetadata({
     metadata: completion === "own" ? new Metadata([...filled, ...vocabulary.metadata]) : vocabulary.metadata,
@@ -86,6 +89,12 @@ export function planEmbd(content: ModelContent, options: WriteOptions): EmbdPlan
   };
 }
 
+/** The specification's example has whole seconds: "2025-01-16T12:00:00Z". */
+function createdOf({ date }: EmbdFacts, { created }: WriteOptions): string | undefined {
+  if (date !== undefined) return date === "none" ? undefined : date;
+  return created === undefined ? undefined : nearestIsoTime(created).replace(/\.\d+Z$/, "Z");
+}
+
 function alignedFlags(flags: number, { align }: WriteOptions): number {
   if (align === undefined) return flags;
   const aligned = Number(FILE_FLAGS.encode(["TENSORS_ALIGNED"]));
@@ -95,7 +104,7 @@ function alignedFlags(flags: number, { align }: WriteOptions): number {
   throw new UsageError("usage/embd.align", message, { source: "plan", path: "align" });
 }
 
-/** The front of the file it was, where that still says the same; else our own rendering. */
+/** The front of the original file, if it still describes the content; else our own rendering. */
 function planFront(
   wanted: FrontContent,
   stored: readonly StoredTensor[],
@@ -108,7 +117,7 @@ function planFront(
   return carried ?? { ...renderFront(wanted, name), gapBytes: 0 };
 }
 
-/** Tensors in the order of their offsets, zeros between them and up to the end of the data. */
+/** Tensors in the order of their offsets, with zeros between them and up to the end of the data. */
 function planData(stored: readonly StoredTensor[], { dataOffsets, dataSize }: PlannedFront): Piece[] {
   const order = stored.map((_, i) => i).sort((a, b) => (dataOffsets[a] ?? 0) - (dataOffsets[b] ?? 0));
   const pieces: Piece[] = [];
@@ -141,9 +150,9 @@ function planNotes(carried: number): string[] {
 interface MetadataContent {
   readonly metadata: Metadata;
   readonly vocabulary: PlannedVocabulary | undefined;
-  /** Required keys that the model does not have and should not have when it goes back. */
+  /** Required keys that the model lacks, and that it must not have when it is converted back. */
   readonly required: readonly TextEntry[];
-  /** What others need to write their files again. */
+  /** What other formats need to write their files again. */
   readonly chain: readonly OriginLink[];
   readonly tensors: readonly CarriedTensor[];
 }
@@ -153,7 +162,9 @@ interface MetadataPlan {
   readonly losses: readonly Loss[];
 }
 
-/** The entries of the metadata section: required ones first, then the model's own, and what neither can hold in `tare.origin`. */
+/**
+ * The entries of the metadata section: required ones first, then the model's own; everything else is in `tare.origin`.
+ */
 function planMetadata(content: MetadataContent): MetadataPlan {
   const { metadata, required, chain, tensors } = content;
   const needed = chain.length > 0 || tensors.length > 0;
@@ -176,17 +187,17 @@ interface Packed {
   readonly carried: readonly CarriedEntry[] | undefined;
 }
 
-/** Somebody else's value under our key gives way where the key is needed. */
+/** A foreign value under our key gives way if we need the key. */
 function pack({ metadata, vocabulary, required }: MetadataContent, originKey: "taken" | "free"): Packed {
   const held = vocabulary?.keys ?? new Set<string>();
   const { native, entries } = packMetadata(metadata, (entry) => {
     if (held.has(entry.key)) return vocabularyHolding(entry);
-    // The reader shows the section under these keys, so nothing else can stand there.
+    // The reader shows the section under these keys, so nothing else can be there.
     if (vocabulary !== undefined && (entry.key === TOKENS_KEY || entry.key === SPECIAL_KEY)) return "none";
     if (originKey === "taken" && entry.key === ORIGIN_KEY) return "none";
     return textHolding(entry);
   });
-  const added = required.map(({ key }) => addedEntry(key));
+  const added = required.map(({ key, value }) => addedEntry(key, value));
   const isDerived = vocabulary?.specials === "derived" && metadata.get(SPECIAL_KEY) === undefined;
   if (isDerived) added.push(addedEntry(SPECIAL_KEY));
   const texts = native.filter(({ key }) => !held.has(key)) as TextEntry[];
@@ -195,7 +206,7 @@ function pack({ metadata, vocabulary, required }: MetadataContent, originKey: "t
   return { native: texts, carried };
 }
 
-/** The reader puts the vocabulary behind everything else. */
+/** The reader puts the vocabulary after everything else. */
 function isInOrder(metadata: Metadata, held: ReadonlySet<string>): boolean {
   const keys = metadata.entries.map(({ key }) => key);
   const wanted = [...keys.filter((key) => !held.has(key)), ...held];
@@ -207,7 +218,7 @@ function vocabularyHolding({ key, value }: MetadataEntry): Holding {
   return type === (key === TOKENS_KEY ? "string" : "u32") ? "native" : "untyped";
 }
 
-/** Strings are native; numbers and booleans are legible text; everything else is carried. */
+/** Strings are native; numbers and booleans become readable text; everything else is carried. */
 function textHolding({ key, value }: MetadataEntry): Holding {
   if (isOriginPart(key) || !isWellFormed(key) || encodeUtf8(key).byteLength > MAX_TEXT_BYTES) return "none";
   switch (value.type) {
@@ -225,12 +236,12 @@ function textHolding({ key, value }: MetadataEntry): Holding {
   }
 }
 
-/** True for text that a value of the section can be. */
+/** True for text that fits into a value of the section. */
 export function isHoldable(value: StringValue): boolean {
   return (value.raw !== undefined || isWellFormed(value.value)) && textBytes(value).byteLength <= MAX_TEXT_BYTES;
 }
 
-/** Text that is too long would be there for tare alone, in pieces. */
+/** Text that is too long is stored in pieces that only tare can join. */
 function lossOf({ key, value }: MetadataEntry, vocabulary: PlannedVocabulary | undefined): Loss[] {
   if (value.type !== "string" || vocabulary?.keys.has(key) === true) return [];
   const { byteLength } = textBytes(value);
@@ -238,26 +249,26 @@ function lossOf({ key, value }: MetadataEntry, vocabulary: PlannedVocabulary | u
   return [{ name: key, reason: `its ${byteLength} bytes exceed the ${MAX_TEXT_BYTES} that a value can have` }];
 }
 
-/** The vocabulary as the file will have it. */
+/** The vocabulary in the form in which it is written. */
 interface PlannedVocabulary extends VocabularyIds {
   readonly entries: Bytes;
   /** Keys of the metadata that the section holds. */
   readonly keys: ReadonlySet<string>;
-  /** "derived" where the metadata did not have the special ids: they come from the tokens. */
+  /** "derived" if the metadata lacks the special ids; they then come from the tokens. */
   readonly specials: "given" | "derived";
 }
 
 interface VocabularyPlan {
   readonly vocabulary: PlannedVocabulary | undefined;
-  /** With the special ids, where they were derived and are to be the model's own. */
+  /** Includes the special ids, if they were derived and become the model's own. */
   readonly metadata: Metadata;
   readonly losses: readonly Loss[];
   readonly notes: readonly string[];
 }
 
 /**
- * Takes the vocabulary from a model's metadata; what is there under its keys and is none stays metadata. Special ids that
- * nobody gave come from the tokens, and are "own" from then on or merely "added" for the file's sake.
+ * Takes the vocabulary from a model's metadata; other values under its keys stay metadata. Missing special ids come
+ * from the tokens. They are "own" from then on, or only "added" for this file.
  */
 function planVocabulary(metadata: Metadata, completion: "own" | "added"): VocabularyPlan {
   const nothing: VocabularyPlan = { vocabulary: undefined, metadata, losses: [], notes: [] };
@@ -292,7 +303,7 @@ function planVocabulary(metadata: Metadata, completion: "own" | "added"): Vocabu
 
 const NO_SPECIALS = "The vocabulary has no [UNK], [CLS] or [SEP]: its special ids are left empty";
 
-/** Token entries; undefined where an element is no text that a file could hold. */
+/** Token entries; undefined if an element is not text that a file can hold. */
 function encodeTokens(value: ArrayValue): Bytes | "too-long" | undefined {
   if (value instanceof TokenList) return value.encodeEntries() ?? "too-long";
   const writer = new ByteWriter(16 * value.length);
@@ -312,7 +323,7 @@ function derive(entries: Bytes, count: number): readonly number[] | undefined {
   return "tokens" in walk ? specialsByText(walk.tokens) : undefined;
 }
 
-/** Five ids of 32 bits; undefined where the value is anything else. */
+/** Five ids of 32 bits; undefined for any other value. */
 function idsOf(value: MetadataValue | undefined): readonly number[] | undefined {
   if (value?.type !== "array" || value.length !== SPECIAL_TEXTS.length) return undefined;
   const ids: number[] = [];

@@ -10,20 +10,18 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import { readBertModel } from "../../model/bert/model.ts";
-import { bertTensorNames, isLinearWeight } from "../../model/bert/names.ts";
+import { bertTensorNames, isLinearWeight, WORD_TABLE } from "../../model/bert/names.ts";
 import { parseVocabTxt } from "../../model/bert/vocabulary.ts";
+import type { Finding } from "../../model/finding.ts";
 import type { Opened } from "../../model/format.ts";
 import { arrayValue, Metadata, stringValue } from "../../model/metadata.ts";
 import type { Model } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { transposedTensor } from "../../model/values/transposed.ts";
 import { openSource, requireModel } from "../../open.ts";
-import {
-  type Conversion,
-  type ConversionOptions,
-  prepareConversion,
-  writeConversion,
-} from "../../operations/convert.ts";
+import type { ConversionOptions } from "../../operations/convert/content.ts";
+import { type Conversion, prepareConversion, writeConversion } from "../../operations/convert.ts";
+import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { safetensors } from "../safetensors/index.ts";
 import { embd } from "./index.ts";
@@ -92,7 +90,7 @@ const SIBLINGS = beside({ "vocab.txt": VOCAB, "config.json": CONFIG });
 const QUERY = "encoder.layer.0.attention.self.query.weight";
 
 describe("converting a BERT model to .weights", () => {
-  test("canonical names in the table's order, vocabulary and metadata from what stands beside it", async () => {
+  test("canonical names in the table's order, vocabulary and metadata from the files next to it", async () => {
     const tensors = tinyBert()
       .reverse()
       .map((tensor) => tensor.with({ name: `bert.${tensor.name}` }));
@@ -100,7 +98,7 @@ describe("converting a BERT model to .weights", () => {
     const model = await convert(opened([pooler, ...tensors]), { siblings: SIBLINGS });
     expect(model.tensors.map(({ name }) => name)).toEqual([...bertTensorNames(2), "pooler.dense.bias"]);
     expect(Object.fromEntries(model.metadata.entries.map(({ key }) => [key, model.metadata.text(key)]))).toMatchObject({
-      model_name: "tiny",
+      model_name: "out",
       model_version: "1.0.0",
       embedding_dim: "8",
       vocab_size: "10",
@@ -114,14 +112,55 @@ describe("converting a BERT model to .weights", () => {
     expect(bert.vocabulary?.tokens).toEqual(TINY_TOKENS);
     expect([...(await bert.tensor(QUERY).toFloat32())]).toEqual(tinyValues(QUERY, 64).map(Math.fround));
   });
-  test("position ids that count from 0 are no loss; others travel as what they are", async () => {
-    const ids = (...values: readonly number[]): Tensor =>
-      memoryTensor(
-        "embeddings.position_ids",
-        "I64",
-        [1, 6],
-        new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer),
-      );
+  test("the model's own name, else that of its folder, never the checkpoint that it began with", async () => {
+    const nameOf = async (metadata: Metadata, siblings: Resolver): Promise<string | undefined> =>
+      (await convert(opened(tinyBert(), metadata), { siblings })).metadata.text("model_name");
+    const inFolder = { ...SIBLINGS, folder: "my-own-model" };
+    expect(await nameOf(new Metadata(), inFolder)).toBe("my-own-model");
+    expect(await nameOf(new Metadata(), { ...beside({}), above: inFolder })).toBe("my-own-model");
+    // Without a configuration the folder is not the model's.
+    expect(await nameOf(new Metadata(), { ...beside({ "vocab.txt": VOCAB }), folder: "downloads" })).toBe("out");
+    expect(await nameOf(new Metadata([{ key: "model_name", value: stringValue("said") }]), inFolder)).toBe("said");
+  });
+  test("records how token vectors become one, and that vectors keep their length", async () => {
+    const siblings = beside({ "vocab.txt": VOCAB, "config.json": CONFIG });
+    const mean = await prepare(opened(tinyBert()), { siblings });
+    expect(mean.plan.notes).toEqual(["nothing says how token vectors become one: mean pooling is recorded"]);
+    const recorded = await convert(opened(tinyBert()), { siblings });
+    expect(await readBertModel(recorded)).toMatchObject({ notes: [], config: { pooling: "mean", normalize: "l2" } });
+    const modules = ["Transformer", "Pooling"].map((type) => ({ type: `sentence_transformers.models.${type}` }));
+    const steps = beside({
+      "vocab.txt": VOCAB,
+      "config.json": CONFIG,
+      "modules.json": JSON.stringify(modules),
+      "1_Pooling/config.json": '{"pooling_mode_cls_token": true}',
+    });
+    const cls = await readBertModel(await convert(opened(tinyBert()), { siblings: steps }));
+    expect(cls).toMatchObject({ notes: [], config: { pooling: "cls", normalize: "none" } });
+  });
+  const ids = (...values: readonly number[]): Tensor =>
+    memoryTensor(
+      "embeddings.position_ids",
+      "I64",
+      [1, 6],
+      new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer),
+    );
+  test("SafeTensors comes back with its names, its position ids and no other metadata, and a note about the vocabulary", async () => {
+    const metadata = new Metadata([{ key: "format", value: stringValue("pt") }]);
+    const tensors = [...tinyBert(), ids(0, 1, 2, 3, 4, 5)].map((tensor) =>
+      tensor.with({ name: `bert.${tensor.name}` }),
+    );
+    const target = { name: "m.safetensors", formats: READERS };
+    const first = await write(await prepareConversion(opened(tensors, metadata), writerById("safetensors"), target));
+    const source = await openSource(memorySource(first, "m.safetensors"));
+    const weights = await write(await prepare(source, { siblings: SIBLINGS, created: 0 }));
+    const between = await openSource(memorySource(weights, "m.weights"));
+    expect(requireModel(between.container).metadata.text("created_at")).toBe("1970-01-01T00:00:00Z");
+    const back = await prepareConversion(between, writerById("safetensors"), target);
+    expect(back.plan.notes).toEqual(["the vocabulary is left out: it was beside the model, not in it"]);
+    expect(await write(back)).toEqual(first);
+  });
+  test("position ids that count from 0 are no loss; others are kept", async () => {
     const counted = await prepare(opened([...tinyBert(), ids(0, 1, 2, 3, 4, 5)]), { siblings: SIBLINGS });
     expect(counted.content.tensors.some(({ name }) => name.includes("position_ids"))).toBe(false);
     expect(counted.plan.losses).toEqual([]);
@@ -139,11 +178,34 @@ describe("converting a BERT model to .weights", () => {
     const some = await prepare(opened(tinyBert()), { siblings: SIBLINGS, exclude: [QUERY] });
     expect(some.tensorCount).toBe(36);
   });
-  test("says what an embedder will miss", async () => {
-    const { plan } = await prepare(opened(tinyBert()));
-    expect(plan.notes.filter((note) => /--vocab|--heads/.test(note))).toHaveLength(2);
+  test("verify names the required tensors that are missing or do not fit hidden_size", async () => {
+    const findingsOf = async (tensors: readonly Tensor[], metadata?: Metadata): Promise<readonly Finding[]> => {
+      // Tensors that are left out on purpose are not checked before they are written.
+      const options = { siblings: SIBLINGS, exclude: ["left-out"] };
+      const bytes = await write(await prepare(opened([...tensors, float32Tensor("left-out", [1])], metadata), options));
+      const { findings } = await verify(await openSource(memorySource(bytes, "m.weights")), { level: "quick", engine });
+      return findings.filter(({ severity }) => severity === "error");
+    };
+    const changed = (shape: readonly number[]): Tensor[] =>
+      tinyBert().map((tensor) => (tensor.name === QUERY ? tensor.with({ shape }) : tensor));
+    expect(await findingsOf(tinyBert())).toEqual([]);
+    expect(await findingsOf(tinyBert().filter(({ name }) => name !== QUERY))).toMatchObject([
+      { code: "format/bert.missing-tensors", name: QUERY, message: expect.stringContaining(QUERY) },
+    ]);
+    expect(await findingsOf(changed([4, 16]))).toMatchObject([
+      { code: "format/bert.shape", name: QUERY, message: expect.stringContaining("[8, 8]") },
+    ]);
+    const said = (key: string, text: string): Metadata => new Metadata([{ key, value: stringValue(text) }]);
+    const wide = await findingsOf(tinyBert(), said("hidden_size", "16"));
+    expect(wide.map(({ name }) => name)).toContain(WORD_TABLE);
+    expect(await findingsOf(changed([4, 16]), said("model_type", "roberta"))).toEqual([]);
+    expect(await findingsOf([float32Tensor("other.weight", [1])])).toEqual([]);
   });
-  test("a vocabulary that was given wins over the one beside the model", async () => {
+  test("notes what an embedder will need", async () => {
+    const { plan } = await prepare(opened(tinyBert()));
+    expect(plan.notes.filter((note) => /the option (vocab|heads)/.test(note))).toHaveLength(2);
+  });
+  test("the caller's vocabulary wins over the one next to the model", async () => {
     const given = parseVocabTxt("[UNK]\n[CLS]\n[SEP]\nx", { source: "v" });
     const model = await convert(opened(tinyBert()), { siblings: SIBLINGS, vocabulary: given });
     expect((await readBertModel(model)).vocabulary).toEqual(given);
@@ -164,7 +226,7 @@ describe("converting a BERT model to .weights", () => {
     const values = await again.tensor(QUERY).toFloat32();
     for (const [i, value] of tinyValues(QUERY, 64).entries()) expect(values[i]).toBeCloseTo(value, 1);
   });
-  test("block-quantised weights become the numbers they stand for", async () => {
+  test("block-quantised weights become floats", async () => {
     const wide = { ...TINY, hidden: 32 };
     const blocks = tinyBert(wide).map((tensor) => {
       const rows = tensor.shape[0] as number;
@@ -175,7 +237,7 @@ describe("converting a BERT model to .weights", () => {
       code: "unsupported/lossy",
       message: expect.stringContaining("no Q8_0"),
     });
-    // Other types that were asked for are no loss.
+    // Types that the user asked for are no loss.
     await convert(opened(blocks), { siblings, dtype: "F16" });
     await convert(opened(blocks), { siblings, transform: (tensor) => tensor });
     const model = await convert(opened(blocks), { siblings, allowLossy: "allow-lossy" });
@@ -183,7 +245,7 @@ describe("converting a BERT model to .weights", () => {
     // Scale 0x0101 as a half is 257 * 2^-24.
     expect((await model.tensor(QUERY).toFloat32())[5]).toBe(257 * 2 ** -24);
   });
-  test("a GGUF comes back as it was, names, keys and all, also by way of AERO", async () => {
+  test("a GGUF comes back unchanged, including names and keys, also through AERO", async () => {
     const tensors = tinyBert().map((tensor) => tensor.with({ name: ggmlName(tensor.name) }));
     const tokens = TINY_TOKENS.map((token) => stringValue(token.startsWith("[") ? token : `\u2581${token}`));
     const metadata = new Metadata([
@@ -214,8 +276,30 @@ describe("converting a BERT model to .weights", () => {
       await write(await prepareConversion(other, writerById("gguf"), { name: "m.gguf", formats: READERS })),
     ).toEqual(first);
   });
+  test("a GGUF that comes back with other types states the new types", async () => {
+    const tensors = tinyBert().map((tensor) => tensor.with({ name: ggmlName(tensor.name) }));
+    const tokens = TINY_TOKENS.map((token) => stringValue(token.startsWith("[") ? token : `\u2581${token}`));
+    const metadata = new Metadata([
+      { key: "general.architecture", value: stringValue("bert") },
+      { key: "general.file_type", value: { type: "u32", value: 0 } },
+      { key: "bert.attention.head_count", value: { type: "u32", value: 2 } },
+      { key: "tokenizer.ggml.model", value: stringValue("bert") },
+      { key: "tokenizer.ggml.tokens", value: arrayValue(tokens, "string") },
+    ]);
+    const gguf = { name: "m.gguf", formats: READERS };
+    const first = await write(await prepareConversion(opened(tensors, metadata), writerById("gguf"), gguf));
+    const there = await prepare(await openSource(memorySource(first, "m.gguf")), { dtype: "F16" });
+    const open = await openSource(memorySource(await write(there), "m.weights"));
+    const back = await write(await prepareConversion(open, writerById("gguf"), gguf));
+    const model = requireModel((await openSource(memorySource(back, "m.gguf"))).container);
+    expect(new Set(model.tensors.filter(({ shape }) => shape.length > 1).map(({ dtype }) => dtype))).toEqual(
+      new Set(["F16"]),
+    );
+    expect(model.metadata.number("general.file_type")).toBe(1);
+  });
   test("comes back the same from SafeTensors and GGUF", async () => {
-    const bytes = await write(await prepare(opened(tinyBert()), { siblings: SIBLINGS }));
+    // Who accepts losses makes another model of it, to which the vocabulary belongs.
+    const bytes = await write(await prepare(opened(tinyBert()), { siblings: SIBLINGS, allowLossy: "allow-lossy" }));
     for (const other of [writerById("safetensors"), writerById("gguf")]) {
       const first = await openSource(memorySource(bytes, "out.weights"));
       const there = await write(await prepareConversion(first, other, { name: "x", formats: READERS }));
@@ -225,13 +309,13 @@ describe("converting a BERT model to .weights", () => {
   });
 });
 
-test("tells of a vocabulary that has more tokens than the word table has rows", async () => {
+test("notes a vocabulary that has more tokens than the word table has rows", async () => {
   const siblings = beside({ "vocab.txt": `${VOCAB}\nmore\nthan\nfits`, "config.json": CONFIG });
   const { plan } = await prepare(opened(tinyBert()), { siblings });
-  expect(plan.notes).toEqual([expect.stringContaining("13 tokens, but the word table only 10 rows")]);
+  expect(plan.notes).toContainEqual(expect.stringContaining("13 tokens, but the word table only 10 rows"));
 });
 
-describe("converting what is no BERT model to .weights", () => {
+describe("converting other models than BERT to .weights", () => {
   test("keeps names, order and everything else", async () => {
     const tensors = [float32Tensor("b", [1]), float32Tensor("a", [2])];
     const { content } = await prepare(opened(tensors), { siblings: SIBLINGS });
@@ -275,7 +359,7 @@ describe("converting an ONNX export to .weights", () => {
       expect(await model.tensor(tensor.name).bytes(), tensor.name).toEqual(await tensor.bytes());
     expect(model.metadata.get("onnx.weights")).toBeUndefined();
   });
-  test("integers by which the graph reshapes are no loss, and no part of the model", async () => {
+  test("integers that the graph uses for reshaping are no loss, and not part of the model", async () => {
     const [name, raw] = ["/encoder/Constant_output_0", new Uint8Array(24).fill(1)];
     const bytes = await exported([{ name, dims: [3], type: 7, raw }]);
     const source = await openSource(memorySource(bytes, "model.onnx"));

@@ -1,4 +1,4 @@
-import { StatedFacts } from "../../model/bert/config.ts";
+import { isMiniLm, StatedFacts, statedMaxTokens, UNSTATED_POOLING } from "../../model/bert/config.ts";
 import { findVocabulary, namedBertTensors, vocabularyNotes } from "../../model/bert/model.ts";
 import {
   canonicalBertName,
@@ -23,7 +23,8 @@ import {
 } from "../../model/bert/vocabulary.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
 import { earlierForm } from "../../model/earlier-form.ts";
-import type { Loss, ModelContent, PrepareContext } from "../../model/format.ts";
+import type { Loss } from "../../model/finding.ts";
+import type { ModelContent, PrepareContext } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
 import { furtherInChain, renameInChain } from "../../model/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
@@ -32,9 +33,9 @@ import { castTensor } from "../../model/values/casts.ts";
 import { hasNumbers } from "../../model/values/numbers.ts";
 
 /**
- * Makes a BERT model of any format what .weights files hold: canonical names in the order of the specification's table,
- * linear weights as [out, in], the vocabulary from the file or from what stands beside it, and the metadata that an
- * embedder needs. Content that came from an EMBD file, or that is no BERT encoder, keeps its names and order.
+ * Makes a BERT model of any format conform to .weights files: canonical names in the order of the specification's
+ * table, linear weights as [out, in], the vocabulary from the file or from the files next to it, and the metadata that
+ * an embedder needs. Content that came from an EMBD file, or that is not a BERT encoder, keeps its names and order.
  */
 export async function prepareEmbd(content: ModelContent, context: PrepareContext): Promise<ModelContent> {
   const own = content.chain.some(({ format }) => format === "embd");
@@ -56,7 +57,7 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
   const sidecars = new Sidecars(siblings, signal);
   const hidden = byName.get(WORD_TABLE)?.shape.at(-1) ?? 0;
   const facts = await StatedFacts.read({ metadata, sidecars, hidden });
-  // Another kind of model keeps its names; what it says of itself travels with it, so that nobody embeds with it.
+  // Another kind of model keeps its names. Its kind is stored with it, so that it is never used to embed.
   const kind = facts.foreignKind();
   if (kind !== undefined) return { ...content, metadata: metadata.with("model_type", stringValue(kind)) };
   // Tensors that the user left out are not missing.
@@ -67,19 +68,25 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
   const constants = new Set(context.from === "onnx" ? named.filter(isGraphConstant) : []);
   const weights = named.filter((tensor) => !constants.has(tensor));
   const tensors = await withoutPositionIds(weights, signal);
-  const stated = await modelFacts({ facts, sidecars, shapes, given: options.vocabulary, name: options.name });
-  const prepared = { metadata: withVocabulary(withFacts(metadata, stated), vocabulary), tensors: inBertOrder(tensors) };
+  const folder = (await sidecars.config()) === undefined ? undefined : (siblings?.above ?? siblings)?.folder;
+  const { vocabulary: given, name } = options;
+  const stated = await modelFacts({ facts, sidecars, shapes, given, names: { folder, output: name } });
+  const isPooled = stated.some(([key]) => key === POOLING_KEY);
+  const all = isPooled ? stated : [...stated, [POOLING_KEY, "mean"] as const];
+  const prepared = { metadata: withVocabulary(withFacts(metadata, all), vocabulary), tensors: inBertOrder(tensors) };
   const isOwn = options.vocabulary === undefined && vocabularyFromGguf(metadata, at) !== undefined;
   const kept = new Set(tensors);
   const counted = weights.filter((tensor) => !kept.has(tensor));
+  const after = { ...prepared, chain: [] };
   return {
     ...prepared,
-    chain: chainOf(content, { after: { ...prepared, chain: [] }, counted, vocabulary: isOwn ? "own" : "beside" }),
+    chain: chainOf(content, { after, counted, vocabulary: isOwn ? "own" : "beside", losses: options.allowLossy }),
     losses: context.types === "asked" || options.int8 !== undefined ? [] : blockLosses(stored),
     notes: [
       ...facts.notes,
       ...sidecars.notes,
       ...constantNotes(constants.size),
+      ...(isPooled ? [] : [`${UNSTATED_POOLING}: mean pooling is recorded`]),
       ...missingNotes(stated, vocabulary),
       ...(shapes === undefined ? [] : vocabularyNotes(vocabulary, shapes)),
     ],
@@ -89,32 +96,45 @@ async function prepareForeign(content: ModelContent, context: PrepareContext): P
 interface Prepared {
   readonly after: ModelContent;
   readonly counted: readonly Tensor[];
-  /** Where the vocabulary is from: the model's own keys, or something beside it that the earlier form did not have. */
+  /** The origin of the vocabulary: the model's own keys, or a place that the earlier form did not include. */
   readonly vocabulary: "own" | "beside";
+  /** Present if the caller gives up what cannot be carried. */
+  readonly losses: "allow-lossy" | undefined;
 }
 
-/** What is to come back when the model does. llama.cpp's names and keys are others than those of .weights throughout. */
-function chainOf(before: ModelContent, { after, counted, vocabulary }: Prepared): ModelContent["chain"] {
+/**
+ * What to restore when the model is converted back: its names, its keys, and the tensors that were left out. A GGUF keeps
+ * a vocabulary that it did not have, because llama.cpp can use it; other formats have no place for one. A caller who
+ * accepts losses gives the earlier form up, and then what was found beside the model is part of it from now on.
+ */
+function chainOf(before: ModelContent, { after, counted, vocabulary, losses }: Prepared): ModelContent["chain"] {
   const renamed = canonicalBertNames(before.tensors);
   const names = new Map(before.tensors.map(({ name }, i) => [name, renamed[i]?.name ?? name]));
   const now = new Map([...after.tensors, ...counted].map((tensor) => [tensor.name, tensor]));
   const isSame = renamed.every(({ name, shape }) => equalShapes(now.get(name)?.shape ?? [], shape));
-  if (isSame && before.chain.some(({ format }) => format === "gguf")) {
-    const added = vocabulary === "own" ? "made of what was there" : "new";
-    return [earlierForm({ before, after, names, counted, added }), ...before.chain];
+  const wasGguf = before.chain.some(({ format }) => format === "gguf");
+  if (isSame && (wasGguf || losses === undefined)) {
+    const added = vocabulary === "own" || !wasGguf ? "made of what was there" : "new";
+    const note = added === "new" || vocabulary === "own" ? undefined : LEFT_VOCABULARY;
+    return [earlierForm({ before, after, names, counted, added, note }), ...before.chain];
   }
-  // The tensors are others now: how earlier files were laid out has nothing to say about them.
+  // The tensors have changed, so the layout facts of earlier files no longer apply.
   return furtherInChain(renameInChain(before.chain, names));
 }
 
-/** .weights has no block types: what is quantised would become floats. */
+const LEFT_VOCABULARY = "the vocabulary is left out: it was beside the model, not in it";
+
+/** .weights has no block types, so quantised tensors would become floats. */
 function blockLosses(tensors: readonly Tensor[]): Loss[] {
   return tensors
     .filter((tensor) => plainTensor(tensor) !== tensor)
     .map(({ name, dtype }) => ({ name, reason: `.weights has no ${dtype}: it would become F32` }));
 }
 
-/** Integers by which a graph reshapes and slices, and single numbers it computes with: part of the program, not of the model. */
+/**
+ * Integers that a graph uses for reshaping and slicing, and single numbers that it computes with. They are part of the
+ * program, not of the model.
+ */
 function isGraphConstant({ name, dtype, elementCount }: Tensor): boolean {
   if (canonicalBertName(name) !== undefined || /\.(scale|zero_point)$/.test(name)) return false;
   return /^([IU](16|32|64)|BOOL)$/.test(dtype) || (elementCount <= 1 && /^(BF|F)\d/.test(dtype));
@@ -125,19 +145,21 @@ function constantNotes(count: number): string[] {
   return [`${count} ${count === 1 ? "constant" : "constants"} of the ONNX graph left out: numbers that are no weights`];
 }
 
-/** What an embedder will ask for. */
+const POOLING_KEY = "pooling";
+
+/** What an embedder will require. */
 function missingNotes(stated: readonly (readonly [string, string])[], vocabulary: Vocabulary | undefined): string[] {
   const notes: string[] = [];
   if (vocabulary === undefined) {
-    notes.push("no vocabulary was found in the model or beside it: give one with --vocab to embed text");
+    notes.push("no vocabulary was found in the model or beside it: give one with the option vocab to embed text");
   }
   if (!stated.some(([key]) => key === "num_attention_heads")) {
-    notes.push("nothing says how many attention heads the model has: tare embed will need --heads");
+    notes.push("nothing says how many attention heads the model has: embedding will need the option heads");
   }
   return notes;
 }
 
-/** What was stated is kept as it is; what is consumed by the new form goes. */
+/** Stated values are kept; keys that the new form replaces are dropped. */
 function withFacts(metadata: Metadata, facts: readonly (readonly [string, string])[]): Metadata {
   const gone = new Set([...GGML_VOCABULARY_KEYS, ONNX_WEIGHTS_KEY]);
   const kept = metadata.entries.filter(({ key }) => !gone.has(key));
@@ -151,16 +173,16 @@ function withVocabulary(metadata: Metadata, vocabulary: Vocabulary | undefined):
   return vocabularyEntries(vocabulary).reduce((held, { key, value }) => held.with(key, value), metadata);
 }
 
-/** .weights has no block types: their values as F32 are exactly those that they stand for. */
+/** .weights has no block types. Their values as F32 are exact. */
 function plainTensor(tensor: Tensor): Tensor {
   const isPlain = dtypeFacts(tensor.dtype).layout === "plain";
   return isPlain || !hasNumbers(tensor.dtype) ? tensor : castTensor(tensor, "F32");
 }
 
-/** The longest position table whose ids are looked at: they are rebuilt by counting, so nothing is lost without them. */
+/** The longest position table whose ids are checked. The ids can be counted again, so nothing is lost without them. */
 const MAX_POSITIONS = 1 << 20;
 
-/** Leaves out `embeddings.position_ids` where it is 0, 1, 2, …: .weights has no 64-bit integers. */
+/** Leaves out `embeddings.position_ids` if it is 0, 1, 2, …, because .weights has no 64-bit integers. */
 async function withoutPositionIds(
   tensors: readonly Tensor[],
   signal: AbortSignal | undefined,
@@ -174,7 +196,7 @@ async function withoutPositionIds(
   return kept;
 }
 
-/** Matrices as I8 with a scale for every row. Of a BERT encoder those it multiplies with and the word table. */
+/** Matrices as I8 with one scale per row. In a BERT encoder, these are the linear weights and the word table. */
 function withRowScales(tensors: readonly Tensor[]): readonly Tensor[] {
   const isBert = namesBert(new Set(tensors.map(({ name }) => name)));
   return tensors.flatMap((tensor) => {
@@ -183,7 +205,7 @@ function withRowScales(tensors: readonly Tensor[]): readonly Tensor[] {
   });
 }
 
-/** Integers with scales as the numbers they stand for: they are to be rounded to another type. */
+/** Decodes integers with scales to floats, because they will be rounded to another type. */
 function asNumbers(tensors: readonly Tensor[]): readonly Tensor[] {
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const used = new Set<Tensor>();
@@ -198,30 +220,36 @@ function asNumbers(tensors: readonly Tensor[]): readonly Tensor[] {
   return plain.filter((tensor) => !used.has(tensor));
 }
 
-/** What the metadata of a new file is made from. */
+/** The sources of a new file's metadata. */
 interface FactSources {
   readonly facts: StatedFacts;
   readonly sidecars: Sidecars;
-  /** Undefined where tensors were left out, so that shapes say nothing. */
+  /** Undefined if tensors were left out; then shapes tell nothing. */
   readonly shapes: BertShapes | undefined;
   /** The vocabulary that the user named. */
   readonly given: Vocabulary | undefined;
-  /** Of the output: "model.weights". */
-  readonly name: string;
+  /** Where a model gets a name that states none. */
+  readonly names: ModelNames;
 }
 
-/** The spec's example, for models that have no version: the key is required and of the form 1.2.3. */
+interface ModelNames {
+  /** The folder with the model and its configuration; undefined if the weights are a file on their own. */
+  readonly folder: string | undefined;
+  /** Name of the output: "model.weights". */
+  readonly output: string;
+}
+
+/** The spec's example, for models without a version: the key is required and has the form 1.2.3. */
 const FIRST_VERSION = "1.0.0";
 
 /**
- * The keys that the EMBD specification requires, in its order, and those by which an embedder knows how to use the
- * model. `created_at` is not among them, so that the same input gives the same file; heads that nobody states are not.
+ * The keys that the EMBD specification requires, in its order, and those that tell an embedder how to use the model.
+ * The planner adds `created_at`. Heads are left out if nothing states them.
  */
 async function modelFacts(sources: FactSources): Promise<readonly (readonly [string, string])[]> {
   const { facts, shapes, sidecars, given } = sources;
   const number = (value: number | undefined): string | undefined => (value === undefined ? undefined : String(value));
-  const isMiniLm = shapes?.hidden === 384 && shapes.intermediate === 1536 && shapes.layers === 6;
-  const heads = number(facts.heads() ?? (isMiniLm ? 12 : undefined));
+  const heads = number(facts.heads() ?? (shapes !== undefined && isMiniLm(shapes) ? 12 : undefined));
   const rules = mergeTextRules(given?.rules, statedTextRules(facts), await sidecars.textRules());
   const all: readonly (readonly [string, string | undefined])[] = [
     ["model_name", modelName(sources)],
@@ -235,16 +263,20 @@ async function modelFacts(sources: FactSources): Promise<readonly (readonly [str
     ["max_position_emb", number(shapes?.positions)],
     ["layer_norm_eps", facts.text(["layer_norm_eps", "attention.layer_norm_epsilon"])],
     ["hidden_act", facts.text(["hidden_act"])],
-    ["pooling", facts.pooling() ?? (await sidecars.pooling())],
-    ["max_seq_length", facts.text(["max_seq_length"]) ?? number(await sidecars.maxTokens())],
+    [POOLING_KEY, facts.pooling() ?? (await sidecars.pooling())],
+    ["normalize", (await sidecars.normalizes()) === "no" ? "false" : undefined],
+    ["max_seq_length", facts.text(["max_seq_length"]) ?? number(await statedMaxTokens(sources))],
     ...textRuleEntries(rules),
   ];
   return all.filter((entry): entry is readonly [string, string] => entry[1] !== undefined);
 }
 
-/** Where the model says its name: GGUF's key, the repository that a configuration names, else the output's own. */
-function modelName({ facts, name }: FactSources): string {
-  const said = facts.text(["general.name", "_name_or_path"])?.replace(/[\\/]+$/, "");
+/**
+ * The model's own name where it states one, else that of its folder, else that of the output. `_name_or_path` of
+ * config.json is no name of the model: it is the checkpoint that its training began with.
+ */
+function modelName({ facts, names: { folder, output } }: FactSources): string {
+  const said = facts.text(["model_name", "general.name"])?.replace(/[\\/]+$/, "");
   const last = said?.split(/[\\/]/).at(-1);
-  return last === undefined || last === "" ? name.replace(/\.weights$/i, "") : last;
+  return last || folder || output.replace(/\.weights$/i, "");
 }

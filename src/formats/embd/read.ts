@@ -1,5 +1,6 @@
 import { type Bytes, startsWith } from "../../base/bytes.ts";
 import { UnsupportedError } from "../../base/errors.ts";
+import { OPENING_BYTES } from "../../bytes/layers/opening-read.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { FormatReader, Head, OpenContext, SniffResult } from "../../model/format.ts";
 import { openAdr } from "./adr.ts";
@@ -7,25 +8,22 @@ import { MAGIC } from "./index.ts";
 import { embdFields, embdSections } from "./inspect.ts";
 import { detectLayout, type EmbdLayout, fileFooter, fileHeader } from "./layout.ts";
 import { EMBD_LIMITS, type Leniency, Tolerance } from "./limits.ts";
-import { type EmbdModel, embdModel } from "./model.ts";
-import { describeEmbd } from "./origin.ts";
+import { type EmbdModel, embdModel, type Orientation } from "./model.ts";
+import { describeEmbd, isUsualEmbd } from "./origin.ts";
 import { tooShort } from "./spec/header.ts";
 import { openSpec } from "./spec/read.ts";
 import { decodeTokens } from "./spec/vocabulary.ts";
-import { type Orientation, openStream } from "./stream.ts";
+import { openStream } from "./stream.ts";
 
 /** What a caller may know better than the file. */
 export interface OpenEmbdOptions {
-  /** Opens the file as this layout, whatever it looks like: the only way to a stream without tensors. */
+  /** Opens the file as this layout, regardless of its content: the only way to open a stream without tensors. */
   readonly layout?: EmbdLayout | undefined;
-  /** How a stream stores linear weights, where its shapes do not tell. */
+  /** How a stream stores linear weights, if its shapes do not tell. */
   readonly orientation?: Orientation | undefined;
-  /** "lenient" also opens files with wrong totals, a wrong header checksum, and names that come twice. */
+  /** "lenient" also opens files with wrong totals, a wrong header checksum, and duplicate names. */
   readonly leniency?: Leniency | undefined;
 }
-
-/** As much as `sniff` saw, or the same again. */
-const OPENING_BYTES = 256 << 10;
 
 /** Opens a file of any of the three layouts. Reads no tensor data. */
 export async function openEmbd(
@@ -60,11 +58,11 @@ async function chooseLayout(
     detection?.layout === "spec" &&
     detectLayout({ bytes: opening, byteLength, tail: NO_TAIL })?.layout !== "spec"
   ) {
-    // Only the total speaks for it so far: the end magic decides.
+    // So far only the total indicates it; the end magic decides.
     const tail = await source.read(byteLength - fileFooter.byteLength, fileFooter.byteLength, { signal });
     detection = detectLayout({ bytes: opening, byteLength, tail });
   }
-  // A damaged file of the specification's layout is refused by its reader, which knows what is wrong with it.
+  // The reader of the specification's layout refuses a damaged file, because it can tell what is wrong.
   const isAcceptable = detection?.certainty === "certain" || detection?.layout === "spec" || leniency === "lenient";
   if (detection !== undefined && isAcceptable) return detection.layout;
   if (byteLength < fileHeader.byteLength && startsWith(opening, MAGIC)) throw tooShort(label, byteLength);
@@ -77,7 +75,7 @@ async function chooseLayout(
   );
 }
 
-/** Which of the layouts a file that begins as they do may have; for `embd.sniff`. */
+/** Tells whether a file with this beginning has one of the layouts; for `embd.sniff`. */
 export function sniffLayout({ bytes, byteLength }: Head): SniffResult {
   const detection = detectLayout({ bytes, byteLength });
   if (detection?.certainty === "certain") return "yes";
@@ -93,6 +91,7 @@ export const reader: FormatReader = {
   sections: (container) => embdSections(embdModel(container)),
   fields: async (container, range) => embdFields(embdModel(container), range),
   describe: (container) => describeEmbd(embdModel(container)),
+  isUsual: isUsualEmbd,
   decodeValue: decodeTokens,
   checksums: "whole file",
 };

@@ -12,7 +12,7 @@ const layer = (name: string, weight: readonly number[], bias?: number): ShapedTe
 ];
 
 describe("detectOrientation()", () => {
-  test("a bias is as long as its weight has outputs", () => {
+  test("a bias has as many elements as its weight has outputs", () => {
     expect(detectOrientation(layer("output.dense", [4, 6], 4))).toBe("out_in");
     expect(detectOrientation(layer("output.dense", [6, 4], 4))).toBe("in_out");
   });
@@ -21,14 +21,14 @@ describe("detectOrientation()", () => {
     expect(detectOrientation([WORDS, ...layer("intermediate.dense", [4, 6])])).toBe("in_out");
     expect(detectOrientation(layer("intermediate.dense", [4, 6]))).toBeUndefined();
   });
-  test("square matrices and those that disagree tell nothing", () => {
+  test("square and contradicting matrices tell nothing", () => {
     expect(detectOrientation([WORDS, ...layer("attention.self.query", [4, 4], 4)])).toBeUndefined();
     const both = [...layer("a", [4, 6], 4), ...layer("b", [4, 6], 6)];
     expect(detectOrientation(both)).toBeUndefined();
     expect(detectOrientation([WORDS])).toBeUndefined();
     expect(detectOrientation(layer("a", [4, 6], 5))).toBeUndefined();
   });
-  test("tables and matrices outside the encoder say nothing", () => {
+  test("tables and matrices outside the encoder tell nothing", () => {
     const pooler = [
       { name: "pooler.dense.weight", shape: [4, 6] },
       { name: "pooler.dense.bias", shape: [6] },
@@ -47,7 +47,7 @@ describe("a stream of square matrices", () => {
     expect(model.warnings.map(({ code }) => code)).toEqual(["format/embd.orientation"]);
     expect(await model.tensor(name).toFloat32()).toEqual(Float32Array.of(1, 2, 3, 4));
   });
-  test("is turned where they are a whole encoder: the converter writes [in, out]", async () => {
+  test("is transposed if it is a whole encoder: the converter writes [in, out]", async () => {
     const intermediate = "encoder.layer.0.intermediate.dense.weight";
     const words = { name: "embeddings.word_embeddings.weight", shape: [1, 2], values: [5, 6] };
     const encoder = [words, ...tensors, { name: intermediate, shape: [2, 2], values: [7, 8, 9, 10] }];
@@ -59,7 +59,7 @@ describe("a stream of square matrices", () => {
     const stored = await openEmbd(memorySource(buildStream(encoder, [])), context, { orientation: "out_in" });
     expect(await stored.tensor(name).toFloat32()).toEqual(Float32Array.of(1, 2, 3, 4));
   });
-  test("is turned where the caller knows better", async () => {
+  test("is transposed if the caller says so", async () => {
     const model = await open({ orientation: "in_out" });
     expect(model.warnings).toEqual([]);
     expect(await model.tensor(name).toFloat32()).toEqual(Float32Array.of(1, 3, 2, 4));

@@ -13,42 +13,20 @@ import { Tensor } from "../../model/tensor.ts";
 import { transposedTensor } from "../../model/values/transposed.ts";
 import { MAX_DIMENSIONS, STREAM_HEADER_BYTES } from "./layout.ts";
 import { type EmbdLimits, embdLimits, type Tolerance } from "./limits.ts";
-import { EmbdModel } from "./model.ts";
+import { EmbdModel, type Orientation, type StreamDetails, type StreamRecord, type StreamVocabulary } from "./model.ts";
 import { uniqueTensors } from "./spec/tensors.ts";
-import { specialsByText, TokenList, type VocabularySection, vocabularyMetadata } from "./spec/vocabulary.ts";
-
-/** A tensor record: name and shape, then its float32 values. */
-interface StreamRecord {
-  readonly name: string;
-  readonly shape: Shape;
-  /** Where name_len stands. */
-  readonly offset: number;
-  /** Where the values begin. */
-  readonly dataOffset: number;
-  readonly byteLength: number;
-  readonly dtype: "F32";
-}
-
-export interface StreamDetails {
-  readonly layout: "stream";
-  readonly source: Source;
-  /** All of them, in the order of the file. */
-  readonly records: readonly StreamRecord[];
-  readonly vocabulary: StreamVocabulary;
-  /** "in_out" where the matrices of the encoder are shown transposed. */
-  readonly orientation: Orientation | undefined;
-}
+import { specialsByText, TokenList, vocabularyMetadata } from "./spec/vocabulary.ts";
 
 interface StreamOptions {
   readonly tolerance: Tolerance;
-  /** How linear weights are stored, where shapes cannot tell. */
+  /** How linear weights are stored, if shapes cannot tell. */
   readonly orientation?: Orientation | undefined;
 }
 
-/** The least that a record takes: name_len, ndim and one dimension. */
+/** The least bytes that a record takes: name_len, ndim and one dimension. */
 const RECORD_BYTES = 12;
 
-/** Opens what cpp_embedder's converter writes: walks from record to record, reading no values. */
+/** Opens the output of cpp_embedder's converter: walks from record to record, and reads no values. */
 export async function openStream(
   source: Source,
   opening: Bytes,
@@ -138,8 +116,8 @@ function recordAt(source: Source, offset: number, index: number): Location {
 }
 
 /**
- * Square matrices alone cannot tell, and the reader is told so. An encoder of them is taken for what cpp_embedder's
- * converter writes, [in, out]; anything else is shown as stored.
+ * Square matrices alone cannot tell the orientation; a warning says so. A whole encoder of them is assumed to come from
+ * cpp_embedder's converter, which writes [in, out]; anything else is shown as stored.
  */
 function settleOrientation(
   records: readonly StreamRecord[],
@@ -167,13 +145,6 @@ function streamTensor(record: StreamRecord, { source, orientation }: StreamDetai
   return orientation === "in_out" && isLinear(record) ? transposedTensor(tensor) : tensor;
 }
 
-/** The list at the end of a stream. */
-interface StreamVocabulary extends VocabularySection {
-  readonly offset: number;
-  /** Behind the last token. */
-  readonly end: number;
-}
-
 interface VocabularyContext {
   readonly limits: EmbdLimits;
   readonly tolerance: Tolerance;
@@ -185,7 +156,7 @@ const LENGTH_BYTES = 4;
 const ORIGINAL_TOKENS = 100_000;
 const CUT = "The file was cut short: download or copy it again";
 
-/** Reads the tokens, from `offset` to the end of the file. Special ids come from how tokens are written. */
+/** Reads the tokens, from `offset` to the end of the file. Special ids come from the spelling of the tokens. */
 async function readStreamVocabulary(
   source: Source,
   offset: number,
@@ -246,10 +217,10 @@ function walk(
   return { tokens: new TokenList(bytes, starts, lengths), end: position };
 }
 
-/** One read on the way from record to record: small tensors lie inside it, so that they cost none of their own. */
+/** Length of one read on the way from record to record. Small tensors lie inside it, so they cost no extra read. */
 const WINDOW_BYTES = 32 << 10;
 
-/** Small reads at growing offsets, served from a window that moves along. */
+/** Serves small reads at growing offsets from a window that moves along. */
 class StreamWindow {
   readonly #source: Source;
   readonly #signal: AbortSignal | undefined;
@@ -262,7 +233,7 @@ class StreamWindow {
     this.#signal = signal;
   }
 
-  /** Exactly these bytes; a file that ends before is refused, with the field's path. */
+  /** Exactly these bytes. If the file ends before, the error has the field's path. */
   async take(offset: number, byteLength: number, path: string): Promise<Bytes> {
     const { label, byteLength: size } = this.#source;
     if (offset + byteLength > size) {
@@ -284,9 +255,6 @@ class StreamWindow {
   }
 }
 
-/** How linear weights are stored: as PyTorch has them, or ready to be multiplied from the left. */
-export type Orientation = "out_in" | "in_out";
-
 export interface ShapedTensor {
   readonly name: string;
   readonly shape: Shape;
@@ -296,14 +264,14 @@ const WEIGHT = /^encoder\..*\.weight$/;
 const INTERMEDIATE = /^encoder\.layer\.\d+\.intermediate\.dense\.weight$/;
 const WORDS = "embeddings.word_embeddings.weight";
 
-/** What the converter of the stream layout transposes: every matrix of the encoder. */
+/** The matrices that the converter of the stream layout transposes: every matrix of the encoder. */
 function isLinear({ name, shape }: ShapedTensor): boolean {
   return shape.length === 2 && WEIGHT.test(name);
 }
 
 /**
- * The orientation, where shapes leave no doubt: a bias is as long as its weight has outputs, and a word vector as long as
- * the intermediate layer has inputs. Undefined where all matrices are square, or where they disagree.
+ * The orientation, if shapes leave no doubt: a bias has as many elements as its weight has outputs, and a word vector
+ * as many as the intermediate layer has inputs. Undefined if all matrices are square, or if they disagree.
  */
 export function detectOrientation(tensors: readonly ShapedTensor[]): Orientation | undefined {
   const shapes = new Map(tensors.map(({ name, shape }) => [name, shape]));

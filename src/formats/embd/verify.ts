@@ -1,17 +1,20 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeHex, printable } from "../../base/text.ts";
 import { type Extent, findGaps } from "../../bytes/extents.ts";
+import { StatedFacts } from "../../model/bert/config.ts";
+import { namedBertTensors } from "../../model/bert/model.ts";
+import { bertFaults } from "../../model/bert/shapes.ts";
+import { Sidecars } from "../../model/bert/sidecars.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { specOccupied } from "./inspect.ts";
 import { FILE_FLAGS, fileFooter } from "./layout.ts";
-import { type EmbdModel, embdModel } from "./model.ts";
+import { type EmbdModel, embdModel, type SpecDetails } from "./model.ts";
 import { decodeFooter, footerProblems, joinSums, type RunSums, sumProblems } from "./spec/footer.ts";
 import { OPTIONAL_KEYS, REQUIRED_KEYS, WORD_EMBEDDINGS } from "./spec/metadata.ts";
-import type { SpecDetails } from "./spec/read.ts";
 import type { TokenList } from "./spec/vocabulary.ts";
 
-/** What opening lives with and the specification forbids: an error for whoever asks. */
+/** Faults that opening tolerates although the specification forbids them; verify reports them as errors. */
 const FORBIDDEN: ReadonlySet<string> = new Set([
   "format/embd.name-hash",
   "format/embd.trailing-bytes",
@@ -24,7 +27,7 @@ const FORBIDDEN: ReadonlySet<string> = new Set([
   "integrity/embd.header-checksum",
 ]);
 
-/** What opening did not check: checksums, padding, what vocabulary, metadata and tensors say of each other. */
+/** Checks what opening did not check: checksums, padding, and whether vocabulary, metadata and tensors agree. */
 async function* verifyEmbd(model: EmbdModel, context: VerifyContext): AsyncGenerator<Finding> {
   const { details } = model;
   context.count("tensors", model.tensors.length);
@@ -35,6 +38,7 @@ async function* verifyEmbd(model: EmbdModel, context: VerifyContext): AsyncGener
   }
   if (details.layout !== "spec") return;
   yield* lintMetadata(model, details);
+  yield* lintTensors(model, details);
   yield* verifySums(model, details, context);
 }
 
@@ -59,7 +63,7 @@ async function* verifySums(model: EmbdModel, details: SpecDetails, context: Veri
     const sums = { data: scan.data, file: joinSums(scan, details) };
     const told = new Set(severity === "warning" ? model.warnings.map(({ code }) => code) : []);
     for (const problem of sumProblems(footer, sums, details, label)) {
-      // Opening a small file has told it already, as a warning.
+      // Opening a small file has already reported it, as a warning.
       if (!told.has(problem.code)) yield findingFromError(problem, severity);
     }
   }
@@ -94,11 +98,11 @@ function strangePadding(source: string, offset: number): Finding {
 }
 
 interface Scan extends RunSums {
-  /** Of the first byte between sections and tensors that is not zero. */
+  /** Offset of the first byte between sections and tensors that is not zero. */
   readonly paddingAt: number | undefined;
 }
 
-/** One pass over everything before the footer, cut where the tensor data begins and ends. */
+/** One pass over everything before the footer, split at the beginning and the end of the tensor data. */
 async function scanFile(details: SpecDetails, context: VerifyContext): Promise<Scan> {
   const { source, header, dataEnd, footerOffset, end } = details;
   const { tensorDataOffset } = header;
@@ -148,14 +152,14 @@ class PaddingCheck {
   }
 }
 
-/** What the vocabulary says of itself and of the table of word vectors. */
+/** Checks the vocabulary itself, and against the table of word vectors. */
 function* lintVocabulary(model: EmbdModel, tokens: TokenList): Generator<Finding> {
   yield* lintTokens(model, tokens);
   const words = model.tensors.find(({ name }) => name === WORD_EMBEDDINGS);
   const rows = words?.shape[0];
   const said = model.metadata.text("vocab_size");
   if (rows !== undefined && rows !== tokens.length) {
-    // An id without a row cannot be embedded; a row without a token is merely never used.
+    // An id without a row cannot be embedded; a row without a token is just never used.
     const severity = tokens.length > rows ? "error" : "warning";
     const message = `The vocabulary must have as many tokens as "${WORD_EMBEDDINGS}" has rows, ${rows}: found ${tokens.length}`;
     yield { severity, code: "format/embd.vocabulary-size", message, at: vocabularyAt(model), name: WORD_EMBEDDINGS };
@@ -192,7 +196,7 @@ function* lintTokens(model: EmbdModel, tokens: TokenList): Generator<Finding> {
   yield { severity: "warning", code: "format/embd.duplicate-token", message, at };
 }
 
-/** Keys that the specification requires; a reader can do without them, so this is a warning, or a note for the date. */
+/** Keys that the specification requires. A reader can do without them, so this is a warning, or a note for the date. */
 function* lintMetadata({ metadata }: EmbdModel, { source, header }: SpecDetails): Generator<Finding> {
   const at = { source: source.label, offset: header.metadataOffset, path: "metadata" };
   const missing = REQUIRED_KEYS.filter((key) => metadata.get(key) === undefined);
@@ -206,6 +210,23 @@ function* lintMetadata({ metadata }: EmbdModel, { source, header }: SpecDetails)
   }
 }
 
+/** The tensors that the specification requires ("Required Tensors"), unless the file holds another kind of model. */
+async function* lintTensors({ tensors, metadata }: EmbdModel, details: SpecDetails): AsyncGenerator<Finding> {
+  const { source, header } = details;
+  const byName = await namedBertTensors(tensors, metadata);
+  const facts = await StatedFacts.read({ metadata, sidecars: new Sidecars(undefined), hidden: undefined });
+  if (facts.foreignKind() !== undefined) return;
+  const stated = {
+    hidden: facts.count(["hidden_size"]),
+    layers: facts.layers(),
+    intermediate: facts.count(["intermediate_size"]),
+  };
+  for (const { name, code, message } of bertFaults(byName, stated)) {
+    const at = { source: source.label, offset: header.tensorIndexOffset, path: "tensor_index" };
+    yield { severity: "error", code, message, at, name };
+  }
+}
+
 function vocabularyAt({ details, parts }: EmbdModel): Finding["at"] {
   const source = parts[0]?.label ?? "embd";
   if (details.layout === "spec") return { source, offset: details.header.vocabOffset, path: "vocabulary" };
@@ -213,5 +234,6 @@ function vocabularyAt({ details, parts }: EmbdModel): Finding["at"] {
 }
 
 export const verifier: FormatVerifier = {
+  padding: "checked",
   verify: (container, context) => verifyEmbd(embdModel(container), context),
 };

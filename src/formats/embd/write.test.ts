@@ -47,7 +47,7 @@ describe("tare stamp on EMBD", () => {
       expect(((await open(smaller.bytes)).container as Model).metadata.get("note")).toBeUndefined();
     },
   );
-  test("where the padding suffices the file is edited in place", async () => {
+  test("if the padding suffices, the file is edited in place", async () => {
     const tensors = [{ name: "w", dtype: 0, shape: [2], bytes: f32(1, 2) }];
     const bytes = buildEmbd({ tensors, tokens: [...SPECIAL_TOKENS], metadata: [["k", "123456"]] });
     const { plan, bytes: after } = await stamp(bytes, set("k", "1"));
@@ -55,7 +55,7 @@ describe("tare stamp on EMBD", () => {
     expect(after.byteLength).toBe(bytes.byteLength);
     expect(await errorsOf(after)).toEqual([]);
   });
-  test("damage from before is still seen", async () => {
+  test("earlier damage is still detected", async () => {
     const bytes = loadFixture("embd", "tiny").slice();
     bytes[0x142] = 1;
     expect(await errorsOf((await stamp(bytes, set("k", "v"))).bytes)).toEqual([

@@ -12,16 +12,16 @@ import { CrcSink, checkWritten, writePieces } from "../../model/pieces.ts";
 import { crc32Combine } from "../../primitives/digest/crc32.ts";
 import { embd } from "./index.ts";
 import { ALIGNMENT, FILE_FLAGS, fileFooter, MAGIC_END } from "./layout.ts";
-import { EmbdModel } from "./model.ts";
+import { EmbdModel, type SpecDetails } from "./model.ts";
 import { type EmbdImage, type EmbdPlan, isHoldable, planEmbd } from "./plan.ts";
 import { prepareEmbd } from "./prepare.ts";
 import { decodeFooter } from "./spec/footer.ts";
 import { checkFront, encodeHeader } from "./spec/front.ts";
 import { encodeMetadataSection, splitOrigin, type TextEntry } from "./spec/metadata.ts";
-import { type SpecDetails, VOCABULARY_KEYS } from "./spec/read.ts";
+import { VOCABULARY_KEYS } from "./spec/read.ts";
 import { decodeTokens } from "./spec/vocabulary.ts";
 
-/** Writes what `planEmbd` decided, from beginning to end; nothing is visible before it is checked. */
+/** Writes what `planEmbd` decided, from beginning to end. Nothing is visible before it is checked. */
 async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
   const { image, primary } = ownPlan(plan);
   const sink = await output.create(primary);
@@ -30,12 +30,12 @@ async function writeEmbd(plan: WritePlan, output: Output, context: WriteContext)
     await checkWritten(new Map([[primary, sink]]), { name: primary, label: output.label }, context);
     await sink.commit();
   } catch (error) {
-    await sink.abort().catch(() => undefined); // what went wrong first is what matters
+    await sink.abort().catch(() => undefined); // the first error is the one that matters
     throw error;
   }
 }
 
-/** Both checksums come out of one pass: the file's is joined from the front's, the data's and the gap's. */
+/** One pass gives both checksums: the file's is joined from those of the front, the data and the gap. */
 async function fillSink({ front, data, footer }: EmbdImage, sink: Sink, context: WriteContext): Promise<void> {
   const { engine } = context;
   await sink.append(front.bytes);
@@ -56,7 +56,7 @@ function ownPlan(plan: WritePlan): EmbdPlan {
   throw new UsageError("usage/embd.container", "Cannot write EMBD from another format's plan", { source: "plan" });
 }
 
-/** Edits the metadata of a file of the specification's layout; the padding before the data gives and takes the room. */
+/** Edits the metadata of a file of the specification's layout. The padding before the data shrinks or grows. */
 const embdRestamp: FormatRestamp = {
   values: "text",
   fixedKeys: VOCABULARY_KEYS,
@@ -75,7 +75,7 @@ function ownDetails(container: Container): SpecDetails {
     throw new UsageError("usage/embd.container", `Cannot treat a ${container.format} container as EMBD`, at);
   }
   const { details } = container;
-  const hint = "Write the file anew with: tare convert IN OUT.weights";
+  const hint = "Write the file again with: tare convert IN OUT.weights";
   if (details.layout !== "spec") {
     const message = `Cannot edit metadata of the EMBD layout "${details.layout}": it has none, must be the specification's`;
     throw new UnsupportedError("unsupported/stamp.layout", message, at, { hint });
@@ -85,7 +85,7 @@ function ownDetails(container: Container): SpecDetails {
   throw new UnsupportedError("unsupported/stamp.layout", message, { ...at, offset: 12, path: "header" }, { hint });
 }
 
-/** As every writer puts them, and with the front read whole. */
+/** True if the sections are in the usual order of writers, and the front was read completely. */
 function isInOrder({ header, front, namesEnd, footerOffset }: SpecDetails): boolean {
   const { metadataOffset, metadataSize, vocabOffset, vocabSize, tensorIndexOffset, tensorDataOffset } = header;
   const metadataEnd = metadataOffset + metadataSize;
@@ -105,7 +105,7 @@ async function planPieces(
   const stored = await source.read(footerOffset, fileFooter.byteLength, { signal });
   const footer = decodeFooter(stored, details, source.label);
   const restBytes = footerOffset - header.tensorDataOffset;
-  // The sum of what follows the front is what the old sums imply, so a file that was damaged before is still seen to be.
+  // The checksum of the rest follows from the old checksums, so earlier damage of the file is still detected.
   const rest = crc32Combine(await engine.crc32(before), footer.fileChecksum, restBytes);
   const fileChecksum = crc32Combine(await engine.crc32(front), rest, restBytes);
   const isSummed = footer.fileChecksum !== 0 || FILE_FLAGS.has(header.flags, "CHECKSUM_ENABLED");
@@ -116,7 +116,7 @@ async function planPieces(
   ];
 }
 
-/** The entries without the vocabulary, an origin in parts again. */
+/** The entries without the vocabulary, with an origin split again. */
 function fileEntries(metadata: Metadata, source: string): TextEntry[] {
   return metadata.entries
     .filter(({ key }) => !VOCABULARY_KEYS.includes(key))
@@ -133,7 +133,7 @@ function textEntry({ key, value }: MetadataEntry): TextEntry | undefined {
   return value.type === "string" ? { key, value } : undefined;
 }
 
-/** Where the data begins changes only where the room does not suffice, and then by what keeps every alignment. */
+/** The start of the data moves only if the room does not suffice, and then by an amount that keeps every alignment. */
 function encodeFront(
   { header, front = new Uint8Array(0), vocabulary, source, namesEnd }: SpecDetails,
   metadata: Bytes,
@@ -166,6 +166,7 @@ function encodeFront(
 export const writer: FormatWriter = {
   format: embd,
   options: ["align", "int8", "vocabulary"],
+  naming: { model: "model_name" },
   decodeValue: decodeTokens,
   restamp: embdRestamp,
   prepare: prepareEmbd,

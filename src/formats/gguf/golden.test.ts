@@ -16,7 +16,7 @@ formatContract(gguf, [
   { name: "big-endian.gguf", bytes: ggufFixture("big-endian"), layout: "other" },
 ]);
 
-/** As make.py wrote it down: 64-bit numbers as text. */
+/** The form in which make.py wrote values down: 64-bit numbers as text. */
 function plain(value: MetadataValue): unknown {
   if (value.type === "array") return value.slice().map(plain);
   if (value.type === "u64" || value.type === "i64") return String(value.value);
@@ -48,7 +48,7 @@ test("openGguf() keeps the type of every element, also in arrays of arrays", asy
   expect(first).toMatchObject({ type: "array", elementType: "array", length: 2 });
 });
 
-test("openGguf() says what is particular about the file", async () => {
+test("openGguf() tells the byte order and the alignment of the file", async () => {
   const model = await openGguf(memorySource(ggufFixture("big-endian")), context);
   expect(model.version).toBe("3");
   expect(model.facts).toContainEqual(["byte order", "big-endian"]);

@@ -9,7 +9,7 @@ import { openGguf } from "./read.ts";
 
 const context = { engine: portableEngine(), limits: {} };
 
-/** A vocabulary as real models have it; built as one run of bytes, since 100 000 small arrays would be slow. */
+/** A vocabulary as in real models. Built as one run of bytes, because 100 000 small arrays would be slow. */
 function vocabulary(count: number): Bytes {
   const tokens = Array.from({ length: count }, (_, i) => `token ${i}`);
   const bytes = new Uint8Array(tokens.reduce((sum, token) => sum + 8 + token.length, 0));
@@ -35,7 +35,7 @@ const large = buildGguf({
   data: new Uint8Array(5 << 20),
 });
 
-/** Pieces of any length, and a note of how far the consumer went. */
+/** Streams pieces of any length, and records how far the consumer went. */
 function streamingSource(bytes: Bytes, pieceBytes: number): Source & { readonly streamed: () => number } {
   const inner = memorySource(bytes, "stream");
   let streamed = 0;
@@ -50,7 +50,7 @@ function streamingSource(bytes: Bytes, pieceBytes: number): Source & { readonly 
         piece.set(bytes.subarray(position, position + piece.byteLength));
         streamed += piece.byteLength;
         yield piece;
-        shared.fill(0xee); // a piece is only valid until the next one is asked for
+        shared.fill(0xee); // a piece is only valid until the next one is requested
       }
     },
     close: () => inner.close(),
@@ -58,7 +58,7 @@ function streamingSource(bytes: Bytes, pieceBytes: number): Source & { readonly 
   };
 }
 
-test("opening a long header costs the opening read and one stream", async () => {
+test("opening a long header takes the opening read and one stream", async () => {
   const source = countingSource(memorySource(large));
   const model = await openGguf(source, context);
   expect(source.calls).toEqual([
@@ -71,7 +71,7 @@ test("opening a long header costs the opening read and one stream", async () => 
   expect(source.byteCount).toBeLessThan(headerEnd + (1 << 20));
 });
 
-test("opening a short header costs one read", async () => {
+test("opening a short header takes one read", async () => {
   const source = countingSource(memorySource(large.slice(0, 0)));
   expect(source.calls).toEqual([]);
   const small = countingSource(
@@ -93,7 +93,7 @@ test.each([1000, 4093, 1 << 20])("a header that arrives in pieces of %i bytes re
   expect(source.streamed()).toBeLessThan(model.files[0].header.headerEnd + pieceBytes);
 });
 
-test("values are views of the header, not copies, and are decoded when asked", async () => {
+test("values are views of the header, not copies, and are decoded on demand", async () => {
   const model = await openGguf(memorySource(large), context);
   const tokens = model.metadata.get("tokens");
   const scores = model.metadata.get("scores");
@@ -101,7 +101,7 @@ test("values are views of the header, not copies, and are decoded when asked", a
   expect(tokens?.encoded?.bytes.byteLength).toBe(4 + vocabulary(COUNT).byteLength);
 });
 
-test("a count that the file cannot hold is refused after one read, whatever it claims", async () => {
+test("a count that the file cannot hold is refused after one read", async () => {
   const claims = buildGguf({ kvs: [{ key: "a", type: 9, value: array(8, [], 2 ** 45) }] });
   const source = countingSource(memorySource(concatBytes([claims, new Uint8Array(1 << 20)])));
   await expect(openGguf(source, context)).rejects.toMatchObject({ code: "format/gguf.header-bounds" });

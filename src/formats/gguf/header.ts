@@ -4,8 +4,10 @@ import { alignUp, isPowerOfTwo, toOffset } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { Turns } from "../../base/turns.ts";
+import { OPENING_BYTES } from "../../bytes/layers/opening-read.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
 import type { Piece } from "../../model/pieces.ts";
 import { ByteWriter } from "../../struct/cursor.ts";
@@ -19,7 +21,7 @@ import {
   TENSOR_INFO_MIN_BYTES,
 } from "./layout.ts";
 import type { GgufLimits } from "./limits.ts";
-import { decodeKeyValues, type KeyValueExtent, keyWarnings, readKeyValues } from "./metadata.ts";
+import { decodeKeyValues, type Fillable, type KeyValueExtent, keyWarnings, readKeyValues } from "./metadata.ts";
 import {
   checkDataLayout,
   type DataLayout,
@@ -27,8 +29,9 @@ import {
   readTensorInfos,
   type StoredTensor,
   type TensorInfo,
+  zeroWarnings,
 } from "./tensors.ts";
-import { encodeGgufValue, type Walkable } from "./values.ts";
+import { encodeGgufValue } from "./values.ts";
 
 /** Everything before the weights of one file. */
 export interface GgufHeader {
@@ -40,7 +43,7 @@ export interface GgufHeader {
   readonly infos: readonly TensorInfo[];
   readonly infosOffset: number;
   readonly headerEnd: number;
-  /** Where tensor offsets count from. */
+  /** Tensor offsets are relative to this. */
   readonly dataStart: number;
   readonly layout: DataLayout;
   readonly warnings: readonly Finding[];
@@ -50,17 +53,21 @@ export interface GgufHeader {
 export async function readHeader(
   source: Source,
   limits: GgufLimits,
-  signal: AbortSignal | undefined,
+  { signal, cutShort }: Pick<OpenContext, "signal" | "cutShort">,
 ): Promise<GgufHeader> {
   const window = await HeaderWindow.open(source, { maxBytes: limits.headerBytes, signal });
   try {
-    return await readSections(window, limits, new Turns(signal));
+    return await readSections(window, limits, { turns: new Turns(signal), cutShort });
   } finally {
     await window.leave();
   }
 }
 
-async function readSections(window: HeaderWindow, limits: GgufLimits, turns: Turns): Promise<GgufHeader> {
+async function readSections(
+  window: HeaderWindow,
+  limits: GgufLimits,
+  { turns, cutShort }: Pick<OpenContext, "cutShort"> & { readonly turns: Turns },
+): Promise<GgufHeader> {
   const { label, fileBytes } = window;
   const { version, byteOrder } = checkVersion(window);
   window.setByteOrder(byteOrder);
@@ -78,13 +85,14 @@ async function readSections(window: HeaderWindow, limits: GgufLimits, turns: Tur
     turns,
   );
   const endAt = window.at(headerEnd, "tensor_infos");
-  checkLimit(headerEnd, limits.headerBytes, "a GGUF header of so many bytes", "limit/gguf.header-bytes", endAt);
+  checkLimit(headerEnd, limits.headerBytes, "a GGUF header of this many bytes", "limit/gguf.header-bytes", endAt);
   const header = await window.finish(headerEnd);
   const metadata = decodeKeyValues(keyValues, header, { littleEndian: window.littleEndian, label });
-  // Without tensors nothing is aligned: ggml takes the end of the header for the start of the data.
+  // Without tensors nothing is aligned: ggml takes the end of the header as the start of the data.
   const dataStart = infos.length === 0 ? headerEnd : alignUp(headerEnd, alignment, window.at(headerEnd, "tensor_data"));
-  const layout = checkDataLayout(infos, { label, headerEnd, dataStart, alignment, fileBytes });
+  const layout = checkDataLayout(infos, { label, headerEnd, dataStart, alignment, fileBytes, cutShort });
   const warnings = [...keyWarnings(keyValues, label), ...nameWarnings(infos, label), ...layout.warnings];
+  warnings.push(...zeroWarnings(header, infos, label));
   return {
     version,
     byteOrder,
@@ -105,7 +113,7 @@ function checkVersion(window: HeaderWindow): { readonly version: number; readonl
     fileHeader.decode(window.bytes, { source: window.label, path: "header" }, { code: "format/gguf.header" });
   }
   const stored = window.u32(4);
-  // A small number whose low half is empty was written in the other order: 3 reads 0x03000000.
+  // A small number whose low half is zero was written in the other byte order: 3 reads as 0x03000000.
   const byteOrder: ByteOrder = stored !== 0 && (stored & 0xffff) === 0 ? "big" : "little";
   const version = byteOrder === "big" ? ((stored >>> 24) | ((stored >>> 8) & 0xff00)) >>> 0 : stored;
   if (version === 3 || (version === 2 && byteOrder === "little")) return { version, byteOrder };
@@ -133,9 +141,15 @@ function checkCounts(fixed: FileHeader, window: HeaderWindow, limits: GgufLimits
       hint: "The file is cut short or damaged; download it again",
     });
   }
-  checkLimit(tensorCount, limits.tensors, "so many tensors", "limit/gguf.tensors", window.at(8, "header.tensor_count"));
+  checkLimit(
+    tensorCount,
+    limits.tensors,
+    "this many tensors",
+    "limit/gguf.tensors",
+    window.at(8, "header.tensor_count"),
+  );
   const at = window.at(16, "header.metadata_kv_count");
-  checkLimit(metadataKvCount, limits.keys, "so many metadata keys", "limit/gguf.keys", at);
+  checkLimit(metadataKvCount, limits.keys, "this many metadata keys", "limit/gguf.keys", at);
 }
 
 function readAlignment(keyValues: readonly KeyValueExtent[], window: HeaderWindow, limits: GgufLimits): number {
@@ -153,11 +167,11 @@ function readAlignment(keyValues: readonly KeyValueExtent[], window: HeaderWindo
     const message = `Cannot use ${ALIGNMENT_KEY}: must be a power of two, found ${alignment}`;
     throw new FormatError("format/gguf.alignment", message, at);
   }
-  checkLimit(alignment, limits.alignment, `${ALIGNMENT_KEY} of so many bytes`, "limit/gguf.alignment", at);
+  checkLimit(alignment, limits.alignment, `${ALIGNMENT_KEY} of this many bytes`, "limit/gguf.alignment", at);
   return alignment;
 }
 
-/** A tensor and where its bytes go, counted from the start of the data. */
+/** A tensor and the offset of its bytes, from the start of the data. */
 export interface PlacedTensor extends StoredTensor {
   readonly offset: number;
 }
@@ -168,10 +182,10 @@ interface HeaderContent {
   readonly tensors: readonly PlacedTensor[];
 }
 
-/** Values from this size on are written from where they are instead of being copied together. */
+/** Values of this size or more are written from their own memory instead of being copied together. */
 const LARGE_VALUE = 64 << 10;
 
-/** The header as pieces: small parts joined, large values as views of what the reader holds. */
+/** The header as pieces: small parts are joined, large values are views of the reader's bytes. */
 export function headerPieces({ version, entries, tensors }: HeaderContent): {
   readonly pieces: readonly Piece[];
   readonly byteLength: number;
@@ -213,12 +227,9 @@ function writeInfo(writer: ByteWriter, { tensor, typeId, shape, offset }: Placed
   writer.u64(offset);
 }
 
-/** The opening read, which `openSource` has made already; most headers without a vocabulary end within it. */
-const OPENING_BYTES = 256 << 10;
-
 /**
- * Room made when the opening read is not enough. Zeroed memory costs nothing until it is written to, so one large
- * step is cheaper than doubling a few times; a vocabulary of 128 000 tokens with its merges takes 9 MB.
+ * Capacity to allocate when the opening read is not enough. Zeroed memory costs nothing until it is written, so one
+ * large step is cheaper than doubling a few times. A vocabulary of 128 000 tokens with its merges takes 9 MB.
  */
 const FIRST_ROOM = 16 << 20;
 
@@ -229,11 +240,11 @@ interface WindowOptions {
 }
 
 /**
- * The header from byte 0 on, contiguous, growing as it is needed: the opening read first, then one stream that
- * is left as soon as the header ends. Reads are synchronous; only `fill` waits, and only where bytes are missing.
- * Nothing is read or allocated for a length that reaches beyond the end of the file.
+ * The header from byte 0 on, contiguous, growing as needed: first the opening read, then one stream that is left as
+ * soon as the header ends. Reads are synchronous; only `fill` waits, and only if bytes are missing. Nothing is read or
+ * allocated for a length that reaches beyond the end of the file.
  */
-export class HeaderWindow implements Walkable {
+class HeaderWindow implements Fillable {
   readonly label: string;
   /** Bytes of the whole file. */
   readonly fileBytes: number;
@@ -260,12 +271,12 @@ export class HeaderWindow implements Walkable {
     return new HeaderWindow(source, opening, options);
   }
 
-  /** How many bytes, from 0, can be read without waiting. */
+  /** The number of bytes, from 0, that can be read without waiting. */
   get filled(): number {
     return this.#filled;
   }
 
-  /** Everything read so far; a view that the next `fill` may replace by a larger one. */
+  /** Everything read so far. The next `fill` may replace this view by a larger one. */
   get bytes(): Bytes {
     return this.#bytes.subarray(0, this.#filled);
   }
@@ -274,7 +285,7 @@ export class HeaderWindow implements Walkable {
     return this.#littleEndian;
   }
 
-  /** Of `bytes` and possibly room behind them; stale after the next `fill`. */
+  /** A view of `bytes` and possibly spare capacity after them; stale after the next `fill`. */
   get view(): DataView<ArrayBuffer> {
     return this.#view;
   }
@@ -287,7 +298,7 @@ export class HeaderWindow implements Walkable {
     return this.#view.getUint32(offset, this.#littleEndian);
   }
 
-  /** A length, count or offset; `path` is only called to say that it is beyond 2^53 - 1. */
+  /** A length, count or offset. `path` is called only for the error that it is beyond 2^53 - 1. */
   u64(offset: number, path: () => string): number {
     const low = this.#view.getUint32(offset + (this.#littleEndian ? 0 : 4), this.#littleEndian);
     const high = this.#view.getUint32(offset + (this.#littleEndian ? 4 : 0), this.#littleEndian);
@@ -303,18 +314,18 @@ export class HeaderWindow implements Walkable {
     return { source: this.label, offset, path };
   }
 
-  /** Refuses `byteLength` bytes at `offset` that the file cannot hold, before anything is read for them. */
+  /** Refuses `byteLength` bytes at `offset` if the file cannot hold them, before anything is read for them. */
   checkRoom(offset: number, byteLength: number, path: () => string): void {
     if (!(byteLength <= this.fileBytes - offset)) throw this.#beyondEnd(offset, byteLength, path());
   }
 
-  /** Makes `byteLength` bytes at `offset`, and all before them, readable. `path` names what is being read. */
+  /** Makes `byteLength` bytes at `offset`, and all before them, readable. `path` names the value being read. */
   async fill(offset: number, byteLength: number, path: () => string): Promise<void> {
     const end = offset + byteLength;
     if (end <= this.#filled) return;
     this.checkRoom(offset, byteLength, path);
     const at = this.at(offset, path());
-    checkLimit(end, this.#options.maxBytes, "a GGUF header of so many bytes", "limit/gguf.header-bytes", at);
+    checkLimit(end, this.#options.maxBytes, "a GGUF header of this many bytes", "limit/gguf.header-bytes", at);
     this.#stream ??= this.#source.stream(this.#filled, { signal: this.#options.signal })[Symbol.asyncIterator]();
     while (this.#filled < end) {
       const piece = await this.#stream.next();
@@ -323,11 +334,11 @@ export class HeaderWindow implements Walkable {
     }
   }
 
-  /** Leaves the stream and lets go of room that was not needed; `headerEnd` bytes stay. */
+  /** Leaves the stream and releases unused capacity; the first `headerEnd` bytes stay. */
   async finish(headerEnd: number): Promise<Bytes> {
     await this.leave();
     const kept = this.#bytes.subarray(0, headerEnd);
-    // Slack was never written to; a copy only pays where most of the room is unused.
+    // Spare capacity was never written to, so a copy only pays if most of it is unused.
     return this.#bytes.byteLength > Math.max(OPENING_BYTES, 2 * headerEnd) ? kept.slice() : kept;
   }
 
@@ -338,7 +349,7 @@ export class HeaderWindow implements Walkable {
     await stream?.return?.();
   }
 
-  /** Room grows with the bytes that arrived, never with what the header claims. */
+  /** Capacity grows with the bytes that arrived, never with what the header claims. */
   #append(piece: Bytes): void {
     const filled = this.#filled + piece.byteLength;
     if (filled > this.#bytes.byteLength) {

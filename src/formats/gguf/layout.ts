@@ -4,8 +4,8 @@ import type { ValueType } from "../../model/metadata.ts";
 import { ascii, type Decoded, struct, u32, u64 } from "../../struct/layout.ts";
 
 /**
- * File header, one line per row of docs/formats/gguf.md#file-header. The version is not pinned here: another
- * version is unsupported, not malformed, and `open` says so in better words.
+ * File header, one line per row of docs/formats/gguf.md#file-header. The version is not fixed here: another version is
+ * unsupported, not malformed, and `open` has a better message for it.
  */
 export const fileHeader = struct("GGUF header", 24, {
   magic: ascii(0, 4).is("GGUF"),
@@ -15,7 +15,7 @@ export const fileHeader = struct("GGUF header", 24, {
 });
 export type FileHeader = Decoded<typeof fileHeader>;
 
-/** Where `general.alignment` is absent (ggml docs/gguf.md, "general.alignment"). */
+/** Used if `general.alignment` is absent (ggml docs/gguf.md, "general.alignment"). */
 export const DEFAULT_ALIGNMENT = 32;
 export const ALIGNMENT_KEY = "general.alignment";
 /** The keys that describe files, not the model, in the order in which llama-gguf-split writes them. */
@@ -38,15 +38,14 @@ export const VALUE_TYPES = [
   "i64",
   "f64",
 ] as const satisfies readonly ValueType[];
-export type GgufValueType = (typeof VALUE_TYPES)[number];
 
 export const STRING_ID = 8;
 export const ARRAY_ID = 9;
 
-/** Bytes of a value by type id; 0 where the length varies. */
+/** Bytes of a value by type id; 0 if the length varies. */
 export const VALUE_BYTES = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8] as const;
 
-/** The least a string (its length) and an array (element type and count) can take. */
+/** The least bytes that a string (its length) and an array (element type and count) can take. */
 export const STRING_MIN_BYTES = 8;
 export const ARRAY_MIN_BYTES = 12;
 /** key length, value type, one byte of value. */
@@ -105,7 +104,7 @@ const TENSOR_TYPES: ReadonlyMap<number, DType> = new Map<number, DType>([
   [42, "Q2_0"],
 ]);
 
-/** Ids that ggml once had and took away; their layouts never were stable (ggml.h, the commented-out rows). */
+/** Ids that ggml once had and removed; their layouts were never stable (ggml.h, the commented-out rows). */
 const REMOVED_TYPES: ReadonlyMap<number, string> = new Map([
   [4, "Q4_2"],
   [5, "Q4_3"],
@@ -119,12 +118,12 @@ const REMOVED_TYPES: ReadonlyMap<number, string> = new Map([
 
 const TYPE_IDS: ReadonlyMap<DType, number> = new Map([...TENSOR_TYPES].map(([id, dtype]) => [dtype, id]));
 
-/** Undefined for types that GGUF has no id for. */
+/** Undefined for types without a GGUF id. */
 export function tensorTypeId(dtype: DType): number | undefined {
   return TYPE_IDS.get(dtype);
 }
 
-/** The type of an id; `locate` is only called to refuse one. */
+/** The type of an id. `locate` is called only to refuse one. */
 export function tensorType(id: number, name: string, locate: () => Location): DType {
   const dtype = TENSOR_TYPES.get(id);
   if (dtype !== undefined) return dtype;

@@ -1,6 +1,10 @@
-export { GGUF_ERRORS } from "../../catalog/formats/gguf.ts";
-export { gguf } from "./index.ts";
-export { GGUF_LIMITS, type GgufLimits } from "./limits.ts";
-export { GgufModel } from "./model.ts";
-export { type GgufPlan, planGguf, writeGguf } from "./plan.ts";
-export { openGguf } from "./read.ts";
+import { modelOpener } from "../../api/open/one-format.ts";
+import { noEngine } from "../../primitives/lazy-engine.ts";
+import { gguf as format } from "./index.ts";
+
+/** `tare/formats/gguf`. */
+export { format };
+/** It computes nothing to read a file, so a bundle has no primitives. */
+export const open = /* @__PURE__ */ modelOpener(format, noEngine);
+
+export type * from "../../api/types.ts";

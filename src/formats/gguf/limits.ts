@@ -1,6 +1,6 @@
 import { defineLimits, type Limits } from "../../base/limits.ts";
 
-/** What opening a GGUF file is willing to believe. */
+/** Bounds on what a GGUF file may declare when it is opened. */
 export const GGUF_LIMITS = defineLimits({
   headerBytes: {
     default: 512 << 20,
@@ -10,9 +10,9 @@ export const GGUF_LIMITS = defineLimits({
     provenance: "tare",
   },
   keys: {
-    default: 1 << 20,
+    default: 1 << 17,
     unit: "entries",
-    reason: "Each key costs an object; real files have fewer than a hundred",
+    reason: "Each key costs some 600 bytes; real files have fewer than a hundred",
     provenance: "tare",
   },
   tensors: {

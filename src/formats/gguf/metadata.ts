@@ -5,12 +5,22 @@ import { decodeUtf8, printable } from "../../base/text.ts";
 import type { Turns } from "../../base/turns.ts";
 import type { Finding } from "../../model/finding.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import type { HeaderWindow } from "./header.ts";
 import { STRING_ID, VALUE_BYTES } from "./layout.ts";
 import type { GgufLimits } from "./limits.ts";
-import { decodeValue, ValueWalk } from "./values.ts";
+import { decodeValue, ValueWalk, type Walkable } from "./values.ts";
 
-/** Where one key and its value lie in the file. */
+/** A header that is still arriving. Bytes that are here are read at once; `fill` waits for more. */
+export interface Fillable extends Walkable {
+  u32(offset: number): number;
+  /** A length, count or offset. `path` is called only for the error that it is beyond 2^53 - 1. */
+  u64(offset: number, path: () => string): number;
+  /** A view of the bytes that are here now. */
+  slice(start: number, end: number): Bytes;
+  /** Makes `byteLength` bytes at `offset`, and all before them, readable. `path` names the value being read. */
+  fill(offset: number, byteLength: number, path: () => string): Promise<void>;
+}
+
+/** The place of one key and its value in the file. */
 export interface KeyValueExtent {
   readonly key: string;
   /** Offset of the key's length. */
@@ -20,9 +30,9 @@ export interface KeyValueExtent {
   readonly end: number;
 }
 
-/** Walks over `count` pairs from `offset`, checking structure, decoding keys only. */
+/** Walks over `count` pairs from `offset`; checks their structure and decodes only the keys. */
 export async function readKeyValues(
-  window: HeaderWindow,
+  window: Fillable,
   range: { readonly offset: number; readonly count: number },
   limits: GgufLimits,
   turns: Turns,
@@ -46,7 +56,7 @@ export async function readKeyValues(
 }
 
 async function readKey(
-  window: HeaderWindow,
+  window: Fillable,
   offset: number,
   path: string,
   limits: GgufLimits,
@@ -58,7 +68,7 @@ async function readKey(
   checkLimit(
     length,
     limits.keyBytes,
-    "a key of so many bytes",
+    "a key of this many bytes",
     "limit/gguf.key-bytes",
     window.at(offset, lengthPath()),
   );
@@ -73,7 +83,7 @@ async function readKey(
   );
 }
 
-async function walkValue(window: HeaderWindow, offset: number, path: string, limits: GgufLimits): Promise<number> {
+async function walkValue(window: Fillable, offset: number, path: string, limits: GgufLimits): Promise<number> {
   if (offset + 4 > window.filled) await window.fill(offset, 4, () => `${path}_type`);
   const walk = new ValueWalk(window, { type: window.u32(offset), position: offset + 4, path }, limits);
   for (let needed = walk.advance(); needed > 0; needed = walk.advance()) {
@@ -82,7 +92,7 @@ async function walkValue(window: HeaderWindow, offset: number, path: string, lim
   return walk.position;
 }
 
-/** The pairs as metadata; `header` is kept by the values. */
+/** The pairs as metadata. The values keep `header` alive. */
 export function decodeKeyValues(
   extents: readonly KeyValueExtent[],
   header: Bytes,
@@ -97,7 +107,7 @@ export function decodeKeyValues(
   return new Metadata(entries);
 }
 
-/** What is read although other readers refuse it. */
+/** Warnings for keys that we read although other readers refuse them. */
 export function keyWarnings(extents: readonly KeyValueExtent[], label: string): Finding[] {
   const empty = extents.find(({ key }) => key === "");
   if (empty === undefined) return [];
@@ -105,7 +115,7 @@ export function keyWarnings(extents: readonly KeyValueExtent[], label: string): 
   return [{ severity: "warning", code: "format/gguf.empty-key", message, at: { source: label, offset: empty.offset } }];
 }
 
-function duplicateKey(window: HeaderWindow, key: string, offset: number, path: string): FormatError {
+function duplicateKey(window: Fillable, key: string, offset: number, path: string): FormatError {
   const message = `Cannot read GGUF metadata: the key "${printable(key)}" occurs twice`;
   return new FormatError("format/gguf.duplicate-key", message, window.at(offset, `${path}.key`), {
     hint: "Readers disagree on which value counts; write the file again with one of them",
@@ -113,8 +123,8 @@ function duplicateKey(window: HeaderWindow, key: string, offset: number, path: s
 }
 
 /**
- * The bytes of a big-endian value (type id and value, which a ValueWalk has been over) in little-endian order.
- * Everything behind the reader then knows one order only.
+ * Converts the bytes of a big-endian value (type id and value, already checked by a ValueWalk) to little-endian order.
+ * Code after the reader then needs only one byte order.
  */
 export function swapValue(bytes: Bytes): Bytes {
   const swapped = bytes.slice();
@@ -131,7 +141,7 @@ interface Run {
   readonly position: number;
 }
 
-/** Returns the position behind the run. The depth is what the walk has allowed. */
+/** Returns the position after the run. The ValueWalk has already bounded the depth. */
 function swapElements(bytes: Bytes, view: DataView<ArrayBuffer>, { type, count, position: start }: Run): number {
   const size = VALUE_BYTES[type] as number;
   let position = start;
@@ -152,7 +162,7 @@ function swapElements(bytes: Bytes, view: DataView<ArrayBuffer>, { type, count, 
   return position;
 }
 
-/** The walk has seen that the length fits the file, so it is exact as a number. */
+/** The ValueWalk has checked that the length fits the file, so it is exact as a number. */
 function takeLength(bytes: Bytes, view: DataView<ArrayBuffer>, position: number): number {
   const length = view.getUint32(position, false) * 0x1_0000_0000 + view.getUint32(position + 4, false);
   reverse(bytes, position, 8);

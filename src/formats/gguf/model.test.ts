@@ -13,7 +13,7 @@ function tensorOf(dtype: "F64" | "I8" | "Q8_0", byteLength: number): Tensor {
   return new Tensor(facts, { source: () => memorySource(new Uint8Array(byteLength)) });
 }
 
-// A run of a swapped tensor that ends inside an item, over the contract's bytes with every item reversed.
+// Part of a swapped tensor that ends inside an item, over the contract's bytes with every item reversed.
 sourceContract(
   "bytes of a big-endian tensor",
   async (bytes) => {
@@ -26,7 +26,7 @@ sourceContract(
   { closing: "shared" },
 );
 
-test("swappedSource() leaves the stored bytes alone, although they may be shared", async () => {
+test("swappedSource() does not change the stored bytes, which may be shared", async () => {
   const stored = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
   const swapped = swappedSource(memorySource(stored), tensorOf("F64", 8));
   expect(await swapped.read(0, 8)).toEqual(Uint8Array.of(8, 7, 6, 5, 4, 3, 2, 1));

@@ -1,12 +1,11 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type TareError, UnsupportedError, UsageError } from "../../base/errors.ts";
 import { ReadGuard } from "../../bytes/layers/base.ts";
-import { sliceSource } from "../../bytes/slice.ts";
-import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
+import { PIECE_BYTES, type ReadOptions, type Source, type StreamOptions } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
+import { type CutFile, cutShortFinding, presentBytes } from "../../model/cut-short.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
-import type { Finding } from "../../model/finding.ts";
-import type { Loss } from "../../model/format.ts";
+import type { Finding, Loss } from "../../model/finding.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { fingerprint } from "../../model/metadata-json.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
@@ -23,7 +22,7 @@ export interface GgufFile {
 interface GgufContent {
   /** In order; the first one has the metadata. */
   readonly files: readonly [GgufFile, ...GgufFile[]];
-  /** What describes the model, without the keys that describe its files. */
+  /** The metadata of the model, without the keys that describe its files. */
   readonly metadata: Metadata;
   readonly warnings: readonly Finding[];
 }
@@ -38,6 +37,7 @@ export class GgufModel implements Model {
   readonly metadata: Metadata;
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
+  readonly cutShort: Finding | undefined;
   readonly facts: readonly (readonly [string, string])[];
   readonly #index: TensorIndex;
 
@@ -47,8 +47,11 @@ export class GgufModel implements Model {
     this.version = String(first.header.version);
     this.parts = files.map(({ source }) => ({ label: source.label, byteLength: source.byteLength, source }));
     this.metadata = metadata;
-    this.tensors = files.flatMap((file) => fileTensors(file, files.length > 1 ? file.source.label : undefined));
-    this.warnings = [...files.flatMap(({ header }) => header.warnings), ...warnings];
+    const tensors = files.map((file) => fileTensors(file, files.length > 1 ? file.source.label : undefined));
+    this.tensors = tensors.length === 1 ? (tensors[0] ?? []) : tensors.flat();
+    this.cutShort = cutShortFinding(cutFiles(files, tensors), this.tensors.length);
+    const cut = this.cutShort === undefined ? [] : [this.cutShort];
+    this.warnings = [...cut, ...files.flatMap(({ header }) => header.warnings), ...warnings];
     this.facts = factsOf(files);
     this.#index = new TensorIndex(this.tensors, first.source.label);
   }
@@ -66,6 +69,16 @@ export class GgufModel implements Model {
   async close(): Promise<void> {
     await Promise.all(this.files.map(({ source }) => source.close()));
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+function cutFiles(files: readonly GgufFile[], tensors: readonly (readonly Tensor[])[]): CutFile[] {
+  return files.flatMap(({ source, header: { layout } }, i) => {
+    return layout.fault === undefined ? [] : [{ source, fault: layout.fault, tensors: tensors[i] ?? [] }];
+  });
 }
 
 function trailingLosses({ source, header }: GgufFile): Loss[] {
@@ -77,7 +90,7 @@ function trailingLosses({ source, header }: GgufFile): Loss[] {
   return [{ name: `${byteLength} bytes from ${paddedEnd}`, reason, at }];
 }
 
-/** Only the first part's metadata counts; others may repeat it. */
+/** Only the first part's metadata counts. Other parts may repeat it. */
 function partMetadataLosses({ source, header }: GgufFile, first: GgufFile): Loss[] {
   return header.metadata.entries
     .filter(({ key, value }) => {
@@ -89,8 +102,8 @@ function partMetadataLosses({ source, header }: GgufFile, first: GgufFile): Loss
 }
 
 function fileTensors({ source, header }: GgufFile, label: string | undefined): Tensor[] {
-  const { dataStart, byteOrder, infos } = header;
-  const stored = (tensor: Tensor): Source => sliceSource(source, tensor.offset, tensor.byteLength);
+  const { dataStart, byteOrder, infos, layout } = header;
+  const stored = (tensor: Tensor): Source => presentBytes(source, tensor, layout.fault);
   const reader: TensorReader =
     byteOrder === "little" ? { source: stored } : { source: (tensor) => swappedSource(stored(tensor), tensor) };
   return infos.map(({ name, dtype, shape, byteLength, offset }) => {
@@ -105,19 +118,16 @@ function factsOf([{ header }, ...others]: readonly [GgufFile, ...GgufFile[]]): (
   return facts;
 }
 
-/** The container as a model of this format; another one is refused. */
+/** The container as a model of this format; refuses other containers. */
 export function ggufModel(container: Container): GgufModel {
   if (container instanceof GgufModel) return container;
   const message = `Cannot treat a ${container.format} container as GGUF`;
   throw new UsageError("usage/gguf.container", message, { source: container.parts[0]?.label ?? container.format });
 }
 
-/** Pieces that a stream yields: a multiple of every item size. */
-const PIECE_BYTES = 1 << 20;
-
 /**
- * The bytes of a tensor of a big-endian file in the order of the model view, which is little-endian. Block types
- * are refused on reading: writers disagree on whether the scales inside a block were swapped.
+ * The bytes of a tensor of a big-endian file in the model's order, which is little-endian. Reading block types is
+ * refused: writers disagree on whether they swap the scales inside a block.
  */
 export function swappedSource(stored: Source, tensor: Tensor): Source {
   const facts = dtypeFacts(tensor.dtype);
@@ -149,7 +159,7 @@ class SwappedSource implements Source {
     const rest = (offset + byteLength) % this.#itemBytes;
     const end = offset + byteLength + (rest === 0 ? 0 : this.#itemBytes - rest);
     const wholeItems = end - start === byteLength;
-    // The stored bytes may be shared, so they are always read into a buffer of our own before they change.
+    // The stored bytes may be shared, so they are always read into our own buffer before they change.
     const items = wholeItems && into !== undefined ? into : new Uint8Array(end - start);
     await this.#stored.read(start, end - start, { into: items, signal });
     reverseItems(items, this.#itemBytes);
@@ -163,6 +173,7 @@ class SwappedSource implements Source {
     const end = offset + this.#guard.checkStream(offset, options);
     for (let position = offset; position < end; ) {
       // Pieces after the first begin at an item, so that no item is read twice.
+      // A multiple of every item size.
       const next = Math.min(end, position - (position % this.#itemBytes) + PIECE_BYTES);
       yield await this.read(position, next - position, { signal: options.signal });
       position = next;

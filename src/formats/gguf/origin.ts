@@ -1,30 +1,32 @@
 import { decodeBase64, encodeBase64 } from "../../base/text.ts";
-import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml/file-types.ts";
+import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml/retyping.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin.ts";
 import { SPLIT_KEYS } from "./layout.ts";
 import type { GgufModel } from "./model.ts";
 import { decodeGgufValue, encodeGgufValue, GGUF_ENCODING } from "./values.ts";
 
-/** What a standard file does not say by itself, and the writer needs for writing it again. */
+/** What a standard file does not show by itself, and the writer needs to write the file again. */
 export interface GgufFacts {
   readonly version: 2 | 3;
-  /** Where `tare.origin` stood, if not at the end. */
+  /** Index of `tare.origin`, if it was not at the end. */
   readonly originIndex?: number;
-  /** Offsets of the tensors in the data, where they were not packed in order. */
+  /** Offsets of the tensors in the data, if they were not packed in order. */
   readonly offsets?: readonly number[];
-  /** Bytes behind the last tensor, where padding was missing, and the length of the data that this goes with. */
+  /** Bytes after the last tensor, if padding was missing, and the data length that this belongs to. */
   readonly tail?: { readonly dataBytes: number; readonly byteLength: number };
-  /** `split.*` keys of a file that was then split again: place, key and stored value. */
+  /** `split.*` keys of a file that was then split again: index, key and stored value. */
   readonly split?: readonly (readonly [index: number, key: string, value: string])[];
-  /** Present where a file of blocks did not say which version of blocks they are. */
+  /** Present if a key of the file is empty. */
+  readonly emptyKey?: true;
+  /** Present if a file of blocks did not state the version of its blocks. */
   readonly unversioned?: true;
 }
 
-/** Facts by which `plan` writes the file again, as `tare.origin` keeps them. */
+/** The facts with which `plan` writes the file again, as `tare.origin` keeps them. */
 export function describeGguf(model: GgufModel): OriginFacts {
   const [{ header, source }, ...others] = model.files;
-  // A set was one file once: what is unusual about that one stands in the first part's own link.
+  // A set was once one file. The first part's own link has what was unusual about that file.
   const inherited = others.length === 0 ? undefined : ownLink(model.metadata);
   const originIndex = model.metadata.entries.findIndex(({ key }) => key === ORIGIN_KEY);
   const facts: { [key: string]: Json } = { version: header.version };
@@ -32,6 +34,7 @@ export function describeGguf(model: GgufModel): OriginFacts {
   const isVersioned = model.metadata.get(QUANTIZATION_VERSION_KEY) !== undefined;
   if (!isVersioned && model.tensors.some(({ dtype }) => isBlocks(dtype))) facts["unversioned"] = true;
   if (originIndex >= 0 && originIndex < model.metadata.size - 1) facts["originIndex"] = originIndex;
+  if (model.metadata.get("") !== undefined) facts["emptyKey"] = true;
   if (others.length === 0) {
     const { layout, infos, dataStart } = header;
     if (!layout.packed) facts["offsets"] = infos.map(({ offset }) => offset);
@@ -42,14 +45,19 @@ export function describeGguf(model: GgufModel): OriginFacts {
   return { ...inherited, ...facts };
 }
 
+/** True if `planGguf` gives these facts by itself: those of a packed file of version 3. */
+export function isUsualGguf(facts: OriginFacts): boolean {
+  return Object.entries(facts).every(([name, value]) => name === "version" && value === 3);
+}
+
 function ownLink(metadata: Metadata): OriginFacts | undefined {
   return takeOrigin(metadata).origin?.chain.find(({ format }) => format === "gguf")?.facts;
 }
 
-/** Facts from `tare.origin`: anything that is not as we write it is left out. */
+/** Facts from `tare.origin`. Anything that we would not write is left out. */
 export function parseFacts(facts: OriginFacts | undefined): GgufFacts {
   if (facts === undefined) return { version: 3 };
-  const { version, originIndex, offsets, tail, split, unversioned } = facts;
+  const { version, originIndex, offsets, tail, split, unversioned, emptyKey } = facts;
   const [dataBytes, byteLength] = isCounts(tail) ? tail : [];
   return {
     version: version === 2 ? 2 : 3,
@@ -58,10 +66,11 @@ export function parseFacts(facts: OriginFacts | undefined): GgufFacts {
     ...(dataBytes !== undefined && byteLength !== undefined ? { tail: { dataBytes, byteLength } } : {}),
     ...(Array.isArray(split) && split.every(isSplitKey) ? { split } : {}),
     ...(unversioned === true ? { unversioned } : {}),
+    ...(emptyKey === true ? { emptyKey } : {}),
   };
 }
 
-/** The link that the first part of a set keeps; undefined where the parts say it all. */
+/** The link that the first part of a set keeps; undefined if the parts state everything. */
 export function linkFacts(facts: GgufFacts): OriginFacts | undefined {
   const { offsets, tail, split } = facts;
   if (offsets === undefined && tail === undefined && split === undefined) return undefined;
@@ -72,21 +81,21 @@ export function linkFacts(facts: GgufFacts): OriginFacts | undefined {
   };
 }
 
-/** Puts the `split.*` keys of the file that was split back in their places. */
+/** Puts the `split.*` keys of a file that was split back in their places. */
 export function restoreSplitKeys(metadata: Metadata, facts: GgufFacts): Metadata {
   const entries: MetadataEntry[] = [...metadata.entries];
   for (const [index, key, base64] of facts.split ?? []) {
-    // Nothing else is ever taken out, so a longer list was not written by us.
+    // Only these keys are ever taken out, so we did not write any other.
     if (!SPLIT_KEYS.some((name) => name === key)) continue;
     const bytes = decodeBase64(base64);
     const value = bytes === undefined ? undefined : decodeGgufValue({ encoding: GGUF_ENCODING, bytes });
-    if (value === undefined || entries.some((entry) => entry.key === key)) continue; // edited, or set anew since
+    if (value === undefined || entries.some((entry) => entry.key === key)) continue; // edited, or set again since
     entries.splice(Math.min(index, entries.length), 0, { key, value });
   }
   return facts.split === undefined ? metadata : new Metadata(entries);
 }
 
-/** Takes the `split.*` keys out, since the parts need them for themselves. */
+/** Takes out the `split.*` keys, because the parts need these keys themselves. */
 export function takeSplitKeys(metadata: Metadata, facts: GgufFacts): readonly [Metadata, GgufFacts] {
   const names = new Set<string>(SPLIT_KEYS);
   const split = metadata.entries.flatMap(({ key, value }, index) => {

@@ -7,7 +7,7 @@ import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { ModelContent, Opened, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { ORIGIN_KEY, takeOrigin } from "../../model/origin.ts";
-import { contentOf } from "../../operations/convert.ts";
+import { contentOf } from "../../operations/convert/content.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { gguf } from "./index.ts";
 import { planGguf, writeGguf } from "./plan.ts";
@@ -21,7 +21,7 @@ async function write(content: ModelContent, options: Partial<WriteOptions> = {})
   return output.files;
 }
 
-/** Opens a single file, or a set by its first part, and gives what a writer would get. */
+/** Opens a single file, or a set by its first part, and gives the content that a writer gets. */
 async function contentFrom(files: ReadonlyMap<string, Bytes>): Promise<ModelContent> {
   const [[name, bytes]] = [...files] as [[string, Bytes]];
   const resolver = memoryResolver(name, files);
@@ -60,7 +60,7 @@ test.each(UNUSUAL)("a file %s is written again byte for byte", async (_what, fil
   expect(await rewrite(bytes)).toEqual(bytes);
 });
 
-test("a file without padding behind metadata alone is written again byte for byte", async () => {
+test("a file with only metadata and no padding is written again byte for byte", async () => {
   const bytes = buildGguf({ kvs: [{ key: "a", type: 0, value: u8(1) }] });
   expect(bytes.byteLength % 32).not.toBe(0);
   expect(await rewrite(bytes)).toEqual(bytes);
@@ -81,7 +81,7 @@ test.each(UNUSUAL)("merge(shard()) of a file %s is the file", async (_what, file
   expect((await write(await contentFrom(parts))).get("m.gguf")).toEqual(bytes);
 });
 
-test("shards are cut as llama-gguf-split cuts them", async () => {
+test("shards are cut as by llama-gguf-split", async () => {
   const metadata = [{ key: "general.architecture", value: stringValue("x") }];
   const files = await write(content(metadata, [f32("a", 16), f32("b", 8), f32("c", 100), f32("d", 1)]), {
     maxShardBytes: 96,
@@ -108,7 +108,7 @@ test("shards are cut as llama-gguf-split cuts them", async () => {
   ]);
 });
 
-test("every shard carries the alignment that its layout follows", async () => {
+test("every shard states the alignment of its layout", async () => {
   const parts = await write(await contentFrom(single(ggufFixture("aligned"))), { maxShardBytes: 128 });
   for (const bytes of parts.values()) {
     const { files } = await openGguf(memorySource(bytes), { engine, limits: {} });
@@ -129,12 +129,12 @@ test("split keys that a file had before it was sharded come back on merging", as
   const parts = await write(await contentFrom(single(bytes)), { maxShardBytes: 32 });
   expect(parts.size).toBe(2);
   expect((await write(await contentFrom(parts))).get("m.gguf")).toEqual(bytes);
-  // Cutting the set up once more changes nothing about that.
+  // Splitting the set once more does not change that.
   const again = await write(await contentFrom(parts), { maxShardBytes: 32 });
   expect([...again.values()]).toEqual([...parts.values()]);
 });
 
-test("planGguf() aligns as asked, and refuses what llama.cpp would", async () => {
+test("planGguf() aligns as requested, and refuses an alignment that llama.cpp refuses", async () => {
   const files = await write(content([{ key: "a", value: stringValue("b") }], [f32("x")]), { align: 256 });
   const model = await openGguf(memorySource(files.get("m.gguf") as Bytes), { engine, limits: {} });
   expect(model.metadata.get("general.alignment")).toMatchObject({ type: "u32", value: 256 });
@@ -152,7 +152,7 @@ test("planGguf() loses a second tensor of the same name", async () => {
   expect(model.tensors.map(({ name, shape }) => `${name} ${shape}`)).toEqual(["x 2", "y 1"]);
 });
 
-test("planGguf() holds what GGUF has types for natively, and the rest in tare.origin", async () => {
+test("planGguf() keeps values that GGUF has types for natively, and the rest in tare.origin", async () => {
   const entries: MetadataEntry[] = [
     { key: "general.architecture", value: stringValue("x") },
     { key: "n", value: { type: "null" } },
@@ -193,7 +193,7 @@ test("planGguf() holds what GGUF has types for natively, and the rest in tare.or
   expect([...(await write(await contentFrom(files))).values()]).toEqual([...files.values()]);
 });
 
-test("planGguf() keeps another format's link for it, and uses its own", () => {
+test("planGguf() keeps another format's link, and uses its own", () => {
   const link = { format: "safetensors", facts: { padding: 3 } };
   const keys = (chain: ModelContent["chain"]): Bytes[] =>
     planGguf({ ...content([]), chain }, { name: "m.gguf" }).files.flatMap(({ pieces }) =>
@@ -208,7 +208,7 @@ test("planGguf() keeps another format's link for it, and uses its own", () => {
   expect(new TextDecoder().decode(second)).toContain('{"chain":[{"format":"safetensors","facts":{"padding":3}}]}');
 });
 
-test("planGguf() lists tensors that GGUF cannot describe, and keeps their bytes under what it has", async () => {
+test("planGguf() lists tensors that GGUF cannot describe, and keeps their bytes under types it has", async () => {
   const tensors = [
     memoryTensor("u16", "U16", [2, 3], new Uint8Array(12).fill(1)),
     memoryTensor("bool", "BOOL", [5], new Uint8Array(5).fill(1)),
@@ -246,19 +246,19 @@ test("planGguf() lists tensors that GGUF cannot describe, and keeps their bytes 
   expect(back.tensors.map(({ dtype, shape }) => [dtype, shape])).toEqual(
     tensors.slice(0, 7).map(({ dtype, shape }) => [dtype, shape]),
   );
-  // What the file carries already is no loss when it is written again.
+  // What the file already disguises is no loss when it is written again.
   expect(planGguf(back, { name: "m.gguf" }).losses).toEqual([]);
   expect([...(await write(back)).values()]).toEqual([...files.values()]);
 });
 
-test("planGguf() says that llama.cpp will not run a file without an architecture", () => {
+test("planGguf() notes that llama.cpp will not run a file without an architecture", () => {
   const note = "No tokenizer and no hyper-parameters are in this file, so llama.cpp will not run it";
   expect(planGguf(content([], [f32("x")]), { name: "m.gguf" }).notes).toEqual([expect.stringContaining(note)]);
   const named = [{ key: "general.architecture", value: stringValue("llama") }];
   expect(planGguf(content(named, [f32("x")]), { name: "m.gguf" }).notes).toEqual([]);
 });
 
-test("planGguf() copies a large value from where it is, without decoding it", async () => {
+test("planGguf() writes a large value from its own memory, without decoding it", async () => {
   const list = array(
     8,
     Array.from({ length: 5000 }, (_, i) => text(`a token of some length ${i}`)),
@@ -275,7 +275,7 @@ test("planGguf() copies a large value from where it is, without decoding it", as
   expect(equalBytes((await rewrite(bytes)) as Bytes, bytes)).toBe(true);
 });
 
-test("a block tensor whose rows end inside a block is held as bytes, and comes back", async () => {
+test("a block tensor whose rows end inside a block is stored as bytes, and is restored", async () => {
   const tensor = memoryTensor(
     "q",
     "Q8_0",

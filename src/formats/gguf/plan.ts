@@ -4,7 +4,7 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { findOverlap } from "../../bytes/extents.ts";
 import type { Output } from "../../bytes/sink.ts";
 import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
-import { isBlocks, QUANTIZATION_VERSION, QUANTIZATION_VERSION_KEY } from "../../model/ggml/file-types.ts";
+import { isBlocks, QUANTIZATION_VERSION, QUANTIZATION_VERSION_KEY } from "../../model/ggml/retyping.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
 import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink, splitChain } from "../../model/origin.ts";
 import { addedEntry, type Holding, packMetadata } from "../../model/origin-metadata.ts";
@@ -17,7 +17,7 @@ import { baseName, partName } from "./split.ts";
 import { planTensors, type StoredTensor } from "./tensors.ts";
 import { GGUF_ENCODING, hasGgufType } from "./values.ts";
 
-/** A write with every byte but the tensors' own decided. */
+/** A planned write; every byte is decided except those of the tensors. */
 export interface GgufPlan extends WritePlan {
   readonly files: readonly PlannedFile[];
 }
@@ -25,11 +25,11 @@ export interface GgufPlan extends WritePlan {
 /** `split.count` is stored as u16. */
 const MAX_SHARDS = 0xffff;
 
-/** Plans one file, or a set of split files where `maxShardBytes` asks for it. Pure. */
+/** Plans one file, or a set of split files if `maxShardBytes` requires it. Pure. */
 export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan {
   const { own, keep } = splitChain(content.chain, "gguf");
   const facts = parseFacts(own);
-  // Older links of our own have nothing left to say once this file is written.
+  // Older GGUF links are no longer needed once this file is written.
   const chain = keep.filter(({ format }) => format !== "gguf");
   const metadata = withAlignment(restoreSplitKeys(content.metadata, facts), options.align);
   const alignment = alignmentOf(metadata.get(ALIGNMENT_KEY)) ?? DEFAULT_ALIGNMENT;
@@ -39,13 +39,14 @@ export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan
     chain,
     tensors: carried,
     originIndex: facts.originIndex,
+    emptyKey: facts.emptyKey,
     added: facts.unversioned === undefined ? versionEntries(metadata, stored) : [],
   };
   const files =
     shards.length > 1
       ? planSet(shards, metadata, { facts, kept, alignment, name: options.name })
       : [planFile(options.name, { facts, entries: planEntries(metadata, kept), stored, alignment })];
-  // What a GGUF file had to disguise already is no loss when it becomes a GGUF file again.
+  // A tensor that a GGUF file already disguised is no loss when it becomes a GGUF file again.
   const losses = content.chain[0]?.format === "gguf" ? leftOut : [...disguised, ...leftOut];
   return {
     files,
@@ -60,7 +61,7 @@ export function writeGguf(plan: GgufPlan, output: Output, context: WriteContext)
   return writeFiles(plan.files, output, context);
 }
 
-/** llama.cpp wants to know which blocks these are; a model that was none of its own does not say it. */
+/** llama.cpp needs the version of the blocks; a model from elsewhere does not state it. */
 function versionEntries(metadata: Metadata, stored: readonly StoredTensor[]): readonly MetadataEntry[] {
   if (metadata.get(QUANTIZATION_VERSION_KEY) !== undefined) return [];
   const hasBlocks = stored.some(
@@ -78,7 +79,7 @@ function withAlignment(metadata: Metadata, align: number | undefined): Metadata 
   return metadata.with(ALIGNMENT_KEY, { type: "u32", value: align });
 }
 
-/** Consecutive tensors per file; one that is larger than the size has a file to itself. */
+/** Consecutive tensors per file; a tensor that is larger than the limit gets its own file. */
 function cutShards(
   stored: readonly StoredTensor[],
   alignment: number,
@@ -108,14 +109,14 @@ interface SetContent {
   readonly name: string;
 }
 
-/** Parts as llama-gguf-split makes them: all metadata in the first, each with its place in the set at the end. */
+/** Parts as llama-gguf-split makes them: all metadata in the first, and in each the split keys at the end. */
 function planSet(shards: readonly (readonly StoredTensor[])[], whole: Metadata, set: SetContent): PlannedFile[] {
   const { kept, alignment } = set;
   const [metadata, facts] = takeSplitKeys(whole, set.facts);
   const link = linkFacts(facts);
   const chain = link === undefined ? kept.chain : [{ format: "gguf", facts: link }, ...kept.chain];
   const entries = planEntries(metadata, { ...kept, chain });
-  // A part's own layout follows its own general.alignment, which llama-gguf-split forgets in later parts.
+  // A part's layout follows its own general.alignment, which llama-gguf-split forgets in later parts.
   const alignmentEntry = entries.filter(({ key }) => key === ALIGNMENT_KEY);
   const tensorCount = shards.reduce((sum, shard) => sum + shard.length, 0);
   const base = baseName(set.name);
@@ -149,12 +150,12 @@ function planFile(name: string, { facts, entries, stored, alignment }: FileConte
   const pieces: Piece[] = [...header.pieces, { kind: "zeros", byteLength: dataStart - header.byteLength }];
   let position = 0;
   for (const { tensor, offset } of [...tensors].sort((a, b) => a.offset - b.offset)) {
-    // An empty tensor may stand on the place of another one: it neither needs padding nor moves anything.
+    // An empty tensor may have the same offset as another tensor. It needs no padding and moves nothing.
     pieces.push({ kind: "zeros", byteLength: Math.max(0, offset - position) });
     pieces.push({ kind: "tensor", tensor });
     position = Math.max(position, offset + tensor.byteLength);
   }
-  // Writers pad behind the last tensor, too, and even where there is none.
+  // Writers also pad after the last tensor, even if there is none.
   const padding = alignUp(dataStart + position, alignment) - dataStart - position;
   const { tail } = facts;
   const unpadded = tail !== undefined && tail.dataBytes === position && tail.byteLength < padding;
@@ -164,7 +165,7 @@ function planFile(name: string, { facts, entries, stored, alignment }: FileConte
   return { name, byteLength, pieces: pieces.filter((piece) => piece.kind !== "zeros" || piece.byteLength > 0) };
 }
 
-/** Packed in order; where the file had other offsets, and they still fit, those. */
+/** Packed in order; or at the offsets that the file had, if they still fit. */
 function placeTensors(
   stored: readonly StoredTensor[],
   alignment: number,
@@ -183,7 +184,7 @@ function placeTensors(
   });
 }
 
-/** Tensors that were removed leave holes which nobody wants back; a hole of an eighth is no longer layout. */
+/** Removed tensors leave holes that should not come back. A hole of an eighth is not layout any more. */
 function hasWideGap(
   extents: readonly { readonly offset: number; readonly byteLength: number }[],
   alignment: number,
@@ -195,7 +196,7 @@ function hasWideGap(
 
 function planNotes(content: ModelContent, wasBigEndian: boolean): string[] {
   const notes: string[] = [];
-  // A GGUF that is cut up or joined is what it was before: nothing new to say.
+  // A GGUF that is split or merged has the same content as before: nothing new to note.
   const isNew = content.chain[0]?.format !== "gguf";
   if (isNew && content.tensors.length > 0 && content.metadata.get(ARCHITECTURE_KEY) === undefined) {
     notes.push(
@@ -209,23 +210,30 @@ function planNotes(content: ModelContent, wasBigEndian: boolean): string[] {
 interface KeptForOthers {
   readonly chain: readonly OriginLink[];
   readonly tensors: readonly CarriedTensor[];
-  /** Where `tare.origin` goes; at the end where absent. */
+  /** Index of `tare.origin`; at the end if absent. */
   readonly originIndex?: number | undefined;
-  /** What llama.cpp wants to read although the model does not say it. */
+  /** Present if the model was a GGUF with an empty key. */
+  readonly emptyKey?: true | undefined;
+  /** Keys that llama.cpp needs although the model does not state them. */
   readonly added?: readonly MetadataEntry[] | undefined;
 }
 
 /** The entries to write: native ones, and `tare.origin` if anything has to be kept in it. */
 function planEntries(metadata: Metadata, kept: KeptForOthers): readonly MetadataEntry[] {
   const { chain, tensors, added = [] } = kept;
+  const holdingOf = (entry: MetadataEntry): Holding => {
+    // llama.cpp refuses an empty key, so it stays only if a GGUF file already had it.
+    const isKept = entry.key !== "" || kept.emptyKey === true || entry.value.encoded?.encoding === GGUF_ENCODING;
+    return isKept ? holdingByRule(entry) : "none";
+  };
   let packed = packMetadata(metadata, holdingOf);
   if (packed.entries === undefined && chain.length === 0 && tensors.length === 0) return [...packed.native, ...added];
-  // A foreign value under our key must not stand beside ours.
+  // A foreign value under our key must not appear next to ours.
   if (metadata.get(ORIGIN_KEY) !== undefined) {
     packed = packMetadata(metadata, (entry) => (entry.key === ORIGIN_KEY ? "none" : holdingOf(entry)));
   }
   const own = added.length === 0 ? packed.entries : (packed.entries ?? packed.native.map(({ key }) => [key] as const));
-  const listed = own === undefined ? undefined : [...own, ...added.map(({ key }) => addedEntry(key))];
+  const listed = own === undefined ? undefined : [...own, ...added.map(({ key, value }) => addedEntry(key, value))];
   const text = encodeOrigin({
     chain,
     ...(listed === undefined ? {} : { entries: listed }),
@@ -237,11 +245,9 @@ function planEntries(metadata: Metadata, kept: KeptForOthers): readonly Metadata
   return entries;
 }
 
-function holdingOf({ key, value }: MetadataEntry): Holding {
+function holdingByRule({ key, value }: MetadataEntry): Holding {
   if (!hasGgufType(value) || !isGgufKey(key)) return "none";
-  // llama.cpp refuses an empty key: it stays only where a GGUF file already had it.
-  if (key === "" && value.encoded?.encoding !== GGUF_ENCODING) return "none";
-  // A general.alignment that no reader would accept must not reach the file as such.
+  // A general.alignment that no reader would accept must not reach the file under that key.
   if (key === ALIGNMENT_KEY && alignmentOf(value) === undefined) return "none";
   return "native";
 }
@@ -254,7 +260,7 @@ function isGgufKey(key: string): boolean {
 
 const MAX_KEY_BYTES = GGUF_LIMITS.keyBytes.default;
 
-/** The alignment that a value of `general.alignment` sets; undefined where readers would refuse it. */
+/** The alignment that a value of `general.alignment` sets; undefined if readers would refuse it. */
 function alignmentOf(value: MetadataEntry["value"] | undefined): number | undefined {
   if (value?.type !== "u32") return undefined;
   const alignment = Number(value.value);

@@ -4,9 +4,10 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { portableEngine } from "../../primitives/portable.ts";
+import { showField } from "../../struct/fields.ts";
 import { GGUF_LIMITS } from "./limits.ts";
 import type { GgufModel } from "./model.ts";
-import { openGguf } from "./read.ts";
+import { ggufFields, openGguf } from "./read.ts";
 
 const engine = portableEngine();
 const open = (bytes: Bytes, limits: LimitOverrides = {}): Promise<GgufModel> =>
@@ -20,7 +21,7 @@ const alignment = (type: number, bytes: Bytes): BuiltFile => ({
   kvs: [{ key: "general.alignment", type, value: bytes }],
 });
 
-/** Nested `depth` times around one empty array of u8. */
+/** Arrays nested `depth` deep, the innermost an empty array of u8. */
 function nest(depth: number): Bytes {
   let bytes = array(0, []);
   for (let i = 1; i < depth; i++) bytes = array(9, [bytes]);
@@ -242,7 +243,7 @@ const LIMITED: readonly (readonly [limit: keyof typeof GGUF_LIMITS, value: numbe
   ["alignment", 64, alignment(4, u32(64)), "limit/gguf.alignment"],
 ];
 
-test.each(LIMITED)("openGguf() holds %s to its limit and not one further", async (limit, most, file, code) => {
+test.each(LIMITED)("openGguf() accepts %s up to its limit and refuses one more", async (limit, most, file, code) => {
   expect((await openBuilt(file, { gguf: { [limit]: most } })).kind).toBe("model");
   await expect(openBuilt(file, { gguf: { [limit]: most - 1 } })).rejects.toMatchObject({ code });
 });
@@ -256,7 +257,7 @@ test("openGguf() refuses nesting beyond the default without recursion", async ()
   expect(deep.metadata.get("a")).toMatchObject({ type: "array", length: 1 });
 });
 
-test("openGguf() accepts what gguf-py or llama.cpp accept, with a warning where one of them does not", async () => {
+test("openGguf() accepts what gguf-py or llama.cpp accept, with a warning if one of them does not", async () => {
   const codes = async (file: BuiltFile): Promise<string[]> => (await openBuilt(file)).warnings.map(({ code }) => code);
   expect(await codes({})).toEqual([]);
   expect(await codes({ kvs: [{ key: "", ...value }] })).toEqual(["format/gguf.empty-key"]);
@@ -325,4 +326,28 @@ test("can be stopped while it reads many keys or tensors", async () => {
     const opening = openGguf(memorySource(bytes, "m.gguf"), { engine, limits: {}, signal: stop.signal });
     await expect(opening).rejects.toThrow("asked to stop");
   }
+});
+
+test("shows the value of a key by its type: a text, a number, an array with its type and length", async () => {
+  const kvs = [
+    { key: "name", type: 8, value: text("tare demo") },
+    { key: "layers", type: 4, value: u32(7) },
+    { key: "bias", type: 1, value: u8(0xff) },
+    { key: "tags", type: 9, value: array(4, [u32(1), u32(2)]) },
+  ];
+  const bytes = buildGguf({ kvs });
+  const model = await openGguf(memorySource(bytes, "a.gguf"), { engine: portableEngine(), limits: {} });
+  const places = ggufFields(model, { part: 0, offset: 0, byteLength: bytes.byteLength });
+  const shown = places
+    .filter(({ name }) => /\.value\b/.test(name))
+    .map((place) => [place.name, showField(place, bytes.slice(place.offset, place.offset + place.byteLength))]);
+  expect(shown).toEqual([
+    ["metadata_kv[0].value.len", "9"],
+    ["metadata_kv[0].value of name", '"tare demo"'],
+    ["metadata_kv[1].value of layers", "7"],
+    ["metadata_kv[2].value of bias", "-1"],
+    ["metadata_kv[3].value.type", "4"],
+    ["metadata_kv[3].value.len", "2"],
+    ["metadata_kv[3].value of tags", "0100000002000000"],
+  ]);
 });

@@ -26,7 +26,7 @@ async function openSet(files: ReadonlyMap<string, Bytes>, first = NAMES[0] as st
   return openGguf(memorySource(files.get(first) as Bytes, first), { engine, limits, resolver });
 }
 
-/** Two parts with the keys given; the second lies beside the first. */
+/** Two parts with the given keys; the second is next to the first. */
 function pair(first: BuiltFile, second: BuiltFile): Map<string, Bytes> {
   return new Map([
     ["m-00001-of-00002.gguf", buildGguf(first)],
@@ -62,7 +62,7 @@ test("openGguf() opens the parts that gguf-py wrote as one model", async () => {
   );
 });
 
-test("openGguf() opens a part alone where it is not the first, not named like one, or has no siblings to ask", async () => {
+test("openGguf() opens a part alone if it is not the first, not named like one, or cannot reach siblings", async () => {
   const lone = { code: "format/gguf.lone-part", severity: "warning" };
   const second = await openSet(fixture, NAMES[1]);
   expect(second.warnings).toMatchObject([{ ...lone, message: "This is part 2 of 3, opened alone (2 of 5 tensors)" }]);
@@ -100,7 +100,7 @@ test.each(MISFITS)("openGguf() refuses %s", async (_what, first, second, code) =
   await expect(openSet(pair(first, second), "m-00001-of-00002.gguf")).rejects.toMatchObject({ code });
 });
 
-test("openGguf() warns of metadata in a later part, except its alignment", async () => {
+test("openGguf() warns about metadata in a later part, except its alignment", async () => {
   const alignment = { key: "general.alignment", type: 4, value: u32(32) };
   const quiet = await openSet(pair(one, { ...two, kvs: [alignment, ...splitKeys(1)] }), "m-00001-of-00002.gguf");
   expect(quiet.warnings).toEqual([]);
@@ -109,7 +109,7 @@ test("openGguf() warns of metadata in a later part, except its alignment", async
   expect(loud.warnings).toMatchObject([{ code: "format/gguf.part-metadata" }]);
 });
 
-test("openGguf() takes split keys of other types, or a count of one, for ordinary metadata", async () => {
+test("openGguf() treats split keys of other types, or a count of one, as ordinary metadata", async () => {
   const odd: BuiltKeyValue[] = [
     { key: "split.no", type: 9, value: array(0, []) },
     { key: "split.count", type: 8, value: text("3") },
@@ -121,7 +121,7 @@ test("openGguf() takes split keys of other types, or a count of one, for ordinar
   }
 });
 
-test("openGguf() holds the number of parts to its limit", async () => {
+test("openGguf() limits the number of parts", async () => {
   const limits = (parts: number): object => ({ gguf: { parts } });
   expect((await openSet(fixture, NAMES[0], limits(3))).parts).toHaveLength(3);
   await expect(openSet(fixture, NAMES[0], limits(2))).rejects.toMatchObject({ code: "limit/gguf.parts" });

@@ -3,6 +3,7 @@ import { checkLimit } from "../../base/limits.ts";
 import { printable } from "../../base/text.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Finding } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { readHeader } from "./header.ts";
 import { ALIGNMENT_KEY, SPLIT_KEYS } from "./layout.ts";
@@ -14,17 +15,17 @@ export interface SplitFacts {
   /** Counted from 0. */
   readonly no: number;
   readonly count: number;
-  /** Of the whole set; undefined where the key is missing. */
+  /** Tensors of the whole set; undefined if the key is missing. */
   readonly tensorCount: number | undefined;
 }
 
-/** Headers read at once: each is one round trip. */
+/** Headers read at once; each takes one round trip. */
 const CONCURRENCY = 4;
 
-/** "model-00001-of-00003.gguf", as llama.cpp names and expects parts. */
+/** "model-00001-of-00003.gguf": the names that llama.cpp gives parts and expects. */
 const PART_NAME = /^(.*)-(\d{5})-of-(\d{5})(\.gguf)$/i;
 
-/** Undefined where the file does not claim to be a part of several. */
+/** Undefined if the file does not claim to be one of several parts. */
 export function splitFacts(metadata: Metadata): SplitFacts | undefined {
   const no = metadata.number("split.no");
   const count = metadata.number("split.count");
@@ -43,12 +44,12 @@ export function partName(base: string, no: number, count: number, extension = ".
   return `${base}-${pad(no + 1)}-of-${pad(count)}${extension}`;
 }
 
-/** What stands before "-00001-of-00003.gguf" or ".gguf". */
+/** The name without "-00001-of-00003.gguf" or ".gguf". */
 export function baseName(name: string): string {
   return PART_NAME.exec(name)?.[1] ?? name.replace(/\.gguf$/i, "");
 }
 
-/** The names of all parts, from that of the first one; undefined where it is not named like one. */
+/** The names of all parts, given the name of the first; undefined if that name does not fit the pattern. */
 export function siblingNames(firstName: string, count: number): string[] | undefined {
   const match = PART_NAME.exec(firstName);
   const [, base = "", no, total, extension] = match ?? [];
@@ -61,13 +62,14 @@ export interface SiblingOptions {
   readonly resolver: Resolver;
   readonly limits: GgufLimits;
   readonly signal: AbortSignal | undefined;
+  readonly cutShort?: OpenContext["cutShort"];
 }
 
-/** Opens every part but the first, a few at a time. On failure whatever was opened is closed again. */
+/** Opens every part but the first, a few at a time. On failure it closes the opened parts. */
 export async function readSiblings(first: GgufFile, options: SiblingOptions): Promise<GgufFile[]> {
   const { names, limits } = options;
   const at = { source: first.source.label, offset: keyOffset(first, "split.count"), path: "split.count" };
-  checkLimit(names.length, limits.parts, "a set of so many parts", "limit/gguf.parts", at);
+  checkLimit(names.length, limits.parts, "a set of this many parts", "limit/gguf.parts", at);
   const files = new Array<GgufFile>(names.length - 1);
   let next = 1;
   const run = async (): Promise<void> => {
@@ -76,7 +78,7 @@ export async function readSiblings(first: GgufFile, options: SiblingOptions): Pr
       try {
         files[no - 1] = await readSibling(no, first, options);
       } catch (error) {
-        next = names.length; // the others stop, too
+        next = names.length; // stops the others, too
         throw error;
       }
     }
@@ -89,13 +91,13 @@ export async function readSiblings(first: GgufFile, options: SiblingOptions): Pr
 }
 
 async function readSibling(no: number, first: GgufFile, options: SiblingOptions): Promise<GgufFile> {
-  const { names, resolver, limits, signal } = options;
+  const { names, resolver, limits, signal, cutShort } = options;
   const name = names[no] as string;
   const source = await resolver.resolve(name, { signal }).catch((error: unknown) => {
     throw isTareError(error) && error.code === "source/not-found" ? missingPart(name, no, names.length, first) : error;
   });
   try {
-    return { source, header: await readHeader(source, limits, signal) };
+    return { source, header: await readHeader(source, limits, { signal, cutShort }) };
   } catch (error) {
     await source.close();
     throw error;
@@ -154,7 +156,7 @@ function sharedName(name: string, owner: string, at: Location): FormatError {
   return new FormatError("format/gguf.duplicate-name", message, at);
 }
 
-/** Keys of later parts are not part of the model: llama.cpp ignores them, too. */
+/** Keys of later parts are not part of the model; llama.cpp ignores them, too. */
 export function siblingWarnings(siblings: readonly GgufFile[]): Finding[] {
   const own = new Set<string>([...SPLIT_KEYS, ALIGNMENT_KEY]);
   return siblings.flatMap(({ source, header }) => {
@@ -166,7 +168,7 @@ export function siblingWarnings(siblings: readonly GgufFile[]): Finding[] {
   });
 }
 
-/** The metadata of the first part without what only describes the files. */
+/** The metadata of the first part without the keys that only describe the files. */
 export function withoutSplitKeys(metadata: Metadata): Metadata {
   let rest = metadata;
   for (const key of SPLIT_KEYS) rest = rest.without(key);

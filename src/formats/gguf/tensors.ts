@@ -1,3 +1,4 @@
+import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { alignUp, checkedAdd } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
@@ -5,26 +6,26 @@ import { decodeUtf8, encodeUtf8, printable } from "../../base/text.ts";
 import type { Turns } from "../../base/turns.ts";
 import { rejectOverlaps } from "../../bytes/extents.ts";
 import { byteLengthOf, type DType, dtypeFacts } from "../../model/dtype.ts";
-import type { Finding } from "../../model/finding.ts";
-import type { Loss } from "../../model/format.ts";
+import type { Finding, Loss } from "../../model/finding.ts";
+import type { OpenContext } from "../../model/format.ts";
 import type { CarriedTensor } from "../../model/origin.ts";
 import { equalShapes, type Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import type { HeaderWindow } from "./header.ts";
 import { tensorType, tensorTypeId } from "./layout.ts";
 import type { GgufLimits } from "./limits.ts";
+import type { Fillable } from "./metadata.ts";
 
 /** One row of the tensor table. */
 export interface TensorInfo {
   readonly name: string;
   readonly nameBytes: number;
   readonly dtype: DType;
-  /** Outermost first; the file has it the other way round. */
+  /** Outermost first; the file has the reverse order. */
   readonly shape: Shape;
   /** Relative to the start of the data. */
   readonly offset: number;
   readonly byteLength: number;
-  /** Where the row begins in the file. */
+  /** Offset of the row in the file. */
   readonly infoOffset: number;
 }
 
@@ -36,7 +37,7 @@ interface TensorInfoRange {
 
 /** Reads the tensor table; the caller has checked the count against the file's size. */
 export async function readTensorInfos(
-  window: HeaderWindow,
+  window: Fillable,
   range: TensorInfoRange,
   limits: GgufLimits,
   turns: Turns,
@@ -59,8 +60,8 @@ export async function readTensorInfos(
   return { infos, end: offset };
 }
 
-/** Returns where the name ends, with its bytes here. */
-async function readNameExtent(window: HeaderWindow, offset: number, path: string, limits: GgufLimits): Promise<number> {
+/** Returns the end of the name, once its bytes are here. */
+async function readNameExtent(window: Fillable, offset: number, path: string, limits: GgufLimits): Promise<number> {
   const lengthPath = (): string => `${path}.name.len`;
   if (offset + 8 > window.filled) await window.fill(offset, 8, lengthPath);
   const length = window.u64(offset, lengthPath);
@@ -68,7 +69,7 @@ async function readNameExtent(window: HeaderWindow, offset: number, path: string
   checkLimit(
     length,
     limits.nameBytes,
-    "a tensor name of so many bytes",
+    "a tensor name of this many bytes",
     "limit/gguf.name-bytes",
     window.at(offset, lengthPath()),
   );
@@ -77,9 +78,9 @@ async function readNameExtent(window: HeaderWindow, offset: number, path: string
   return end;
 }
 
-/** Returns the rank, with the rest of the row here: dimensions, type and offset. */
+/** Returns the rank, once the rest of the row is here: dimensions, type and offset. */
 async function readRank(
-  window: HeaderWindow,
+  window: Fillable,
   rankAt: number,
   path: string,
   limits: GgufLimits,
@@ -104,7 +105,7 @@ interface InfoPlace {
   readonly alignment: number;
 }
 
-function decodeInfo(window: HeaderWindow, { offset, rankAt, rank, path, alignment }: InfoPlace): TensorInfo {
+function decodeInfo(window: Fillable, { offset, rankAt, rank, path, alignment }: InfoPlace): TensorInfo {
   const name = decodeUtf8(window.slice(offset + 8, rankAt));
   if (name === undefined) {
     const message = `Cannot read GGUF tensor: ${path}.name must be valid UTF-8`;
@@ -120,98 +121,14 @@ function decodeInfo(window: HeaderWindow, { offset, rankAt, rank, path, alignmen
     const message = `Cannot read GGUF tensor "${printable(name)}": offset must be a multiple of ${alignment}, found ${dataOffset}`;
     throw new FormatError("format/gguf.offset-alignment", message, window.at(typeAt + 4, `${path}.offset`));
   }
-  // Every type that GGUF can name has a size that follows from the shape.
+  // Every type with a GGUF id has a size that follows from the shape.
   const byteLength = byteLengthOf(dtype, shape, window.at(rankAt + 4, `${path}.dimensions`)) ?? 0;
   return { name, nameBytes: rankAt - offset - 8, dtype, shape, offset: dataOffset, byteLength, infoOffset: offset };
 }
 
-function duplicateName(window: HeaderWindow, name: string, offset: number, path: string): FormatError {
+function duplicateName(window: Fillable, name: string, offset: number, path: string): FormatError {
   const message = `Cannot read GGUF tensors: the name "${printable(name)}" occurs twice`;
   return new FormatError("format/gguf.duplicate-name", message, window.at(offset, `${path}.name`));
-}
-
-/** How the tensors lie behind the header. */
-export interface DataLayout {
-  /** True where each tensor begins at the aligned end of the one before, as llama.cpp demands. */
-  readonly packed: boolean;
-  /** Where the last tensor ends; the end of the header where there is none. */
-  readonly dataEnd: number;
-  /** Where a standard file ends: `dataEnd`, padded. */
-  readonly paddedEnd: number;
-  readonly warnings: readonly Finding[];
-}
-
-interface DataPlace {
-  readonly label: string;
-  readonly headerEnd: number;
-  readonly dataStart: number;
-  readonly alignment: number;
-  readonly fileBytes: number;
-}
-
-/** Refuses tensors that share bytes or reach beyond the end; tells what else is unusual. */
-export function checkDataLayout(infos: readonly TensorInfo[], place: DataPlace): DataLayout {
-  const { label, headerEnd, dataStart, alignment, fileBytes } = place;
-  const at: Location = { source: label, path: "tensor_infos" };
-  let expected = 0;
-  let end = 0;
-  let strays = 0;
-  let stray: TensorInfo | undefined;
-  for (const info of infos) {
-    if (info.offset !== expected) {
-      strays++;
-      stray ??= info;
-    }
-    const infoAt: Location = { ...at, offset: info.infoOffset };
-    const tensorEnd = checkedAdd(info.offset, info.byteLength, infoAt);
-    expected = alignUp(tensorEnd, alignment, infoAt);
-    end = Math.max(end, tensorEnd);
-  }
-  const dataEnd = infos.length === 0 ? headerEnd : checkedAdd(dataStart, end, { ...at, offset: headerEnd });
-  if (dataEnd > fileBytes) throw truncated(infos, place, dataEnd);
-  if (strays > 0) {
-    const extents = infos.map(({ name, offset, byteLength }) => ({ name, offset: dataStart + offset, byteLength }));
-    rejectOverlaps(extents, ({ name }) => `"${printable(name)}"`, "format/gguf.overlap", at);
-  }
-  const paddedEnd = alignUp(dataEnd, alignment, { ...at, offset: headerEnd });
-  const warnings = [...strayWarnings(stray, strays, label), ...tailWarnings(infos, place, dataEnd, paddedEnd)];
-  return { packed: strays === 0, dataEnd, paddedEnd, warnings };
-}
-
-function truncated(infos: readonly TensorInfo[], place: DataPlace, expected: number): FormatError {
-  const { label, dataStart, fileBytes } = place;
-  const cut = infos.find((info) => dataStart + info.offset + info.byteLength > fileBytes);
-  const name = cut === undefined ? "" : `, "${printable(cut.name)}" is the first tensor that is cut`;
-  const message = `Cannot open GGUF file: tensor data must reach byte ${expected}, the file ends at ${fileBytes}${name}`;
-  return new FormatError(
-    "format/gguf.truncated",
-    message,
-    { source: label, offset: fileBytes, path: "tensor_data" },
-    { hint: "The download or copy did not finish; download the file again", neededBytes: expected },
-  );
-}
-
-function strayWarnings(first: TensorInfo | undefined, count: number, label: string): Finding[] {
-  if (first === undefined) return [];
-  const message = `${count === 1 ? "1 tensor does" : `${count} tensors do`} not begin where the one before ends, "${printable(first.name)}" first; llama.cpp refuses such files`;
-  const at = { source: label, offset: first.infoOffset, path: "tensor_infos" };
-  return [{ severity: "warning", code: "format/gguf.data-order", message, at, name: first.name }];
-}
-
-function tailWarnings(
-  infos: readonly TensorInfo[],
-  { label, fileBytes }: DataPlace,
-  dataEnd: number,
-  paddedEnd: number,
-): Finding[] {
-  const at = { source: label, offset: Math.min(dataEnd, fileBytes), path: "tensor_data" };
-  if (fileBytes > paddedEnd) {
-    const message = `${fileBytes - paddedEnd} bytes follow the last tensor`;
-    return [{ severity: "warning", code: "format/gguf.trailing-bytes", message, at: { ...at, offset: paddedEnd } }];
-  }
-  if (infos.length === 0 || fileBytes === paddedEnd) return [];
-  const message = `The padding behind the last tensor must have ${paddedEnd - dataEnd} bytes, found ${fileBytes - dataEnd}; llama.cpp fails to load such files`;
-  return [{ severity: "warning", code: "format/gguf.tail-padding", message, at }];
 }
 
 /** One warning for all names that llama.cpp would refuse. */
@@ -225,7 +142,19 @@ export function nameWarnings(infos: readonly TensorInfo[], label: string): Findi
   return [{ severity: "warning", code: "format/gguf.long-name", message, at, name: first.name }];
 }
 
-/** A tensor as GGUF will hold it. */
+/** A row of zeros is a tensor without a name: valid, and what a download leaves that did not get so far. */
+export function zeroWarnings(header: Bytes, infos: readonly TensorInfo[], label: string): Finding[] {
+  const last = infos.at(-1);
+  if (last === undefined || last.nameBytes > 0) return [];
+  let start = header.byteLength;
+  while (start > 0 && header[start - 1] === 0) start--;
+  if (start > last.infoOffset) return [];
+  const message = `The header is zero from byte ${start} on, so that the last tensor has no name: the download was interrupted`;
+  const at = { source: label, offset: start, path: "tensor_infos" };
+  return [{ severity: "warning", code: "format/gguf.zeros", message, at }];
+}
+
+/** A tensor in the form in which GGUF stores it. */
 export interface StoredTensor {
   readonly tensor: Tensor;
   readonly typeId: number;
@@ -235,11 +164,11 @@ export interface StoredTensor {
 
 interface TensorPlan {
   readonly stored: readonly StoredTensor[];
-  /** What the tensors really are, where GGUF cannot say it. */
+  /** The real types and shapes of tensors that GGUF cannot express. */
   readonly carried: readonly CarriedTensor[];
-  /** Tensors whose type or rank GGUF cannot say, so that only tare gets them back. */
+  /** Tensors whose type or rank GGUF cannot express, so only tare can restore them. */
   readonly disguised: readonly Loss[];
-  /** Tensors whose name GGUF cannot hold. */
+  /** Tensors whose names GGUF cannot hold. */
   readonly leftOut: readonly Loss[];
 }
 
@@ -250,7 +179,7 @@ const MAX_RANK = 4;
 
 const SIGNED_BY_BITS: Readonly<Record<number, DType>> = { 8: "I8", 16: "I16", 32: "I32", 64: "I64" };
 
-/** Decides how each tensor is held. Nothing is read; bytes always go over as they are. */
+/** Decides how each tensor is stored. Nothing is read; bytes are always copied unchanged. */
 export function planTensors(tensors: readonly Tensor[]): TensorPlan {
   const stored: StoredTensor[] = [];
   const carried: CarriedTensor[] = [];
@@ -293,7 +222,7 @@ function hold(tensor: Tensor): StoredTensor {
   return { tensor, typeId: idOf("I8"), shape: [byteLength] };
 }
 
-/** Other formats let a row end inside a block; ggml has no such tensor. */
+/** Other formats let a row end inside a block. ggml has no such tensor. */
 function isUneven({ dtype, shape }: Tensor): boolean {
   const facts = dtypeFacts(dtype);
   return facts.layout === "block" && (shape.at(-1) ?? 1) % facts.blockElements !== 0;
@@ -303,7 +232,7 @@ function idOf(dtype: DType): number {
   return tensorTypeId(dtype) ?? 0;
 }
 
-/** The outer dimensions become one, so that rows and blocks stay what they are. */
+/** Merges the outer dimensions into one, so that rows and blocks stay the same. */
 function mergeLeading(shape: Shape): Shape {
   if (shape.length <= MAX_RANK) return shape;
   const outer = shape.slice(0, shape.length - MAX_RANK + 1).reduce((product, dimension) => product * dimension, 1);
@@ -317,4 +246,101 @@ function lossReason(tensor: Tensor): string {
   if (tensorTypeId(dtype) === undefined)
     return `GGUF has no type ${dtype}: only its bytes can be kept, under a signed integer type`;
   return `GGUF holds at most ${MAX_RANK} dimensions, this has ${shape.length}: the outer ones become one`;
+}
+
+/** The layout of the tensors after the header. */
+export interface DataLayout {
+  /** True if each tensor begins at the aligned end of the one before, as llama.cpp requires. */
+  readonly packed: boolean;
+  /** The end of the last tensor; the end of the header if there is none. */
+  readonly dataEnd: number;
+  /** The end of a standard file: `dataEnd`, padded. */
+  readonly paddedEnd: number;
+  /** Present if the file ends before its last tensor. */
+  readonly fault?: FormatError | undefined;
+  readonly warnings: readonly Finding[];
+}
+
+interface DataPlace {
+  readonly label: string;
+  readonly headerEnd: number;
+  readonly dataStart: number;
+  readonly alignment: number;
+  readonly fileBytes: number;
+  readonly cutShort?: OpenContext["cutShort"];
+}
+
+/** Refuses tensors that share bytes or reach beyond the end; warns about other unusual layouts. */
+export function checkDataLayout(infos: readonly TensorInfo[], place: DataPlace): DataLayout {
+  const { label, headerEnd, dataStart, alignment, fileBytes } = place;
+  const at: Location = { source: label, path: "tensor_infos" };
+  let expected = 0;
+  let end = 0;
+  let strays = 0;
+  let stray: TensorInfo | undefined;
+  for (const info of infos) {
+    if (info.offset !== expected) {
+      strays++;
+      stray ??= info;
+    }
+    const infoAt: Location = { ...at, offset: info.infoOffset };
+    const tensorEnd = checkedAdd(info.offset, info.byteLength, infoAt);
+    expected = alignUp(tensorEnd, alignment, infoAt);
+    end = Math.max(end, tensorEnd);
+  }
+  const dataEnd = infos.length === 0 ? headerEnd : checkedAdd(dataStart, end, { ...at, offset: headerEnd });
+  const fault = dataEnd > fileBytes ? truncated(infos, place, dataEnd) : undefined;
+  if (fault !== undefined && place.cutShort !== "shown") throw fault;
+  if (strays > 0) {
+    const extents = infos.map(({ name, offset, byteLength }) => ({ name, offset: dataStart + offset, byteLength }));
+    rejectOverlaps(extents, ({ name }) => `"${printable(name)}"`, "format/gguf.overlap", at);
+  }
+  const paddedEnd = alignUp(dataEnd, alignment, { ...at, offset: headerEnd });
+  const tail = fault === undefined ? tailWarnings(infos, place, dataEnd, paddedEnd) : [];
+  return {
+    packed: strays === 0,
+    dataEnd,
+    paddedEnd,
+    fault,
+    warnings: [...strayWarnings(stray, strays, label), ...tail],
+  };
+}
+
+function truncated(infos: readonly TensorInfo[], place: DataPlace, expected: number): FormatError {
+  const { label, dataStart, fileBytes } = place;
+  const cut = infos.find((info) => dataStart + info.offset + info.byteLength > fileBytes);
+  const name = cut === undefined ? "" : `, "${printable(cut.name)}" is the first tensor that is cut`;
+  const message = `Cannot open GGUF file: tensor data must reach byte ${expected}, the file ends at ${fileBytes}${name}`;
+  return new FormatError(
+    "format/gguf.truncated",
+    message,
+    { source: label, offset: fileBytes, path: "tensor_data" },
+    {
+      hint: "The download or copy did not finish; download the file again",
+      neededBytes: alignUp(expected, place.alignment),
+    },
+  );
+}
+
+function strayWarnings(first: TensorInfo | undefined, count: number, label: string): Finding[] {
+  if (first === undefined) return [];
+  const message = `${count === 1 ? "1 tensor does" : `${count} tensors do`} not begin where the one before ends, "${printable(first.name)}" first; llama.cpp refuses such files`;
+  const at = { source: label, offset: first.infoOffset, path: "tensor_infos" };
+  return [{ severity: "warning", code: "format/gguf.data-order", message, at, name: first.name }];
+}
+
+function tailWarnings(
+  infos: readonly TensorInfo[],
+  { label, fileBytes }: DataPlace,
+  dataEnd: number,
+  paddedEnd: number,
+): Finding[] {
+  const at = { source: label, offset: Math.min(dataEnd, fileBytes), path: "tensor_data" };
+  if (fileBytes > paddedEnd) {
+    const message = `${fileBytes - paddedEnd} bytes follow the last tensor`;
+    return [{ severity: "warning", code: "format/gguf.trailing-bytes", message, at: { ...at, offset: paddedEnd } }];
+  }
+  if (infos.length === 0 || fileBytes === paddedEnd) return [];
+  const message = `The padding after the last tensor must have ${paddedEnd - dataEnd} bytes, found ${fileBytes - dataEnd}; llama.cpp fails to load such files`;
+  return [{ severity: "warning", code: "format/gguf.tail-padding", message, at }];
 }

@@ -38,7 +38,7 @@ const flatArray = fc.oneof(
 const nestedArray = fc.array(flatArray, { maxLength: 3 }).map((items) => arrayValue(items, "array"));
 const anyValue = fc.oneof(...SCALARS, flatArray, nestedArray);
 
-/** Without functions and stored bytes, for comparison. */
+/** The value without functions and stored bytes, for comparison. */
 function plain(value: MetadataValue): unknown {
   if (value.type === "array") return { type: "array", elementType: value.elementType, items: value.slice().map(plain) };
   const { encoded: _encoded, ...rest } = value;
@@ -71,7 +71,7 @@ test("decodeGgufValue() gives nothing for bytes that are cut short, too long, da
   expect(decodeGgufValue({ encoding: "json", bytes: encodeGgufValue({ type: "u8", value: 1 }) })).toBeUndefined();
 });
 
-test("decodeGgufValue() never throws, whatever the bytes", () => {
+test("decodeGgufValue() never throws, for any bytes", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 64 }), fc.integer({ min: 0, max: 13 }), (bytes, type) => {
       const value = decode(concatBytes([Uint8Array.of(type, 0, 0, 0), new Uint8Array(bytes)]));
@@ -100,7 +100,7 @@ test("array slices take the indices that Array.prototype.slice takes", () => {
     [3, 1],
     [4, 4],
     [0, 1],
-    [1, 3], // goes on where the one before ended
+    [1, 3], // continues where the one before ended
     [3, 4],
   ] as const) {
     expect(value.slice(start, end).map((item) => ("value" in item ? item.value : undefined))).toEqual(

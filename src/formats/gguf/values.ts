@@ -24,14 +24,14 @@ import {
 } from "./layout.ts";
 import { GGUF_LIMITS, type GgufLimits } from "./limits.ts";
 
-/** Says that `encoded.bytes` are a type id and a value as GGUF stores them, little-endian. */
+/** Marks `encoded.bytes` as a type id and a value as GGUF stores them, little-endian. */
 export const GGUF_ENCODING = "gguf";
 
 const rendering = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /**
- * A value from the bytes of its type id and value, little-endian, which a ValueWalk has been over. Arrays are
- * decoded when asked; the value keeps `bytes`.
+ * Decodes a value from the bytes of its type id and value, little-endian, which a ValueWalk has checked. Arrays are
+ * decoded on demand; the value keeps `bytes`.
  */
 export function decodeValue(bytes: Bytes, source: string): MetadataValue {
   const cursor = new Cursor(bytes, { source, code: "format/gguf.value", what: "GGUF value", path: "value" });
@@ -39,7 +39,7 @@ export function decodeValue(bytes: Bytes, source: string): MetadataValue {
   return { ...decodeAt(cursor, type, bytes), encoded: { encoding: GGUF_ENCODING, bytes } };
 }
 
-/** A value that `tare.origin` carried; undefined where it is not ours or damaged. */
+/** A value that `tare.origin` carried; undefined if it has another encoding or is damaged. */
 export function decodeGgufValue({ encoding, bytes }: EncodedValue): MetadataValue | undefined {
   if (encoding !== GGUF_ENCODING || bytes.byteLength < 4) return undefined;
   const whole = new WholeValue(bytes);
@@ -110,7 +110,7 @@ function decodeScalar(cursor: Cursor, type: number): MetadataValue {
   }
 }
 
-/** ggml and gguf-py take 2 and 255 for true. */
+/** ggml and gguf-py treat 2 and 255 as true. */
 function decodeBool(byte: number): BoolValue {
   return byte > 1 ? { type: "bool", value: true, raw: byte } : { type: "bool", value: byte === 1 };
 }
@@ -130,7 +130,7 @@ function decodeText(bytes: Bytes): StringValue {
 function decodeArray(cursor: Cursor, bytes: Bytes): MetadataValue {
   const type = cursor.u32();
   const length = cursor.u64();
-  // Where the last slice ended: going through a vocabulary page by page must not start over each time.
+  // The end of the last slice, so that reading a vocabulary page by page does not start over each time.
   let mark = { index: 0, position: cursor.position };
   const first = mark;
   const slice = (start = 0, end = length): MetadataValue[] => {
@@ -147,7 +147,7 @@ function decodeArray(cursor: Cursor, bytes: Bytes): MetadataValue {
   return { type: "array", elementType: VALUE_TYPES[type] ?? "null", length, slice };
 }
 
-/** Indices as Array.prototype.slice takes them. */
+/** Interprets an index as Array.prototype.slice does. */
 function clamp(index: number, length: number): number {
   return Math.min(Math.max(0, Math.trunc(index < 0 ? index + length : index) || 0), length);
 }
@@ -164,7 +164,7 @@ function skipElements(cursor: Cursor, type: number, count: number): void {
   }
 }
 
-/** One element, leaving the cursor behind it. */
+/** Reads one element and leaves the cursor after it. */
 function takeElement(cursor: Cursor, type: number, bytes: Bytes): MetadataValue {
   if (type !== ARRAY_ID) return decodeScalar(cursor, type);
   const start = cursor.position;
@@ -174,17 +174,17 @@ function takeElement(cursor: Cursor, type: number, bytes: Bytes): MetadataValue 
   return value;
 }
 
-/** True where GGUF has a type for the value: scalars, strings, and arrays whose elements share one such type. */
+/** True if GGUF has a type for the value: scalars, strings, and arrays whose elements share one such type. */
 export function hasGgufType(value: MetadataValue): boolean {
   if (value.encoded?.encoding === GGUF_ENCODING) return true;
   if (value.type !== "array") return valueTypeId(value.type) !== undefined;
   const type = elementTypeOf(value);
   if (type === undefined || valueTypeId(type) === undefined) return false;
-  // Readers that know the element type vouch for it; only arrays of arrays have to be looked into.
+  // Readers that know the element type guarantee it. Only arrays of arrays have to be examined.
   return type === "array" ? value.slice().every(hasGgufType) : true;
 }
 
-/** Type id and value as GGUF stores them; the stored bytes themselves where the value still has them. */
+/** Type id and value as GGUF stores them. If the value still has its stored bytes, these are used. */
 export function encodeGgufValue(value: MetadataValue): Bytes {
   if (value.encoded?.encoding === GGUF_ENCODING) return value.encoded.bytes;
   const writer = new ByteWriter();
@@ -193,7 +193,7 @@ export function encodeGgufValue(value: MetadataValue): Bytes {
   return writer.take();
 }
 
-/** The one type of all elements; undefined where they differ, or where there are none to tell by. */
+/** The type that all elements share; undefined if they differ, or if there are none. */
 function elementTypeOf(value: ArrayValue): ValueType | undefined {
   if (value.elementType !== undefined) return value.elementType;
   const [first, ...others] = value.slice();
@@ -236,32 +236,32 @@ function writeArray(writer: ByteWriter, value: ArrayValue): void {
   for (const element of elements) writeValue(writer, element);
 }
 
-/** Bytes of which a beginning is here: a header that is still arriving, or a value that is complete. */
+/** Bytes of which a beginning is here: a header that is still arriving, or a complete value. */
 export interface Walkable {
   readonly view: DataView<ArrayBuffer>;
   readonly littleEndian: boolean;
-  /** How many bytes, from 0, can be read now. */
+  /** The number of bytes, from 0, that can be read now. */
   readonly filled: number;
-  /** Throws where `byteLength` bytes at `offset` reach beyond what there will ever be. */
+  /** Throws if `byteLength` bytes at `offset` reach beyond the end of the file or value. */
   checkRoom(offset: number, byteLength: number, path: () => string): void;
   at(offset: number, path: string): Location;
 }
 
-/** Elements of one type that are still to be walked over. */
+/** Elements of one type that still have to be walked over. */
 interface Frame {
   readonly type: number;
   readonly count: number;
   left: number;
 }
 
-/** Decoding nested arrays recurses, so that no limit may go beyond what a stack holds with ease. */
+/** Decoding nested arrays recurses, so no limit may exceed what a stack easily holds. */
 const MAX_DEPTH = 1000;
 
 type WalkLimits = Pick<GgufLimits, "stringBytes" | "arrayDepth">;
 
 /**
- * Finds where a value ends, checking every length on the way and decoding nothing. Arrays of arrays go on an
- * explicit stack of bounded height, so that the walk can stop where bytes are missing and go on when they are here.
+ * Finds the end of a value, checks every length on the way and decodes nothing. Arrays of arrays go on an explicit
+ * stack of bounded height, so the walk can pause when bytes are missing and continue when they are here.
  */
 export class ValueWalk {
   readonly #bytes: Walkable;
@@ -270,7 +270,7 @@ export class ValueWalk {
   readonly #frames: Frame[];
   #position: number;
 
-  /** `position` is where the value begins, behind its type id; `path` is the specification's name for it. */
+  /** `position` is the start of the value, after its type id; `path` is the specification's name for it. */
   constructor(bytes: Walkable, start: { type: number; position: number; path: string }, limits: WalkLimits) {
     this.#bytes = bytes;
     this.#limits = limits;
@@ -281,7 +281,7 @@ export class ValueWalk {
     ];
   }
 
-  /** Where the walk stands; the end of the value once `advance` has returned 0. */
+  /** The current position; the end of the value once `advance` has returned 0. */
   get position(): number {
     return this.#position;
   }
@@ -290,7 +290,7 @@ export class ValueWalk {
     return this.#path;
   }
 
-  /** Walks as far as the bytes reach. Returns how many are needed at `position` to go on: 0 means done. */
+  /** Walks as far as there are bytes. Returns the number of bytes needed at `position` to continue; 0 means done. */
   advance(): number {
     for (let frame = this.#frames.at(-1); frame !== undefined; frame = this.#frames.at(-1)) {
       if (frame.left === 0) {
@@ -308,7 +308,7 @@ export class ValueWalk {
     return 0;
   }
 
-  /** Values of fixed size are passed over at once, whether they are here yet or not. */
+  /** Skips values of fixed size at once, even if they have not arrived yet. */
   #plain(frame: Frame): number {
     const byteLength = frame.left * (VALUE_BYTES[frame.type] as number);
     this.#bytes.checkRoom(this.#position, byteLength, () => this.#here());
@@ -317,7 +317,7 @@ export class ValueWalk {
     return 0;
   }
 
-  /** The loop that a vocabulary of 400 000 strings goes through: no call, no allocation per string. */
+  /** The loop for vocabularies of 400 000 strings: no call and no allocation per string. */
   #strings(frame: Frame): number {
     const { view, littleEndian, filled } = this.#bytes;
     const lowAt = littleEndian ? 0 : 4;
@@ -331,7 +331,7 @@ export class ValueWalk {
       let length = low;
       if (high !== 0 || low > longest || low > filled - STRING_MIN_BYTES - position) {
         this.#position = position;
-        frame.left = left; // messages count from it
+        frame.left = left; // error messages derive the index from it
         length = this.#checkString(low, high);
       }
       position += STRING_MIN_BYTES + length;
@@ -342,14 +342,14 @@ export class ValueWalk {
     return left > 0 ? STRING_MIN_BYTES : 0;
   }
 
-  /** A length that reaches beyond what is here: fine if the file goes on far enough. */
+  /** Checks a length that reaches beyond the bytes that are here. It is valid if the file is long enough. */
   #checkString(low: number, high: number): number {
     const position = this.#position;
     const path = (): string => `${this.#here()}.len`;
     const length = high === 0 ? low : toOffset(low, high, this.#bytes.at(position, path()));
     this.#bytes.checkRoom(position + STRING_MIN_BYTES, length, path);
     const at = this.#bytes.at(position, path());
-    checkLimit(length, this.#limits.stringBytes, "a string of so many bytes", "limit/gguf.string-bytes", at);
+    checkLimit(length, this.#limits.stringBytes, "a string of this many bytes", "limit/gguf.string-bytes", at);
     return length;
   }
 
@@ -368,7 +368,7 @@ export class ValueWalk {
     const high = view.getUint32(position + (littleEndian ? 8 : 4), littleEndian);
     const path = (): string => `${this.#here()}.len`;
     const count = high === 0 ? low : toOffset(low, high, this.#bytes.at(position + 4, path()));
-    // Every element takes bytes, so a count that the file cannot hold ends here, before the first one.
+    // Every element takes bytes, so a count that the file cannot hold is refused here, before the first element.
     this.#bytes.checkRoom(position + ARRAY_MIN_BYTES, count * (minElementBytes(type) as number), path);
     this.#position = position + ARRAY_MIN_BYTES;
     frame.left--;
@@ -385,11 +385,11 @@ export class ValueWalk {
     });
   }
 
-  /** "metadata_kv[3].value.array[17]": only put together for messages. */
+  /** "metadata_kv[3].value.array[17]": built only for error messages. */
   #here(): string {
     let path = this.#path;
     for (const [level, { count, left }] of this.#frames.entries()) {
-      // A frame above another one counts its element as begun.
+      // A frame with another frame above it has already counted its current element.
       const index = count - left - (level < this.#frames.length - 1 ? 1 : 0);
       if (level > 0) path += `.array[${index}]`;
     }

@@ -4,9 +4,8 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { VerifyLevel } from "../../model/format.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { ggufSections } from "./inspect.ts";
 import { GgufModel } from "./model.ts";
-import { openGguf } from "./read.ts";
+import { ggufSections, openGguf } from "./read.ts";
 import { verifyGguf } from "./verify.ts";
 
 const engine = portableEngine();
@@ -48,7 +47,7 @@ test("verifyGguf() reports strings that are not UTF-8 and odd booleans at the co
   expect((await verifyBuilt({ kvs }, "quick")).findings).toEqual([]);
 });
 
-test("verifyGguf() looks at the place of each key once, and can be stopped", async () => {
+test("verifyGguf() looks up the place of each key once, and can be stopped", async () => {
   const kvs = Array.from({ length: 20_000 }, (_, i) => ({ key: `k${i}`, type: 7, value: u8(2) }));
   const model = await openGguf(memorySource(buildGguf({ kvs }), "file"), { engine, limits: {} });
   const [{ source, header }] = model.files;
@@ -74,7 +73,7 @@ test("verifyGguf() looks at the place of each key once, and can be stopped", asy
   await expect(stopped()).rejects.toThrow("asked to stop");
 });
 
-test("verifyGguf() looks at every padding byte at the full level", async () => {
+test("verifyGguf() checks every padding byte at the full level", async () => {
   const data = new Uint8Array(96);
   expect((await verifyBuilt({ tensors, data }, "full")).findings).toEqual([]);
   for (const [position, offset] of [

@@ -5,14 +5,14 @@ import { planBatches } from "../../bytes/extents.ts";
 import type { Finding } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import type { MetadataEntry, MetadataValue } from "../../model/metadata.ts";
-import { paddingSections } from "./inspect.ts";
 import { type GgufFile, type GgufModel, ggufModel } from "./model.ts";
+import { paddingSections } from "./read.ts";
 
-/** One read for paddings that lie close together, such as those between small tensors. */
+/** Uses one read for paddings that are close together, such as those between small tensors. */
 const BATCH = { maxGap: 64 << 10, maxBytes: 1 << 20 } as const;
 
 /**
- * What opening did not look at. GGUF has no checksums: structure is checked on opening, and what remains are the
+ * Checks what opening did not look at. GGUF has no checksums, and opening checks the structure. What remains are the
  * strings and booleans of the metadata (control) and the padding (full).
  */
 export async function* verifyGguf(model: GgufModel, context: VerifyContext): AsyncGenerator<Finding> {
@@ -27,7 +27,7 @@ export async function* verifyGguf(model: GgufModel, context: VerifyContext): Asy
   for (const [part, file] of model.files.entries()) yield* verifyPadding(file, part, context);
 }
 
-/** The entries have the order of the file, and so have the places of their values. */
+/** The entries are in the order of the file, and so are the places of their values. */
 async function* verifyEntries({ source, header }: GgufFile, turns: Turns): AsyncGenerator<Finding> {
   for (const [i, entry] of header.metadata.entries.entries()) {
     const turn = turns.step();
@@ -61,7 +61,7 @@ interface Faults {
   oddBools: number;
 }
 
-/** Long arrays are looked at a few thousand elements at a time, so that a vocabulary is never all decoded at once. */
+/** Elements of a long array that are examined at a time, so that a vocabulary is never decoded all at once. */
 const ARRAY_STEP = 4096;
 
 async function countFaults(value: MetadataValue, faults: Faults, turns: Turns): Promise<void> {
@@ -82,7 +82,10 @@ function countOwnFaults(value: MetadataValue, faults: Faults): void {
   if (value.encoded !== undefined) faults.oddBools += countOddBools(value, value.encoded.bytes);
 }
 
-/** A scalar follows its type id (4 bytes), the elements of an array its type id, element type and count (16). */
+/**
+ * A scalar follows its type id (4 bytes). The elements of an array follow its type id, element type and count (16
+ * bytes).
+ */
 function countOddBools(value: MetadataValue, encoded: Bytes): number {
   if (value.type === "bool") return (encoded[4] as number) > 1 ? 1 : 0;
   if (value.type !== "array" || value.elementType !== "bool") return 0;
@@ -108,5 +111,6 @@ async function* verifyPadding(file: GgufFile, part: number, context: VerifyConte
 }
 
 export const verifier: FormatVerifier = {
+  padding: "checked",
   verify: (container, context) => verifyGguf(ggufModel(container), context),
 };

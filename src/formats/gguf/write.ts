@@ -8,16 +8,16 @@ import type { FormatWriter, WritePlan } from "../../model/format.ts";
 import type { Metadata } from "../../model/metadata.ts";
 import { headerPieces } from "./header.ts";
 import { gguf } from "./index.ts";
-import { ALIGNMENT_KEY, fileHeader, SPLIT_KEYS } from "./layout.ts";
+import { ALIGNMENT_KEY, ARCHITECTURE_KEY, fileHeader, SPLIT_KEYS } from "./layout.ts";
 import { GGUF_LIMITS } from "./limits.ts";
 import { type GgufFile, GgufModel } from "./model.ts";
 import { type GgufPlan, planGguf, writeGguf } from "./plan.ts";
 import { decodeGgufValue } from "./values.ts";
 
-/** Edits the key-value pairs of a file, or of the first file of a split set: the others hold none that count. */
+/** Edits the key-value pairs of a file, or of the first file of a split set; those of the others do not count. */
 const ggufRestamp: FormatRestamp = {
   values: "typed",
-  // Where data begins, and which files belong together, follows from these.
+  // The start of the data and the files of a set follow from these keys.
   fixedKeys: [ALIGNMENT_KEY, ...SPLIT_KEYS],
   target(container) {
     const { source, header } = ownFile(container);
@@ -37,11 +37,11 @@ function ownFile(container: Container): GgufFile {
     "unsupported/stamp.layout",
     "Cannot edit the metadata of a big-endian GGUF file: must be little-endian",
     at,
-    { hint: "Write it anew with: tare convert IN OUT.gguf" },
+    { hint: "Write it again with: tare convert IN OUT.gguf" },
   );
 }
 
-/** Tensor infos are copied as they are: their offsets count from the start of the data, wherever that is. */
+/** Tensor infos are copied unchanged: their offsets are relative to the start of the data, which may move. */
 async function planPieces(
   { source, header }: GgufFile,
   metadata: Metadata,
@@ -55,8 +55,8 @@ async function planPieces(
   const infoBytes = await source.read(infosOffset, headerEnd - infosOffset, { signal });
   const end = pairs.byteLength + infoBytes.byteLength;
   const limit = GGUF_LIMITS.headerBytes.default;
-  checkLimit(end, limit, "a GGUF header of so many bytes", "limit/gguf.header-bytes", { source: source.label });
-  // Without tensors nothing is aligned, but files are filled up all the same: that padding is made anew.
+  checkLimit(end, limit, "a GGUF header of this many bytes", "limit/gguf.header-bytes", { source: source.label });
+  // Without tensors nothing is aligned, but files are padded all the same. That padding is made again.
   const isPadded = infos.length > 0 || source.byteLength === layout.paddedEnd;
   const dataEnd = infos.length > 0 || !isPadded ? source.byteLength : dataStart;
   const padding = new Uint8Array(isPadded ? alignUp(end, alignment) - end : 0);
@@ -71,6 +71,7 @@ async function planPieces(
 export const writer: FormatWriter = {
   format: gguf,
   options: ["align", "maxShardBytes"],
+  naming: { model: "general.name", architecture: ARCHITECTURE_KEY },
   decodeValue: decodeGgufValue,
   restamp: ggufRestamp,
   plan: planGguf,

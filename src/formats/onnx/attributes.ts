@@ -20,21 +20,21 @@ const ATTRIBUTE = {
   sparseTensors: 23,
 } as const;
 
-/** An attribute of a node: where its values are, not what they are. */
+/** An attribute of a node: where its values are, not the values themselves. */
 export interface Attribute {
   readonly name: string;
-  /** Where it is one integer: transB, axis. */
+  /** The value, if it is one integer: transB, axis. */
   readonly integer: number | undefined;
   readonly tensors: readonly Field[];
   readonly graphs: readonly Field[];
   readonly sparseCount: number;
-  /** Runs of values: one float, one integer, one string, lists of them. */
+  /** The places of values: one float, one integer, one string, or lists of them. */
   readonly values: Readonly<Record<ValueKind, readonly Field[]>>;
 }
 
 type ValueKind = "float" | "integer" | "floats" | "integers" | "strings";
 
-/** Reads an attribute's description; tensors and graphs in it are passed over by their length. */
+/** Reads an attribute's description; skips tensors and graphs in it by their length. */
 export async function readAttribute(reader: ProtoReader, field: Field, path: string): Promise<Attribute> {
   let name = "";
   let integer: number | undefined;
@@ -85,9 +85,9 @@ export async function readAttribute(reader: ProtoReader, field: Field, path: str
 }
 
 /**
- * The tensors that an attribute holds. Of `Constant` any value is one (value_float, value_ints, …), strings one that is
- * not read; of other operators lists of floats are, such as the coefficients of ai.onnx.ml, while single numbers, strings
- * and lists of integers are how the operator works: they belong to the graph.
+ * The tensors that an attribute holds. For `Constant`, any value is a tensor (value_float, value_ints, …); strings are
+ * one that we do not read. For other operators, lists of floats are tensors, such as the coefficients of ai.onnx.ml.
+ * Their single numbers, strings and lists of integers configure the operator, so they belong to the graph.
  */
 export async function embeddedTensors(
   reader: ProtoReader,
@@ -113,13 +113,13 @@ function listed(field: TypedField, pieces: readonly Extent[], dims: readonly num
   return { extent, name: "", dims, dataType, raw: undefined, typed, external: undefined, unreadable: undefined };
 }
 
-/** Four bytes each, loose or packed. */
+/** Four bytes each, unpacked or packed. */
 function floatList(fields: readonly Field[]): TensorProto {
   const byteLength = fields.reduce((sum, field) => sum + field.byteLength, 0);
   return listed("float_data", fields, [byteLength / 4]);
 }
 
-/** Varints, loose or packed: how many there are is known when they have been looked at. */
+/** Varints, unpacked or packed. Their number is known only after reading them. */
 async function integerList(reader: ProtoReader, fields: readonly Field[], path: string): Promise<TensorProto> {
   let count = 0;
   for (const field of fields) {

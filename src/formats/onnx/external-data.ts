@@ -5,7 +5,7 @@ import type { Extent } from "../../bytes/extents.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 
-/** A run of a file beside the model. */
+/** A run of a file next to the model. */
 export interface ExternalRun extends Extent {
   readonly source: Source;
 }
@@ -26,7 +26,10 @@ export class ExternalFiles {
     return [...this.#opened.values()];
   }
 
-  /** The run that a tensor's external_data names, checked against the file; `byteLength` is what the tensor needs. */
+  /**
+   * The run that a tensor's external_data names, checked against the file. `byteLength` is the length that the tensor
+   * needs.
+   */
   async find(entries: ReadonlyMap<string, string>, byteLength: number | undefined, at: Location): Promise<ExternalRun> {
     const location = entries.get("location");
     if (location === undefined || location === "") throw badReference("it must have a location", at);
@@ -46,7 +49,7 @@ export class ExternalFiles {
   }
 
   async #open(location: string, at: Location): Promise<Source> {
-    // Some exporters write "./model.onnx_data"; anything else that is no plain relative name is refused by the resolver.
+    // Some exporters write "./model.onnx_data". The resolver refuses anything else that is not a plain relative name.
     const name = location.replace(/^(\.\/)+/, "");
     const known = this.#opened.get(name);
     if (known !== undefined) return known;
@@ -57,7 +60,7 @@ export class ExternalFiles {
         hint: "Open the model by its path or address, with its data files beside it",
       });
     }
-    checkLimit(this.#opened.size + 1, this.#maxFiles, "so many files", "limit/onnx.external-files", at);
+    checkLimit(this.#opened.size + 1, this.#maxFiles, "this many files", "limit/onnx.external-files", at);
     const source = await resolver.resolve(name, { signal }).catch((error: unknown) => {
       throw located(error, at);
     });
@@ -78,7 +81,7 @@ function badReference(what: string, at: Location): FormatError {
   return new FormatError("format/onnx.external", `Cannot use ONNX external_data: ${what}`, at);
 }
 
-/** The same failure, where in the model the file is named. */
+/** The same failure, located at the place in the model that names the file. */
 function located(error: unknown, at: Location): unknown {
   if (!isTareError(error) || !(error instanceof SourceError)) return error;
   const { code, message, hint, transient } = error;

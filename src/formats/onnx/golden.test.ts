@@ -28,7 +28,7 @@ function openFixture(name: string): Promise<OnnxModel> {
   return openOnnx(memorySource(loadFixture("onnx", name), name), { engine, limits: {}, resolver });
 }
 
-/** data_type of onnx.proto as our names. */
+/** Our names for data_type of onnx.proto. */
 const NAMES: Readonly<Record<number, string>> = {
   1: "F32",
   2: "U8",
@@ -80,7 +80,7 @@ test("openOnnx() finds the names that an export has lost", async () => {
   expect([...onnxWeightsOf(model.metadata).keys()]).not.toContain("pooler.dense.weight");
 });
 
-test("openOnnx() finds what turns integers into numbers", async () => {
+test("openOnnx() finds the scales and zero points of integers", async () => {
   const weights = onnxWeightsOf((await openFixture("quantized")).metadata);
   expect(weights.get("onnx::MatMul_9_quantized")).toEqual({
     name: "layer.weight",
@@ -98,7 +98,7 @@ test("openOnnx() finds what turns integers into numbers", async () => {
   });
 });
 
-test("openOnnx() keeps what the model says about itself", async () => {
+test("openOnnx() keeps the model's own metadata", async () => {
   const { metadata, unread } = await openFixture("linear");
   expect(metadata.text("onnx.producer_name")).toBe("tare-fixture");
   expect(metadata.number("onnx.ir_version")).toBe(8);

@@ -1,15 +1,28 @@
 import { checkLimit } from "../../base/limits.ts";
 import { type Attribute, embeddedTensors, readAttribute } from "./attributes.ts";
 import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
-import { readTensorProto, type TensorProto } from "./tensors.ts";
+import type { Words } from "./surplus.ts";
+import { readProperty, readTensorProto, type TensorProto } from "./tensors.ts";
 
-/** Field numbers of GraphProto, NodeProto, FunctionProto and TrainingInfoProto (onnx.proto). */
-const GRAPH = { node: 1, name: 2, initializer: 5, sparseInitializer: 15 } as const;
+/** Field numbers of GraphProto, TensorAnnotation, NodeProto, FunctionProto and TrainingInfoProto (onnx.proto). */
+const GRAPH = {
+  node: 1,
+  name: 2,
+  initializer: 5,
+  docString: 10,
+  input: 11,
+  output: 12,
+  valueInfo: 13,
+  quantizationAnnotation: 14,
+  sparseInitializer: 15,
+  metadataProps: 16,
+} as const;
+const ANNOTATION = { tensorName: 1, parameters: 2 } as const;
 const NODE = { input: 1, output: 2, name: 3, opType: 4, attribute: 5 } as const;
 const FUNCTION = { name: 1, node: 7, domain: 10, attributeProto: 11 } as const;
 const TRAINING = { initialization: 1, algorithm: 2 } as const;
 
-/** A node, as far as it can lead to a weight's name. */
+/** A node, as far as it helps to find a weight's name. */
 export interface Node {
   readonly op: string;
   readonly name: string;
@@ -19,26 +32,30 @@ export interface Node {
   readonly integers: ReadonlyMap<string, number>;
 }
 
-/** A tensor that is no initializer of the model's graph: of a node, of a graph inside a node, of a function. */
+/**
+ * A tensor that is not an initializer of the model's graph: one of a node, of a graph inside a node, or of a function.
+ */
 export interface EmbeddedTensor {
   readonly proto: TensorProto;
-  /** The name it has where nothing else has it: that of the value it makes, or of the node and the attribute. */
+  /** Its name, if no other tensor has it: that of the value it makes, or of the node and the attribute. */
   readonly name: string;
-  /** Where it stands; in front of the name where that is taken. */
+  /** Its place in the graph; prefixed to the name if the name is taken. */
   readonly scope: string;
   readonly path: string;
 }
 
-/** What a graph holds for a reader of weights. */
+/** The parts of a graph that matter for reading weights. */
 export interface Graph {
   readonly name: string;
   readonly nodeCount: number;
-  /** Those whose operator is one of `KEPT_OPERATORS`. */
+  /** Nodes whose operator is in `KEPT_OPERATORS`. */
   readonly nodes: readonly Node[];
-  readonly initializers: readonly TensorProto[];
+  readonly words: Words;
+  /** The tensors that hold the parameters of a quantised tensor, by its name and then by the parameter's name. */
+  readonly annotations: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
-/** Operators that weights go through, or that stand between a weight's product and its bias. */
+/** Operators that weights pass through, or that come between a weight's product and its bias. */
 const KEPT_OPERATORS: ReadonlySet<string> = new Set([
   "MatMul",
   "MatMulInteger",
@@ -53,39 +70,46 @@ const KEPT_OPERATORS: ReadonlySet<string> = new Set([
   "Identity",
 ]);
 
-/** Exporters nest If, Loop and Scan a few levels deep; what goes deeper would only serve to exhaust somebody's stack. */
+/** Exporters nest If, Loop and Scan a few levels deep. Deeper nesting could only exhaust the stack. */
 const MAX_DEPTH = 32;
 
-/** Where a message stands. */
+/** The place of a message. */
 interface Place {
   readonly path: string;
-  /** Names of what it is in, for tensors that have none of their own. */
+  /** Names of the enclosing messages, for tensors without a name. */
   readonly scope: string;
-  /** Graphs around it. */
+  /** Number of enclosing graphs. */
   readonly depth: number;
 }
 
-/** Walks over the graphs of one model: nodes, and the descriptions of tensors wherever they stand. Reads no data. */
+/**
+ * Takes an initializer of the model's graph when it is read, so that a million of them need not be kept in this form.
+ */
+export type TakeInitializer = (proto: TensorProto, number: number) => Promise<void> | undefined;
+
+/** Walks over the graphs of one model: nodes, and the descriptions of tensors in any place. Reads no data. */
 export class GraphWalk {
   /** In the order of the file. */
   readonly embedded: EmbeddedTensor[] = [];
   sparseCount = 0;
-  /** Graphs that were not gone into. */
+  /** Graphs that were not entered because they are nested too deep. */
   deepCount = 0;
   readonly #reader: ProtoReader;
+  readonly #takeInitializer: TakeInitializer;
   #nodeCount = 0;
   #tensorCount = 0;
 
-  constructor(reader: ProtoReader) {
+  constructor(reader: ProtoReader, takeInitializer: TakeInitializer) {
     this.#reader = reader;
+    this.#takeInitializer = takeInitializer;
   }
 
   /** The graph of the model. */
   main(field: Field): Promise<Graph> {
-    return this.#graph(field, { path: "graph", scope: "graph", depth: 0 });
+    return this.#graph(field, { path: "graph", scope: "graph", depth: 0 }, this.#takeInitializer);
   }
 
-  /** FunctionProto: a list of nodes that others call, and defaults of their attributes. */
+  /** FunctionProto: a list of nodes that other nodes call, and defaults of their attributes. */
   async function(field: Field, number: number): Promise<void> {
     const reader = this.#reader;
     const path = `functions[${number}]`;
@@ -122,11 +146,13 @@ export class GraphWalk {
     });
   }
 
-  async #graph(field: Field, place: Place): Promise<Graph> {
+  async #graph(field: Field, place: Place, take: TakeInitializer): Promise<Graph> {
     const reader = this.#reader;
     const { path, scope, depth } = place;
     const nodes: Node[] = [];
-    const initializers: TensorProto[] = [];
+    let tensorNumber = 0;
+    const words = { docString: "", props: new Map<string, string>() };
+    const annotations = new Map<string, ReadonlyMap<string, string>>();
     let name = "";
     let nodeNumber = 0;
     await reader.walkIn(field, path, (inner) => {
@@ -140,37 +166,68 @@ export class GraphWalk {
         }
         case GRAPH.name:
           return reader.text(inner, `${path}.name`).then((text) => {
-            name = text;
+            name = depth === 0 ? reader.surplus.last(`${path}.name`, name, text) : text;
           });
         case GRAPH.initializer: {
-          const at = `${path}.initializer[${initializers.length}]`;
+          const number = tensorNumber++;
           this.#countTensor(inner, path);
-          return readTensorProto(reader, inner, at).then((proto) => {
-            initializers.push(proto);
-          });
+          return readTensorProto(reader, inner, `${path}.initializer[${number}]`).then((proto) => take(proto, number));
         }
         case GRAPH.sparseInitializer:
           this.sparseCount++;
           return undefined;
+        case GRAPH.docString:
+          return reader.text(inner, `${path}.doc_string`).then((text) => {
+            words.docString = depth === 0 ? reader.surplus.last(`${path}.doc_string`, words.docString, text) : text;
+          });
+        case GRAPH.metadataProps:
+          return readProperty(reader, inner, { path: `${path}.metadata_props`, texts: words.props });
+        case GRAPH.quantizationAnnotation:
+          return this.#annotation(inner, `${path}.quantization_annotation`, annotations);
+        // The graph's own wiring is dropped together with the nodes.
+        case GRAPH.input:
+        case GRAPH.output:
+        case GRAPH.valueInfo:
+          return undefined;
         default:
+          reader.unknown("GraphProto", inner);
           return undefined;
       }
     });
-    return { name, nodeCount: nodeNumber, nodes, initializers };
+    return { name, nodeCount: nodeNumber, nodes, words, annotations };
   }
 
-  /** A graph inside something: its initializers are seen there only, so that their names may be those of others. */
+  /** TensorAnnotation: the tensors that hold scale and zero point of another tensor. */
+  async #annotation(field: Field, path: string, annotations: Map<string, ReadonlyMap<string, string>>): Promise<void> {
+    const reader = this.#reader;
+    let name = "";
+    const texts = new Map<string, string>();
+    await reader.walkIn(field, path, (inner) => {
+      if (inner.number === ANNOTATION.parameters) return readProperty(reader, inner, { path, texts });
+      if (inner.number !== ANNOTATION.tensorName) {
+        reader.unknown("TensorAnnotation", inner);
+        return undefined;
+      }
+      return reader.text(inner, `${path}.tensor_name`).then((text) => {
+        name = text;
+      });
+    });
+    if (annotations.has(name)) reader.surplus.repeated(name, `${path} has it twice; the first one is used`);
+    else annotations.set(name, texts);
+  }
+
+  /** A nested graph. Its initializers are visible only there, so their names may equal other names. */
   async #nested(field: Field, place: Place): Promise<void> {
     const { path, scope, depth } = place;
     if (depth > MAX_DEPTH) {
       this.deepCount++;
       return;
     }
-    const { initializers } = await this.#graph(field, place);
-    for (const [i, proto] of initializers.entries()) {
+    await this.#graph(field, place, (proto, i) => {
       const name = proto.name === "" ? `${scope}.initializer_${i}` : proto.name;
       this.embedded.push({ proto, name, scope, path: `${path}.initializer[${i}]` });
-    }
+      return undefined;
+    });
   }
 
   async #node(field: Field, place: Place): Promise<Node> {
@@ -206,7 +263,7 @@ export class GraphWalk {
     const output = outputs.find((text) => text !== "");
     const label = `${place.scope}${name || (output ?? `${op}_${this.#nodeCount}`)}`;
     const integers = new Map<string, number>();
-    // Only now is it known whose they are: protobuf lets fields come in any order.
+    // Only now are operator and name known: protobuf lets fields come in any order.
     for (const inner of attributes) {
       const attribute = await readAttribute(reader, inner, `${path}.attribute`);
       if (attribute.integer !== undefined) integers.set(attribute.name, attribute.integer);
@@ -226,7 +283,7 @@ export class GraphWalk {
     const found = await embeddedTensors(this.#reader, attribute, { op: node.op, path: `${path}.${attribute.name}` });
     for (const [i, proto] of found.entries()) {
       this.#countTensor(proto.extent, path);
-      // What a Constant makes is known by the name of its output: that is how the graph refers to it.
+      // The output of a Constant has the name by which the graph refers to it.
       const own = node.op === "Constant" ? (node.output ?? scope) : found.length === 1 ? scope : `${scope}.${i}`;
       this.embedded.push({ proto, name: own, scope, path: `${path}.${attribute.name}` });
     }
@@ -238,13 +295,13 @@ export class GraphWalk {
 
   #counted(field: Field, path: string): Field {
     const at = this.#reader.at(field.offset, path);
-    checkLimit(++this.#nodeCount, this.#reader.limits.nodes, "so many nodes", "limit/onnx.nodes", at);
+    checkLimit(++this.#nodeCount, this.#reader.limits.nodes, "this many nodes", "limit/onnx.nodes", at);
     return field;
   }
 
   #countTensor({ offset }: { readonly offset: number }, path: string): void {
     const { initializers } = this.#reader.limits;
     const at = this.#reader.at(offset, path);
-    checkLimit(++this.#tensorCount, initializers, "so many initializers", "limit/onnx.initializers", at);
+    checkLimit(++this.#tensorCount, initializers, "this many initializers", "limit/onnx.initializers", at);
   }
 }

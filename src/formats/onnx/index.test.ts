@@ -5,14 +5,14 @@ import { sniffOnnx } from "./index.ts";
 
 const sniff = (bytes: Bytes): string => sniffOnnx({ bytes, byteLength: bytes.byteLength, name: "x" });
 
-test("sniffOnnx() knows a model by its fields, whole or cut short", () => {
+test("sniffOnnx() recognises a model by its fields, complete or cut short", () => {
   const bytes = buildOnnx({ tensors: [{ name: "w", dims: [0] }] });
   expect(sniff(bytes)).toBe("yes");
   expect(sniff(bytes.slice(0, 12))).toBe("yes");
   expect(sniff(concatBytes([numberField(1, 8), field(6, "a long story"), field(7, field(2, "g"))]))).toBe("yes");
 });
 
-test("sniffOnnx() leaves open what ends before the graph", () => {
+test("sniffOnnx() is undecided if the bytes end before the graph", () => {
   for (const bytes of [
     Uint8Array.of(8, 7),
     concatBytes([numberField(1, 8), field(2, "x")]),
@@ -34,6 +34,6 @@ test.each<readonly [string, Bytes]>([
   ["a graph that does not begin like one", concatBytes([numberField(1, 8), field(7, Uint8Array.of(0xff, 1))])],
   ["an empty graph", concatBytes([numberField(1, 8), field(7, new Uint8Array(0))])],
   ["a field of another form", concatBytes([numberField(1, 8), Uint8Array.of(0x15, 0, 0, 0, 0)])],
-])("sniffOnnx() is not taken in by %s", (_, bytes) => {
+])("sniffOnnx() is not fooled by %s", (_, bytes) => {
   expect(sniff(bytes)).toBe("no");
 });

@@ -3,10 +3,10 @@ import { decodeUtf8 } from "../../base/text.ts";
 import type { Format, Head, SniffResult } from "../../model/format.ts";
 import { MODEL } from "./layout.ts";
 
-/** Field 1, varint: protobuf writers put it first, and it is all the magic that ONNX has. */
+/** Field 1, varint. Protobuf writers put it first, and ONNX has no other magic. */
 const IR_VERSION_TAG = 0x08;
 
-/** ONNX: what is known before a file asks for it, and what loads the rest. */
+/** ONNX: what is known before its code is loaded, and the loaders of the rest. */
 export const onnx: Format = {
   id: "onnx",
   name: "ONNX",
@@ -18,21 +18,21 @@ export const onnx: Format = {
   verify: async () => (await import("./verify.ts")).verifier,
 };
 
-/** Versions of the intermediate representation so far go to 13; a file from the future is still recognised. */
+/** Versions of the intermediate representation go up to 13 so far. Files of later versions are still recognised. */
 const MAX_IR_VERSION = 127;
-/** Producer and domain are words. */
+/** Longest producer or domain; they are words. */
 const MAX_WORD_BYTES = 1 << 10;
 
 const VARINTS: ReadonlySet<number> = new Set([MODEL.irVersion, MODEL.modelVersion]);
 const WORDS: ReadonlySet<number> = new Set([MODEL.producerName, MODEL.producerVersion, MODEL.domain]);
-/** doc_string, opset_import, metadata_props, training_info, functions, configuration: not looked into. */
+/** doc_string, opset_import, metadata_props, training_info, functions, configuration: skipped unread. */
 const OTHERS: ReadonlySet<number> = new Set([6, 8, 14, 20, 25, 26]);
 /** First bytes of a graph: a node, its name, an initializer, a doc string, an input, an output. */
 const GRAPH_TAGS: ReadonlySet<number> = new Set([0x0a, 0x12, 0x2a, 0x52, 0x5a, 0x62]);
 
 /**
- * ONNX has no magic: a ModelProto begins with ir_version, and every field up to the graph must be one of the schema, in
- * its form. Never throws.
+ * ONNX has no magic. A ModelProto begins with ir_version, and every field up to the graph must be in the schema, with
+ * the right wire type. Never throws.
  */
 export function sniffOnnx(head: Head): SniffResult {
   const { bytes } = head;
@@ -60,7 +60,7 @@ export function sniffOnnx(head: Head): SniffResult {
   return "possible";
 }
 
-/** A graph cut off at its first byte is still meant to be one. */
+/** A graph that is cut off at its first byte still counts. */
 function beginsGraph(bytes: Bytes, { value, end }: Varint): boolean {
   const first = bytes[end];
   return value > 0 && (first === undefined || GRAPH_TAGS.has(first));
@@ -69,7 +69,7 @@ function beginsGraph(bytes: Bytes, { value, end }: Varint): boolean {
 function isWord(bytes: Bytes, { value, end }: Varint): boolean {
   if (value > MAX_WORD_BYTES) return false;
   const text = decodeUtf8(bytes.subarray(end, end + value));
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this looks for
   return text === undefined ? end + value > bytes.byteLength : !/[\u0000-\u0008\u000e-\u001f]/.test(text);
 }
 
@@ -78,7 +78,7 @@ interface Varint {
   readonly end: number;
 }
 
-/** Undefined where it does not end within the bytes, or is beyond 2^53. */
+/** Undefined if it does not end within the bytes, or is beyond 2^53. */
 function varint(bytes: Bytes, start: number): Varint | undefined {
   let value = 0;
   for (let i = 0; i < 8; i++) {

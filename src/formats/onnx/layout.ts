@@ -18,7 +18,9 @@ export const MODEL = {
 /** The lists that hold values one by one, by the name of their field. */
 export type TypedField = "float_data" | "int32_data" | "int64_data" | "double_data" | "uint64_data";
 
-/** What a data_type means: its name here, its width, and the list that holds its values where they are not raw bytes. */
+/**
+ * The meaning of a data_type: its name here, its width, and the list that holds its values if they are not raw bytes.
+ */
 export interface DataType {
   readonly dtype: DType;
   readonly bits: number;
@@ -60,7 +62,7 @@ export function dataTypeOf(id: number): DataType | undefined {
   return DATA_TYPES.get(id);
 }
 
-/** The ids of what nodes hold without a TensorProto. */
+/** The ids of values that nodes hold without a TensorProto. */
 export const FLOAT_TYPE = 1;
 export const INT64_TYPE = 7;
 /** The id of strings. */

@@ -1,6 +1,6 @@
 import { defineLimits } from "../../base/limits.ts";
 
-/** What this reader is willing to hold; overridable per open. */
+/** Bounds on what this reader holds in memory; overridable per open. */
 export const ONNX_LIMITS = defineLimits({
   controlBytes: {
     default: 256 << 20,

@@ -1,17 +1,18 @@
 import { FormatError } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
+import { ONNX_WEIGHTS_KEY } from "../../model/bert/onnx-weights.ts";
 import type { Finding } from "../../model/finding.ts";
-import type { Loss } from "../../model/format.ts";
 import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import { fingerprint } from "../../model/metadata-json.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { type Graph, GraphWalk } from "./graph.ts";
+import { type Graph, GraphWalk, type TakeInitializer } from "./graph.ts";
 import { MODEL } from "./layout.ts";
 import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
+import { type Surplus, TENSORS_KEY, textEntry, textMap } from "./surplus.ts";
 import { readStringEntry } from "./tensors.ts";
 
-/** What opening has found. */
+/** The results of opening. */
 interface OnnxContents {
   readonly source: Source;
   /** Files with external data, in the order of their first use. */
@@ -35,7 +36,7 @@ export class OnnxModel implements Model {
   readonly warnings: readonly Finding[];
   readonly unread: NonNullable<Model["unread"]>;
   readonly facts: Model["facts"];
-  /** No other format has a place for it, and whoever converts an ONNX file wants the weights. */
+  /** No other format has a place for the graph, and users convert ONNX files for the weights. */
   readonly staysBehind = ["the graph stays behind: only weights and metadata are converted"];
   readonly #index: TensorIndex;
 
@@ -58,21 +59,25 @@ export class OnnxModel implements Model {
   async close(): Promise<void> {
     await Promise.all(this.parts.map((part) => part.source.close()));
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 const OPSET = { domain: 1, version: 2 } as const;
 
-/** What a model says about itself beside its graph. */
+/** The fields of a model in addition to its graph. */
 export interface ModelProto {
   readonly irVersion: number;
   readonly graph: Graph;
-  /** What was met on the way through it and through everything else that has nodes. */
+  /** What the walk found in the graph and in everything else that has nodes. */
   readonly walk: GraphWalk;
   /** `onnx.*` for the model's own fields, then metadata_props under their keys. */
   readonly entries: readonly MetadataEntry[];
   readonly warnings: readonly Finding[];
-  /** Values whose keys have another one already. */
-  readonly repeated: readonly Loss[];
+  /** Fields that have no place in a model of weights. */
+  readonly surplus: Surplus;
 }
 
 const TEXTS: ReadonlyMap<number, string> = new Map([
@@ -82,7 +87,7 @@ const TEXTS: ReadonlyMap<number, string> = new Map([
   [MODEL.docString, "doc_string"],
 ]);
 
-/** What is gathered on the way. */
+/** The state of the walk. */
 interface Draft {
   irVersion: number;
   graph: Graph | undefined;
@@ -90,17 +95,16 @@ interface Draft {
   readonly own: Map<string, MetadataEntry>;
   readonly props: Map<string, MetadataEntry>;
   readonly warnings: Finding[];
-  readonly repeated: Loss[];
   opsets: number;
   functions: number;
   trainings: number;
 }
 
 /** Walks over the whole file. Refuses one without a graph, or with two. */
-export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
-  const walk = new GraphWalk(reader);
+export async function readModelProto(reader: ProtoReader, takeInitializer: TakeInitializer): Promise<ModelProto> {
+  const walk = new GraphWalk(reader, takeInitializer);
   const draft: Draft = {
-    ...{ irVersion: 0, graph: undefined, walk, own: new Map(), props: new Map(), warnings: [], repeated: [] },
+    ...{ irVersion: 0, graph: undefined, walk, own: new Map(), props: new Map(), warnings: [] },
     ...{ opsets: 0, functions: 0, trainings: 0 },
   };
   await reader.walk(0, reader.byteLength, "model", (field) => takeField(reader, draft, field));
@@ -120,26 +124,51 @@ export async function readModelProto(reader: ProtoReader): Promise<ModelProto> {
       at: { ...at, path: "model.opset_import" },
     });
   }
-  if (graph.name !== "") put(own, "onnx.graph_name", graph.name);
-  const entries = [...own.values(), ...[...props.values()].map((entry) => rename(entry, own))];
-  return { irVersion, graph, walk, entries, warnings, repeated: draft.repeated };
+  putGraph(own, graph);
+  const entries = [...own.values(), ...renamed(props, own)];
+  return { irVersion, graph, walk, entries, warnings, surplus: reader.surplus };
 }
 
-/** A model's own key that is one of ours keeps its value under another name. */
-function rename(entry: MetadataEntry, own: ReadonlyMap<string, MetadataEntry>): MetadataEntry {
-  return own.has(entry.key) || entry.key === "onnx.weights"
-    ? { ...entry, key: `onnx.metadata_props.${entry.key}` }
-    : entry;
+/** The graph's own words are kept; its nodes are dropped. */
+function putGraph(own: Map<string, MetadataEntry>, { name, words, annotations }: Graph): void {
+  if (name !== "") put(own, "onnx.graph_name", name);
+  if (words.docString !== "") put(own, "onnx.graph.doc_string", words.docString);
+  for (const [key, text] of words.props) put(own, `onnx.graph.metadata_props.${key}`, text);
+  if (annotations.size === 0) return;
+  const entries = [...annotations].map(([key, texts]): MetadataEntry => ({ key, value: textMap(texts) }));
+  const key = "onnx.graph.quantization_annotation";
+  own.set(key, { key, value: { type: "map", entries } });
+}
+
+/** Keys that are added once the tensors are known. */
+const LATER_KEYS: readonly string[] = [ONNX_WEIGHTS_KEY, TENSORS_KEY];
+
+/** A property whose key equals one of ours gets another key, which may be taken too. */
+function renamed(props: ReadonlyMap<string, MetadataEntry>, own: ReadonlyMap<string, MetadataEntry>): MetadataEntry[] {
+  const isOurs = (key: string): boolean => own.has(key) || LATER_KEYS.includes(key);
+  const given = new Set<string>();
+  return [...props.values()].map((entry) => {
+    let { key } = entry;
+    if (!isOurs(key)) return entry;
+    do key = `onnx.metadata_props.${key}`;
+    while (isOurs(key) || props.has(key) || given.has(key));
+    given.add(key);
+    return { ...entry, key };
+  });
 }
 
 function put(entries: Map<string, MetadataEntry>, key: string, text: string): void {
-  entries.set(key, { key, value: stringValue(text) });
+  entries.set(key, textEntry(key, text));
 }
 
 function takeField(reader: ProtoReader, draft: Draft, field: Field): Promise<void> | undefined {
   switch (field.number) {
     case MODEL.irVersion:
-      draft.irVersion = reader.number(field, "model.ir_version");
+      draft.irVersion = reader.surplus.last(
+        "model.ir_version",
+        draft.irVersion,
+        reader.number(field, "model.ir_version"),
+      );
       draft.own.set("onnx.ir_version", { key: "onnx.ir_version", value: { type: "u64", value: draft.irVersion } });
       return undefined;
     case MODEL.modelVersion:
@@ -165,8 +194,15 @@ function takeField(reader: ProtoReader, draft: Draft, field: Field): Promise<voi
       return takeProperty(reader, draft, field);
     default: {
       const name = TEXTS.get(field.number);
-      if (name === undefined) return undefined;
-      return reader.text(field, `model.${name}`).then((text) => put(draft.own, `onnx.${name}`, text));
+      if (name === undefined) {
+        reader.unknown("ModelProto", field);
+        return undefined;
+      }
+      return reader.text(field, `model.${name}`).then((text) => {
+        const known = draft.own.get(`onnx.${name}`)?.value;
+        const before = known?.type === "string" ? known.value : "";
+        put(draft.own, `onnx.${name}`, reader.surplus.last(`model.${name}`, before, text));
+      });
     }
   }
 }
@@ -182,16 +218,17 @@ async function takeOpset(reader: ProtoReader, draft: Draft, field: Field): Promi
   let version: MetadataEntry["value"] = { type: "i64", value: 0 };
   await reader.walkIn(field, "model.opset_import", (inner) => {
     if (inner.number === OPSET.version && inner.wire === WIRE.varint) version = signed(inner);
+    else if (inner.number !== OPSET.domain) reader.unknown("OperatorSetIdProto", inner);
     if (inner.number !== OPSET.domain) return undefined;
     return reader.text(inner, "model.opset_import.domain").then((text) => {
       domain = text;
     });
   });
-  // The default operators have no name of their own in the file; ai.onnx is what they are called.
+  // The default operators have no name in the file; their name is ai.onnx.
   const key = `onnx.opset.${domain === "" ? "ai.onnx" : domain}`;
   const known = draft.own.get(key);
   if (known !== undefined && fingerprint(known.value) !== fingerprint(version)) {
-    draft.repeated.push({ name: key, reason: "the model imports two versions of it; the last one is used" });
+    reader.surplus.repeated(key, "the model imports two versions of it; the last one is used");
   }
   draft.own.set(key, { key, value: version });
 }
@@ -201,7 +238,7 @@ async function takeProperty(reader: ProtoReader, draft: Draft, field: Field): Pr
   const known = draft.props.get(key);
   if (known === undefined) return put(draft.props, key, value);
   if (fingerprint(known.value) !== fingerprint(stringValue(value))) {
-    draft.repeated.push({ name: key, reason: "metadata_props has it twice; the first value is used" });
+    reader.surplus.repeated(key, "metadata_props has it twice; the first value is used");
   }
   const message = `The metadata key ${JSON.stringify(key)} should be there once; its first value is used`;
   const at = reader.at(field.offset, "model.metadata_props");

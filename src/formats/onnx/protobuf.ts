@@ -5,36 +5,40 @@ import { decodeUtf8 } from "../../base/text.ts";
 import { Turns } from "../../base/turns.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { ONNX_LIMITS } from "./limits.ts";
+import { Surplus } from "./surplus.ts";
 
-/** How protobuf says what follows a tag. */
+/** Wire types: the kind of payload that follows a tag. */
 export const WIRE = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 
-/** One field of a message, before its payload is looked at. */
+/** One field of a message, before its payload is read. */
 export interface Field {
   readonly number: number;
   readonly wire: number;
-  /** Of a varint: unsigned, a bigint exactly beyond 2^53 - 1. Zero for other wires. */
+  /** The value of a varint: unsigned, a bigint exactly if it is beyond 2^53 - 1. Zero for other wire types. */
   readonly value: number | bigint;
-  /** Where the payload is in the file. */
+  /** Offset of the payload in the file. */
   readonly offset: number;
   readonly byteLength: number;
 }
 
 /** Longest tag and length or value: 5 and 10 bytes. */
 const MAX_HEAD_BYTES = 15;
-/** Read at first after a jump: enough for the head of a tensor. Consecutive reads double it. */
+/** First read after a jump: enough for the head of a tensor. Consecutive reads double it. */
 const FIRST_WINDOW = 4 << 10;
 const MAX_WINDOW = 256 << 10;
 
 type Visit = (field: Field) => Promise<void> | undefined;
 
 /**
- * Walks over protobuf messages in a Source without reading what nobody asks for: a field's payload is skipped by its
- * length. Never recurses by itself, so nesting costs nothing. Every length is checked against the message around it.
+ * Walks over protobuf messages in a Source and reads only what the visitor needs: it skips the payload of a field by
+ * its length. It never recurses by itself, so nesting costs nothing. Every length is checked against the enclosing
+ * message.
  */
 export class ProtoReader {
   readonly limits: Limits<typeof ONNX_LIMITS>;
   readonly signal: AbortSignal | undefined;
+  /** Fields that we do not understand. */
+  readonly surplus = new Surplus();
   readonly #source: Source;
   readonly #turns: Turns;
   #window: Bytes = EMPTY_BYTES;
@@ -58,7 +62,7 @@ export class ProtoReader {
     return { source: this.#source.label, offset, path };
   }
 
-  /** Every field of the message at `offset` … `end`, in order. `path` names the message in errors. */
+  /** Visits every field of the message at `offset` … `end`, in order. `path` names the message in errors. */
   async walk(offset: number, end: number, path: string, visit: Visit): Promise<void> {
     let position = offset;
     while (position < end) {
@@ -69,7 +73,7 @@ export class ProtoReader {
       position = field.offset + field.byteLength;
       const pending = visit(field);
       if (pending !== undefined) await pending;
-      // Most fields are in the window, so that the file's own reads are few and far between.
+      // Most fields are in the window, so the file's own reads are rare and give few chances to stop.
       const turn = this.#turns.step();
       if (turn !== undefined) await turn;
     }
@@ -86,7 +90,7 @@ export class ProtoReader {
     this.checkWire(field, WIRE.bytes, path);
     const { offset, byteLength } = field;
     const { textBytes } = this.limits;
-    checkLimit(byteLength, textBytes, "a text of so many bytes", "limit/onnx.text-bytes", this.at(offset, path));
+    checkLimit(byteLength, textBytes, "a text of this many bytes", "limit/onnx.text-bytes", this.at(offset, path));
     this.#position = offset;
     if (!this.#holds(byteLength)) await this.#fill(byteLength, path);
     const start = offset - this.#windowStart;
@@ -99,12 +103,17 @@ export class ProtoReader {
     throw new FormatError("format/onnx.utf8", `Cannot read ONNX ${path}: must be UTF-8`, this.at(field.offset, path));
   }
 
-  /** The number of a varint field; refuses what no count or id can be. */
+  /** The number of a varint field; refuses numbers that no count or id can be. */
   number(field: Field, path: string): number {
     this.checkWire(field, WIRE.varint, path);
     if (typeof field.value === "number") return field.value;
     const message = `Cannot read ONNX ${path}: must be 0 to 2^53 - 1, found ${BigInt.asIntN(64, field.value)}`;
     throw new FormatError("format/onnx.number", message, this.at(field.offset, path));
+  }
+
+  /** A field of `message` that its schema does not name. */
+  unknown(message: string, { number }: Field): void {
+    this.surplus.unknown(`${message} field ${number}`);
   }
 
   checkWire(field: Field, wire: number, path: string): void {
@@ -125,7 +134,7 @@ export class ProtoReader {
     this.#bytesRead += wanted;
     const { controlBytes } = this.limits;
     const at = this.at(this.#position, path);
-    checkLimit(this.#bytesRead, controlBytes, "a graph of so many bytes", "limit/onnx.control-bytes", at);
+    checkLimit(this.#bytesRead, controlBytes, "a graph of this many bytes", "limit/onnx.control-bytes", at);
     this.#window = await this.#source.read(this.#position, wanted, { signal: this.signal });
     this.#windowStart = this.#position;
   }
@@ -135,7 +144,7 @@ export class ProtoReader {
     const tag = this.#varint(end, path);
     const wire = Number(tag) & 7;
     const number = Math.floor(Number(tag) / 8);
-    // Field numbers have 29 bits; 0 is none.
+    // Field numbers have 29 bits; 0 is invalid.
     if (typeof tag !== "number" || number < 1 || number > 0x1fff_ffff) throw this.#badTag(start, path, `${tag}`);
     if (wire === WIRE.varint) {
       const offset = this.#position;
@@ -155,7 +164,7 @@ export class ProtoReader {
     });
   }
 
-  /** Seven bits a byte, lowest first, at most ten bytes (protobuf, "Base 128 Varints"). */
+  /** Seven bits per byte, lowest first, at most ten bytes (protobuf, "Base 128 Varints"). */
   #varint(end: number, path: string): number | bigint {
     const start = this.#position;
     let low = 0;
@@ -190,7 +199,7 @@ export class ProtoReader {
   }
 }
 
-/** Signed 64-bit values of packed varints; refuses one that does not end. */
+/** Signed 64-bit values of packed varints; refuses a varint that does not end. */
 export function decodeVarints(bytes: Bytes, at: Location): readonly bigint[] {
   const values: bigint[] = [];
   for (let position = 0; position < bytes.byteLength; ) {
@@ -209,7 +218,7 @@ export function decodeVarints(bytes: Bytes, at: Location): readonly bigint[] {
   return values;
 }
 
-/** The lowest 32 bits of every packed varint, for the types that have no more; cheaper than whole values. */
+/** The lowest 32 bits of every packed varint, for types that need no more; cheaper than whole values. */
 export function decodeVarints32(bytes: Bytes, count: number, at: Location): Uint32Array<ArrayBuffer> {
   const values = new Uint32Array(count);
   let position = 0;
@@ -232,7 +241,7 @@ export function decodeVarints32(bytes: Bytes, count: number, at: Location): Uint
   return values;
 }
 
-/** The list has another number of values than the shape has. */
+/** The error for a list whose number of values does not fit the shape. */
 export function wrongCount(wanted: number, found: number, at: Location): FormatError {
   const message = `Cannot read ONNX ${at.path ?? "data"}: must hold ${wanted} values, found ${found}`;
   return new FormatError("format/onnx.data-length", message, at);

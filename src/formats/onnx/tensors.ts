@@ -2,17 +2,19 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 import { checkedMultiply } from "../../base/integers.ts";
 import { checkLimit, type Limits } from "../../base/limits.ts";
+import { printable } from "../../base/text.ts";
 import { assembledSource } from "../../bytes/assembled.ts";
 import { ComputedSource } from "../../bytes/derived.ts";
 import { checkRange, type Extent } from "../../bytes/extents.ts";
 import { sliceSource } from "../../bytes/slice.ts";
-import type { ReadOptions, Source } from "../../bytes/source.ts";
+import { PIECE_BYTES, type ReadOptions, type Source } from "../../bytes/source.ts";
 import { countElements, type DType } from "../../model/dtype.ts";
-import { Tensor } from "../../model/tensor.ts";
+import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import type { ExternalFiles } from "./external-data.ts";
 import { type DataType, dataTypeOf, type TypedField } from "./layout.ts";
 import type { ONNX_LIMITS } from "./limits.ts";
 import { decodeVarints, decodeVarints32, type Field, type ProtoReader, WIRE, wrongCount } from "./protobuf.ts";
+import type { Words } from "./surplus.ts";
 
 /** Field numbers of TensorProto (onnx.proto). */
 const FIELD = {
@@ -27,8 +29,10 @@ const FIELD = {
   rawData: 9,
   doubleData: 10,
   uint64Data: 11,
+  docString: 12,
   externalData: 13,
   dataLocation: 14,
+  metadataProps: 16,
 } as const;
 
 const TYPED: ReadonlyMap<number, TypedField> = new Map([
@@ -39,34 +43,38 @@ const TYPED: ReadonlyMap<number, TypedField> = new Map([
   [FIELD.uint64Data, "uint64_data"],
 ]);
 
-/** A TensorProto as the file has it: where its values are, not what they are. */
+/** A TensorProto of the file: where its values are, not the values themselves. */
 export interface TensorProto {
-  /** The whole message. */
+  /** The place of the whole message. */
   readonly extent: Extent;
   readonly name: string;
   readonly dims: readonly number[];
   readonly dataType: number;
   readonly raw: Extent | undefined;
-  /** Pieces of the one typed list it has. */
+  /** Pieces of its only typed list. */
   readonly typed: { readonly field: TypedField; readonly pieces: readonly Extent[] } | undefined;
-  /** Present where the values are in another file: location, offset, length. */
+  /** Present if the values are in another file: location, offset, length. */
   readonly external: ReadonlyMap<string, string> | undefined;
-  /** Strings, or a part of a tensor: not read. */
+  /** The reason why it is not read: it holds strings, or only a part of a tensor. */
   readonly unreadable: string | undefined;
+  /** Absent if the tensor has no words. */
+  readonly words?: Words | undefined;
 }
 
 interface Draft {
   name: string;
-  dims: number[];
+  dims: readonly number[];
   dataType: number;
   raw: Extent | undefined;
   typed: { readonly field: TypedField; readonly pieces: Extent[] } | undefined;
-  readonly external: Map<string, string>;
+  external: Map<string, string> | undefined;
   location: number;
   unreadable: string | undefined;
+  docString: string;
+  props: Map<string, string> | undefined;
 }
 
-/** Reads a TensorProto's description; its data is not touched. */
+/** Reads a TensorProto's description; its data is not read. */
 export async function readTensorProto(reader: ProtoReader, field: Field, path: string): Promise<TensorProto> {
   const draft: Draft = {
     name: "",
@@ -74,13 +82,16 @@ export async function readTensorProto(reader: ProtoReader, field: Field, path: s
     dataType: 0,
     raw: undefined,
     typed: undefined,
-    external: new Map(),
+    external: undefined,
     location: 0,
     unreadable: undefined,
+    docString: "",
+    props: undefined,
   };
   await reader.walkIn(field, path, (inner) => takeField(reader, draft, { field: inner, path }));
-  const { location, external, ...proto } = draft;
-  return { ...proto, extent: field, external: location === 1 || external.size > 0 ? external : undefined };
+  const { location, external, docString, props, ...proto } = draft;
+  const words = docString === "" && props === undefined ? undefined : { docString, props: props ?? new Map() };
+  return { ...proto, extent: field, external: location === 1 ? (external ?? new Map()) : external, words };
 }
 
 interface Place {
@@ -97,7 +108,7 @@ function takeField(reader: ProtoReader, draft: Draft, { field, path }: Place): P
       return undefined;
     case FIELD.name:
       return reader.text(field, `${path}.name`).then((name) => {
-        draft.name = name;
+        draft.name = reader.surplus.last(`${path}.name`, draft.name, name);
       });
     case FIELD.rawData:
       reader.checkWire(field, WIRE.bytes, `${path}.raw_data`);
@@ -115,19 +126,27 @@ function takeField(reader: ProtoReader, draft: Draft, { field, path }: Place): P
     case FIELD.stringData:
       draft.unreadable = "it holds strings";
       return undefined;
+    case FIELD.docString:
+      return reader.text(field, `${path}.doc_string`).then((text) => {
+        draft.docString = reader.surplus.last(`${path}.doc_string`, draft.docString, text);
+      });
+    case FIELD.metadataProps:
+      draft.props ??= new Map();
+      return readProperty(reader, field, { path: `${path}.metadata_props`, texts: draft.props });
     default:
       takeTyped(reader, draft, { field, path });
       return undefined;
   }
 }
 
-/** A list of varints: each in a field of its own, or packed into one. */
+/** A list of varints: each in its own field, or packed into one. */
 async function takeDimensions(reader: ProtoReader, draft: Draft, { field, path }: Place): Promise<void> {
   const found = field.wire === WIRE.bytes ? await packedDimensions(reader, field, path) : [reader.number(field, path)];
   const { dimensions } = reader.limits;
   const at = reader.at(field.offset, path);
-  checkLimit(draft.dims.length + found.length, dimensions, "so many dimensions", "limit/onnx.dimensions", at);
-  draft.dims.push(...found);
+  checkLimit(draft.dims.length + found.length, dimensions, "this many dimensions", "limit/onnx.dimensions", at);
+  // Not push: it makes room for seventeen, and there may be a million tensors.
+  draft.dims = draft.dims.length === 0 ? found : [...draft.dims, ...found];
 }
 
 async function packedDimensions(reader: ProtoReader, field: Field, path: string): Promise<readonly number[]> {
@@ -139,14 +158,22 @@ async function packedDimensions(reader: ProtoReader, field: Field, path: string)
   });
 }
 
+/**
+ * The keys of external_data (onnx.proto, and `basepath` of onnx.external_data_helper). They tell where the values are,
+ * nothing about them.
+ */
+const EXTERNAL_KEYS: readonly string[] = ["location", "offset", "length", "checksum", "basepath"];
+
 /** StringStringEntryProto: key is field 1, value field 2. */
 async function takeExternal(reader: ProtoReader, draft: Draft, { field, path }: Place): Promise<void> {
   const [key, value] = await readStringEntry(reader, field, path);
+  draft.external ??= new Map();
   if (draft.external.has(key)) throw twice(reader, field, `${path}.${key}`);
+  if (!EXTERNAL_KEYS.includes(key)) reader.surplus.unknown(`external_data "${printable(key)}"`);
   draft.external.set(key, value);
 }
 
-/** A key and its value, as metadata_props and external_data have them. */
+/** A key and its value, as in metadata_props and external_data. */
 export async function readStringEntry(
   reader: ProtoReader,
   field: Field,
@@ -154,7 +181,10 @@ export async function readStringEntry(
 ): Promise<readonly [key: string, value: string]> {
   const texts = ["", ""];
   await reader.walkIn(field, path, (inner) => {
-    if (inner.number !== 1 && inner.number !== 2) return undefined;
+    if (inner.number !== 1 && inner.number !== 2) {
+      reader.unknown("StringStringEntryProto", inner);
+      return undefined;
+    }
     return reader.text(inner, `${path}.${inner.number === 1 ? "key" : "value"}`).then((text) => {
       texts[inner.number - 1] = text;
     });
@@ -163,15 +193,30 @@ export async function readStringEntry(
   return [key, value];
 }
 
+/** Adds a key and its value to a list. Keys should be different; if they are not, the first value counts. */
+export async function readProperty(
+  reader: ProtoReader,
+  field: Field,
+  { path, texts }: { readonly path: string; readonly texts: Map<string, string> },
+): Promise<void> {
+  const [key, value] = await readStringEntry(reader, field, path);
+  const known = texts.get(key);
+  if (known === undefined) texts.set(key, value);
+  else if (known !== value) reader.surplus.repeated(key, `${path} has it twice; the first value is used`);
+}
+
 function takeTyped(reader: ProtoReader, draft: Draft, { field, path }: Place): void {
   const name = TYPED.get(field.number);
-  if (name === undefined) return;
+  if (name === undefined) {
+    reader.unknown("TensorProto", field);
+    return;
+  }
   if (draft.typed !== undefined && draft.typed.field !== name) throw twice(reader, field, `${path}.${name}`);
   draft.typed ??= { field: name, pieces: [] };
   const { pieces } = draft.typed;
   pieces.push({ offset: field.offset, byteLength: field.byteLength });
   const at = reader.at(field.offset, `${path}.${name}`);
-  checkLimit(pieces.length, reader.limits.dataPieces, "so many pieces of data", "limit/onnx.data-pieces", at);
+  checkLimit(pieces.length, reader.limits.dataPieces, "this many pieces of data", "limit/onnx.data-pieces", at);
 }
 
 function twice(reader: ProtoReader, field: Field, path: string): FormatError {
@@ -179,26 +224,28 @@ function twice(reader: ProtoReader, field: Field, path: string): FormatError {
   return new FormatError("format/onnx.duplicate-data", message, reader.at(field.offset, path));
 }
 
-/** What tensors are made with. */
+/** What is needed to make tensors. */
 export interface TensorMaking {
   readonly source: Source;
+  /** Reads what the file holds as it is. */
+  readonly stored: TensorReader;
   readonly external: ExternalFiles;
   readonly limits: Limits<typeof ONNX_LIMITS>;
 }
 
-/** Everything about one tensor but where its values are. */
+/** Everything about one tensor except the place of its values. */
 interface Described {
   readonly proto: TensorProto;
   readonly dtype: DType;
   readonly type: DataType | undefined;
   readonly elementCount: number;
-  /** Undefined for types whose width nobody knows. */
+  /** Undefined for types of unknown width. */
   readonly byteLength: number | undefined;
   readonly at: Location;
 }
 
-/** The initializer as a tensor; refuses data that does not fit its shape. Reads no data. */
-export async function makeTensor(proto: TensorProto, path: string, making: TensorMaking): Promise<Tensor> {
+/** The initializer as a tensor; refuses data that does not fit its shape. Reads no data; waits for other files alone. */
+export function makeTensor(proto: TensorProto, path: string, making: TensorMaking): Promise<Tensor> | Tensor {
   const at: Location = { source: making.source.label, offset: proto.extent.offset, path };
   const type = dataTypeOf(proto.dataType);
   const elementCount = countElements(proto.dims, at);
@@ -207,12 +254,12 @@ export async function makeTensor(proto: TensorProto, path: string, making: Tenso
   const described: Described = { proto, dtype, type, elementCount, byteLength, at };
   if (proto.external !== undefined) return externalTensor(described, proto.external, making);
   if (proto.raw !== undefined && proto.typed !== undefined) throw storedTwice(at);
-  if (proto.raw !== undefined) return rawTensor(described, proto.raw, making.source);
+  if (proto.raw !== undefined) return rawTensor(described, proto.raw, making);
   if (proto.typed !== undefined) return typedTensor(described, making);
   if (elementCount > 0) {
     throw new FormatError("format/onnx.no-data", `Cannot read ONNX ${path}: it has a shape, but no values`, at);
   }
-  return plainTensor(described, { offset: proto.extent.offset, byteLength: 0 }, making.source);
+  return plainTensor(described, { offset: proto.extent.offset, byteLength: 0 }, making.stored);
 }
 
 async function externalTensor(
@@ -224,18 +271,22 @@ async function externalTensor(
   if (proto.raw !== undefined || proto.typed !== undefined) throw storedTwice(at);
   const run = await external.find(entries, described.byteLength, at);
   checkLength(described, run.byteLength, "external_data");
-  return plainTensor(described, run, run.source, run.source.label);
+  return plainTensor(described, run, storedIn(run.source), run.source.label);
 }
 
-function rawTensor(described: Described, raw: Extent, source: Source): Tensor {
+function rawTensor(described: Described, raw: Extent, { stored }: TensorMaking): Tensor {
   checkLength(described, raw.byteLength, "raw_data");
-  return plainTensor(described, raw, source);
+  return plainTensor(described, raw, stored);
 }
 
-function plainTensor({ proto, dtype }: Described, extent: Extent, source: Source, file?: string): Tensor {
+function plainTensor({ proto, dtype }: Described, extent: Extent, stored: TensorReader, file?: string): Tensor {
   const { offset, byteLength } = extent;
-  const facts = { name: proto.name, dtype, shape: proto.dims, byteLength, offset, file };
-  return new Tensor(facts, { source: () => sliceSource(source, offset, byteLength) });
+  return new Tensor({ name: proto.name, dtype, shape: proto.dims, byteLength, offset, file }, stored);
+}
+
+/** Tensors whose bytes are in the file as they are: one reader for all of them. */
+export function storedIn(source: Source): TensorReader {
+  return { source: ({ offset, byteLength }) => sliceSource(source, offset, byteLength) };
 }
 
 function checkLength({ byteLength, at }: Described, found: number, field: string): void {
@@ -249,7 +300,7 @@ function storedTwice(at: Location): FormatError {
   return new FormatError("format/onnx.duplicate-data", message, at);
 }
 
-/** Values one by one: floats stand as they are in memory, integers as varints. */
+/** Values one by one: floats are stored as in memory, integers as varints. */
 function typedTensor(described: Described, { source, limits }: TensorMaking): Tensor {
   const { proto, type, elementCount, byteLength = 0, dtype, at } = described;
   const { field, pieces } = proto.typed as NonNullable<TensorProto["typed"]>;
@@ -269,33 +320,30 @@ function typedTensor(described: Described, { source, limits }: TensorMaking): Te
     const parts = pieces.map((piece) => ({ source, ...piece }));
     return new Tensor(facts, { source: () => assembledSource(parts, source.label) });
   }
-  // A varint takes one to ten bytes: what is claimed can be bounded before anything is read.
+  // A varint takes one to ten bytes, so the claimed number can be checked before anything is read.
   if (held < elementCount || held > 10 * elementCount) {
     const message = `Cannot read ONNX ${at.path}.${field}: ${elementCount} values take as many bytes or up to ten times as many, found ${held}`;
     throw new FormatError("format/onnx.data-length", message, at);
   }
   const { typedDataBytes } = limits;
-  checkLimit(held, typedDataBytes, `${field} of so many bytes`, "limit/onnx.typed-data-bytes", at);
+  checkLimit(held, typedDataBytes, `${field} of this many bytes`, "limit/onnx.typed-data-bytes", at);
   const itemBytes = type.bits / 8;
   const list = { source, pieces, count: elementCount, itemBytes, at: { ...at, path: `${at.path}.${field}` } };
   return new Tensor(facts, { source: () => new TypedSource(list) });
 }
 
-/** Where a list of varints is, and what its values become. */
+/** The place of a list of varints, and the form of its values. */
 interface VarintList {
   readonly source: Source;
   readonly pieces: readonly Extent[];
-  /** How many values there must be. */
+  /** The required number of values. */
   readonly count: number;
   /** Bytes of a value in memory: 1, 2, 4 or 8. */
   readonly itemBytes: number;
   readonly at: Location;
 }
 
-/** Pieces of a stream. */
-const PIECE_BYTES = 1 << 20;
-
-/** A tensor that the file holds number by number, as the little-endian bytes it would have in memory. Decoded when read. */
+/** A tensor that the file holds number by number, as the little-endian bytes it has in memory. Decoded when read. */
 class TypedSource extends ComputedSource {
   readonly #list: VarintList;
   #decoded: Promise<Bytes> | undefined;

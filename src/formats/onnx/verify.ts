@@ -4,12 +4,13 @@ import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatVerifier, VerifyContext } from "../../model/format.ts";
 import { OnnxModel } from "./model.ts";
 
-/** Read at once. */
+/** Tensors up to this length are read in one read. */
 const SHORT_BYTES = 64 << 10;
 
 /**
- * Opening has told what is not read, and has proved the structure and that every tensor has as many bytes as its shape needs; the format has no
- * checksums. What is left at level "full": reading the data, which counts values that are stored one by one.
+ * Opening has already reported what is not read, and checked the structure and that every tensor has the bytes that its
+ * shape needs. The format has no checksums. What is left for level "full" is to read the data, which counts values that
+ * are stored one by one.
  */
 async function* verifyOnnx(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
   if (!(container instanceof OnnxModel)) return;

@@ -3,24 +3,24 @@ import type { Shape } from "../../model/shape.ts";
 import type { Node } from "./graph.ts";
 
 /**
- * Exporters fold the transposition of linear weights into the initializer and call it "onnx::MatMul_123"; quantisers
- * add "_quantized". The graph still tells what the weight was: its product is added to a bias that has kept its name,
- * and nodes are called after the module that they come from.
+ * Exporters fold the transposition of linear weights into the initializer and name it "onnx::MatMul_123"; quantisers
+ * add "_quantized". The graph still shows what the weight was: its product is added to a bias that has kept its name,
+ * and nodes are named after their modules.
  */
 
 /** What is known of an initializer by itself. */
-export interface InitializerFacts {
+interface InitializerFacts {
   readonly dtype: string;
   readonly shape: Shape;
 }
 
 type Initializers = ReadonlyMap<string, InitializerFacts>;
 
-/** Steps that are followed from a product to its bias: Cast and Mul of integer products, and one to spare. */
+/** Most steps from a product to its bias: Cast and Mul of integer products, and one spare. */
 const MAX_STEPS = 4;
 const QUANTIZED = "_quantized";
 
-/** The facts of every initializer whose name or form is not the exported model's own. */
+/** The facts of every initializer whose name or form differs from the exported model's. */
 export function recoverWeights(nodes: readonly Node[], initializers: Initializers): ReadonlyMap<string, OnnxWeight> {
   const graph = new Wiring(nodes, initializers);
   const weights = new Map<string, OnnxWeight>();
@@ -32,7 +32,7 @@ export function recoverWeights(nodes: readonly Node[], initializers: Initializer
     const weight = weights.has(name) ? undefined : graph.byConvention(name);
     if (weight !== undefined) weights.set(name, weight);
   }
-  // A weight that is what it is called needs no facts.
+  // A weight with its own name and form needs no facts.
   for (const [name, { name: own, layout, scale }] of weights) {
     if (name === own && layout === "as_is" && scale === undefined) weights.delete(name);
   }
@@ -46,7 +46,7 @@ interface Found {
   readonly weight: OnnxWeight;
 }
 
-/** Where a product's right side comes from. */
+/** The origin of a product's right operand. */
 interface Operand {
   readonly initializer: string;
   readonly isTurned: boolean;
@@ -55,13 +55,16 @@ interface Operand {
   readonly axis?: number | undefined;
 }
 
-/** Who makes and who uses every value. */
+/** The maker and the users of every value. */
 class Wiring {
   readonly #initializers: Initializers;
   readonly #maker = new Map<string, Node>();
   readonly #users = new Map<string, Node[]>();
   readonly #dequantizers = new Map<string, Node | undefined>();
-  /** By the steps that are left: graphs in which values have many users would be walked again and again. */
+  /**
+   * Cached by the steps that are left: without it, graphs in which values have many users would be walked again and
+   * again.
+   */
   readonly #addedBiases = Array.from({ length: MAX_STEPS + 1 }, () => new Map<string, string | undefined>());
   readonly #ownBiases = new Map<Node, string | undefined>();
 
@@ -90,19 +93,19 @@ class Wiring {
     return { initializer, weight: { name: `${module}.weight`, layout, ...quantization } };
   }
 
-  /** A quantised table whose rows are looked up, and turned into numbers after that. */
+  /** A quantised table whose rows are looked up, and then dequantised. */
   lookup(node: Node): Found | undefined {
     const [initializer = ""] = node.inputs;
     if (!this.#initializers.has(initializer)) return undefined;
     const user = this.#dequantizerOf(node.outputs[0] ?? "");
     const scale = user?.inputs[1];
-    // Rows are gone from their places by then: only one scale for all of them can be meant.
+    // The lookup has moved the rows, so only one scale for all of them makes sense.
     if (scale === undefined || !this.#isSingle(scale)) return undefined;
     const name = initializer.endsWith(QUANTIZED) ? initializer.slice(0, -QUANTIZED.length) : initializer;
     return { initializer, weight: { name, layout: "as_is", scale, zeroPoint: this.#known(user?.inputs[2]), axis: 0 } };
   }
 
-  /** The first node that turns a value into numbers; many nodes may claim to make the same value. */
+  /** The first node that dequantises a value; many nodes may claim to make the same value. */
   #dequantizerOf(value: string): Node | undefined {
     if (!this.#dequantizers.has(value)) {
       this.#dequantizers.set(
@@ -113,7 +116,7 @@ class Wiring {
     return this.#dequantizers.get(value);
   }
 
-  /** X_quantized with X_scale beside it, wherever it is used. */
+  /** X_quantized together with X_scale, no matter where it is used. */
   byConvention(initializer: string): OnnxWeight | undefined {
     if (!initializer.endsWith(QUANTIZED)) return undefined;
     const name = initializer.slice(0, -QUANTIZED.length);
@@ -131,7 +134,7 @@ class Wiring {
     return facts !== undefined && facts.shape.reduce((product, dimension) => product * dimension, 1) === 1;
   }
 
-  /** Follows a value back to the initializer it is made of. */
+  /** Follows a value back to the initializer that it is made from. */
   #operand(value: string, steps: number): Operand | undefined {
     if (this.#initializers.has(value)) return { initializer: value, isTurned: false };
     const maker = steps === 0 ? undefined : this.#maker.get(value);
@@ -146,7 +149,7 @@ class Wiring {
     return { ...before, scale, zeroPoint: this.#known(zeroPoint), axis: axis < 0 ? axis + rank : axis };
   }
 
-  /** Integer products are scaled afterwards: the scale is found by its name, one value or one for each column. */
+  /** Integer products are scaled afterwards. The scale is found by its name: one value, or one per column. */
   #integerScale({ op, inputs }: Node, initializer: string): Pick<OnnxWeight, "scale" | "zeroPoint" | "axis"> {
     const stem = initializer.endsWith(QUANTIZED) ? initializer.slice(0, -QUANTIZED.length) : initializer;
     if (op === "MatMulInteger") {
@@ -158,7 +161,7 @@ class Wiring {
     return { scale: this.#known(inputs[2]), zeroPoint: this.#known(inputs[3]), axis: 1 };
   }
 
-  /** "encoder.layer.0.output.dense", from the bias that is added to what the node makes. */
+  /** "encoder.layer.0.output.dense", from the bias that is added to the node's output. */
   #biasModule(node: Node): string | undefined {
     const own = [
       node.op === "Gemm" ? node.inputs[2] : undefined,
@@ -205,7 +208,7 @@ function biasOf(name: string): string | undefined {
   return name.endsWith(".bias") ? name.slice(0, -".bias".length) : undefined;
 }
 
-/** "/encoder/layer.0/output/dense/MatMul" is in the module "encoder.layer.0.output.dense". */
+/** "/encoder/layer.0/output/dense/MatMul" belongs to the module "encoder.layer.0.output.dense". */
 function modulePath(nodeName: string): string | undefined {
   const match = /^\/(.+)\/(?:MatMul|Gemm)[^/]*$/.exec(nodeName);
   return match?.[1]?.replaceAll("/", ".");

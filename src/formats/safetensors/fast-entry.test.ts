@@ -1,11 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { atOnce } from "../../base/turns.ts";
 import { UniqueNames } from "./fast-entry.ts";
 import { type DTypeRow, dtypeRow } from "./layout.ts";
 
 const ROWS = ["F32", "BF16", "U8"].map((dtype) => dtypeRow(dtype) as DTypeRow);
 
-/** Lays the names out as a header would, and asks. */
+/** Lays out the names as in a header, and searches them. */
 function findRepeated(names: readonly (readonly [name: string, row: number])[]): number {
   const text = names.map(([name]) => `"${name}"`).join(",");
   const unique = new UniqueNames(text);
@@ -14,10 +15,10 @@ function findRepeated(names: readonly (readonly [name: string, row: number])[]):
     unique.note(index, start, start + name.length, ROWS[row] as DTypeRow);
     start += name.length + 3;
   });
-  return unique.findRepeated(names.map(([name]) => ({ name })));
+  return atOnce(unique.findRepeated(names.map(([name]) => ({ name }))));
 }
 
-test("findRepeated() finds a repetition exactly where there is one, in any order and any runs", () => {
+test("findRepeated() finds a repeated name exactly if there is one, in any order and any runs", () => {
   const name = fc.stringMatching(/^[ab]{0,4}$/);
   const list = fc.array(fc.tuple(name, fc.nat({ max: 2 })), { maxLength: 12 });
   fc.assert(

@@ -1,7 +1,8 @@
+import { FEW_STEPS, type Steps } from "../../base/turns.ts";
 import type { Shape } from "../../model/shape.ts";
 import { type DTypeRow, dtypeRow } from "./layout.ts";
 
-/** One header entry, before it is checked against its neighbours. Reused from entry to entry. */
+/** One header entry, before it is checked against its neighbours. Reused for every entry. */
 export interface ScannedEntry {
   row: DTypeRow;
   shape: Shape;
@@ -10,7 +11,7 @@ export interface ScannedEntry {
   end: number;
 }
 
-/** Characters to match, and before which of them whitespace may stand: anywhere outside of strings. */
+/** Characters to match, and before which of them whitespace is allowed: everywhere outside of strings. */
 interface Pattern {
   readonly codes: Uint8Array;
   readonly spaced: Uint8Array;
@@ -21,11 +22,11 @@ const BEFORE_SHAPE = pattern('","shape":[', "~^^.....~^^");
 const BEFORE_OFFSETS = pattern(',"data_offsets":[', "^^............~^^");
 /** "F8_E5M2FNUZ". */
 const LONGEST_DTYPE = 11;
-/** Longest run of digits that is below 2^53 whatever the digits are. */
+/** Longest run of digits that is always below 2^53. */
 const SAFE_DIGITS = 15;
-/** Beyond this the product with the bits of an element may be inexact. */
+/** Beyond this, the product with the bits of an element may be inexact. */
 const MAX_ELEMENTS = 2 ** 46;
-/** Ranks that real models have; more are left to the general reader. */
+/** Highest rank in real models; the general reader takes higher ones. */
 const MAX_RANK = 8;
 
 const SPACE = 0x20;
@@ -34,7 +35,7 @@ const COMMA = 0x2c;
 const CLOSE_BRACKET = 0x5d;
 const CLOSE_BRACE = 0x7d;
 
-/** The index of the next character that is no JSON whitespace. */
+/** The index of the next character that is not JSON whitespace. */
 export function skipSpace(text: string, start: number): number {
   let i = start;
   let code = text.charCodeAt(i);
@@ -43,16 +44,16 @@ export function skipSpace(text: string, start: number): number {
 }
 
 /**
- * The entry with its fields in the order in which writers put them, read without building anything but the shape.
- * It is made for the reference writer's rendering without whitespace, and looks for some only where it meets it.
- * Any other order, and everything wrong, is left to the general reader, which knows the words for it.
+ * Reads an entry whose fields are in the usual order of writers, and allocates nothing but the shape. It is made for
+ * the reference writer's rendering without whitespace, and handles whitespace only when it meets some. The general
+ * reader takes any other order and every error, because it has the error messages.
  */
 export class StandardEntryScanner {
   readonly #text: string;
   readonly #maxRank: number;
   readonly #shapes = new ShapeCache();
   readonly #dimensions: number[] = [];
-  /** Index of the first character behind the number, and behind whitespace, that `#integer` read last. */
+  /** Index of the first character after the number that `#integer` read last, and after whitespace. */
   #next = 0;
   /** Neighbours mostly share their dtype, and comparing its name is cheaper than looking it up. */
   #row: DTypeRow | undefined;
@@ -62,7 +63,7 @@ export class StandardEntryScanner {
     this.#maxRank = Math.min(maxDimensions, MAX_RANK);
   }
 
-  /** Fills `into` and gives the index after the closing brace, or -1 where this is not the standard order. */
+  /** Fills `into` and gives the index after the closing brace, or -1 if this is not the standard order. */
   scan(start: number, into: ScannedEntry): number {
     let i = this.#match(OPENING, start);
     if (i < 0) return -1;
@@ -111,7 +112,7 @@ export class StandardEntryScanner {
     return end;
   }
 
-  /** `start` is behind the opening bracket; the result behind the closing one. */
+  /** `start` is after the opening bracket; the result is after the closing one. */
   #shape(start: number, into: ScannedEntry): number {
     const text = this.#text;
     let rank = 0;
@@ -136,7 +137,7 @@ export class StandardEntryScanner {
     return i + 1;
   }
 
-  /** `start` is behind the opening bracket; the result behind the entry's closing brace. */
+  /** `start` is after the opening bracket; the result is after the entry's closing brace. */
   #offsets(start: number, into: ScannedEntry): number {
     const text = this.#text;
     into.begin = this.#integer(start);
@@ -169,7 +170,7 @@ export class StandardEntryScanner {
   }
 }
 
-/** `marks` has "^" where whitespace may stand before the character. */
+/** `marks` has "^" if whitespace is allowed before the character. */
 function pattern(text: string, marks: string): Pattern {
   return {
     codes: Uint8Array.from(text, (character) => character.charCodeAt(0)),
@@ -180,11 +181,11 @@ function pattern(text: string, marks: string): Pattern {
 /** A power of two; models have a few dozen shapes for thousands of tensors. */
 const SLOTS = 64;
 
-/** Hands out one array for equal shapes that come close together: fewer objects, less work for the collector. */
+/** Gives one array for equal shapes that come close together: fewer objects, less work for the collector. */
 class ShapeCache {
   readonly #slots: (Shape | undefined)[] = new Array<Shape | undefined>(SLOTS).fill(undefined);
 
-  /** The first `rank` dimensions as a shape of its own. */
+  /** The first `rank` dimensions as a shape. */
   get(dimensions: readonly number[], rank: number): Shape {
     let hash = rank;
     for (let i = 0; i < rank; i++) hash = (Math.imul(hash, 31) + (dimensions[i] as number)) | 0;
@@ -203,15 +204,14 @@ function isSame(shape: Shape, dimensions: readonly number[], rank: number): bool
   return true;
 }
 
-/** A run per dtype is what the reference writer leaves. */
+/** The reference writer leaves one run per dtype. */
 const MAX_RUNS = 22;
-/** Names outside the longest run are looked up in it; where they are more than one in this many, hashing is cheaper. */
+/** Names outside the longest run are looked up in it. If they are more than one in this many, hashing is cheaper. */
 const LOOKUP_SHARE = 16;
 
 /**
- * Finds repeated names. Files of the reference writer are sorted by dtype, then by name, and names that ascend
- * cannot repeat: watching the order costs a third of what a hash table for every name does. Other files get the
- * hash table.
+ * Finds repeated names. Files of the reference writer are sorted by dtype, then by name, and ascending names cannot
+ * repeat. Watching the order costs a third of a hash table for every name. Other files get the hash table.
  */
 export class UniqueNames {
   readonly #text: string;
@@ -225,7 +225,10 @@ export class UniqueNames {
     this.#text = text;
   }
 
-  /** Takes note of name number `index`, characters `start` … `end` of the text; unescaped, else see `noteEscaped`. */
+  /**
+   * Notes name number `index`, characters `start` … `end` of the text. The name must be unescaped; else see
+   * `noteEscaped`.
+   */
   note(index: number, start: number, end: number, row: DTypeRow): void {
     if (this.#order === "other") return;
     if (row !== this.#row) {
@@ -236,19 +239,19 @@ export class UniqueNames {
     this.#end = end;
   }
 
-  /** For a name whose text is not the name itself. */
+  /** For a name whose text has escapes. */
   noteEscaped(): void {
     this.#order = "other";
   }
 
   /** The number of the first name found to repeat an earlier one, or -1; `names` are all that were noted, in order. */
-  findRepeated(names: readonly { readonly name: string }[]): number {
-    if (this.#order === "other") return findByHash(names);
+  *findRepeated(names: readonly { readonly name: string }[]): Steps<number> {
+    if (this.#order === "other") return yield* findByHash(names);
     const bounds = [...this.#runStarts, names.length];
     const runs = this.#runStarts.map((start, i) => ({ start, end: bounds[i + 1] as number }));
     const longest = runs.reduce((a, b) => (b.end - b.start > a.end - a.start ? b : a), { start: 0, end: 0 });
     const others = names.length - (longest.end - longest.start);
-    if (others * LOOKUP_SHARE > names.length) return findByHash(names);
+    if (others * LOOKUP_SHARE > names.length) return yield* findByHash(names);
     const seen = new Set<string>();
     for (let i = 0; i < names.length; i++) {
       if (i === longest.start) i = longest.end;
@@ -260,7 +263,7 @@ export class UniqueNames {
     return -1;
   }
 
-  /** Compares with the name before, unit by unit: the engine's own comparison is slow on parts of a string. */
+  /** Compares with the previous name, unit by unit: the engine's own comparison is slow on parts of a string. */
   #ascends(start: number, end: number): boolean {
     const text = this.#text;
     const length = Math.min(end - start, this.#end - this.#start);
@@ -273,11 +276,12 @@ export class UniqueNames {
   }
 }
 
-function findByHash(names: readonly { readonly name: string }[]): number {
+function* findByHash(names: readonly { readonly name: string }[]): Steps<number> {
   const seen = new Set<string>();
   for (let i = 0; i < names.length; i++) {
     seen.add(names[i]?.name as string);
     if (seen.size === i) return i;
+    if (i % FEW_STEPS === 0) yield FEW_STEPS;
   }
   return -1;
 }

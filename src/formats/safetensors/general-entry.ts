@@ -1,11 +1,10 @@
-import { LimitError, UnsupportedError } from "../../base/errors.ts";
+import { FormatError, LimitError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { checkedMultiply, MAX_OFFSET } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { countElements } from "../../model/dtype.ts";
-import type { Shape } from "../../model/shape.ts";
+import { formatShape, type Shape } from "../../model/shape.ts";
 import type { JsonScanner } from "../../struct/json-scanner.ts";
 import type { ScannedEntry } from "./fast-entry.ts";
-import type { HeaderErrors } from "./header.ts";
 import { type DTypeRow, dtypeRow, SAFETENSORS_DTYPES } from "./layout.ts";
 
 const FIELDS: readonly string[] = ["dtype", "shape", "data_offsets"];
@@ -13,22 +12,22 @@ const QUOTE = 0x22;
 const OPEN_BRACKET = 0x5b;
 const OPEN_BRACE = 0x7b;
 
-/** Fields of tensor entries that the format does not name: readers pass over them. */
+/** Fields of tensor entries that the format does not define; readers skip them. */
 export interface FurtherFields {
-  /** The first tensor that has some. */
+  /** The first tensor that has such fields. */
   readonly name: string;
   readonly count: number;
 }
 
 /**
- * Any legal JSON for a tensor entry: fields in any order, unknown fields, whitespace and escapes, and the array of
- * the three values that the reference implementation's derived parser takes as well.
+ * Reads any legal JSON for a tensor entry: fields in any order, unknown fields, whitespace and escapes, and the array
+ * of the three values that the reference implementation's derived parser also accepts.
  */
 export class GeneralEntryReader {
   readonly #scanner: JsonScanner;
   readonly #errors: HeaderErrors;
   readonly #maxDimensions: number;
-  /** The first tensor with fields that the format does not name, and how many there are. */
+  /** The first tensor with fields that the format does not define, and the number of such fields. */
   further: FurtherFields | undefined;
 
   constructor(scanner: JsonScanner, errors: HeaderErrors, maxDimensions: number) {
@@ -72,7 +71,7 @@ export class GeneralEntryReader {
     let overflows = false;
     for (const dimension of into.shape) {
       count *= dimension;
-      // A zero further on does not mend a product that has left the exact integers before it.
+      // A later zero does not repair a product that has already left the exact integers.
       overflows ||= count > MAX_OFFSET;
     }
     if (overflows || count * into.row.bits > MAX_OFFSET) {
@@ -103,7 +102,7 @@ export class GeneralEntryReader {
     });
   }
 
-  /** `{"F32": null}`: the reference implementation's parser takes this spelling of an enumeration too. */
+  /** `{"F32": null}`: the reference implementation's parser accepts this spelling of an enumeration too. */
   #readDTypeObject(name: string): string {
     const scanner = this.#scanner;
     const start = scanner.position;
@@ -168,5 +167,48 @@ export class GeneralEntryReader {
     throw new LimitError("limit/integer", message, this.#errors.at(name, start, path()), {
       hint: "The field is damaged, or the file was crafted to break readers",
     });
+  }
+}
+
+/** The errors of a header. Locations count bytes from the start, so they are computed only on failure. */
+export class HeaderErrors {
+  readonly #scanner: JsonScanner;
+
+  constructor(scanner: JsonScanner) {
+    this.#scanner = scanner;
+  }
+
+  /** The location of a character, with the key and field that a user would look for in the JSON. */
+  at(name: string, index: number, field?: string): Location {
+    const key = JSON.stringify(name);
+    return this.#scanner.locate(index, field === undefined ? key : `${key}.${field}`);
+  }
+
+  schema(name: string, index: number, problem: string, field?: string): FormatError {
+    const message = `Cannot read SafeTensors header: ${field ?? JSON.stringify(name)} ${problem}`;
+    return new FormatError("format/safetensors.header", message, this.at(name, index, field));
+  }
+
+  duplicate(name: string, index: number, field?: string): FormatError {
+    const at = this.at(name, index, field);
+    const message = `Cannot read SafeTensors header: keys must be unique, found ${at.path} twice`;
+    return new FormatError("format/safetensors.duplicate-key", message, at);
+  }
+
+  /** Tells which of the three rules a range breaks: order, whole bytes, or size. */
+  size(name: string, index: number, { row, shape, elementCount, begin, end }: ScannedEntry): FormatError {
+    const bits = elementCount * row.bits;
+    const at = this.at(name, index, "data_offsets");
+    if (end < begin) {
+      const message = `Cannot read SafeTensors header: data_offsets must not end before they begin, found [${begin}, ${end}]`;
+      return new FormatError("format/safetensors.offsets", message, at);
+    }
+    if (bits % 8 !== 0) {
+      const message = `Cannot read SafeTensors header: ${elementCount} elements of ${row.dtype} must be whole bytes, found ${bits} bits`;
+      return new FormatError("format/safetensors.partial-byte", message, this.at(name, index, "shape"));
+    }
+    const wanted = `${row.dtype} ${formatShape(shape).slice(0, 200)} must take ${bits / 8} bytes`;
+    const message = `Cannot read SafeTensors header: ${wanted}, found data_offsets [${begin}, ${end}]`;
+    return new FormatError("format/safetensors.size-mismatch", message, at);
   }
 }

@@ -299,7 +299,7 @@ describe("openSafetensors() refuses, with code, offset and path:", () => {
     await expect(open('{"é🧊":null}')).rejects.toMatchObject({ at: { offset: 8 + 10, path: '"é🧊"' } });
   });
 
-  test("data that is cut short or goes on, as two different things", async () => {
+  test("data that is too short or too long, as two different errors", async () => {
     const header = `{${A},${B}}`;
     await expect(open(header, patternBytes(11))).rejects.toMatchObject({
       code: "format/safetensors.truncated",
@@ -324,7 +324,7 @@ test("openSafetensors() keeps prototype names as ordinary names", async () => {
   expect(() => model.tensor("toString")).toThrow(expect.objectContaining({ code: "usage/tensor-not-found" }));
 });
 
-test("parseHeader() gives the same tensors however the JSON is spaced", async () => {
+test("parseHeader() gives the same tensors for any spacing of the JSON", async () => {
   const entry = fc.record({
     name: fc.stringMatching(/^[a-zA-Z0-9_.éß]{1,12}$/),
     dtype: fc.constantFrom("F32", "BF16", "I64", "U8", "F8_E4M3", "F8_E4M3FNUZ"),
@@ -350,7 +350,7 @@ test("parseHeader() gives the same tensors however the JSON is spaced", async ()
   );
 });
 
-test("compareByUtf8() orders names as their UTF-8 bytes are ordered", () => {
+test("compareByUtf8() orders names by their UTF-8 bytes", () => {
   const name = fc.string({ unit: "binary", maxLength: 4 });
   fc.assert(
     fc.property(name, name, (a, b) => {
@@ -361,7 +361,7 @@ test("compareByUtf8() orders names as their UTF-8 bytes are ordered", () => {
   expect(compareByUtf8("\ue000", "\u{10000}")).toBeLessThan(0);
 });
 
-test("compareStandard() puts a higher rank first whatever the names", () => {
+test("compareStandard() puts a higher rank first, whatever the names", () => {
   const tensor = (name: string, dtype: "I64" | "F64" | "BOOL") => ({ name, dtype, shape: [], byteLength: 0 });
   const sorted = [tensor("a", "BOOL"), tensor("a", "F64"), tensor("z", "I64"), tensor("b", "I64")].sort(
     compareStandard,
@@ -384,7 +384,7 @@ test("renderHeader() renders and pads as the reference writer does", () => {
   expect(new DataView(bytes.buffer).getBigUint64(0, true)).toBe(BigInt(bytes.byteLength - 8));
 });
 
-test("renderHeader() tells the three ways of having no metadata apart", () => {
+test("renderHeader() distinguishes the three ways of having no metadata", () => {
   expect(renderHeader("absent", [])).toBe("{}      ");
   expect(renderHeader("null", []).trimEnd()).toBe('{"__metadata__":null}');
   expect(renderHeader("empty", []).trimEnd()).toBe('{"__metadata__":{}}');

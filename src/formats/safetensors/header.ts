@@ -1,21 +1,23 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { FormatError, type Location } from "../../base/errors.ts";
+import { FormatError } from "../../base/errors.ts";
 import { alignUp, checkedAdd, MAX_OFFSET } from "../../base/integers.ts";
+import { checkLimit } from "../../base/limits.ts";
 import { decodeUtf8, encodeUtf8, findInvalidUtf8 } from "../../base/text.ts";
+import { FEW_STEPS, type Steps } from "../../base/turns.ts";
 import { type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { formatShape, type Shape } from "../../model/shape.ts";
+import type { Shape } from "../../model/shape.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
 import { type ScannedEntry, StandardEntryScanner, skipSpace, UniqueNames } from "./fast-entry.ts";
-import { type FurtherFields, GeneralEntryReader } from "./general-entry.ts";
+import { type FurtherFields, GeneralEntryReader, HeaderErrors } from "./general-entry.ts";
 import { LENGTH_BYTES } from "./index.ts";
 import { type DTypeRow, dtypeRow, type SafetensorsDType } from "./layout.ts";
 import type { SafetensorsLimits } from "./limits.ts";
 
-/** The one key that names no tensor. */
+/** The only key that is not a tensor's name. */
 export const METADATA_KEY = "__metadata__";
 
-/** Where a header comes from and what bounds it. */
+/** The origin of a header, and its limits. */
 interface HeaderContext {
   /** Label of the file. */
   readonly source: string;
@@ -26,7 +28,10 @@ interface HeaderContext {
   readonly file?: string | undefined;
 }
 
-/** A parsed header. Offsets are absolute already; whether tensors touch and fill the file is `checkLayout`'s question. */
+/**
+ * A parsed header. Offsets are already absolute. `checkLayout` checks whether the tensors are contiguous and fill the
+ * file.
+ */
 export interface Header {
   readonly text: string;
   /** Offset in the file of the tensor data. */
@@ -38,18 +43,15 @@ export interface Header {
   /** Index in `text` of each tensor's key. */
   readonly keyIndexes: readonly number[];
   readonly metadata: readonly MetadataEntry[];
-  /** How `__metadata__` is given: an empty object and null both mean no entries. */
+  /** The form of `__metadata__`: an empty object and null both mean no entries. */
   readonly metadataForm: "absent" | "null" | "object";
   readonly further: FurtherFields | undefined;
-  /** Locations for errors found later. */
+  /** Gives locations for errors that are found later. */
   readonly scanner: JsonScanner;
 }
 
-/** Header text beyond this is not carried: the copy would be longer than most models' metadata altogether. */
-export const MAX_CARRIED_TEXT = 16 << 20;
-
 /** Parses header bytes: the JSON, its schema, and each tensor's size against its range. */
-export function parseHeader(bytes: Bytes, context: HeaderContext): Header {
+export function parseHeader(bytes: Bytes, context: HeaderContext): Steps<Header> {
   const text = decodeUtf8(bytes);
   if (text === undefined) {
     throw new FormatError("format/safetensors.utf8", "Cannot read SafeTensors header: must be UTF-8", {
@@ -60,8 +62,8 @@ export function parseHeader(bytes: Bytes, context: HeaderContext): Header {
   return parseHeaderText(text, LENGTH_BYTES + bytes.byteLength, context);
 }
 
-/** The same for text; `dataStart` is where the tensor data begins in the file. */
-export function parseHeaderText(text: string, dataStart: number, context: HeaderContext): Header {
+/** The same for text; `dataStart` is the offset of the tensor data in the file. */
+export function parseHeaderText(text: string, dataStart: number, context: HeaderContext): Steps<Header> {
   return new HeaderParser(text, dataStart, context).parse();
 }
 
@@ -96,20 +98,21 @@ class HeaderParser {
     this.#context = context;
   }
 
-  parse(): Header {
+  *parse(): Steps<Header> {
     const scanner = this.#scanner;
     scanner.skipSpace();
-    // serde's words for a root of another type are "invalid type"; here any other value is a syntax error too.
-    scanner.readObject((key, keyIndex) => {
-      if (key === METADATA_KEY) this.#readMetadata(keyIndex);
+    // serde reports a root of another type as "invalid type"; here it is a syntax error too.
+    for (let key = scanner.firstKey(); key !== undefined; key = scanner.nextKey()) {
+      if (key === METADATA_KEY) yield* this.#readMetadata(scanner.keyIndex);
       else {
-        this.#readTensor(key, keyIndex);
-        this.#scanStandardEntries();
+        this.#readTensor(key, scanner.keyIndex);
+        yield;
+        while (this.#scanStandardEntries() === "more") yield FEW_STEPS;
       }
-    });
+    }
     const jsonEnd = scanner.position;
     scanner.expectEnd();
-    const repeated = this.#names.findRepeated(this.#tensors);
+    const repeated = yield* this.#names.findRepeated(this.#tensors);
     const name = this.#tensors[repeated]?.name;
     if (name !== undefined) throw this.#errors.duplicate(name, this.#keyIndexes[repeated] ?? 0);
     return {
@@ -126,31 +129,32 @@ class HeaderParser {
   }
 
   /**
-   * As many further `,"name":{…}` in the standard order of fields as there are. Stops before whatever is written
-   * otherwise, or wrong, and leaves it to the general path.
+   * Reads as many further `,"name":{…}` in the standard order of fields as there are. Stops before anything else, or
+   * anything wrong, and leaves it to the general path.
    */
-  #scanStandardEntries(): void {
+  #scanStandardEntries(): "more" | "stopped" {
     const scanner = this.#scanner;
     const text = scanner.text;
-    for (;;) {
+    for (let count = 0; count < FEW_STEPS; count++) {
       let keyIndex = skipSpace(text, scanner.position);
-      if (text.charCodeAt(keyIndex) !== COMMA) return;
+      if (text.charCodeAt(keyIndex) !== COMMA) return "stopped";
       keyIndex = skipSpace(text, keyIndex + 1);
-      if (text.charCodeAt(keyIndex) !== QUOTE) return;
+      if (text.charCodeAt(keyIndex) !== QUOTE) return "stopped";
       let i = keyIndex + 1;
       let code = text.charCodeAt(i);
       while (code >= SPACE && code !== QUOTE && code !== BACKSLASH) code = text.charCodeAt(++i);
-      if (code !== QUOTE) return;
+      if (code !== QUOTE) return "stopped";
       const colon = skipSpace(text, i + 1);
-      if (text.charCodeAt(colon) !== COLON) return;
+      if (text.charCodeAt(colon) !== COLON) return "stopped";
       const end = this.#standard.scan(skipSpace(text, colon + 1), this.#entry);
-      if (end < 0) return;
+      if (end < 0) return "stopped";
       const name = text.slice(keyIndex + 1, i);
-      if (name === METADATA_KEY) return;
+      if (name === METADATA_KEY) return "stopped";
       this.#names.note(this.#tensors.length, keyIndex + 1, i, this.#entry.row);
       this.#add(name, keyIndex);
       scanner.position = end;
     }
+    return "more";
   }
 
   #readTensor(name: string, keyIndex: number): void {
@@ -179,7 +183,12 @@ class HeaderParser {
     this.#keyIndexes.push(keyIndex);
   }
 
-  #readMetadata(keyIndex: number): void {
+  #refuseKeys(count: number): void {
+    const at = this.#scanner.locate(this.#scanner.keyIndex, METADATA_KEY);
+    checkLimit(count, this.#context.limits.keys, "this many metadata keys", "limit/safetensors.keys", at);
+  }
+
+  *#readMetadata(keyIndex: number): Steps<void> {
     const scanner = this.#scanner;
     if (this.#metadataForm !== "absent") throw this.#errors.duplicate(METADATA_KEY, keyIndex);
     this.#metadataForm = scanner.readLiteral("null") ? "null" : "object";
@@ -189,63 +198,22 @@ class HeaderParser {
       throw this.#errors.schema(METADATA_KEY, at, `must be an object, found ${scanner.found()}`);
     const keys = new Set<string>();
     const entries: MetadataEntry[] = [];
-    scanner.readObject((key, index) => {
-      if (keys.has(key)) throw this.#errors.duplicate(METADATA_KEY, index, JSON.stringify(key));
+    for (let key = scanner.firstKey(); key !== undefined; key = scanner.nextKey()) {
+      if (keys.has(key)) throw this.#errors.duplicate(METADATA_KEY, scanner.keyIndex, JSON.stringify(key));
       keys.add(key);
+      if (keys.size > this.#context.limits.keys) this.#refuseKeys(keys.size);
       if (scanner.peek() !== QUOTE) {
         const path = `must hold strings only, found ${scanner.found()} at ${JSON.stringify(key)}`;
         throw this.#errors.schema(METADATA_KEY, scanner.position, path);
       }
       entries.push({ key, value: stringValue(scanner.readString()) });
-    });
+      yield;
+    }
     this.#metadata = entries;
   }
 }
 
-/** The words for what a header gets wrong. Locations count bytes from the start, so they are made on failure only. */
-export class HeaderErrors {
-  readonly #scanner: JsonScanner;
-
-  constructor(scanner: JsonScanner) {
-    this.#scanner = scanner;
-  }
-
-  /** The location of a character, under the key and field that a reader of the JSON would look for. */
-  at(name: string, index: number, field?: string): Location {
-    const key = JSON.stringify(name);
-    return this.#scanner.locate(index, field === undefined ? key : `${key}.${field}`);
-  }
-
-  schema(name: string, index: number, problem: string, field?: string): FormatError {
-    const message = `Cannot read SafeTensors header: ${field ?? JSON.stringify(name)} ${problem}`;
-    return new FormatError("format/safetensors.header", message, this.at(name, index, field));
-  }
-
-  duplicate(name: string, index: number, field?: string): FormatError {
-    const at = this.at(name, index, field);
-    const message = `Cannot read SafeTensors header: keys must be unique, found ${at.path} twice`;
-    return new FormatError("format/safetensors.duplicate-key", message, at);
-  }
-
-  /** Says which of the three rules a range breaks: order, whole bytes, or size. */
-  size(name: string, index: number, { row, shape, elementCount, begin, end }: ScannedEntry): FormatError {
-    const bits = elementCount * row.bits;
-    const at = this.at(name, index, "data_offsets");
-    if (end < begin) {
-      const message = `Cannot read SafeTensors header: data_offsets must not end before they begin, found [${begin}, ${end}]`;
-      return new FormatError("format/safetensors.offsets", message, at);
-    }
-    if (bits % 8 !== 0) {
-      const message = `Cannot read SafeTensors header: ${elementCount} elements of ${row.dtype} must be whole bytes, found ${bits} bits`;
-      return new FormatError("format/safetensors.partial-byte", message, this.at(name, index, "shape"));
-    }
-    const wanted = `${row.dtype} ${formatShape(shape).slice(0, 200)} must take ${bits / 8} bytes`;
-    const message = `Cannot read SafeTensors header: ${wanted}, found data_offsets [${begin}, ${end}]`;
-    return new FormatError("format/safetensors.size-mismatch", message, at);
-  }
-}
-
-/** What the header says of a tensor, without its place. */
+/** The header's fields of a tensor, without its place. */
 export interface HeaderTensor {
   readonly name: string;
   readonly dtype: SafetensorsDType;
@@ -253,13 +221,13 @@ export interface HeaderTensor {
   readonly byteLength: number;
 }
 
-/** `__metadata__` as it is to be written; "null" and "empty" are two ways of having none. */
+/** The form in which to write `__metadata__`; "null" and "empty" are two ways of having none. */
 export type MetadataForm = "absent" | "null" | "empty" | readonly MetadataEntry[];
 
-/** The header length is a multiple of this, filled up with spaces, so that the data behind it is aligned. */
+/** The header length is a multiple of this, padded with spaces, so that the data after it is aligned. */
 export const HEADER_ALIGNMENT = 8;
 
-/** The header exactly as the reference writer renders it, padding included; data in the order given. */
+/** The header exactly as the reference writer renders it, including padding; data in the given order. */
 export function renderHeader(form: MetadataForm, tensors: readonly HeaderTensor[]): string {
   const members: string[] = [];
   if (form !== "absent") members.push(`"${METADATA_KEY}":${renderMetadata(form)}`);
@@ -301,7 +269,7 @@ export function compareByUtf8(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above every other unit, so they move from 0xd800 to 0x10000 and up. */
+/** Surrogates encode code points above every other unit, so they move from 0xd800 to 0x10000 and up. */
 function codePointWeight(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2800 : unit;
 }

@@ -24,7 +24,7 @@ test.each(cases)("sniffSafetensors() on %s", (_, bytes, expected) => {
   expect(sniffSafetensors({ bytes, byteLength: bytes.byteLength, name: "x" })).toBe(expected);
 });
 
-test("sniffSafetensors() looks at views that do not begin their buffer", () => {
+test("sniffSafetensors() accepts views that do not start at the beginning of their buffer", () => {
   const whole = rawSafetensors('{"a":1}');
   const shifted = new Uint8Array(whole.byteLength + 3);
   shifted.set(whole, 3);

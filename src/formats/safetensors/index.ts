@@ -1,16 +1,19 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Format, Head, SniffResult } from "../../model/format.ts";
-import { SAFETENSORS_LIMITS } from "./limits.ts";
+
+/** The longest header of the specification. It is here, because a longer one is no SafeTensors file. */
+export const MAX_HEADER_BYTES = 100_000_000;
 
 /** Bytes of the length field before the header. */
 export const LENGTH_BYTES = 8;
 
-/** SafeTensors: what is known before a file asks for it, and what loads the rest. */
+/** SafeTensors: what is known before its code is loaded, and the loaders of the rest. */
 export const safetensors: Format = {
   id: "safetensors",
   name: "SafeTensors",
   kind: "model",
   extensions: [".safetensors", ".safetensors.index.json"],
+  index: { extensions: [".safetensors.index.json"], parts: "same stem" },
   sniff: sniffSafetensors,
   read: async () => (await import("./read.ts")).reader,
   verify: async () => (await import("./verify.ts")).verifier,
@@ -22,7 +25,7 @@ const CLOSE_BRACE = 0x7d;
 const QUOTE = 0x22;
 const INDEX_MARK = '"weight_map"';
 
-/** The format has no magic: a plausible length and the beginning of a JSON object behind it are what there is. */
+/** The format has no magic: all we can check is a plausible length and the beginning of a JSON object after it. */
 export function sniffSafetensors(head: Head): SniffResult {
   const { bytes } = head;
   if (isIndexText(bytes)) return includesAscii(bytes, INDEX_MARK) ? "yes" : "no";
@@ -44,7 +47,7 @@ function isPlausibleLength(bytes: Bytes): boolean {
   if (bytes.byteLength <= LENGTH_BYTES) return false;
   const view = new DataView(bytes.buffer, bytes.byteOffset, LENGTH_BYTES);
   const length = view.getUint32(0, true);
-  return view.getUint32(4, true) === 0 && length >= 2 && length <= SAFETENSORS_LIMITS.headerBytes.default;
+  return view.getUint32(4, true) === 0 && length >= 2 && length <= MAX_HEADER_BYTES;
 }
 
 /** `{` and then a key or the end, whitespace allowed around. */

@@ -34,13 +34,13 @@ function fileSections({ header, part }: SafetensorsFile): Section[] {
 
 const TYPES: Readonly<Record<string, string>> = { "header length": "u64", "header JSON": "text", "index JSON": "text" };
 
-/** Read before and behind the range, so that an entry that it cuts is named too. */
+/** Bytes read before and after the range, so that an entry that it cuts is named too. */
 const MARGIN_BYTES = 4096;
 
-/** A key and its object without objects inside: an entry of the header. */
+/** A key and its object without nested objects: an entry of the header. */
 const ENTRY = /"((?:[^"\\]|\\.)*)"\s*:\s*\{[^{}]*\}/g;
 
-/** The length of the header, the header, and its entries that the range touches. */
+/** The length of the header, the header, and the entries of it that the range touches. */
 export async function safetensorsFields(container: Container, range: PartRange): Promise<readonly FieldPlace[]> {
   const sections = safetensorsSections(container).filter(({ part }) => part === range.part);
   const header = sections.find(({ name }) => name === "header JSON");
@@ -57,7 +57,7 @@ async function entryPlaces(container: Container, header: Section, range: PartRan
   const end = Math.min(header.offset + header.byteLength, range.offset + range.byteLength + MARGIN_BYTES);
   const source = container.parts[range.part]?.source;
   if (source === undefined || start >= end) return [];
-  // One character for each byte, so that places of the text are places of the file.
+  // One character per byte, so that indices of the text are offsets in the file.
   const text = new TextDecoder("latin1").decode(await source.read(start, end - start));
   return [...text.matchAll(ENTRY)].map(({ 0: entry, 1: key, index }) => {
     return { offset: start + index, byteLength: entry.length, name: `header["${key}"]`, type: "text" };

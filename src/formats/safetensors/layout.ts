@@ -2,7 +2,7 @@ import { type DType, dtypeFacts } from "../../model/dtype.ts";
 
 /**
  * Every dtype of the format, highest rank first: the reference writer sorts tensors by this rank, then by name
- * (safetensors 0.8.0, the declaration order of its `Dtype` turned round).
+ * (safetensors 0.8.0, the reverse of the declaration order of its `Dtype`).
  */
 export const SAFETENSORS_DTYPES = [
   "U64",
@@ -32,7 +32,7 @@ export const SAFETENSORS_DTYPES = [
 /** The name of a dtype of this format. */
 export type SafetensorsDType = (typeof SAFETENSORS_DTYPES)[number];
 
-/** What the header parser and the planner need of a dtype. */
+/** The facts of a dtype that the header parser and the planner need. */
 export interface DTypeRow {
   readonly dtype: SafetensorsDType;
   readonly bits: number;
@@ -47,7 +47,7 @@ const ROWS: ReadonlyMap<string, DTypeRow> = new Map(
   }),
 );
 
-/** Undefined where the format has no such dtype. */
+/** Undefined if the format has no such dtype. */
 export function dtypeRow(name: string): DTypeRow | undefined {
   return ROWS.get(name);
 }

@@ -1,17 +1,24 @@
 import { defineLimits, type LimitOverrides, type Limits, resolveLimits } from "../../base/limits.ts";
+import { MAX_HEADER_BYTES } from "./index.ts";
 
-/** What this reader is willing to hold; overridable per open. */
+/** Bounds on what this reader holds in memory; overridable per open. */
 export const SAFETENSORS_LIMITS = defineLimits({
   headerBytes: {
-    default: 100_000_000,
+    default: MAX_HEADER_BYTES,
     unit: "bytes",
     reason: "The header is parsed in memory; the reference implementation refuses exactly above this",
     provenance: "spec",
   },
+  keys: {
+    default: 1 << 17,
+    unit: "entries",
+    reason: "Each key of __metadata__ costs some 200 bytes; real files have fewer than a thousand",
+    provenance: "tare",
+  },
   dimensions: {
     default: 1024,
     unit: "dimensions",
-    reason: "The format has no bound; array libraries stop at 64 dimensions, and nobody has a use for more",
+    reason: "The format has no bound; array libraries stop at 64 dimensions, and no model needs more",
     provenance: "tare",
   },
   indexBytes: {

@@ -71,7 +71,7 @@ describe("planSafetensors() writes the reference writer's bytes", () => {
 });
 
 describe("planSafetensors() keeps what the format has no place for", () => {
-  test("types of others as U8 rows, named in tare.origin", async () => {
+  test("types of other formats as U8 rows, listed in tare.origin", async () => {
     const tensors = [
       memoryTensor("blocks", "Q4_0", [3, 64], patternBytes(3 * 36)),
       memoryTensor("flat", "Q8_0", [32], patternBytes(34)),
@@ -99,7 +99,7 @@ describe("planSafetensors() keeps what the format has no place for", () => {
     });
   });
 
-  test("metadata of other types, scalars legible as text", async () => {
+  test("metadata of other types, with scalars as readable text", async () => {
     const model = await openBytes(
       await writeOne(
         content([u8("t", 1)], {
@@ -135,7 +135,7 @@ describe("planSafetensors() keeps what the format has no place for", () => {
     expect(parseOrigin(kept.metadata.text("tare.origin") ?? "")?.chain).toEqual([{ format: "aero", facts: {} }]);
   });
 
-  test("somebody else's value under the key tare.origin", async () => {
+  test("a foreign value under the key tare.origin", async () => {
     const foreign = { "tare.origin": stringValue("not ours") };
     const plain = await openBytes(await writeOne(content([u8("t", 1)], foreign)));
     expect(plain.metadata.text("tare.origin")).toBe("not ours");
@@ -147,7 +147,7 @@ describe("planSafetensors() keeps what the format has no place for", () => {
 });
 
 describe("planSafetensors() lists as losses", () => {
-  test("a tensor called __metadata__, a second one of the same name, and a name that is no text", () => {
+  test("a tensor called __metadata__, a second one of the same name, and a name that is not valid text", () => {
     const tensors = [u8("__metadata__", 1), u8("a", 1), u8("a", 2), u8("\ud800", 1)];
     const plan = planSafetensors(content(tensors), { name: "x" });
     expect(plan.losses.map(({ name }) => name)).toEqual(["__metadata__", "a", "\ud800"]);
@@ -162,7 +162,7 @@ test("checkPlannedHeader() refuses a header that no reader would accept", () => 
 });
 
 describe("planSafetensors() with maxShardBytes", () => {
-  test("writes one plain file where everything fits", async () => {
+  test("writes one plain file if everything fits", async () => {
     const files = await write(content([u8("a", 3), u8("b", 4)]), { maxShardBytes: 7 });
     expect([...files.keys()]).toEqual(["m.safetensors"]);
   });
@@ -193,13 +193,13 @@ describe("planSafetensors() with maxShardBytes", () => {
 `);
   });
 
-  test("writes a set of one shard where the name asks for an index", async () => {
+  test("writes a set of one shard if the name is that of an index", async () => {
     const output = await write(content([u8("a", 3)]), { name: "x.safetensors.index.json" });
     expect([...output.keys()]).toEqual(["x-00001-of-00001.safetensors", "x.safetensors.index.json"]);
   });
 });
 
-test("writeSafetensors() leaves nothing behind where a tensor cannot be read", async () => {
+test("writeSafetensors() leaves no files if a tensor cannot be read", async () => {
   const broken = memoryTensor("b", "U8", [8], patternBytes(8));
   await broken.source().close();
   const output = memoryOutput("m.safetensors");

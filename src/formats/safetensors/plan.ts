@@ -1,23 +1,23 @@
 import { checkLimit } from "../../base/limits.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { encodeUtf8, isWellFormed } from "../../base/text.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";
 import { type Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { ORIGIN_KEY, type OriginFacts, orderFor } from "../../model/origin.ts";
+import { ORIGIN_KEY, type OriginFacts, orderFor, splitChain } from "../../model/origin.ts";
 import { type PackedMetadata, packMetadata } from "../../model/origin-metadata.ts";
 import type { Piece, PlannedFile } from "../../model/pieces.ts";
 import { encodeHeader, type MetadataForm, renderHeader } from "./header.ts";
 import { LENGTH_BYTES } from "./index.ts";
 import { SAFETENSORS_LIMITS } from "./limits.ts";
-import { carriedHeader, furtherLosses, orderTensors, renderOrigin, takeOwnFacts } from "./origin.ts";
+import { type StoredTensor, storeTensors } from "./model.ts";
+import { carriedHeader, furtherLosses, orderTensors, renderOrigin } from "./origin.ts";
 import { groupShards, renderShardIndex, shardName, shardSetNames } from "./shards.ts";
-import { isWellFormed, type StoredTensor, storeTensors } from "./tensors.ts";
 
 /** A plan whose files are known to the byte. */
 export interface SafetensorsPlan extends WritePlan {
   readonly files: readonly PlannedFile[];
 }
 
-/** What goes into a file or a set, format decisions made. */
+/** The contents of a file or a set, with all format decisions made. */
 interface Contents {
   readonly stored: readonly StoredTensor[];
   readonly native: readonly MetadataEntry[];
@@ -26,13 +26,13 @@ interface Contents {
   readonly origin: string;
 }
 
-/** Decides every byte of one file, or of a set where the data exceeds `maxShardBytes` or the name asks for an index. */
+/** Decides every byte of one file, or of a set if the data exceeds `maxShardBytes` or the name is that of an index. */
 export function planSafetensors(content: ModelContent, options: WriteOptions): SafetensorsPlan {
-  const { facts, keep } = takeOwnFacts(content.chain);
+  const { link, own: facts = {}, keep } = splitChain(content.chain, "safetensors", "file");
   const { stored, carried, losses } = storeTensors(content.tensors);
   const isSet = wantsSet(stored, options);
-  // A single file consumes its own facts; a set keeps them for the file that it will be merged into.
-  const own = isSet && Object.keys(facts).length > 0 ? [{ format: "safetensors", facts }] : [];
+  // A single file uses up its own facts. A set keeps them for the file that it may be merged into.
+  const own = isSet && link !== undefined && Object.keys(facts).length > 0 ? [link] : [];
   const chain = [...own, ...keep];
   const groups = isSet ? groupShards(stored, options.maxShardBytes ?? Number.POSITIVE_INFINITY) : [stored];
   const reordered = keep.length > 0 && facts["header"] === undefined;
@@ -47,7 +47,7 @@ export function planSafetensors(content: ModelContent, options: WriteOptions): S
   const contents: Contents = { stored, native, facts, origin };
   const files = isSet ? planSet(contents, options) : [planFile(contents, options.name)];
   const lost = isSet ? [] : furtherLosses(facts, headerOf(contents));
-  const primary = files.at(-1)?.name ?? options.name; // the index, where there is one
+  const primary = files.at(-1)?.name ?? options.name; // the index, if there is one
   return { files, primary, losses: [...losses, ...lost], notes: planNotes(carried.length, files) };
 }
 
@@ -56,7 +56,7 @@ function wantsSet(stored: readonly StoredTensor[], { name, maxShardBytes }: Writ
   return shardSetNames(name).index === name || total > (maxShardBytes ?? Number.POSITIVE_INFINITY);
 }
 
-/** Where the tensors of another format's file go, so that its order can come back. */
+/** The place of each tensor of another format's file, so that its order can be restored. */
 function writtenOrder(
   stored: readonly StoredTensor[],
   groups: readonly (readonly StoredTensor[])[],
@@ -69,11 +69,11 @@ function writtenOrder(
   );
 }
 
-/** Strings are native; numbers and booleans are legible text; everything else is carried. */
+/** Strings are native; numbers and booleans become readable text; everything else is carried. */
 function packStrings(metadata: Metadata, originKey: "taken" | "free"): PackedMetadata {
   const pack = (reserved: "taken" | "free"): PackedMetadata =>
     packMetadata(metadata, ({ key, value }) => {
-      // Somebody else's value under our key gives way where the key is needed.
+      // A foreign value under our key gives way if we need the key.
       if (!isWellFormed(key) || (reserved === "taken" && key === ORIGIN_KEY)) return "none";
       switch (value.type) {
         case "string":
@@ -154,7 +154,7 @@ function buildFile(name: string, headerText: string, tensors: readonly StoredTen
   return { name, byteLength, pieces };
 }
 
-/** Refuses to write what nobody could read: the reference implementation stops exactly above this limit. */
+/** Refuses to write a header that is too long to read: the reference implementation stops exactly above this limit. */
 export function checkPlannedHeader(byteLength: number, name: string): void {
   const limit = SAFETENSORS_LIMITS.headerBytes.default;
   checkLimit(byteLength, limit, "SafeTensors header bytes", "limit/safetensors.header-bytes", { source: name });

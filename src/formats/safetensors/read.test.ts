@@ -24,14 +24,14 @@ function manyTensors(count: number): Bytes {
   return buildSafetensors(tensors);
 }
 
-describe("what opening costs", () => {
+describe("reads of opening", () => {
   test("openSafetensors() reads a small file's header in one read", async () => {
     const source = countingSource(memorySource(manyTensors(3)));
     await openSafetensors(source, { engine, limits: {} });
     expect(source.calls).toHaveLength(1);
   });
 
-  test("openSource() needs one more read for a header beyond the opening one, and reads nothing twice", async () => {
+  test("openSource() needs one more read for a header that exceeds the opening read, and reads nothing twice", async () => {
     const bytes = manyTensors(6000);
     const source = countingSource(memorySource(bytes));
     const { container } = await openSource(source, { engine });
@@ -78,7 +78,7 @@ describe("the length field", () => {
 });
 
 describe("limits", () => {
-  test("headerBytes holds at the limit and refuses one more", async () => {
+  test("accepts headerBytes at the limit and refuses one more", async () => {
     const bytes = manyTensors(1);
     const length = bytes.byteLength - 8 - 1;
     await expect(open(bytes, { safetensors: { headerBytes: length } })).resolves.toBeDefined();
@@ -88,7 +88,7 @@ describe("limits", () => {
     });
   });
 
-  test.each([3, SAFETENSORS_LIMITS.dimensions.default])("dimensions hold at %i and refuse one more", async (limit) => {
+  test.each([3, SAFETENSORS_LIMITS.dimensions.default])("accepts %i dimensions and refuses one more", async (limit) => {
     const file = (rank: number): Bytes =>
       buildSafetensors([{ name: "a", dtype: "U8", shape: new Array(rank).fill(1), bytes: patternBytes(1) }]);
     const limits = { safetensors: { dimensions: limit } };
@@ -96,6 +96,17 @@ describe("limits", () => {
     await expect(open(file(limit + 1), limits)).rejects.toMatchObject({
       code: "limit/safetensors.dimensions",
       at: { path: '"a".shape' },
+    });
+  });
+
+  test("accepts as many metadata keys as the limit, and refuses one more", async () => {
+    const metadata = Object.fromEntries(["a", "b", "c"].map((key) => [key, ""]));
+    const file = buildSafetensors([], { metadata });
+    expect((await open(file, { safetensors: { keys: 3 } })).metadata.size).toBe(3);
+    const at = { offset: 39, path: "__metadata__" };
+    await expect(open(file, { safetensors: { keys: 2 } })).rejects.toMatchObject({
+      code: "limit/safetensors.keys",
+      at,
     });
   });
 });

@@ -1,12 +1,13 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, LimitError, type Location, SourceError, UsageError } from "../../base/errors.ts";
 import { checkLimit, type LimitOverrides } from "../../base/limits.ts";
-import { withHead } from "../../bytes/layers/prefix.ts";
-import type { Resolver } from "../../bytes/resolver.ts";
-import { sliceSource } from "../../bytes/slice.ts";
+import { FEW_STEPS, inTurns, type Steps } from "../../base/turns.ts";
+import { OPENING_BYTES, withHead } from "../../bytes/layers/opening-read.ts";
+import { PARALLEL_FILES, type Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Finding } from "../../model/finding.ts";
-import type { FormatReader, Loss, Members, MembersContext, OpenContext } from "../../model/format.ts";
+import { presentBytes } from "../../model/cut-short.ts";
+import type { Finding, Loss } from "../../model/finding.ts";
+import type { FormatReader, Members, MembersContext, OpenContext } from "../../model/format.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
 import { ORIGIN_KEY } from "../../model/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
@@ -15,36 +16,37 @@ import { type Header, parseHeader } from "./header.ts";
 import { isIndexText, LENGTH_BYTES } from "./index.ts";
 import { safetensorsFields, safetensorsSections } from "./inspect.ts";
 import { SAFETENSORS_LIMITS, type SafetensorsLimits, safetensorsLimits } from "./limits.ts";
-import { type SafetensorsFile, SafetensorsModel, singleFileModel } from "./model.ts";
+import { checkLayout, type SafetensorsFile, SafetensorsModel, singleFileModel } from "./model.ts";
 import { describeSafetensors } from "./origin.ts";
 import { checkShardNames, locateName, parseShardIndex, type ShardIndex } from "./shards.ts";
-import { checkLayout } from "./tensors.ts";
 
 /** Opens a SafeTensors file, or a set by its `*.safetensors.index.json`. Reads no tensor data. */
 export async function openSafetensors(source: Source, context: OpenContext): Promise<SafetensorsModel> {
   const opening = await readOpening(source, context.signal);
   if (isIndexText(opening)) return openShards(source, opening, context);
-  return singleFileModel(source, await readHeader(source, opening, context));
+  return singleFileModel({ source, part: 0, ...(await readHeader(source, opening, context)) });
 }
 
-/** One read of this length serves nearly every header; sources that were sniffed have it in memory. */
-const OPENING_BYTES = 256 * 1024;
-
-/** How a header is to be read. */
+/** Options for reading a header. */
 interface ReadHeaderOptions {
   readonly limits: LimitOverrides;
   readonly signal?: AbortSignal | undefined;
+  readonly cutShort?: OpenContext["cutShort"];
   /** For `tensor.file`, in sets. */
   readonly file?: string | undefined;
 }
 
-/** The first bytes of a file, as many as nearly every header needs. */
+/** The first bytes of a file; they cover nearly every header. */
 function readOpening(source: Source, signal: AbortSignal | undefined): Promise<Bytes> {
   return source.read(0, Math.min(source.byteLength, OPENING_BYTES), { signal });
 }
 
-/** Reads and checks everything but the tensor data; a header that ends beyond `opening` costs one more read. */
-async function readHeader(source: Source, opening: Bytes, options: ReadHeaderOptions): Promise<Header> {
+/** Reads and checks everything but the tensor data. A header that ends beyond `opening` costs one more read. */
+async function readHeader(
+  source: Source,
+  opening: Bytes,
+  options: ReadHeaderOptions,
+): Promise<Pick<SafetensorsFile, "header" | "fault">> {
   const limits = safetensorsLimits(options.limits);
   const headerLength = decodeLength(opening, source, limits);
   const dataStart = LENGTH_BYTES + headerLength;
@@ -52,17 +54,25 @@ async function readHeader(source: Source, opening: Bytes, options: ReadHeaderOpt
     dataStart <= opening.byteLength
       ? opening.subarray(LENGTH_BYTES, dataStart)
       : await withHead(source, opening).read(LENGTH_BYTES, headerLength, { signal: options.signal });
-  const header = parseHeader(bytes, {
+  let fault: FormatError | undefined;
+  const steps = parseHeader(bytes, {
     source: source.label,
     limits,
     file: options.file,
-    reader: { source: (tensor) => sliceSource(source, tensor.offset, tensor.byteLength) },
+    reader: { source: (tensor) => presentBytes(source, tensor, fault) },
   });
-  checkLayout(header, source.byteLength);
-  return header;
+  const header = await inTurns(steps, options.signal);
+  try {
+    checkLayout(header, source.byteLength);
+  } catch (error) {
+    const isCut = error instanceof FormatError && error.neededBytes !== undefined;
+    if (!isCut || options.cutShort !== "shown") throw error;
+    fault = error;
+  }
+  return { header, fault };
 }
 
-/** The length field, refused before anything of that length is read. */
+/** Decodes the length field, and refuses it before anything of that length is read. */
 function decodeLength(opening: Bytes, source: Source, limits: SafetensorsLimits): number {
   const at: Location = { source: source.label, offset: 0, path: "header_length" };
   if (opening.byteLength < LENGTH_BYTES) {
@@ -91,9 +101,7 @@ function decodeLength(opening: Bytes, source: Source, limits: SafetensorsLimits)
   });
 }
 
-/** Shards whose headers are read at the same time. */
-const PARALLEL_SHARDS = 8;
-/** Index entries that follow from the tensors: facts of the set, not metadata of the model. */
+/** Index entries that follow from the tensors. They are facts of the set, not metadata of the model. */
 const DERIVED_KEYS: ReadonlySet<string> = new Set(["total_size", "total_parameters"]);
 
 /** Opens every shard that the index names and checks the map against them. */
@@ -114,7 +122,9 @@ async function openShards(source: Source, opening: Bytes, context: OpenContext):
   checkShardNames(index, resolver.name);
   const shards = await openAll(index, resolver, context);
   try {
-    return buildModel(source, index, shards);
+    const warnings: Finding[] = [];
+    const tensors = await inTurns(collectTensors(index, shards, warnings), context.signal);
+    return buildModel(source, { index, shards, tensors, warnings });
   } catch (error) {
     await Promise.allSettled(shards.map((shard) => shard.source.close()));
     throw error;
@@ -127,10 +137,10 @@ async function readShardIndex(source: Source, opening: Bytes, context: OpenConte
   checkLimit(source.byteLength, limits.indexBytes, "SafeTensors index bytes", "limit/safetensors.index-bytes", at);
   const bytes = await withHead(source, opening).read(0, source.byteLength, { signal: context.signal });
   const place = { source: source.label, offset: 0, what: "SafeTensors index" };
-  return parseShardIndex(decodeJsonText(bytes, place), source.label, limits);
+  return inTurns(parseShardIndex(decodeJsonText(bytes, place), source.label, limits), context.signal);
 }
 
-/** Opens the shards a few at a time; where one fails, those that are open are closed again. */
+/** Opens the shards a few at a time. If one fails, it closes the open ones. */
 async function openAll(index: ShardIndex, resolver: Resolver, context: OpenContext): Promise<SafetensorsFile[]> {
   const opened: SafetensorsFile[] = [];
   let next = 0;
@@ -145,7 +155,7 @@ async function openAll(index: ShardIndex, resolver: Resolver, context: OpenConte
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(PARALLEL_SHARDS, index.shards.length) }, work));
+  await Promise.all(Array.from({ length: Math.min(PARALLEL_FILES, index.shards.length) }, work));
   if (failure === undefined) return opened;
   await Promise.allSettled(opened.map((shard) => shard.source.close()));
   throw failure.error;
@@ -162,8 +172,12 @@ async function openShard(
   const source = await resolveShard(index, name, resolver, signal);
   try {
     const opening = await readOpening(source, signal);
-    const header = await readHeader(source, opening, { limits, signal, file: name });
-    return { source, header, part: number + 1 };
+    const { cutShort } = context;
+    return {
+      source,
+      part: number + 1,
+      ...(await readHeader(source, opening, { limits, signal, cutShort, file: name })),
+    };
   } catch (error) {
     await source.close();
     throw error;
@@ -188,9 +202,15 @@ async function resolveShard(
   }
 }
 
-function buildModel(source: Source, index: ShardIndex, shards: readonly SafetensorsFile[]): SafetensorsModel {
-  const warnings: Finding[] = [];
-  const tensors = collectTensors(index, shards, warnings);
+/** A set that was opened, and what was noticed on the way. */
+interface OpenedSet {
+  readonly index: ShardIndex;
+  readonly shards: readonly SafetensorsFile[];
+  readonly tensors: readonly Tensor[];
+  readonly warnings: Finding[];
+}
+
+function buildModel(source: Source, { index, shards, tensors, warnings }: OpenedSet): SafetensorsModel {
   checkTotalSize(index, tensors, warnings);
   const shardParts = shards.map((shard, i) => ({
     label: index.shards[i] as string,
@@ -208,7 +228,7 @@ function buildModel(source: Source, index: ShardIndex, shards: readonly Safetens
   });
 }
 
-/** What the set holds and one file made of it does not: told by a conversion. */
+/** What the set holds and one file made from it cannot hold; a conversion reports it. */
 function setLosses(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: readonly Finding[]): Loss[] {
   const firstHeld = new Map<string, MetadataEntry>();
   for (const { header } of shards) {
@@ -235,15 +255,20 @@ function setLosses(index: ShardIndex, shards: readonly SafetensorsFile[], warnin
 const UNLISTED = "format/safetensors.unlisted-tensor";
 const DIFFERS = "format/safetensors.metadata-differs";
 
-/** Shard by shard, in the order of their headers; the map must agree with what they hold. */
-function collectTensors(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: Finding[]): Tensor[] {
+/** Shard by shard, in the order of their headers. The map must agree with the shards. */
+function* collectTensors(
+  index: ShardIndex,
+  shards: readonly SafetensorsFile[],
+  warnings: Finding[],
+): Steps<readonly Tensor[]> {
   const tensors: Tensor[] = [];
-  shards.forEach((shard, number) => {
-    for (const tensor of shard.header.tensors) {
+  for (const [number, shard] of shards.entries()) {
+    for (const [i, tensor] of shard.header.tensors.entries()) {
       if (index.weightMap.get(tensor.name) === number) tensors.push(tensor);
       else warnings.push(unlisted(index, tensor.name, shard));
+      if (i % FEW_STEPS === 0) yield FEW_STEPS;
     }
-  });
+  }
   if (tensors.length === index.weightMap.size) return tensors;
   const found = new Set(tensors.map((tensor) => tensor.name));
   for (const [name, number] of index.weightMap) {
@@ -281,7 +306,7 @@ function checkTotalSize(index: ShardIndex, tensors: readonly Tensor[], warnings:
   });
 }
 
-/** The shards' `__metadata__` first, which sets repeat in each; then what only the index says. */
+/** The shards' `__metadata__` comes first, which sets repeat in each shard; then entries that only the index has. */
 function mergeMetadata(index: ShardIndex, shards: readonly SafetensorsFile[], warnings: Finding[]): Metadata {
   const entries = new Map<string, MetadataEntry>();
   for (const shard of shards) {
@@ -293,7 +318,7 @@ function mergeMetadata(index: ShardIndex, shards: readonly SafetensorsFile[], wa
   }
   for (const entry of index.metadata) {
     if (DERIVED_KEYS.has(entry.key)) continue;
-    // What a conversion carries concerns the whole set, so the index has the last word on it.
+    // Carried facts of a conversion concern the whole set, so the index decides about them.
     if (!entries.has(entry.key) || entry.key === ORIGIN_KEY) entries.set(entry.key, entry);
   }
   return new Metadata([...entries.values()]);
@@ -320,7 +345,7 @@ function derivedFacts(index: ShardIndex): (readonly [string, string])[] {
   });
 }
 
-/** Bytes that tell an index from a file of tensors: its length comes first. */
+/** Enough bytes to distinguish an index from a file of tensors, which begins with its header's length. */
 const HEAD_BYTES = 64;
 
 /** The shards that an index names; undefined for a file of tensors. */
@@ -331,7 +356,8 @@ async function safetensorsMembers(source: Source, context: MembersContext): Prom
   const at = { source: source.label, offset: 0 };
   checkLimit(source.byteLength, limits.indexBytes, "SafeTensors index bytes", "limit/safetensors.index-bytes", at);
   const bytes = (await source.read(0, source.byteLength, { signal })).slice();
-  const index = parseShardIndex(decodeJsonText(bytes, { ...at, what: "SafeTensors index" }), source.label, limits);
+  const text = decodeJsonText(bytes, { ...at, what: "SafeTensors index" });
+  const index = await inTurns(parseShardIndex(text, source.label, limits), signal);
   checkShardNames(index, context.name);
   return { files: index.shards.map((path) => ({ path })), index: { bytes } };
 }

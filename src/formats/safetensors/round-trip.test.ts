@@ -12,7 +12,8 @@ import type { Bytes } from "../../base/bytes.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { Model } from "../../model/model.ts";
 import { openSource } from "../../open.ts";
-import { type ConversionOptions, planConversion, writeConversion } from "../../operations/convert.ts";
+import type { ConversionOptions } from "../../operations/convert/content.ts";
+import { planConversion, writeConversion } from "../../operations/convert.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { safetensors } from "./index.ts";
 import { SAFETENSORS_DTYPES } from "./layout.ts";
@@ -55,7 +56,7 @@ const data = patternBytes(12);
 const A = '"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}';
 const B = '"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}';
 
-/** Valid files that the reference writer would not have written, and the facts that bring them back. */
+/** Valid files that the reference writer would not write, and the facts that restore them. */
 const UNUSUAL: readonly (readonly [string, Bytes, readonly string[]])[] = [
   ["tensors in another order", buildSafetensors(MIXED), ["order"]],
   ["spaces as Python writes them", buildSafetensors(MIXED, { spacing: "python", metadata: { k: "v" } }), ["header"]],
@@ -87,18 +88,18 @@ describe("merge(shard(x)) = x with", () => {
     expect(merged).toEqual(file);
   });
 
-  test("an origin of its own that is rendered unlike ours", async () => {
+  test("an origin that is not in our rendering", async () => {
     const origin = JSON.stringify('{ "chain": [{"format":"gguf","facts":{}}] }');
     const file = rawSafetensors(`{"__metadata__":{"tare.origin":${origin},"k":"v"},${A},${B}}`, data);
     expect((await shardAndMerge(file, 8)).merged).toEqual(file);
   });
 
-  test("somebody else's text under the key tare.origin, and an unusual header", async () => {
+  test("a foreign text under the key tare.origin, and an unusual header", async () => {
     const file = rawSafetensors(`{ "__metadata__":{"tare.origin":"mine","k":"v"},${A},${B}}`, data);
     expect((await shardAndMerge(file, 8)).merged).toEqual(file);
   });
 
-  test("a set that is cut a second time", async () => {
+  test("a set that is split a second time", async () => {
     const file = buildSafetensors(MIXED, { spacing: "python" });
     const { set } = await shardAndMerge(file, 19);
     const again = await rewrite(set, INDEX, { maxShardBytes: 8 });
@@ -107,7 +108,7 @@ describe("merge(shard(x)) = x with", () => {
   });
 });
 
-test("a carried header is not used once the content is another", async () => {
+test("a carried header is not used if the content has changed", async () => {
   const file = buildSafetensors(MIXED, { spacing: "python" });
   const files = await rewrite(new Map([["in", file]]), "in", { exclude: ["b"] });
   const { container } = await openSource(memorySource(files.get(NAME) as Bytes), { engine });

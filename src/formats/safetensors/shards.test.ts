@@ -75,7 +75,7 @@ test("close() closes every shard", async () => {
   expect(resolver.opened.map(({ closed }) => closed)).toEqual([true, true]);
 });
 
-test("shards are opened eight at a time at most", async () => {
+test("at most eight shards are opened at a time", async () => {
   const names = Array.from({ length: 20 }, (_, i) => `s${i}.safetensors`);
   const resolver = folderResolver(INDEX, new Map(names.map((name, i) => [name, shard([`t${i}`])])));
   const map = Object.fromEntries(names.map((name, i) => [`t${i}`, name]));
@@ -108,7 +108,7 @@ describe("openSafetensors() refuses an index", () => {
     ["with a key twice", '{"weight_map":{},"weight_map":{}}', "format/safetensors.duplicate-key", 17],
     ["with a metadata key twice", '{"metadata":{"k":1,"k":2},"weight_map":{}}', "format/json.duplicate-key", 19],
     ["that is cut short", '{"weight_map":{"a":"x"', "format/json.syntax", 22],
-    ["with text behind it", '{"weight_map":{}}{}', "format/json.syntax", 17],
+    ["with text after it", '{"weight_map":{}}{}', "format/json.syntax", 17],
   ];
   test.each(broken)("%s", async (_, text, code, offset) => {
     await expect(open(text)).rejects.toMatchObject({ code, at: { source: INDEX, offset } });
@@ -153,7 +153,7 @@ describe("openSafetensors() refuses an index", () => {
     });
   });
 
-  test("that stands alone", async () => {
+  test("without its shards", async () => {
     const alone = openSafetensors(memorySource(encodeUtf8(VALID), INDEX), { engine, limits: {} });
     await expect(alone).rejects.toMatchObject({ code: "usage/safetensors.no-siblings" });
   });
@@ -176,7 +176,7 @@ describe("openSafetensors() warns", () => {
   const codes = async (text: string, files = FILES) =>
     (await open(text, folderResolver(INDEX, files))).warnings.map(({ code, name }) => [code, name]);
 
-  test("of tensors that the index does not list, and of a total_size that is not theirs", async () => {
+  test("about tensors that the index does not list, and about a wrong total_size", async () => {
     const text = JSON.stringify({ metadata: { total_size: 6 }, weight_map: { a: "s1.safetensors" } });
     expect(await codes(text)).toEqual([
       ["format/safetensors.unlisted-tensor", "__proto__"],
@@ -184,7 +184,7 @@ describe("openSafetensors() warns", () => {
     ]);
   });
 
-  test("of shards that disagree on metadata, and keeps the first value", async () => {
+  test("about shards that disagree on metadata, and keeps the first value", async () => {
     const files = new Map([
       ["1", shard(["a"], { k: "first" })],
       ["2", shard(["b"], { k: "second" })],
@@ -194,12 +194,12 @@ describe("openSafetensors() warns", () => {
     expect((await open(text, folderResolver(INDEX, files))).metadata.text("k")).toBe("first");
   });
 
-  test("of nothing where total_size is a whole number written as a float", async () => {
+  test("about nothing if total_size is a whole number written as a float", async () => {
     expect(await codes(VALID.replace('"total_size":6', '"total_size":6.0'))).toEqual([]);
   });
 });
 
-test("what only the index says is metadata too, with its types", async () => {
+test("entries that only the index has are metadata too, with their types", async () => {
   const metadata = '{"total_size":6,"k":[1,-2.5,null,{"x":true}],"n":9007199254740993}';
   const model = await open(`{"weight_map":${weightMap(MAP)},"metadata":${metadata}}`);
   expect(model.metadata.entries.map(({ key, value }) => [key, value.type])).toEqual([

@@ -1,34 +1,35 @@
 import { FormatError, isTareError, type Location } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { FEW_STEPS, type Steps } from "../../base/turns.ts";
 import { checkRelativeName } from "../../bytes/resolver.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { JsonScanner } from "../../struct/json-scanner.ts";
-import { type JsonNode, readNode } from "../../struct/strict-json.ts";
+import { type JsonNode, readNodeSteps } from "../../struct/strict-json.ts";
 import { compareByUtf8 } from "./header.ts";
 import type { SafetensorsLimits } from "./limits.ts";
-import type { StoredTensor } from "./tensors.ts";
+import type { StoredTensor } from "./model.ts";
 
 /** A parsed `*.safetensors.index.json`. */
 export interface ShardIndex {
-  /** Tensor name → number of its shard, in the order of the map. */
+  /** Tensor name → index of its shard, in the order of the map. */
   readonly weightMap: ReadonlyMap<string, number>;
-  /** File names of the shards, sorted: that is their order by number, whatever order the map names them in. */
+  /** File names of the shards, sorted. That is their order by number, in whatever order the map names them. */
   readonly shards: readonly string[];
   readonly metadata: readonly MetadataEntry[];
-  /** Keys beside `metadata` and `weight_map`. */
+  /** Keys other than `metadata` and `weight_map`. */
   readonly further: readonly string[];
   readonly scanner: JsonScanner;
 }
 
-/** JSON values that `metadata` may hold altogether: real ones have two or three. */
+/** Most JSON values in `metadata`; real ones have two or three. */
 const METADATA_VALUES = 100_000;
 
 /** Parses the index: `metadata` (any JSON object, or absent) and `weight_map` (names to file names). */
-export function parseShardIndex(text: string, source: string, limits: SafetensorsLimits): ShardIndex {
+export function parseShardIndex(text: string, source: string, limits: SafetensorsLimits): Steps<ShardIndex> {
   return new IndexParser(text, source, limits).parse();
 }
 
-/** Refuses an index, itself or another, among the shards: such a set would count as fetched without a weight in it. */
+/** Refuses an index among the shards, itself or another: such a set would count as fetched without any weights. */
 export function checkShardNames(index: ShardIndex, ownName: string): void {
   const found = index.shards.find((name) => name === ownName || /\.index\.json$/i.test(name));
   if (found === undefined) return;
@@ -36,7 +37,9 @@ export function checkShardNames(index: ShardIndex, ownName: string): void {
   throw new FormatError("format/safetensors.index", message, locateName(index, found, "weight_map"));
 }
 
-/** Where the index first spells a name: the nearest thing to the line at fault, found only when something is. */
+/**
+ * The first place of a name in the index. It is the best available location for an error, and computed only for one.
+ */
 export function locateName(index: ShardIndex, name: string, path: string): Location {
   const found = index.scanner.text.indexOf(JSON.stringify(name));
   return index.scanner.locate(Math.max(found, 0), path);
@@ -55,41 +58,48 @@ class IndexParser {
     this.#limits = limits;
   }
 
-  parse(): ShardIndex {
+  *parse(): Steps<ShardIndex> {
     const scanner = this.#scanner;
     const keys = new Set<string>();
     scanner.skipSpace();
-    scanner.readObject((key, keyIndex) => {
-      if (keys.has(key)) throw this.#duplicate(key, keyIndex, JSON.stringify(key));
+    for (let key = scanner.firstKey(); key !== undefined; key = scanner.nextKey()) {
+      if (keys.has(key)) throw this.#duplicate(key, scanner.keyIndex, JSON.stringify(key));
       keys.add(key);
-      if (key === "weight_map") this.#readWeightMap();
-      else if (key === "metadata") this.#readMetadata();
+      if (key === "weight_map") yield* this.#readWeightMap();
+      else if (key === "metadata") yield* this.#readMetadata();
       else scanner.skipValue();
-    });
+      yield;
+    }
     const further = [...keys].filter((key) => key !== "weight_map" && key !== "metadata");
     scanner.expectEnd();
     if (!keys.has("weight_map")) throw this.#error('must have the key "weight_map", found none', 0);
-    return { ...this.#sorted(), metadata: this.#metadata, further, scanner };
+    return { ...(yield* this.#sorted()), metadata: this.#metadata, further, scanner };
   }
 
-  #sorted(): Pick<ShardIndex, "weightMap" | "shards"> {
+  *#sorted(): Steps<Pick<ShardIndex, "weightMap" | "shards">> {
     const shards = [...this.#shards].sort();
     const places = new Map(shards.map((file, place) => [file, place]));
     const placeOf = this.#shards.map((file) => places.get(file) ?? 0);
-    for (const [name, number] of this.#weightMap) this.#weightMap.set(name, placeOf[number] ?? 0);
+    if (placeOf.every((place, number) => place === number)) return { weightMap: this.#weightMap, shards };
+    let count = 0;
+    for (const [name, number] of this.#weightMap) {
+      this.#weightMap.set(name, placeOf[number] ?? 0);
+      if (++count % FEW_STEPS === 0) yield FEW_STEPS;
+    }
     return { weightMap: this.#weightMap, shards };
   }
 
-  #readWeightMap(): void {
+  *#readWeightMap(): Steps<void> {
     const scanner = this.#scanner;
     if (scanner.peek() !== 0x7b) throw this.#error("weight_map must be an object", scanner.position, "weight_map");
-    scanner.readObject((name, keyIndex) => {
+    for (let name = scanner.firstKey(); name !== undefined; name = scanner.nextKey()) {
       const path = `weight_map.${JSON.stringify(name)}`;
-      if (this.#weightMap.has(name)) throw this.#duplicate(name, keyIndex, path);
+      if (this.#weightMap.has(name)) throw this.#duplicate(name, scanner.keyIndex, path);
       const index = scanner.position;
       if (scanner.peek() !== 0x22) throw this.#error("weight_map must hold file names only", index, path);
       this.#weightMap.set(name, this.#shardNumber(scanner.readString(), index, path));
-    });
+      if (this.#weightMap.size % FEW_STEPS === 0) yield FEW_STEPS;
+    }
   }
 
   #shardNumber(file: string, index: number, path: string): number {
@@ -100,7 +110,7 @@ class IndexParser {
       checkRelativeName(file, { source: scanner.place.source });
     } catch (error) {
       if (!isTareError(error)) throw error;
-      // The check costs nothing where it passes; the location is counted only here.
+      // The check is cheap if it passes; the location is computed only here.
       checkRelativeName(file, scanner.locate(index, path));
     }
     const number = this.#shards.push(file) - 1;
@@ -112,9 +122,9 @@ class IndexParser {
     return number;
   }
 
-  #readMetadata(): void {
+  *#readMetadata(): Steps<void> {
     const index = this.#scanner.position;
-    const node = readNode(this.#scanner, METADATA_VALUES);
+    const node = yield* readNodeSteps(this.#scanner, METADATA_VALUES);
     if (node.type === "null") return;
     if (node.type !== "object") throw this.#error("metadata must be an object", index, "metadata");
     this.#metadata = node.entries.map(([key, value]) => ({ key, value: metadataValue(value) }));
@@ -161,22 +171,22 @@ function numberValue(text: string): MetadataValue {
 
 const INDEX_EXTENSION = ".safetensors.index.json";
 
-/** The names of a set: what its shards begin with, and its index. */
+/** The names of a set: the prefix of its shards, and its index. */
 export function shardSetNames(name: string): { readonly base: string; readonly index: string } {
   const lower = name.toLowerCase();
   const extension = [INDEX_EXTENSION, ".safetensors"].find((candidate) => lower.endsWith(candidate)) ?? "";
   const base = name.slice(0, name.length - extension.length);
-  // A name that is an index already stays as it was typed.
+  // A name that is already an index stays as the user typed it.
   return { base, index: extension === INDEX_EXTENSION ? name : `${base}${INDEX_EXTENSION}` };
 }
 
-/** "model-00001-of-00003.safetensors", as the usual writers name shards. */
+/** "model-00001-of-00003.safetensors": the usual name of a shard. */
 export function shardName(base: string, number: number, count: number): string {
   const digits = (value: number): string => String(value).padStart(5, "0");
   return `${base}-${digits(number)}-of-${digits(count)}.safetensors`;
 }
 
-/** Fills shards in order; a tensor above the limit has one of its own. There is always at least one shard. */
+/** Fills shards in order; a tensor above the limit gets its own shard. There is always at least one shard. */
 export function groupShards(tensors: readonly StoredTensor[], maxShardBytes: number): StoredTensor[][] {
   const shards: StoredTensor[][] = [[]];
   let byteLength = 0;
@@ -193,7 +203,7 @@ export function groupShards(tensors: readonly StoredTensor[], maxShardBytes: num
   return shards;
 }
 
-/** What an index says. */
+/** The contents of an index. */
 interface ShardIndexContents {
   /** Bytes of all tensors. */
   readonly totalSize: number;
@@ -203,7 +213,7 @@ interface ShardIndexContents {
   readonly weightMap: readonly (readonly [string, string])[];
 }
 
-/** The index as the usual writers render it: two spaces, keys sorted. */
+/** The index as the usual writers render it: indented by two spaces, keys sorted. */
 export function renderShardIndex({ totalSize, origin, weightMap }: ShardIndexContents): string {
   const metadata = [
     ...(origin === "" ? [] : [`    "tare.origin": ${JSON.stringify(origin)}`]),

@@ -20,7 +20,7 @@ const BOOLS = buildSafetensors([
 ]);
 
 describe("verifySafetensors()", () => {
-  test("counts what it looked at, and reads only data that has a rule, at level full only", async () => {
+  test("counts what it checked, and reads data only at level full, and only types with a rule", async () => {
     const bytes = buildSafetensors([
       { name: "a", dtype: "U8", shape: [5], bytes: patternBytes(5) },
       { name: "b", dtype: "BOOL", shape: [3], bytes: Uint8Array.of(0, 1, 1) },
@@ -36,7 +36,7 @@ describe("verifySafetensors()", () => {
     expect((await report(bytes, "full")).checked).toEqual({ tensors: 2, headerBytes, bytes: 3 });
   });
 
-  test("warns of a boolean that is neither 0 nor 1, once a tensor, at its byte", async () => {
+  test("warns about a boolean that is neither 0 nor 1, once per tensor, at its byte", async () => {
     const { ok, findings } = await report(BOOLS, "full");
     expect(ok).toBe(true);
     expect(findings).toEqual([
@@ -62,7 +62,7 @@ describe("verifySafetensors()", () => {
     const opened = await openSource(source, { engine });
     await source.close();
     const { ok, findings } = await verify(opened, { level: "full", engine });
-    // The opening read is still in memory, so what lies in it can be checked.
+    // The opening read is still in memory, so its bytes can be checked.
     expect(ok).toBe(true);
     expect(findings).toHaveLength(1);
     await opened.container.close();

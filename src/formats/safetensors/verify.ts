@@ -8,8 +8,8 @@ import { LENGTH_BYTES } from "./index.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./model.ts";
 
 /**
- * Opening has proved the structure, and the format has no checksums. What is left: the padding that writers owe,
- * and at level "full" booleans are held to their two values. No other type has bytes that could be wrong.
+ * Opening has already checked the structure, and the format has no checksums. What is left is the padding that writers
+ * should add and, at level "full", that booleans are 0 or 1. In any other type every byte is valid.
  */
 async function* verifySafetensors(container: Container, context: VerifyContext): AsyncGenerator<Finding> {
   if (!(container instanceof SafetensorsModel)) return;

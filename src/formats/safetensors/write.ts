@@ -13,13 +13,13 @@ import { LENGTH_BYTES, safetensors } from "./index.ts";
 import { type SafetensorsFile, SafetensorsModel } from "./model.ts";
 import { checkPlannedHeader, planSafetensors, type SafetensorsPlan } from "./plan.ts";
 
-/** Writes what `planSafetensors` decided; the files appear together, an index last. */
+/** Writes what `planSafetensors` decided. The files appear together, an index last. */
 export async function writeSafetensors(plan: WritePlan, output: Output, context: WriteContext): Promise<void> {
-  // The plan is our own: operations hand back what `plan` gave them.
+  // The plan is our own: operations pass back what `plan` gave them.
   await writeFiles((plan as SafetensorsPlan).files, output, context);
 }
 
-/** Edits `__metadata__`; every other character of the header stays, spaces behind it give and take the room. */
+/** Edits `__metadata__`. Every other character of the header stays; the spaces after it shrink or grow. */
 const safetensorsRestamp: FormatRestamp = {
   values: "text",
   fixedKeys: [],
@@ -63,7 +63,7 @@ function planPieces({ source, header }: SafetensorsFile, metadata: Metadata): re
   ];
 }
 
-/** The header without its padding, the value of `__metadata__` replaced or put first. */
+/** The header without its padding, with the value of `__metadata__` replaced or inserted first. */
 function editText({ text, jsonEnd, scanner }: Header, metadata: Metadata): string {
   const json = text.slice(0, jsonEnd);
   const value = renderStrings(metadata);
@@ -93,6 +93,7 @@ function renderStrings(metadata: Metadata): string {
 export const writer: FormatWriter = {
   format: safetensors,
   options: ["maxShardBytes"],
+  naming: { model: "model_name", architecture: "architecture" },
   restamp: safetensorsRestamp,
   plan: planSafetensors,
   write: writeSafetensors,

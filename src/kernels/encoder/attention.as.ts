@@ -8,8 +8,8 @@ const LOG2_E: f32 = 1.44269504;
 
 /**
  * Attention of one sentence of `tokens` rows. A row of `qkv` holds the queries of all heads, then the keys, then the
- * values, `width` each; each head's part lands in `to`. `scratch` takes keys and values as panels, 2 · width · padded
- * tokens floats, and the scores of a strip.
+ * values, `width` each. Each head writes its part to `to`. `scratch` takes keys and values as panels, 2 · width ·
+ * padded tokens floats, and the scores of a strip.
  */
 export function attend(
   qkv: usize,
@@ -64,7 +64,7 @@ function packValues(from: usize, stride: usize, tokens: usize, width: usize, pad
   }
 }
 
-/** In place; what stands behind the tokens becomes as good as zero. */
+/** In place. The values after the tokens become as good as zero. */
 function softmax(row: usize, tokens: usize, padded: usize, scale: f32): void {
   const end = row + (padded << 2);
   for (let at = row + (tokens << 2); at < end; at += 4) store<f32>(at, -f32.MAX_VALUE);

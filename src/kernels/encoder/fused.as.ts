@@ -1,4 +1,4 @@
-/** a·b + c: rounded once with relaxed SIMD on processors that can, else twice. */
+/** a·b + c. With relaxed SIMD rounded once, on processors that can; else twice. */
 // @ts-ignore: decorator
 @inline
 export function fused(a: v128, b: v128, c: v128): v128 {
@@ -22,8 +22,8 @@ export function maxLanes(v: v128): f32 {
 }
 
 /**
- * 2^x for x in -126 … 127; lower x give 2^-126, which is as good as zero here. The whole part goes into the exponent's
- * bits, the rest (±0.5) through a polynomial fitted to 1e-7 of the value.
+ * 2^x for x in -126 … 127; lower x give 2^-126, which is as good as zero here. The whole part goes into the bits of the
+ * exponent, the rest (±0.5) through a polynomial that is within 1e-7 of the value.
  */
 // @ts-ignore: decorator
 @inline

@@ -2,16 +2,16 @@ import { fused } from "./fused.as";
 import { FROM_BIAS, FROM_C } from "./gemm.as";
 import { ENTRY } from "./quantize-bytes.as";
 
-// The product in bytes: weights of eight bits with the sign times digits of seven bits without (quantize-bytes). Of a
-// panel's eight columns four rows stand side by side, because i16x8.relaxed_dot_i8x16_i7x16_s multiplies sixteen pairs
+// The product in bytes: signed weights of eight bits times unsigned digits of seven bits (quantize-bytes). A panel
+// holds four rows of its eight columns side by side, because i16x8.relaxed_dot_i8x16_i7x16_s multiplies sixteen pairs
 // and adds two by two. Two products of 128 · 127 fit in 16 bits, so every processor gets the same whole numbers.
 
 /** Digit rows that one pass over a panel computes. */
 const TILE: usize = 5;
 
 /**
- * As `gemm`, for `m` digit rows of `k` bytes; `table` says what they are worth and which row of C they belong to, `worth`
- * what the columns are worth, `sums` what the weights of each column add up to.
+ * Like `gemm`, for `m` digit rows of `k` bytes. `table` has the scale of each digit row and its row of C, `worth` the
+ * scales of the columns, `sums` the sum of the weights of each column.
  */
 export function gemmBytes(
   a: usize,
@@ -54,8 +54,8 @@ export function gemmBytes(
 @inline
 function add(sum: v128, weights: v128, digits: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) {
-    // i32x4.relaxed_dot_i8x16_i7x16_add_s would be this in one, but V8 11 makes the ones anew at every use: 25 against
-    // 42 billion products a second.
+    // i32x4.relaxed_dot_i8x16_i7x16_add_s would do this in one, but V8 11 loads the ones again at every use: 25 instead
+    // of 42 billion products a second.
     const pairs = i16x8.relaxed_dot_i8x16_i7x16_s(weights, digits);
     return i32x4.add(sum, i32x4.dot_i16x8_s(pairs, i16x8.splat(1)));
   }
@@ -65,7 +65,7 @@ function add(sum: v128, weights: v128, digits: v128): v128 {
   return i32x4.add(sum, i32x4.add(even, odd));
 }
 
-/** `rows` is a literal; for the breaks see gemm. */
+/** `rows` is a literal. For the reason of the breaks see gemm. */
 // @ts-ignore: decorator
 @inline
 function tile(
@@ -121,7 +121,7 @@ function tile(
   if (rows > 4) finish(s40, s41, entry + 4 * ENTRY, worth, sums, bias, c, ldc, mode);
 }
 
-/** A row's second digit is added to what its first left in C. */
+/** Adds a row's second digit to the result of its first in C. */
 // @ts-ignore: decorator
 @inline
 function finish(
@@ -147,7 +147,7 @@ function finish(
   v128.store(to, fused(t1, v128.load(worth, 16), f1), 16);
 }
 
-/** Of the four bytes of a column the one that belongs to the outlier, with its sign, times what its digit lacks. */
+/** Adds, for each outlier, its weights times what its digit lacks. A weight is one of four signed bytes of a column. */
 function addOutliers(outliers: usize, panel: usize, worth: usize, c: usize, ldc: usize): void {
   const w0 = v128.load(worth), w1 = v128.load(worth, 16);
   let entry = outliers + 16;

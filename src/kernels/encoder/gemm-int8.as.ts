@@ -1,11 +1,11 @@
 import { fused, maxLanes } from "./fused.as";
 import { FROM_BIAS, FROM_C } from "./gemm.as";
 
-// The same product in whole numbers: weights of eight bits, kept as i16, times activations of up to 13 bits. Two rows of
-// B stand side by side, because i32x4.dot_i16x8_s multiplies pairs and adds them. B is not cut into blocks: a panel of
-// 1536 rows is 24 KB.
+// The product in whole numbers: weights of eight bits, kept as i16, times activations of up to 13 bits. Two rows of B
+// are side by side, because i32x4.dot_i16x8_s multiplies pairs and adds them. B is not cut into blocks: a panel of 1536
+// rows is only 24 KB.
 
-/** Rows of A as whole numbers of at most `top`, and for each row what one of them is worth. */
+/** Rows of A as whole numbers of at most `top`, and for each row the value of one unit. */
 export function quantizeRows(a: usize, lda: usize, m: usize, k: usize, to: usize, scales: usize, top: f32): void {
   const shift = f32x4.splat(12582912.0); // 1.5 * 2^23, whose bits are 0x4b400000: whole numbers end up in the lowest bits
   const shiftBits = i32x4.splat(0x4b400000);
@@ -26,7 +26,10 @@ export function quantizeRows(a: usize, lda: usize, m: usize, k: usize, to: usize
 /** Rows that one pass over a panel computes. */
 const TILE: usize = 4;
 
-/** As `gemm`, for `m` rows of i16 that are `k` values apart; `worth` and `scales` give the worth of columns and rows. */
+/**
+ * Like `gemm`, for `m` rows of i16 that are `k` values apart. `worth` has the scales of the columns, `scales` of the
+ * rows.
+ */
 export function gemmInt8(
   a: usize,
   scales: usize,

@@ -1,8 +1,8 @@
 import { fused } from "./fused.as";
 
-// C = A·B, with B in panels: eight columns side by side, row after row, so that a panel is read straight through. Long
+// C = A·B, with B in panels: eight columns side by side, row after row, so that a panel is read sequentially. Long
 // columns are cut into blocks of DEPTH rows, each with all its panels, so that a panel stays in the first-level cache
-// while every row of A passes it.
+// while every row of A uses it.
 
 /** Rows of B in one block: 512 * 8 floats are 16 KB, half of a usual first-level cache. */
 export const DEPTH: usize = 512;
@@ -11,7 +11,7 @@ export const DEPTH: usize = 512;
 export const FROM_BIAS: i32 = 1;
 export const FROM_C: i32 = 2;
 
-/** Rows that one pass over a panel computes. Sixteen registers hold 6 × 8 sums where product and sum are one operation. */
+/** Rows that one pass over a panel computes. Sixteen registers hold 6 × 8 sums if product and sum are one operation. */
 const TILE: usize = ASC_FEATURE_RELAXED_SIMD ? 6 : 4;
 
 /** `k` and `n` are multiples of 8; rows of A and C are `lda` and `ldc` bytes apart. */
@@ -38,7 +38,7 @@ export function gemm(
   }
 }
 
-/** All rows against one panel, in tiles as even as they come: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. */
+/** All rows times one panel, in tiles as even as possible: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. */
 function multiplyPanel(
   a: usize,
   lda: usize,
@@ -67,10 +67,11 @@ function multiplyPanel(
 }
 
 /**
- * `rows` × 8 sums in registers over the whole panel, two steps at a time; `rows` is a literal at every call, so what is
- * behind a test of it goes away. V8 puts every load of a straight run of code before the arithmetic, which needs more
- * registers than there are. The breaks never happen, no pointer being zero or equal to another, but their way out needs
- * the sums, so that each row is finished before the next is loaded. No two conditions are the same: V8 would drop one.
+ * `rows` × 8 sums in registers over the whole panel, two steps at a time. `rows` is a literal at every call, so the
+ * compiler removes the tests of it. V8 moves every load of a straight run of code before the arithmetic, which needs
+ * more registers than there are. The breaks prevent that: they never happen, because no pointer is zero or equal to
+ * another, but they need the sums, so each row is finished before the next is loaded. No two conditions are the same,
+ * because V8 would drop one.
  */
 // @ts-ignore: decorator
 @inline

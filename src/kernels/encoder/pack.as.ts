@@ -1,8 +1,8 @@
 import { DEPTH } from "./gemm.as";
 
 /**
- * Panel number `panel` of a matrix of `n` columns: up to eight rows of the weights, `stride` bytes apart and `k` long, side
- * by side. What is missing to eight rows and to `depth` values is zero.
+ * Packs panel number `panel` of a matrix of `n` columns: up to eight rows of the weights, `stride` bytes apart and `k`
+ * long, side by side. Pads with zeros to eight rows and to `depth` values.
  */
 export function packPanel(
   from: usize,
@@ -34,7 +34,7 @@ function packBlock(from: usize, stride: usize, rows: usize, k: usize, to: usize)
   }
 }
 
-/** Four values of four rows, into four rows of eight. */
+/** Transposes four values of four rows into four rows of eight. */
 // @ts-ignore: decorator
 @inline
 function transposeFour(from: usize, stride: usize, to: usize): void {
@@ -48,7 +48,7 @@ function transposeFour(from: usize, stride: usize, to: usize): void {
   v128.store(to, v128.shuffle<f64>(high01, high23, 1, 3), 96);
 }
 
-/** As `packPanel` for bytes, which become i16 in pairs of rows; there are no blocks. */
+/** Like `packPanel` for bytes, which become i16 in pairs of rows. There are no blocks. */
 export function packPanelInt8(
   from: usize,
   stride: usize,
@@ -67,7 +67,7 @@ export function packPanelInt8(
   }
 }
 
-/** The same with four rows side by side as bytes; `sums` gets what each column adds up to. */
+/** The same with four rows side by side as bytes. `sums` gets the sum of each column. */
 export function packPanelBytes(
   from: usize,
   stride: usize,
@@ -91,19 +91,19 @@ export function packPanelBytes(
   }
 }
 
-/** IEEE binary16 to float32; reads and writes whole groups of four. */
+/** IEEE binary16 to float32. Reads and writes whole groups of four. */
 export function widenHalves(from: usize, count: usize, to: usize): void {
   for (let end = to + (count << 2); to < end; to += 16, from += 8) {
     const half = v128.load_ext<u16>(from);
     const magnitude = v128.and(half, i32x4.splat(0x7fff));
-    // 2^112 is the difference of the exponents' biases; the product is right for subnormal numbers too.
+    // The exponents' biases differ by 112. A product with 2^112 is right for subnormal numbers too.
     const value = f32x4.mul(i32x4.shl(magnitude, 13), f32x4.splat(5192296858534827628530496329220096.0));
     const special = v128.and(i32x4.gt_s(magnitude, i32x4.splat(0x7bff)), i32x4.splat(0x7f800000));
     v128.store(to, v128.or(v128.or(value, special), i32x4.shl(v128.and(half, i32x4.splat(0x8000)), 16)));
   }
 }
 
-/** bfloat16, the upper half of a float32; reads and writes whole groups of four. */
+/** bfloat16, the upper half of a float32. Reads and writes whole groups of four. */
 export function widenBrains(from: usize, count: usize, to: usize): void {
   for (let end = to + (count << 2); to < end; to += 16, from += 8) {
     v128.store(to, i32x4.shl(v128.load_ext<u16>(from), 16));

@@ -1,14 +1,14 @@
 import { fused, maxLanes, sumLanes } from "./fused.as";
 
-// Rows of A in digits of seven bits, 0 … 127, which is what the product of bytes takes (gemm-bytes). A row becomes one
-// digit row, and what lies far outside its other values goes to a list of outliers: one value of twenty times the rest
-// would leave them three bits. The first and the last row of a sentence, [CLS] and [SEP], become two digit rows, so
-// fourteen bits: all other tokens attend to them, and of a short sentence's mean they are the most.
+// Rows of A in digits of seven bits, 0 … 127, for the product of bytes (gemm-bytes). A row becomes one digit row.
+// Values far outside the others go to a list of outliers: one value of twenty times the rest would leave them three
+// bits. The first and the last row of a sentence, [CLS] and [SEP], become two digit rows, so fourteen bits, because all
+// other tokens attend to them, and they are most of a short sentence's mean.
 
-/** A digit row's place in the table: what a step is worth, what to add for each unit of the column's sum, row, digit. */
+/** Bytes of a digit row's table entry: value of a step, what to add per unit of the column's sum, row, digit. */
 export const ENTRY: usize = 16;
 
-/** Beyond so many times the root mean square a value is an outlier; so there cannot be more than one in its square. */
+/** A value beyond FAR times the root mean square is an outlier. So at most one value in FAR² can be one. */
 const FAR: f32 = 4;
 const MOST_SHIFT: usize = 4; // log2(FAR²)
 
@@ -19,8 +19,9 @@ const SHIFT: f32 = 12582912.0; // 1.5 * 2^23, whose bits are 0x4b400000: whole n
 const SHIFT_BITS: i32 = 0x4b400000;
 
 /**
- * One sentence of `m` rows, of which the first is number `first` of all. Its digit rows go to `to`, `k` bytes apart, their
- * entries to `table`. `outliers` starts with their number, which the first sentence resets, and has room for k/16 a row.
+ * Quantizes one sentence of `m` rows, the first of which is row `first` of all. Its digit rows go to `to`, `k` bytes
+ * apart, their entries to `table`. `outliers` starts with their number, which the first sentence resets, and has room
+ * for k/16 per row.
  */
 export function quantizeBytes(
   a: usize,
@@ -46,7 +47,7 @@ export function quantizeBytes(
   }
 }
 
-/** The range of a row, zero included: its least value and the distance to the greatest. Each thread has its own. */
+/** The range of a row, including zero: its least value and the distance to the greatest. Each thread has its own. */
 let least: f32 = 0;
 let range: f32 = 0;
 
@@ -59,7 +60,7 @@ function setRange(lows: v128, highs: v128): void {
 
 function oneDigit(a: usize, k: usize, to: usize, table: usize, row: usize, outliers: usize): void {
   const end = a + (k << 2);
-  // Two of each, because a sum waits for the one before it.
+  // Two accumulators of each, because a sum waits for the one before it.
   let squares0 = f32x4.splat(0), squares1 = squares0;
   let low0 = squares0, low1 = squares0, high0 = squares0, high1 = squares0;
   for (let at = a; at < end; at += 32) {
@@ -95,7 +96,7 @@ function oneDigit(a: usize, k: usize, to: usize, table: usize, row: usize, outli
 function listOutliers(a: usize, k: usize, row: usize, far: f32, outliers: usize): void {
   const limit = f32x4.splat(far);
   let count = load<u32>(outliers);
-  // Rounding cannot make them more, but squares that are too small for a float can.
+  // Rounding cannot cause more outliers than this, but squares that are too small for a float can.
   const most = count + <u32>(k >> MOST_SHIFT);
   let low0 = f32x4.splat(0), low1 = low0, high0 = low0, high1 = low0;
   for (let i: usize = 0; i < k; i += 8) {
@@ -118,7 +119,7 @@ function listOutliers(a: usize, k: usize, row: usize, far: f32, outliers: usize)
   setRange(f32x4.pmin(low0, low1), f32x4.pmax(high0, high1));
 }
 
-/** An outlier: its row, where its weights stand in a panel, by how much they are shifted, and what its digit lacks. */
+/** Completes an outlier: its row, the place of its weights in a panel, their shift, and what its digit lacks. */
 // @ts-ignore: decorator
 @inline
 function finishOutlier(entry: usize, lacks: f32): void {

@@ -1,6 +1,6 @@
 import { exp2, fused, sumLanes } from "./fused.as";
 
-/** Adds row after row of a table to rows of `width` values. */
+/** Adds consecutive rows of a table to rows of `width` values. */
 export function addRows(x: usize, ldx: usize, rows: usize, width: usize, table: usize): void {
   for (; rows > 0; rows--, x += ldx) {
     for (let i: usize = 0; i < width << 2; i += 16, table += 16) {
@@ -9,7 +9,7 @@ export function addRows(x: usize, ldx: usize, rows: usize, width: usize, table: 
   }
 }
 
-/** LayerNorm in place over the first `width` values of `padded`; those behind are zero, before and after. */
+/** LayerNorm in place over the first `width` values of `padded`. The values after them are zero, before and after. */
 export function normalizeRows(
   x: usize,
   ldx: usize,
@@ -36,7 +36,7 @@ export function normalizeRows(
       sum0 = fused(d0, d0, sum0);
       sum1 = fused(d1, d1, sum1);
     }
-    // Each zero behind the row has added mean².
+    // Each zero after the row has added mean².
     const variance = max<f32>(0, sumLanes(f32x4.add(sum0, sum1)) - behind * mean * mean) / count;
     const scale = f32x4.splat(1 / sqrt<f32>(variance + epsilon));
     for (let at = x, i: usize = 0; at < end; at += 16, i += 16) {
@@ -57,7 +57,7 @@ export function activate(x: usize, ldx: usize, rows: usize, width: usize, kind: 
 }
 
 /**
- * x/2 · (1 + erf(x/√2)). The error function is z·P(z²)/Q(z²) with both polynomials fitted on 0 … 3.9 to 1.5e-8; beyond,
+ * x/2 · (1 + erf(x/√2)). The error function is z·P(z²)/Q(z²), with polynomials fitted on 0 … 3.9 to 1.5e-8. Beyond 3.9
  * it differs from ±1 by less than 3.5e-8.
  */
 // @ts-ignore: decorator
@@ -86,7 +86,7 @@ function gelu(x: v128): v128 {
 @inline
 function geluTanh(x: v128): v128 {
   const inner = fused(f32x4.mul(f32x4.splat(0.044715), f32x4.mul(x, x)), x, x);
-  // -2·√(2/π)·log2(e), because the power is one of 2; held below where it would overflow.
+  // -2·√(2/π)·log2(e), because the base is 2. The bound prevents an overflow.
   const power = f32x4.pmin(f32x4.mul(inner, f32x4.splat(-2.302208198)), f32x4.splat(126));
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp2(power)));
 }

@@ -1,4 +1,4 @@
-// Lists of chunk ids as vaults have them: 32 lower-case hex digits in quotes, with a comma between two.
+// Lists of chunk ids in a vault: 32 lower-case hex digits in quotes, with a comma between two.
 
 import { sharedLength } from "./paths.as";
 
@@ -8,16 +8,16 @@ const CLOSING_BRACKET: u32 = 0x5d;
 /** An id in quotes. */
 const ID_BYTES: usize = 34;
 
-/** The list before: neighbours in a pack share their chunks, and what was looked at is only compared. */
+/** The previous list. Neighbours in a pack share their chunks, so an equal list needs no second check. */
 let ids: usize = 0;
 let idsLength: usize = 0;
 
-/** Before a window, whose bytes are others. */
+/** Call this before a new window, which has other bytes. */
 export function forgetIds(): void {
   idsLength = 0;
 }
 
-/** Behind the bracket that closes a list; 0 where it is not written so, or goes on behind `last`. */
+/** The address after the bracket that closes a list; 0 if the list has another form or continues after `last`. */
 export function endOfIds(start: usize, last: usize): usize {
   if (idsLength > 0 && start + idsLength <= last && sharedLength(start, ids, idsLength) == idsLength) {
     return start + idsLength;

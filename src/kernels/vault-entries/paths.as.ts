@@ -1,15 +1,15 @@
-// Paths of a vault as the bytes of its manifest have them, one after the other: whether each is proper by the rules of the
-// format and greater than the one before. Control characters and backslashes were ruled out.
+// Checks the paths of a vault in the bytes of its manifest, one after the other: whether each is proper by the rules of
+// the format and greater than the one before. The caller has ruled out control characters and backslashes.
 
 const DOT: u32 = 0x2e;
 const SLASH: u32 = 0x2f;
 const COLON: u32 = 0x3a;
 const MOST_PATH: usize = 4096;
 
-/** The path before the first one of the window. */
+/** A copy of the last path of the previous window. */
 const PATH: usize = memory.data(4096, 16);
 
-/** The path before, and where its name begins in it. */
+/** The previous path, and where its name begins. */
 let path: usize = 0;
 let pathLength: usize = 0;
 let nameStart: usize = 0;
@@ -32,7 +32,7 @@ export function wipePaths(): void {
   memory.fill(PATH, 0, MOST_PATH);
 }
 
-/** Bytes that two places have in common, of so many. */
+/** How many of `byteLength` bytes two places have in common. */
 export function sharedLength(a: usize, b: usize, byteLength: usize): usize {
   for (let i: usize = 0; i < byteLength; i += 16) {
     const other = ~i8x16.bitmask(i8x16.eq(v128.load(a + i), v128.load(b + i))) & 0xffff;
@@ -42,8 +42,8 @@ export function sharedLength(a: usize, b: usize, byteLength: usize): usize {
 }
 
 /**
- * Looks at the next path; true where it lies in another folder than the one before. A doubt is none that could be told here,
- * only one for somebody to look at every path.
+ * Checks the next path. True if it is in another folder than the one before. On any doubt, only records that the host
+ * must check every path: the fault is not named here.
  */
 export function judgePath(start: usize, stop: usize): bool {
   if (!proper) return false;
@@ -62,18 +62,21 @@ export function judgePath(start: usize, stop: usize): bool {
   return beginsFolder;
 }
 
-/** UTF-8 has the order of code points, which is that of manifests. */
+/** Whether the path comes after the previous one. UTF-8 has the order of code points, which is that of manifests. */
 @inline
 function isBehind(start: usize, length: usize, shared: usize): bool {
   if (shared == length) return false;
   return shared == pathLength || <u32>load<u8>(start + shared) > <u32>load<u8>(path + shared);
 }
 
-/** Where the name begins in a path; the greatest number where the path may not be proper. Shared folders are. */
+/**
+ * Where the name begins in a path; the greatest number if the path may not be proper. Shared folders were checked
+ * before.
+ */
 function findName(start: usize, length: usize, shared: usize): usize {
   if (length == 0 || length > MOST_PATH) return usize.MAX_VALUE;
   const stop = start + length;
-  // White space at the ends: of ASCII only a space comes here, and what is not ASCII is for somebody else.
+  // White space at the ends: a space is the only ASCII one that comes here. Other characters are for the host to check.
   if (isDoubtful(load<u8>(start)) || isDoubtful(load<u8>(stop - 1))) return usize.MAX_VALUE;
   if (length > 1 && <u32>load<u8>(start, 1) == COLON) return usize.MAX_VALUE;
   let component = shared >= nameStart ? start + nameStart : start;
@@ -94,7 +97,7 @@ function isDoubtful(byte: u8): bool {
   return byte <= 0x20 || byte >= 0x80;
 }
 
-/** The last path, for the next window. */
+/** Keeps the last path for the next window. */
 export function keepPath(): void {
   if (!proper || path == PATH) return;
   memory.copy(PATH, path, pathLength);

@@ -1,4 +1,4 @@
-// Times as vaults have them.
+// Times in the form that vaults use.
 
 const DASH: u32 = 0x2d;
 const DOT: u32 = 0x2e;
@@ -6,8 +6,8 @@ const ZERO: u32 = 0x30;
 const COLON: u32 = 0x3a;
 
 /**
- * Of "2026-01-31T12:34:56Z", or with three digits or more behind a point, of which the first three count. No number for
- * whatever else is a time, and for what is none.
+ * The milliseconds of "2026-01-31T12:34:56Z", or of a time with a point and three digits or more, of which the first
+ * three count. NaN for any other form of a time, and for text that is not a time.
  */
 export function milliseconds(start: usize, stop: usize): f64 {
   const byteLength = stop - start;
@@ -20,7 +20,7 @@ export function milliseconds(start: usize, stop: usize): f64 {
   const hour = twoDigits(start + 11);
   const minute = twoDigits(start + 14);
   const second = twoDigits(start + 17);
-  // A two that is none is so large that one of these is beyond its bounds.
+  // Two characters that are not digits give a number so large that one of these bounds is exceeded.
   if (year < 1600 || year > 9999 || month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59) return NaN;
   if (day < 1 || day > daysIn(month, year)) return NaN;
   const seconds = ((daysBefore(year, month) + day - 1) * 24 + hour) * 3600 + minute * 60 + second;
@@ -28,7 +28,7 @@ export function milliseconds(start: usize, stop: usize): f64 {
   return fraction < 0 ? NaN : <f64>(seconds * 1000 + fraction);
 }
 
-/** Of two digits; 100000 where one is none. */
+/** The value of two digits; 100000 if one is not a digit. */
 @inline
 function twoDigits(start: usize): i64 {
   const tens = <u32>load<u8>(start) - ZERO;
@@ -36,7 +36,7 @@ function twoDigits(start: usize): i64 {
   return tens > 9 || ones > 9 ? 100_000 : <i64>(10 * tens + ones);
 }
 
-/** Of ".789", and more digits; 0 of nothing, negative of anything else. */
+/** The thousandths of ".789" with any more digits; 0 for no text, negative for anything else. */
 function thousandths(start: usize, stop: usize): i64 {
   if (start == stop) return 0;
   if (stop - start < 4 || <u32>load<u8>(start) != DOT) return -1;
@@ -59,7 +59,9 @@ function daysIn(month: i64, year: i64): i64 {
   return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
 }
 
-/** From the start of 1970 to that of a month; years from March on, so that a leap day is the last of one. */
+/**
+ * Days from the start of 1970 to that of a month. Counts years from March, so that a leap day is the last of a year.
+ */
 function daysBefore(year: i64, month: i64): i64 {
   const from = month > 2 ? year : year - 1;
   const months = month > 2 ? month - 3 : month + 9;

@@ -11,7 +11,7 @@ import { transposedTensor } from "../values/transposed.ts";
 import { type BertModel, type ReadBertOptions, readBertModel } from "./model.ts";
 import { bertTensorNames, isLinearWeight } from "./names.ts";
 
-/** The files beside a model. */
+/** The files next to a model. */
 function beside(files: Readonly<Record<string, unknown>>): Resolver {
   const encoded = Object.entries(files).map(([name, content]) => {
     return [name, encodeUtf8(typeof content === "string" ? content : JSON.stringify(content))] as const;
@@ -39,7 +39,7 @@ async function refusal(promise: Promise<unknown>): Promise<TareError> {
 }
 
 describe("readBertModel()", () => {
-  test("sees dimensions in shapes and takes BERT's own rules where nothing is said", async () => {
+  test("reads dimensions from shapes and uses BERT's defaults if nothing is stated", async () => {
     const { config, vocabulary, notes } = await read(tinyBert(), HEADS);
     expect(config).toEqual({
       hidden: 8,
@@ -57,7 +57,35 @@ describe("readBertModel()", () => {
       lowerCase: "lower",
     });
     expect(vocabulary).toBeUndefined();
-    expect(notes).toEqual(["nothing says how token vectors become one: their mean is taken"]);
+    expect(notes).toEqual(["nothing says how token vectors become one: mean pooling is used"]);
+  });
+  describe("cuts texts where sentence-transformers does", () => {
+    const long = { ...TINY, positions: 600 };
+    const HALF = { "config.json": { model_type: "bert", hidden_size: 8, max_position_embeddings: 512 } };
+    const maxTokens = async (files: Readonly<Record<string, unknown>>, tiny = long): Promise<number> =>
+      (await read(tinyBert(tiny), new Metadata(), { resolver: beside(files), heads: 2 })).config.maxTokens;
+
+    test("at its own number", async () => {
+      const files = {
+        "sentence_bert_config.json": { max_seq_length: 128 },
+        "tokenizer_config.json": { model_max_length: 64 },
+      };
+      expect(await maxTokens(files)).toBe(128);
+    });
+    test("else at the lesser of the model's and the tokenizer's maximum", async () => {
+      expect(await maxTokens({ "tokenizer_config.json": { model_max_length: 300 } })).toBe(300);
+      expect(await maxTokens({ "tokenizer_config.json": { model_max_length: 700 } })).toBe(600);
+      expect(await maxTokens({ ...HALF, "tokenizer_config.json": { model_max_length: 700 } })).toBe(512);
+      expect(
+        await maxTokens({ "tokenizer_config.json": '{"model_max_length": 1000000000000000019884624838656}' }),
+      ).toBe(600);
+      expect(await maxTokens({})).toBe(600);
+    });
+    test("at 256 for MiniLM-L6, if nothing but its shape is known", async () => {
+      const miniLm = { ...TINY, hidden: 384, intermediate: 1536, layers: 6, positions: 512 };
+      expect(await maxTokens({}, miniLm)).toBe(256);
+      expect(await maxTokens({ "tokenizer_config.json": { model_max_length: 512 } }, miniLm)).toBe(512);
+    });
   });
   test("obeys metadata", async () => {
     const facts = {
@@ -81,7 +109,7 @@ describe("readBertModel()", () => {
     expect(config).toMatchObject({ maxTokens: 4, lowerCase: "keep", stripAccents: "strip" });
     expect(notes).toEqual([]);
   });
-  test("obeys what sentence-transformers keeps beside a model, but not the truncation in tokenizer.json", async () => {
+  test("obeys the files that sentence-transformers keeps next to a model, but not the truncation in tokenizer.json", async () => {
     const resolver = beside({
       "config.json": {
         model_type: "bert",
@@ -121,7 +149,7 @@ describe("readBertModel()", () => {
     const joined = await config({ do_lower_case: true, tokenize_chinese_chars: false });
     expect(joined).toMatchObject({ ideographs: "joined" });
   });
-  test("refuses layers behind the pooling, which would change vectors in silence", async () => {
+  test("refuses layers after the pooling, which would silently change vectors", async () => {
     const type = (name: string): object => ({ type: `sentence_transformers.models.${name}` });
     const modules = (...names: string[]): Resolver =>
       beside({ "vocab.txt": TINY_TOKENS.join("\n"), "modules.json": names.map(type) });
@@ -141,13 +169,13 @@ describe("readBertModel()", () => {
     });
     await expect(read(tinyBert(), metadata)).rejects.toThrow(`Cannot pool by "${name}"`);
   });
-  test("an empty list of tokens is no vocabulary: the one beside the model is taken", async () => {
+  test("an empty list of tokens is no vocabulary: the one next to the model is used", async () => {
     const metadata = HEADS.with("vocabulary.tokens", arrayValue([], "string"));
     expect((await read(tinyBert(), metadata)).vocabulary).toBeUndefined();
     const resolver = beside({ "m.vocab": TINY_TOKENS.join("\n") });
     expect((await read(tinyBert(), metadata, { resolver })).vocabulary?.tokens).toEqual(TINY_TOKENS);
   });
-  test("what a vocabulary that was given says about text wins", async () => {
+  test("the text rules of a vocabulary from the caller win", async () => {
     const vocabulary = {
       tokens: TINY_TOKENS,
       special: { pad: 0, unk: 1, cls: 2, sep: 3, mask: 4 },
@@ -184,10 +212,10 @@ describe("readBertModel()", () => {
     expect(config).toMatchObject({ heads: 4, epsilon: 1e-12, pooling: "cls" });
     expect(vocabulary?.tokens.slice(3)).toEqual(["a", "##b"]);
   });
-  test("heads: what the caller says wins, MiniLM-L6 is known, nothing else is guessed", async () => {
+  test("heads: the caller's number wins, MiniLM-L6 is known, nothing else is guessed", async () => {
     expect((await read(tinyBert(), HEADS, { heads: 8 })).config.heads).toBe(8);
     const error = await refusal(read(tinyBert(), new Metadata()));
-    expect(error).toMatchObject({ code: "usage/bert.heads", hint: expect.stringContaining("--heads") });
+    expect(error).toMatchObject({ code: "usage/bert.heads", hint: expect.stringContaining("heads") });
     expect(await refusal(read(tinyBert(), HEADS, { heads: 3 }))).toMatchObject({ code: "usage/bert.heads" });
     expect(await refusal(read(tinyBert(), said({ num_attention_heads: "3" })))).toMatchObject({
       code: "format/bert.config",
@@ -201,25 +229,25 @@ describe("readBertModel()", () => {
     const { notes } = await read(tinyBert(), new Metadata(), { resolver, heads: 2 });
     expect(notes[0]).toContain("hidden_size is 384");
   });
-  test("a file that says its heads is not looked beside for a configuration", async () => {
+  test("no config.json is read if the file states its heads", async () => {
     const resolver = beside({ "config.json": "not JSON at all" });
     expect((await read(tinyBert(), HEADS, { resolver })).config.heads).toBe(2);
     expect(await refusal(read(tinyBert(), new Metadata(), { resolver }))).toMatchObject({ code: "format/json.syntax" });
   });
-  test("says that a vocabulary has more tokens than the model has rows", async () => {
+  test("notes that a vocabulary has more tokens than the model has rows", async () => {
     const resolver = beside({ "vocab.txt": [...TINY_TOKENS, "x"].join("\n") });
     expect((await read(tinyBert(), HEADS, { resolver })).notes.at(-1)).toContain(
       "11 tokens, but the word table only 10 rows",
     );
   });
-  test("text is kept as it is where the vocabulary has words in capitals", async () => {
+  test("text keeps its case if the vocabulary has words in capitals", async () => {
     const resolver = beside({ "vocab.txt": [...TINY_TOKENS.slice(0, 9), "Berlin"].join("\n") });
     expect((await read(tinyBert(), HEADS, { resolver })).config.lowerCase).toBe("keep");
   });
 });
 
 describe("readBertModel() refuses", () => {
-  test("a model without tensors: every missing one is named (M6)", async () => {
+  test("a model without tensors: every missing one is named", async () => {
     const gone = ["encoder.layer.1.output.LayerNorm.bias", "embeddings.position_embeddings.weight"];
     const error = await refusal(
       read(
@@ -236,7 +264,7 @@ describe("readBertModel() refuses", () => {
     const error = await refusal(read(tinyBert(), new Metadata(), { resolver }));
     for (const name of bertTensorNames(3).slice(-16)) expect(error.message).toContain(`"${name}"`);
   });
-  test("shapes that do not fit, with what they must be and what they are (M6)", async () => {
+  test("shapes that do not fit, with the required and the found shape", async () => {
     const name = "encoder.layer.1.attention.self.key.weight";
     const tensors = tinyBert().map((tensor) =>
       tensor.name === name ? float32Tensor(name, new Array(56).fill(0), [8, 7]) : tensor,
@@ -256,13 +284,25 @@ describe("readBertModel() refuses", () => {
       "unsupported/bert.architecture",
     );
   });
+  test("another architecture by its name, also if its tensors have other names", async () => {
+    const distil = [float32Tensor("distilbert.transformer.layer.0.attention.q_lin.weight", [1])];
+    for (const [tensors, files] of [
+      [distil, {}],
+      [distil, { "config.json": { model_type: "distilbert", dim: 8 } }],
+      [[float32Tensor("x", [1])], { "config.json": { model_type: "distilbert", hidden_size: 9 } }],
+    ] as const) {
+      const error = await refusal(read(tensors, new Metadata(), { resolver: beside(files) }));
+      expect(error).toMatchObject({ code: "unsupported/bert.architecture" });
+      expect(error.message).toContain("distilbert is not supported");
+    }
+  });
   test.each([
     [{ hidden_act: "swish" }, "unsupported/bert.activation"],
     [{ pooling: "max" }, "unsupported/bert.pooling"],
   ])("%j", async (facts, code) => {
     expect((await refusal(read(tinyBert(), said({ num_attention_heads: "2", ...facts })))).code).toBe(code);
   });
-  test("tensors that are no encoder, integers without scales, types nobody decodes", async () => {
+  test("tensors of no encoder, integers without scales, types without a decoder", async () => {
     expect((await refusal(read([float32Tensor("blk.0.attn_q.weight", [1])], HEADS))).code).toBe(
       "unsupported/bert.names",
     );
@@ -284,7 +324,7 @@ describe("the tensors of a BertModel", () => {
     ...(await model.tensor(name).toFloat32()),
   ];
   const QUERY = "encoder.layer.1.attention.self.query.weight";
-  test("linear weights are [out, in] however they are stored; the oblong matrix tells for the square ones", async () => {
+  test("linear weights are [out, in] in any stored order; the oblong matrix tells it for the square ones", async () => {
     const turned = tinyBert().map((tensor) => (isLinearWeight(tensor.name) ? transposedTensor(tensor) : tensor));
     const model = await read(turned, HEADS);
     for (const name of [QUERY, "encoder.layer.0.intermediate.dense.weight", "encoder.layer.0.output.dense.weight"]) {
@@ -292,7 +332,7 @@ describe("the tensors of a BertModel", () => {
       expect(await valuesOf(model, name)).toEqual(tinyValues(name, model.tensor(name).elementCount).map(Math.fround));
     }
   });
-  test("where all matrices are square, linear_layout tells", async () => {
+  test("if all matrices are square, linear_layout tells the order", async () => {
     const square = { ...TINY, intermediate: 8 };
     const turned = tinyBert(square).map((tensor) => (isLinearWeight(tensor.name) ? transposedTensor(tensor) : tensor));
     const model = await read(turned, said({ num_attention_heads: "2", linear_layout: "in_out" }));
@@ -300,7 +340,7 @@ describe("the tensors of a BertModel", () => {
     const asStored = await read(tinyBert(square), HEADS);
     expect(await valuesOf(asStored, QUERY)).toEqual(tinyValues(QUERY, 64).map(Math.fround));
   });
-  test("I8 keeps its scales beside it; with a zero point it becomes numbers", async () => {
+  test("I8 keeps its scales; with a zero point it becomes floats", async () => {
     const bytes = Uint8Array.from({ length: 64 }, (_, i) => i);
     const scales = Array.from({ length: 8 }, (_, i) => (i + 1) / 4);
     const others = tinyBert().filter(({ name }) => name !== QUERY);
@@ -317,7 +357,7 @@ describe("the tensors of a BertModel", () => {
     const row = await offset.tensor(QUERY).rows(7).toFloat32();
     expect([...row]).toEqual(Array.from({ length: 8 }, (_, i) => (56 + i + 1) * 2));
   });
-  test("types that a kernel does not take are decoded, and an unknown name has neighbours", async () => {
+  test("types that no kernel takes are decoded, and an unknown name gets suggestions", async () => {
     const others = tinyBert().filter(({ name }) => name !== QUERY);
     const wide = memoryTensor(
       QUERY,

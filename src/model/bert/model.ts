@@ -7,37 +7,37 @@ import { restoreMetadata } from "../origin-metadata.ts";
 import type { Tensor } from "../tensor.ts";
 import { castTensor } from "../values/casts.ts";
 import { transposedTensor } from "../values/transposed.ts";
-import { type BertConfig, decideBertConfig, StatedFacts } from "./config.ts";
-import { canonicalBertNames, isLinearWeight, WORD_TABLE } from "./names.ts";
+import { type BertConfig, decideBertConfig, refuseKind, StatedFacts } from "./config.ts";
+import { canonicalBertNames, foreignKindNamed, isLinearWeight, namesBert, WORD_TABLE } from "./names.ts";
 import { restoreOnnxWeights } from "./onnx-weights.ts";
 import { dequantizedTensor } from "./quantized-tensor.ts";
 import { type BertShapes, checkBertNames, checkBertTensors, expectedShape } from "./shapes.ts";
 import { Sidecars } from "./sidecars.ts";
 import { type Vocabulary, vocabularyFromGguf, vocabularyFromMetadata } from "./vocabulary.ts";
 
-/** A model whose tensors are those of a BERT encoder, whatever format they come from. */
+/** A model with the tensors of a BERT encoder, from any format. */
 export interface BertModel {
   readonly config: BertConfig;
-  /** Undefined where neither the file nor its siblings have one: ids can be embedded then, text cannot. */
+  /** Undefined if neither the file nor its siblings have one. Then only ids can be embedded, not text. */
   readonly vocabulary: Vocabulary | undefined;
-  /** What had to be assumed because nothing says it. */
+  /** What we had to assume because nothing states it. */
   readonly notes: readonly string[];
   /**
-   * By canonical name ("encoder.layer.0.output.dense.weight"); linear weights are [out, in], the type is F32, F16, BF16
-   * or I8. An I8 weight has its scales in `<name>.scale`: F32, one value or one a row. Throws `usage/tensor-not-found`
-   * for others.
+   * By canonical name ("encoder.layer.0.output.dense.weight"). Linear weights are [out, in]; the type is F32, F16, BF16
+   * or I8. An I8 weight has its scales in `<name>.scale`: F32, one value or one per row. Throws
+   * `usage/tensor-not-found` for other names.
    */
   tensor(canonicalName: string): Tensor;
-  /** True where `tensor` would give one: scales and the pooler are optional. */
+  /** True if `tensor` would give one: scales and the pooler are optional. */
   has(canonicalName: string): boolean;
 }
 
 export interface ReadBertOptions {
-  /** Attention heads, where the model does not say; wins where it does. */
+  /** Attention heads, if the model does not state them; wins over the model's own number. */
   readonly heads?: number | undefined;
-  /** Reaches the files beside the model: config.json, tokenizer.json, vocab.txt, 1_Pooling/config.json. */
+  /** Reaches the files next to the model: config.json, tokenizer.json, vocab.txt, 1_Pooling/config.json. */
   readonly resolver?: Resolver | undefined;
-  /** Used instead of what the model or its siblings have. */
+  /** Used instead of the vocabulary of the model or its siblings. */
   readonly vocabulary?: Vocabulary | undefined;
   /** Decodes values that a conversion carried in `tare.origin`, in the encoding of their format. */
   readonly decodeValue?: ((encoded: EncodedValue) => MetadataValue | undefined) | undefined;
@@ -45,17 +45,23 @@ export interface ReadBertOptions {
 }
 
 /**
- * The model as a BERT encoder. Reads what stands beside it, but no weights. Refuses a model that is none, naming every
- * tensor that is missing, every shape that does not fit, and a number of heads that is not known.
+ * The model as a BERT encoder. Reads the files next to it, but no weights. Refuses any other model and names every
+ * missing tensor, every shape that does not fit, and an unknown number of heads.
  */
 export async function readBertModel(model: Model, options: ReadBertOptions = {}): Promise<BertModel> {
   const at: Location = { source: model.parts[0]?.label ?? model.format };
   const metadata = ownMetadata(model.metadata, options.decodeValue);
   const sidecars = new Sidecars(options.resolver, options.signal);
   const tensors = withNumbers(await namedBertTensors(model.tensors, metadata, options.signal));
+  const isBert = namesBert(new Set(tensors.keys()));
+  // A model of another kind is refused by its name, whatever its tensors are called.
+  if (!isBert) {
+    const stated = await StatedFacts.read({ metadata, sidecars, hidden: undefined });
+    refuseKind(stated.foreignKind() ?? foreignKindNamed(tensors.keys()), at);
+  }
   const hidden = checkBertNames(tensors, at);
   const facts = await StatedFacts.read({ metadata, sidecars, hidden });
-  facts.checkKind(at);
+  refuseKind(facts.foreignKind(), at);
   const shapes = checkBertTensors(tensors, facts.layers(), at);
   const vocabulary = options.vocabulary ?? (await findVocabulary(metadata, sidecars, at));
   const decided = await decideBertConfig({
@@ -83,7 +89,7 @@ export async function readBertModel(model: Model, options: ReadBertOptions = {})
   };
 }
 
-/** A table may have rows to spare; tokens without a row are a vocabulary of another model. */
+/** A table may have spare rows. Tokens without a row mean that the vocabulary belongs to another model. */
 export function vocabularyNotes(vocabulary: Vocabulary | undefined, { vocabularySize }: BertShapes): string[] {
   const count = vocabulary?.tokens.length ?? 0;
   if (count <= vocabularySize) return [];
@@ -92,13 +98,15 @@ export function vocabularyNotes(vocabulary: Vocabulary | undefined, { vocabulary
   ];
 }
 
-/** With what an earlier conversion had to carry: a vocabulary, where the format has no place for one. */
+/**
+ * Includes what an earlier conversion had to carry in `tare.origin`: a vocabulary, if the format has no place for one.
+ */
 function ownMetadata(metadata: Metadata, decode: ReadBertOptions["decodeValue"]): Metadata {
   const { metadata: own, origin } = takeOrigin(metadata);
   return origin === undefined ? own : restoreMetadata(own, origin, decode ?? (() => undefined)).metadata;
 }
 
-/** The model's own vocabulary, else the one beside it. */
+/** The model's own vocabulary, else the one next to it. */
 export async function findVocabulary(
   metadata: Metadata,
   sidecars: Sidecars,
@@ -108,8 +116,8 @@ export async function findVocabulary(
 }
 
 /**
- * The tensors under canonical names, with linear weights as [out, in]. Nothing is checked: what is no part of an encoder
- * is still there, under its own name. Reads zero points of ONNX weights only.
+ * The tensors under canonical names, with linear weights as [out, in]. Nothing is checked: tensors that are not part of
+ * an encoder are still there, under their own names. Reads only the zero points of ONNX weights.
  */
 export async function namedBertTensors(
   tensors: readonly Tensor[],
@@ -126,7 +134,7 @@ export async function namedBertTensors(
   return byName;
 }
 
-/** The same with integers that have zero points as the numbers they stand for; those are then gone with their scales. */
+/** Replaces integers that have zero points by the floats they encode; their scales and zero points are then dropped. */
 function withNumbers(tensors: ReadonlyMap<string, Tensor>): ReadonlyMap<string, Tensor> {
   const byName = new Map(tensors);
   for (const [name, tensor] of byName) {
@@ -139,7 +147,7 @@ function withNumbers(tensors: ReadonlyMap<string, Tensor>): ReadonlyMap<string, 
   return byName;
 }
 
-/** Integers that a kernel does not take with their scale alone, as the numbers they stand for. */
+/** Integers that a kernel cannot use with only their scale, decoded to floats. */
 function withoutZeroPoint(tensor: Tensor, byName: ReadonlyMap<string, Tensor>): Tensor {
   const scale = byName.get(`${tensor.name}.scale`);
   const zeroPoint = byName.get(`${tensor.name}.zero_point`);
@@ -148,8 +156,8 @@ function withoutZeroPoint(tensor: Tensor, byName: ReadonlyMap<string, Tensor>): 
 }
 
 /**
- * The converter of cpp_embedder stores linear weights as [in, out]. The one matrix of a layer whose sides differ shows
- * it, and its bias which side is which; the square ones follow it. Where all are square only `linear_layout` can say.
+ * The converter of cpp_embedder stores linear weights as [in, out]. The one oblong matrix of a layer shows it, and its
+ * bias tells which side is which; the square ones follow it. If all are square, only `linear_layout` can tell.
  */
 function isStoredInOut(tensors: ReadonlyMap<string, Tensor>, metadata: Metadata): boolean {
   const hidden = tensors.get(WORD_TABLE)?.shape[1];
@@ -162,7 +170,7 @@ function isStoredInOut(tensors: ReadonlyMap<string, Tensor>, metadata: Metadata)
   return shape.length === 2 && shape[0] === input && shape[1] === out;
 }
 
-/** Types that a kernel takes as they are; block-quantised and wide ones are decoded as they are read. */
+/** Leaves types that a kernel takes. Block-quantised and wide ones are decoded when they are read. */
 function computable(tensor: Tensor): Tensor {
   const { dtype } = tensor;
   return dtype === "F32" || dtype === "F16" || dtype === "BF16" || dtype === "I8" ? tensor : castTensor(tensor, "F32");

@@ -5,6 +5,7 @@ import {
   bertTensorNames,
   canonicalBertName,
   canonicalBertNames,
+  foreignKindNamed,
   inBertOrder,
   layersNamed,
   namesBert,
@@ -55,7 +56,7 @@ describe("canonicalBertName()", () => {
 });
 
 describe("canonicalBertNames()", () => {
-  test("a tensor that has the name already keeps it from others", () => {
+  test("a tensor that already has the name keeps it", () => {
     const tensors = ["bert.embeddings.LayerNorm.bias", "embeddings.LayerNorm.bias", "extra"].map((n) =>
       float32Tensor(n, [1]),
     );
@@ -67,7 +68,7 @@ describe("canonicalBertNames()", () => {
   });
 });
 
-test("inBertOrder() puts tensors in the order of the table, scales behind their weights, the rest last", () => {
+test("inBertOrder() puts tensors in the order of the table, scales after their weights, the rest last", () => {
   const extra = ["zzz", "encoder.layer.0.output.dense.weight.scale", "pooler.dense.bias"].map((n) =>
     float32Tensor(n, [1]),
   );
@@ -78,8 +79,38 @@ test("inBertOrder() puts tensors in the order of the table, scales behind their 
   expect(ordered).toEqual([...wanted, "pooler.dense.bias", "zzz"]);
 });
 
-test("layersNamed() and namesBert() go by the tensors of layers", () => {
+test("layersNamed() and namesBert() look at the tensors of layers", () => {
   expect(layersNamed(["encoder.layer.4.output.dense.bias", "encoder.layer.7.other"])).toBe(5);
   expect(namesBert(new Set(bertTensorNames(1)))).toBe(true);
   expect(namesBert(new Set(["embeddings.word_embeddings.weight"]))).toBe(false);
+});
+
+describe("canonicalBertNames() of wrapped models", () => {
+  const wrapped = (prefix: string, names = tinyBert()): readonly string[] =>
+    canonicalBertNames(names.map((tensor) => tensor.with({ name: prefix + tensor.name }))).map(({ name }) => name);
+
+  test.each(["inner.", "wrapped.bert.", "a.b.0."])("takes %j off where all names fit without it", (prefix) => {
+    expect(wrapped(prefix)).toEqual(tinyBert().map(({ name }) => name));
+  });
+  test("keeps other names, and the prefix of a model that is not complete, or of another kind", () => {
+    const head = float32Tensor("classifier.weight", [1]);
+    const inner = tinyBert().map((tensor) => tensor.with({ name: `inner.${tensor.name}` }));
+    expect(canonicalBertNames([...inner, head]).at(-1)?.name).toBe("classifier.weight");
+    expect(wrapped("inner.", tinyBert().slice(0, -1))[0]).toBe("inner.embeddings.word_embeddings.weight");
+    expect(wrapped("roberta.")[0]).toBe("roberta.embeddings.word_embeddings.weight");
+  });
+  test("takes nothing off where two encoders would fit", () => {
+    const both = ["query.", "passage."].flatMap((prefix) => tinyBert().map((t) => t.with({ name: prefix + t.name })));
+    expect(canonicalBertNames(both)).toEqual(both);
+  });
+});
+
+test.each([
+  ["distilbert.transformer.layer.0.attention.q_lin.weight", "distilbert"],
+  ["transformer.layer.3.attention.q_lin.bias", "distilbert"],
+  ["encoder.albert_layer_groups.0.albert_layers.0.ffn.weight", "albert"],
+  ["roberta.embeddings.word_embeddings.weight", "roberta"],
+  ["bert.embeddings.word_embeddings.weight", undefined],
+])("foreignKindNamed() of %s is %s", (name, kind) => {
+  expect(foreignKindNamed(["other.weight", name])).toBe(kind);
 });

@@ -9,7 +9,7 @@ const EMBEDDINGS = [
   "embeddings.LayerNorm.bias",
 ] as const;
 
-/** What every layer has, behind "encoder.layer.N.", in the same order. */
+/** The tensors of every layer, after "encoder.layer.N.", in the same order. */
 const LAYER = [
   "attention.self.query.weight",
   "attention.self.query.bias",
@@ -29,7 +29,7 @@ const LAYER = [
   "output.LayerNorm.bias",
 ] as const;
 
-/** Kept where present; mean pooling has no use for it. */
+/** Kept if present; mean pooling does not use it. */
 const POOLER = ["pooler.dense.weight", "pooler.dense.bias"] as const;
 
 const KNOWN: ReadonlySet<string> = new Set([...EMBEDDINGS, ...POOLER]);
@@ -39,19 +39,19 @@ export const WORD_TABLE: string = EMBEDDINGS[0];
 export const POSITION_TABLE: string = EMBEDDINGS[1];
 export const TOKEN_TYPE_TABLE: string = EMBEDDINGS[2];
 
-/** The tensors that an encoder of so many layers cannot do without, in the order in which they are written. */
+/** The tensors that an encoder with this number of layers must have, in the order of writing. */
 export function bertTensorNames(layers: number): readonly string[] {
   const names: string[] = [...EMBEDDINGS];
   for (let i = 0; i < layers; i++) for (const part of LAYER) names.push(`encoder.layer.${i}.${part}`);
   return names;
 }
 
-/** One of the matrices that a layer multiplies with: those that some files hold as [in, out]. */
+/** True for the matrices that a layer multiplies with; some files hold these as [in, out]. */
 export function isLinearWeight(canonicalName: string): boolean {
   return /^(encoder\.layer\.\d+\..*(query|key|value|dense)|pooler\.dense)\.weight$/.test(canonicalName);
 }
 
-/** What wraps an encoder in checkpoints: BertForX, sentence-transformers' list of modules, DataParallel. */
+/** The prefixes that wrap an encoder in checkpoints: BertForX, sentence-transformers' list of modules, DataParallel. */
 const WRAPPERS = /^(?:(?:module|model|bert|auto_model|0)\.)+/;
 
 /** llama.cpp's names for the same tables. */
@@ -73,10 +73,10 @@ const GGML_LAYER: ReadonlyMap<string, string> = new Map([
   ["layer_output_norm", "output.LayerNorm"],
 ]);
 
-/** The tensors that belong to a quantised weight stand under its name. */
+/** The tensors that belong to a quantised weight have its name with these suffixes. */
 const COMPANION = /\.(scale|zero_point)$/;
 
-/** The canonical spelling of a tensor's name; undefined where it is no part of a BERT encoder. */
+/** The canonical spelling of a tensor's name; undefined if it is not part of a BERT encoder. */
 export function canonicalBertName(name: string): string | undefined {
   const companion = COMPANION.exec(name);
   if (companion !== null) {
@@ -113,7 +113,7 @@ function layerPart(name: string, prefix: RegExp): { readonly layer: number; read
   return match === null ? undefined : { layer: Number(match[1]), rest: name.slice(match[0].length) };
 }
 
-/** How many layers the names speak of: one more than the highest number. */
+/** The number of layers in the names: one more than the highest index. */
 export function layersNamed(names: Iterable<string>): number {
   let layers = 0;
   for (const name of names) {
@@ -124,20 +124,60 @@ export function layersNamed(names: Iterable<string>): number {
   return layers;
 }
 
-/** True where the canonical names are those of a BERT encoder, whole or not. */
+/** True if the canonical names are those of a BERT encoder, complete or not. */
 export function namesBert(names: ReadonlySet<string>): boolean {
   return names.has(WORD_TABLE) && layersNamed(names) > 0;
 }
 
-/** The tensors under their canonical names; what is no part of a BERT encoder keeps the name it has. */
+/** The tensors under their canonical names. Tensors that are not part of a BERT encoder keep their names. */
 export function canonicalBertNames(tensors: readonly Tensor[]): readonly Tensor[] {
-  return renamedTensors(tensors, canonicalBertName);
+  const renamed = renamedTensors(tensors, canonicalBertName);
+  const names = renamed.map(({ name }) => name);
+  const prefix = namesBert(new Set(names)) ? undefined : wrapperOf(names);
+  if (prefix === undefined) return renamed;
+  return renamedTensors(tensors, (name) => canonicalBertName(withoutPrefix(name, prefix) ?? name));
 }
 
-/** The tensors in the order of the specification's table; what it does not list comes behind, in the order it had. */
+/** Models that wrap the names of BERT, or ones like them, in their own, and compute something else. */
+const FOREIGN =
+  /(?:^|\.)(albert|camembert|convbert|deberta|distilbert|electra|ernie|esm|layoutlm|luke|mobilebert|mpnet|nezha|roberta|xlm)\./;
+
+/** The kind of model that the names show, if it is known not to be a BERT encoder. */
+export function foreignKindNamed(names: Iterable<string>): string | undefined {
+  for (const name of names) {
+    const kind = FOREIGN.exec(name)?.[1];
+    if (kind !== undefined) return kind;
+    if (/(?:^|\.)transformer\.layer\.\d+\.attention\.q_lin\./.test(name)) return "distilbert";
+    if (/\.albert_layer_groups\./.test(name)) return "albert";
+  }
+  return undefined;
+}
+
+/**
+ * The prefix without which the names are those of a complete encoder, for programs that wrap a model in classes of their
+ * own. Undefined if there is none, or if there are several encoders: nothing tells which one is meant.
+ */
+function wrapperOf(names: readonly string[]): string | undefined {
+  const prefixes = names.flatMap((name) =>
+    name.endsWith(`.${WORD_TABLE}`) ? [name.slice(0, -WORD_TABLE.length)] : [],
+  );
+  const fitting = prefixes.filter((prefix) => {
+    if (foreignKindNamed([prefix]) !== undefined) return false;
+    const bare = new Set(names.map((name) => canonicalBertName(withoutPrefix(name, prefix) ?? "")));
+    const layers = layersNamed([...bare].filter((name) => name !== undefined));
+    return layers > 0 && bertTensorNames(layers).every((name) => bare.has(name));
+  });
+  return fitting.length === 1 ? fitting[0] : undefined;
+}
+
+function withoutPrefix(name: string, prefix: string): string | undefined {
+  return name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
+}
+
+/** The tensors in the order of the specification's table. Unlisted ones follow in the order they had. */
 export function inBertOrder(tensors: readonly Tensor[]): readonly Tensor[] {
   const names = [...bertTensorNames(layersNamed(tensors.map(({ name }) => name))), ...POOLER];
-  // A weight's scale and zero point stand right behind it.
+  // A weight's scale and zero point come right after it.
   const places = new Map(
     names.flatMap((name) => [name, `${name}.scale`, `${name}.zero_point`]).map((name, i) => [name, i]),
   );

@@ -4,19 +4,19 @@ import { transposedTensor } from "../values/transposed.ts";
 import { dequantizedTensor, isSymmetric, type Quantization } from "./quantized-tensor.ts";
 
 /**
- * What an ONNX graph tells about its initialisers, for those whose own name or form does not: the metadata entry under
- * this key is a map from the initialiser's name to a map of the facts below. It travels with the tensors, so that they
- * can be put right after a conversion too.
+ * What an ONNX graph tells about initialisers whose own name or form does not tell it. The metadata entry under this
+ * key maps each initialiser's name to a map of the facts below. It travels with the tensors, so that they can be
+ * corrected after a conversion too.
  */
 export const ONNX_WEIGHTS_KEY = "onnx.weights";
 
 /** Facts of one initialiser. */
 export interface OnnxWeight {
-  /** The name it has in the model that was exported: "encoder.layer.0.output.dense.weight". */
+  /** The name in the exported model: "encoder.layer.0.output.dense.weight". */
   readonly name: string;
-  /** "in_out" where a linear layer's matrix is stored the other way round than in the model. */
+  /** "in_out" if a linear layer's matrix is stored transposed, compared with the model. */
   readonly layout: "in_out" | "as_is";
-  /** Initialisers that turn its integers into numbers; absent where it holds numbers itself. */
+  /** Initialisers that turn its integers into floats; absent if it holds floats itself. */
   readonly scale?: string | undefined;
   readonly zeroPoint?: string | undefined;
   /** The dimension that the scales run along. */
@@ -52,7 +52,7 @@ function parseOnnxWeight(value: MetadataValue): OnnxWeight | undefined {
   };
 }
 
-/** The facts that a model's metadata carries; empty where it was no ONNX graph. */
+/** The facts in a model's metadata; empty if it was not an ONNX graph. */
 export function onnxWeightsOf(metadata: Metadata): ReadonlyMap<string, OnnxWeight> {
   const value = metadata.get(ONNX_WEIGHTS_KEY);
   const weights = new Map<string, OnnxWeight>();
@@ -65,8 +65,8 @@ export function onnxWeightsOf(metadata: Metadata): ReadonlyMap<string, OnnxWeigh
 
 /**
  * The tensors as the exported model had them: under their own names, linear weights as [out, in]. Quantised ones keep
- * their integers, with `<name>.scale` and where it is not all zero `<name>.zero_point`; as F32 where scales run along
- * another dimension than the rows. Reads zero points only.
+ * their integers, with `<name>.scale` and, if it is not all zero, `<name>.zero_point`. They become F32 if the scales
+ * run along another dimension than the rows. Reads only zero points.
  */
 export async function restoreOnnxWeights(
   tensors: readonly Tensor[],
@@ -109,7 +109,7 @@ interface Decoding {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Integers with a scale for all or for each row stay what they are; others become the numbers they stand for. */
+/** Integers with one scale for all or one per row stay integers; others become the floats they encode. */
 async function decoded(tensor: Tensor, { weight, quantization, signal }: Decoding): Promise<readonly Tensor[]> {
   const { scale, zeroPoint, axis } = quantization;
   const rowAxis = weight.layout === "in_out" ? 1 : 0;

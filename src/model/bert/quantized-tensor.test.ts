@@ -5,7 +5,7 @@ import { dequantizedTensor, isRowScalable, rowScaledTensors } from "./quantized-
 describe("rowScaledTensors()", () => {
   const values = [1, -2, 0.5, 0, 0, 0, 127, 1, -64, -3e-8, 1e-8, 3e-8];
   const [quantized, scales] = rowScaledTensors(float32Tensor("w", values, [4, 3]));
-  test("the largest of a row becomes 127, a row of zeros has no scale", async () => {
+  test("the largest value of a row becomes 127, a row of zeros has the scale 0", async () => {
     const bytes = new Int8Array((await quantized.bytes()).slice().buffer);
     expect([...bytes]).toEqual([64, -127, 32, 0, 0, 0, 127, 1, -64, -127, 42, 127]);
     const found = [...(await scales.toFloat32())];
@@ -14,7 +14,7 @@ describe("rowScaledTensors()", () => {
     );
     expect([scales.name, scales.shape, quantized.dtype]).toEqual(["w.scale", [4], "I8"]);
   });
-  test("every range of the bytes is the same as in the whole", async () => {
+  test("every range of the bytes equals the same range of the whole", async () => {
     const whole = await quantized.bytes();
     for (let start = 0; start <= 12; start++) {
       for (let end = start; end <= 12; end++) {
@@ -57,7 +57,7 @@ describe("dequantizedTensor()", () => {
     expect([...(await columns.toFloat32())]).toEqual([0, 1280, 25500, 1, 20, 300]);
     expect([...(await columns.rows(1).toFloat32())]).toEqual([1, 20, 300]);
   });
-  test("any bytes of it, aligned to values or not", async () => {
+  test("gives any range of bytes, aligned to values or not", async () => {
     const tensor = dequantizedTensor(q, { scale: float32Tensor("s", [1, 10, 100]), axis: 1 });
     const whole = await tensor.bytes();
     for (const [start, length] of [

@@ -11,18 +11,18 @@ import { convertToFloat32, FloatSource, hasNumbers, itemOf } from "../values/num
 
 /** Rows are read in strips of about this many values. */
 const STRIP_ELEMENTS = 1 << 20;
-/** The highest magnitude an I8 stands for: symmetric, so -128 is not used. */
+/** The highest magnitude of an I8 here. The range is symmetric, so -128 is not used. */
 const TOP = 127;
 
-/** True where a tensor's rows can have a scale each: a matrix of floating-point values. */
+/** True if a tensor's rows can each have a scale: a matrix of floating-point values. */
 export function isRowScalable({ dtype, shape }: Tensor): boolean {
   const facts = dtypeFacts(dtype);
   return shape.length === 2 && facts.layout === "plain" && facts.family === "float" && hasNumbers(dtype);
 }
 
 /**
- * The matrix as I8 with one scale a row, and the scales as `<name>.scale`: value = q * scale. Both are computed as they
- * are read, strip by strip. A row of zeros has the scale 0.
+ * The matrix as I8 with one scale per row, and the scales as `<name>.scale`: value = q * scale. Both are computed when
+ * they are read, strip by strip. A row of zeros has the scale 0.
  */
 export function rowScaledTensors(tensor: Tensor): readonly [quantized: Tensor, scales: Tensor] {
   const { name, shape, offset, storedByteLength, file, elementCount } = tensor;
@@ -38,13 +38,13 @@ export function rowScaledTensors(tensor: Tensor): readonly [quantized: Tensor, s
 
 type Floats = Float32Array<ArrayBuffer>;
 
-/** What some rows become. */
+/** Converts some rows to their stored form. */
 type RowRule = (values: Floats, rows: number, columns: number) => Bytes;
 
 function rowScale(values: Floats, start: number, end: number): number {
   let top = 0;
   for (let i = start; i < end; i++) top = Math.max(top, Math.abs(values[i] as number));
-  // As float32, because that is what the reader multiplies with.
+  // As float32, because the reader multiplies with a float32.
   return Math.fround(top / TOP);
 }
 
@@ -67,13 +67,13 @@ function quantizeRows(values: Floats, rows: number, columns: number): Bytes {
   return new Uint8Array(quantized.buffer);
 }
 
-/** Reads the rows that cover a range and hands out what they become. */
+/** Reads the rows that cover a range, converts them, and gives the range. */
 class RowSource extends ComputedSource {
   readonly #tensor: Tensor;
   readonly #rule: RowRule;
   readonly #rows: number;
   readonly #columns: number;
-  /** Bytes that a row becomes. */
+  /** Bytes of one converted row. */
   readonly #rowBytes: number;
 
   constructor(tensor: Tensor, rule: RowRule) {
@@ -106,16 +106,16 @@ class RowSource extends ComputedSource {
   }
 }
 
-/** How integers stand for numbers: (q - zeroPoint) * scale, for the whole tensor or for each index along an axis. */
+/** How integers encode numbers: (q - zeroPoint) * scale, for the whole tensor or for each index along an axis. */
 export interface Quantization {
   readonly scale: Tensor;
-  /** Zero where absent. */
+  /** Zero if absent. */
   readonly zeroPoint?: Tensor | undefined;
-  /** The dimension that scales of more than one value run along. */
+  /** The dimension that the scales run along if there is more than one. */
   readonly axis: number;
 }
 
-/** The numbers that quantised values stand for, as F32; nothing is read yet. Refuses scales that do not fit the shape. */
+/** The numbers that quantised values encode, as F32; nothing is read yet. Refuses scales that do not fit the shape. */
 export function dequantizedTensor(tensor: Tensor, quantization: Quantization): Tensor {
   const { name, shape, offset, storedByteLength, file, elementCount } = tensor;
   const { scale, zeroPoint, axis } = quantization;
@@ -125,7 +125,7 @@ export function dequantizedTensor(tensor: Tensor, quantization: Quantization): T
     const message = `Cannot use "${which}" for "${name}" ${formatShape(shape)}: must have 1 or ${along} values, found ${count}`;
     throw new FormatError("format/bert.scale", message, { source: file ?? name, path: which });
   }
-  // Elements that share a scale stand together in runs of this length.
+  // Elements that share a scale are contiguous, in runs of this length.
   const run = scale.elementCount === 1 && (zeroPoint?.elementCount ?? 1) === 1 ? elementCount : runLength(tensor, axis);
   const facts = { name, dtype: "F32" as const, shape, byteLength: 4 * elementCount, offset, storedByteLength, file };
   const factors = new Factors(quantization);
@@ -137,7 +137,7 @@ interface FactorValues {
   readonly zeros: Floats;
 }
 
-/** Scales and zero points, read once for all readers of a tensor: rows are often taken one by one. */
+/** Scales and zero points. They are read once for all readers of a tensor, because rows are often read one by one. */
 class Factors {
   readonly #quantization: Quantization;
   #values: Promise<FactorValues> | undefined;
@@ -201,7 +201,7 @@ async function readFactors({ scale, zeroPoint }: Quantization, signal: AbortSign
   return { scales, zeros: zeroPoint === undefined ? new Float32Array(1) : await zeroPoint.toFloat32({ signal }) };
 }
 
-/** True where no value is offset: the integers times the scale are the numbers. */
+/** True if no zero point is set: the integers times the scale are the numbers. */
 export async function isSymmetric({ zeroPoint }: Quantization, signal?: AbortSignal | undefined): Promise<boolean> {
   if (zeroPoint === undefined) return true;
   return (await zeroPoint.toFloat32({ signal })).every((value) => value === 0);

@@ -5,7 +5,7 @@ import type { Tensor } from "../tensor.ts";
 import { hasNumbers } from "../values/numbers.ts";
 import { bertTensorNames, layersNamed, namesBert, POSITION_TABLE, TOKEN_TYPE_TABLE, WORD_TABLE } from "./names.ts";
 
-/** The dimensions that an encoder's tensors show by their shapes. */
+/** The dimensions that the shapes of an encoder's tensors show. */
 export interface BertShapes {
   readonly hidden: number;
   readonly layers: number;
@@ -17,17 +17,18 @@ export interface BertShapes {
 
 type ByName = ReadonlyMap<string, Tensor>;
 
-/** The names in a message before "and so many more". */
+/** Most names in a message before "and N more". */
 const NAMED_MISSING = 200;
 
-/** Refuses tensors that are no BERT encoder by their names; gives the width of the word table. */
+/** Refuses tensors whose names are not those of a BERT encoder; gives the width of the word table. */
 export function checkBertNames(tensors: ByName, at: Location): number {
   if (!namesBert(new Set(tensors.keys()))) throw notBert(tensors, at);
   return matrixShape(tensors, WORD_TABLE, at)[1];
 }
 
 /**
- * Refuses an encoder that lacks any of its tensors (all of them are named), and shapes that do not fit each other. `layers` is what the model says; what the names show where it says nothing.
+ * Refuses an encoder that lacks any of its tensors (all are named), and shapes that do not fit each other. `layers` is
+ * the number that the model states; if it states none, the names show it.
  */
 export function checkBertTensors(tensors: ByName, layers: number | undefined, at: Location): BertShapes {
   checkComplete(tensors, layers, at);
@@ -45,8 +46,8 @@ export function checkBertTensors(tensors: ByName, layers: number | undefined, at
   return shapes;
 }
 
-/** Refuses an encoder that lacks tensors; every missing one is named. */
-export function checkComplete(tensors: ReadonlyMap<string, unknown>, layers: number | undefined, at: Location): void {
+/** Refuses an encoder that lacks tensors, and names every missing one. */
+function checkComplete(tensors: ReadonlyMap<string, unknown>, layers: number | undefined, at: Location): void {
   const names = bertTensorNames(layers ?? layersNamed(tensors.keys()));
   const missing = names.filter((name) => !tensors.has(name));
   if (missing.length === 0) return;
@@ -55,8 +56,45 @@ export function checkComplete(tensors: ReadonlyMap<string, unknown>, layers: num
   const what = missing.length === 1 ? "1 tensor is" : `${missing.length} tensors are`;
   const message = `Cannot use this BERT model: ${what} missing: ${shown.join(", ")}${more}`;
   throw new FormatError("format/bert.missing-tensors", message, at, {
-    hint: `A BERT encoder of ${(names.length - 5) / 16} layers has ${names.length} tensors; these may have been left out, or have names that nobody knows`,
+    hint: `A BERT encoder of ${(names.length - 5) / 16} layers has ${names.length} tensors; these may have been left out, or have names that tare does not know`,
   });
+}
+
+/** What the metadata of a model says about its tensors. */
+export type StatedShapes = { readonly [name in "hidden" | "layers" | "intermediate"]: number | undefined };
+
+/** What is wrong with one tensor. */
+export interface TensorFault {
+  readonly name: string;
+  readonly code: "format/bert.missing-tensors" | "format/bert.shape";
+  readonly message: string;
+}
+
+/**
+ * The tensors that an encoder lacks, and those whose dimensions do not fit what the model states; of what it does not
+ * state, the word table and the first layer count. Nothing is found in tensors of which none has a name of BERT's.
+ */
+export function* bertFaults(tensors: ByName, stated: StatedShapes): Generator<TensorFault> {
+  const names = bertTensorNames(stated.layers ?? layersNamed(tensors.keys()));
+  if (!names.some((name) => tensors.has(name))) return;
+  const bias = tensors.get("encoder.layer.0.intermediate.dense.bias");
+  const hidden = stated.hidden ?? tensors.get(WORD_TABLE)?.shape[1];
+  const intermediate = stated.intermediate ?? bias?.elementCount;
+  for (const name of names) {
+    const tensor = tensors.get(name);
+    if (tensor === undefined) {
+      const message = `A BERT encoder must have "${name}": it is missing, or has another name`;
+      yield { name, code: "format/bert.missing-tensors", message };
+    } else if (hidden !== undefined && intermediate !== undefined) {
+      // A table has as many rows as it has.
+      const rows = tensor.shape[0] ?? 0;
+      const sizes = { vocabularySize: rows, positions: rows, tokenTypes: rows };
+      const wanted = expectedShape(name, { hidden, intermediate, layers: 0, ...sizes });
+      if (equalShapes(tensor.shape, wanted)) continue;
+      const message = `"${name}" must be ${formatShape(wanted)} with a hidden_size of ${hidden}, found ${formatShape(tensor.shape)}`;
+      yield { name, code: "format/bert.shape", message };
+    }
+  }
 }
 
 function notBert(tensors: ByName, at: Location): UnsupportedError {
@@ -68,7 +106,7 @@ function notBert(tensors: ByName, at: Location): UnsupportedError {
   });
 }
 
-/** Widths from the tables and from a bias, because a matrix may be stored either way round. */
+/** Reads widths from the tables and from a bias, because a matrix may be stored either way round. */
 function readShapes(tensors: ByName, layers: number, at: Location): BertShapes {
   const [vocabularySize, hidden] = matrixShape(tensors, WORD_TABLE, at);
   const [positions] = matrixShape(tensors, POSITION_TABLE, at);
@@ -86,7 +124,7 @@ function matrixShape(tensors: ByName, name: string, at: Location): readonly [num
   throw new FormatError("format/bert.shape", message, { ...at, path: name });
 }
 
-/** The shape that a tensor has by the specification's table, linear weights as [out, in]. */
+/** The shape that the specification's table gives a tensor, with linear weights as [out, in]. */
 export function expectedShape(name: string, shapes: BertShapes): Shape {
   const { hidden, intermediate } = shapes;
   if (name === WORD_TABLE) return [shapes.vocabularySize, hidden];
@@ -99,7 +137,7 @@ export function expectedShape(name: string, shapes: BertShapes): Shape {
   return /\d\.output\.dense\.weight$/.test(name) ? [hidden, intermediate] : [hidden, hidden];
 }
 
-/** Integers mean nothing without a scale. */
+/** Refuses types without a decoder, and integers without a scale, which mean nothing. */
 function checkNumbers(tensor: Tensor, tensors: ByName, at: Location): void {
   const { name, dtype } = tensor;
   const where = { ...at, path: name };

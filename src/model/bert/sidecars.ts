@@ -1,9 +1,20 @@
+import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, isTareError, type Location } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { encodeUtf8 } from "../../base/text.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
-import { decodeJsonText, type JsonNode, parseStrictJson } from "../../struct/strict-json.ts";
-import { isTrueOrFalse, member, positiveIn, textIn } from "./json-members.ts";
+import {
+  decodeJsonText,
+  isTrueOrFalse,
+  type JsonNode,
+  member,
+  parseStrictJson,
+  positiveIn,
+  textIn,
+} from "../../struct/strict-json.ts";
+import type { MetadataEntry } from "../metadata.ts";
+import { decodeMetadataJson, MAX_GIVEN_VALUES } from "../metadata-json.ts";
 import {
   configuredTextRules,
   mergeTextRules,
@@ -15,10 +26,10 @@ import {
   type Vocabulary,
 } from "./vocabulary.ts";
 
-/** Files beside a model are read whole; a tokenizer of a quarter of a million tokens takes 17 MB. */
+/** Files next to a model are read whole. A tokenizer of a quarter of a million tokens takes 17 MB. */
 const MAX_BYTES = 64 << 20;
 
-/** The files that Hugging Face and sentence-transformers keep beside the weights, read when first asked for. */
+/** The files that Hugging Face and sentence-transformers keep next to the weights. Each is read on first use. */
 export class Sidecars {
   readonly #resolver: Resolver | undefined;
   readonly #signal: AbortSignal | undefined;
@@ -26,7 +37,7 @@ export class Sidecars {
   #tokenizer: Promise<TokenizerFacts | undefined> | undefined;
   #notes: readonly string[] = [];
 
-  /** Without a resolver there is nothing beside the model. */
+  /** Without a resolver there are no files next to the model. */
   constructor(resolver: Resolver | undefined, signal?: AbortSignal | undefined) {
     this.#resolver = resolver;
     this.#signal = signal;
@@ -37,14 +48,27 @@ export class Sidecars {
     return this.#document("config.json");
   }
 
-  /** Tokens that sentence-transformers cuts a text to. */
+  /** The members of `config.json` as typed values, in its order; undefined if it is no object. */
+  async configuration(): Promise<readonly MetadataEntry[] | undefined> {
+    const found = await this.#text("config.json");
+    if (found === undefined || !/^\s*\{/.test(found.text)) return undefined;
+    const place = { source: found.at.source, offset: 0, what: "config.json", maxValues: MAX_GIVEN_VALUES };
+    return decodeMetadataJson(encodeUtf8(found.text), place).entries;
+  }
+
+  /** The number of tokens to which sentence-transformers cuts a text, if its own file states one. */
   async maxTokens(): Promise<number | undefined> {
     return positiveIn(await this.#document("sentence_bert_config.json"), "max_seq_length");
   }
 
+  /** The longest text of the tokenizer. One without a limit states 10^30, which is no number of tokens. */
+  async tokenizerLimit(): Promise<number | undefined> {
+    return positiveIn(await this.#document("tokenizer_config.json"), "model_max_length");
+  }
+
   /**
-   * What `1_Pooling/config.json` asks for: "mean", "cls", or another word that nobody here knows. Layers that
-   * `modules.json` puts behind it are such words too: "mean + Dense".
+   * The pooling in `1_Pooling/config.json`: "mean", "cls", or a word that we do not know. Layers that `modules.json`
+   * puts after the pooling make such a word too: "mean + Dense".
    */
   async pooling(): Promise<string | undefined> {
     const more = await this.#otherModules();
@@ -52,12 +76,21 @@ export class Sidecars {
     return more.length === 0 ? pooling : [pooling ?? "mean", ...more].join(" + ");
   }
 
-  /** Modules of a sentence-transformers model that change vectors and are none of BERT, pooling and normalising. */
+  /** "no" if `modules.json` lists the steps of the model, and normalising is none of them. */
+  async normalizes(): Promise<"no" | undefined> {
+    const types = await this.#moduleTypes();
+    return types.length === 0 || types.includes("Normalize") ? undefined : "no";
+  }
+
+  /** Modules of a sentence-transformers model that change vectors, other than BERT, pooling and normalising. */
   async #otherModules(): Promise<readonly string[]> {
+    return (await this.#moduleTypes()).filter((name) => !KNOWN_MODULES.has(name));
+  }
+
+  async #moduleTypes(): Promise<readonly string[]> {
     const list = await this.#document("modules.json");
     const types = (list?.type === "array" ? list.items : []).map((item) => textIn(item, "type") ?? "");
-    const names = types.map((type) => type.slice(type.lastIndexOf(".") + 1));
-    return names.filter((name) => name !== "" && !KNOWN_MODULES.has(name));
+    return types.map((type) => type.slice(type.lastIndexOf(".") + 1)).filter((name) => name !== "");
   }
 
   async #pooling(): Promise<string | undefined> {
@@ -70,12 +103,12 @@ export class Sidecars {
     return names.length === 0 ? undefined : names.join(" + ");
   }
 
-  /** What `tokenizer.json` and `tokenizer_config.json` say about text; the first wins. */
+  /** The text rules of `tokenizer.json` and `tokenizer_config.json`; the first wins. */
   async textRules(): Promise<TextRules> {
     return mergeTextRules(await this.tokenizer(), configuredTextRules(await this.#document("tokenizer_config.json")));
   }
 
-  /** `tokenizer.json`, where it is one of a BERT model. */
+  /** `tokenizer.json`, if it is a BERT model's. */
   tokenizer(): Promise<TokenizerFacts | undefined> {
     this.#tokenizer ??= this.#text("tokenizer.json").then((found) => {
       const facts = found === undefined ? undefined : parseTokenizerJson(found.text, found.at);
@@ -85,12 +118,12 @@ export class Sidecars {
     return this.#tokenizer;
   }
 
-  /** What the user should know about the files that have been read so far. */
+  /** Notes for the user about the files that were read so far. */
   get notes(): readonly string[] {
     return this.#notes;
   }
 
-  /** The tokens of `tokenizer.json`, else of `vocab.txt`, else of the model's own name with `.vocab`. */
+  /** The tokens of `tokenizer.json`, else of `vocab.txt`, else of the file with the model's name and `.vocab`. */
   async vocabulary(): Promise<Vocabulary | undefined> {
     const tokenizer = await this.tokenizer();
     if (tokenizer !== undefined) return tokenizer.vocabulary;
@@ -118,8 +151,9 @@ export class Sidecars {
     if (source === undefined) return undefined;
     const at: Location = { source: source.label };
     try {
-      checkLimit(source.byteLength, MAX_BYTES, `${name} of so many bytes`, "limit/bert.sidecar-bytes", at);
+      checkLimit(source.byteLength, MAX_BYTES, `${name} of this many bytes`, "limit/bert.sidecar-bytes", at);
       const bytes = await source.read(0, source.byteLength, { signal });
+      if (isWebPage(source.label, bytes)) return undefined;
       return { text: decodeJsonText(bytes, { source: source.label, offset: 0, what: name }), at };
     } finally {
       await source.close();
@@ -127,20 +161,29 @@ export class Sidecars {
   }
 }
 
-/** Undefined where there is no such file. */
+/** Servers of single-page applications answer every path that they do not know with the page itself, and 200. */
+function isWebPage(label: string, bytes: Bytes): boolean {
+  if (!/^https?:\/\//i.test(label)) return false;
+  return /^\s*<(?:!doctype\s+html|html|head|body)\b/i.test(new TextDecoder().decode(bytes.subarray(0, 256)));
+}
+
+/** Undefined if there is no such file. */
 async function openIn(
   resolver: Resolver | undefined,
   name: string,
   signal: AbortSignal | undefined,
 ): Promise<Source | undefined> {
   return resolver?.resolve(name, { signal }).catch((error: unknown) => {
-    // A folder of that name, or a link that leads elsewhere, is no file of the model either.
+    // A folder with that name, or a link that leads elsewhere, is not a file of the model either.
     if (isTareError(error) && ABSENT.has(error.code)) return undefined;
     throw error;
   });
 }
 
-/** Object stores answer 403 for what is not there to those who may not list; offline, what is not cached is not there. */
+/**
+ * Object stores answer 403 for a missing object if the client may not list. Offline, a file that is not cached counts
+ * as missing.
+ */
 const ABSENT: ReadonlySet<string> = new Set([
   "source/not-found",
   "source/not-a-file",
@@ -150,10 +193,10 @@ const ABSENT: ReadonlySet<string> = new Set([
   "source/offline",
 ]);
 
-/** What is computed here, and what does nothing outside of training. */
+/** Modules that we compute, and those that have no effect outside of training. */
 const KNOWN_MODULES: ReadonlySet<string> = new Set(["Transformer", "Pooling", "Normalize", "Dropout"]);
 
-/** Names of the switches in `1_Pooling/config.json` whose pooling we know. */
+/** The switches in `1_Pooling/config.json` whose pooling we know. */
 const POOLING: Readonly<Record<string, string>> = {
   pooling_mode_cls_token: "cls",
   pooling_mode_mean_tokens: "mean",
@@ -164,7 +207,7 @@ export function parseVocabularyFile(text: string, at: Location): Vocabulary | un
   return /^\s*\{/.test(text) ? parseTokenizerJson(text, at)?.vocabulary : parseVocabTxt(text, at);
 }
 
-/** What a configuration says the model is, where that is something else than a BERT encoder. */
+/** The kind of model that a configuration states, if it is not a BERT encoder. */
 export function foreignArchitecture(config: JsonNode | undefined): string | undefined {
   const type = textIn(config, "model_type");
   if (type !== undefined && type !== "bert") return type;
@@ -176,14 +219,17 @@ export function foreignArchitecture(config: JsonNode | undefined): string | unde
 /** What a Hugging Face `tokenizer.json` says about a BERT tokenizer. */
 interface TokenizerFacts extends TextRules {
   readonly vocabulary: Vocabulary;
-  /** What it asks for that is not done here: its ids may be other ones. */
+  /** Steps that it asks for and that we do not do; its ids may then differ. */
   readonly notes: readonly string[];
 }
 
-/** Ids need not be dense, so a list as long as the highest is made: this bounds it. No WordPiece vocabulary has a fourth of it. */
+/**
+ * The ids need not be dense, so we make a list as long as the highest id. This bounds it. No WordPiece vocabulary has a
+ * fourth of it.
+ */
 const MAX_ID = (1 << 20) - 1;
 
-/** Undefined where the tokenizer is of another kind than WordPiece: its model is no BERT. */
+/** Undefined if the tokenizer is not WordPiece; then its model is not BERT. */
 export function parseTokenizerJson(text: string, at: Location): TokenizerFacts | undefined {
   const root = parseStrictJson(text, { source: at.source, offset: 0, what: "tokenizer.json", maxValues: 8_000_000 });
   const model = member(root, "model");
@@ -218,7 +264,7 @@ function tokensOf(entries: readonly (readonly [string, JsonNode])[], root: JsonN
   return tokens;
 }
 
-/** Spreading so many numbers into Math.max would exhaust the stack. */
+/** Spreading this many numbers into Math.max would exhaust the stack. */
 function highest(numbers: Iterable<number>): number {
   let high = -1;
   for (const number of numbers) high = Math.max(high, number);
@@ -231,7 +277,9 @@ function badId(token: string, node: JsonNode | undefined, at: Location): FormatE
   return new FormatError("format/bert.vocabulary", message, at);
 }
 
-/** Tokenizers may call their special tokens otherwise: the model, the post-processor and the padding say how. */
+/**
+ * Tokenizers may name their special tokens differently. The model, the post-processor and the padding tell the names.
+ */
 function specialIds(root: JsonNode, tokens: readonly string[]): Partial<Record<keyof SpecialTokens, number>> {
   const ids = new Map(tokens.map((token, id) => [token, id]));
   const known: Partial<Record<keyof SpecialTokens, number>> = {};
@@ -269,10 +317,10 @@ function normalizerRules(root: JsonNode): TextRules {
   return textRulesIn(bertNormalizer(root), keys);
 }
 
-/** Tokens named in a note before "…". */
+/** Most tokens in a note before "…". */
 const NAMED_TOKENS = 3;
 
-/** What a tokenizer of BERT does not do, and what is left out of it here. */
+/** Steps that a BERT tokenizer does not have, and that we leave out. */
 function foreignSteps(root: JsonNode, special: readonly number[]): readonly string[] {
   const notes: string[] = [];
   const step = (key: string, bert: string): void => {
@@ -293,7 +341,7 @@ function foreignSteps(root: JsonNode, special: readonly number[]): readonly stri
   return notes.map((note) => `tokenizer.json asks for what is not done here, ids may differ: ${note}`);
 }
 
-/** Of those that the library finds in a text as they stand, the ones that are none of the five. */
+/** Tokens that the library finds in a text literally, without the five special ones. */
 function addedTokens(root: JsonNode, special: ReadonlySet<number>): readonly string[] {
   const added = member(root, "added_tokens");
   const tokens: string[] = [];

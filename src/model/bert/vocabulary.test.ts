@@ -8,19 +8,19 @@ const at = { source: "vocab" };
 const SPECIAL = { pad: 0, unk: 1, cls: 2, sep: 3, mask: 4 };
 
 describe("parseVocabTxt()", () => {
-  test("takes a token a line, whatever ends the lines", () => {
+  test("reads one token per line, with any line ending", () => {
     const text = TINY_TOKENS.join("\n");
     for (const spelt of [text, `${text}\n`, `${text.replaceAll("\n", "\r\n")}\r\n`, `\ufeff${text}`]) {
       expect(parseVocabTxt(spelt, at)).toEqual({ tokens: TINY_TOKENS, special: SPECIAL });
     }
   });
-  test("an empty line is a hole that counts, and spaces belong to tokens", () => {
+  test("an empty line takes an id, and spaces belong to tokens", () => {
     expect(parseVocabTxt("[UNK]\n\n[CLS]\n[SEP]\n x \n", at)).toEqual({
       tokens: ["[UNK]", "", "[CLS]", "[SEP]", " x "],
       special: { pad: 0, unk: 0, cls: 2, sep: 3, mask: 0 },
     });
   });
-  test("names the special tokens that are not there", () => {
+  test("names the missing special tokens", () => {
     expect(() => parseVocabTxt("[UNK]\nhello\n", at)).toThrow("found no [CLS], [SEP]");
     expect(() => parseVocabTxt("", at)).toThrow("found no [UNK], [CLS], [SEP]");
   });
@@ -31,7 +31,7 @@ describe("vocabularyFromMetadata()", () => {
     const vocabulary = { tokens: TINY_TOKENS, special: SPECIAL };
     expect(vocabularyFromMetadata(new Metadata(vocabularyEntries(vocabulary)), at)).toEqual(vocabulary);
   });
-  test("finds special tokens by their spelling where no ids are stored, and refuses ids without a token", () => {
+  test("finds special tokens by their spelling if no ids are stored, and refuses ids without a token", () => {
     const tokens = { key: "vocabulary.tokens", value: arrayValue(TINY_TOKENS.map(stringValue), "string") };
     expect(vocabularyFromMetadata(new Metadata([tokens]), at)?.special).toEqual(SPECIAL);
     const ids = arrayValue(
@@ -42,7 +42,7 @@ describe("vocabularyFromMetadata()", () => {
       "ids must be < 10, found 10",
     );
   });
-  test("is undefined where there is none", () => {
+  test("is undefined if there is none", () => {
     expect(vocabularyFromMetadata(new Metadata(), at)).toBeUndefined();
     expect(
       vocabularyFromMetadata(new Metadata([{ key: "vocabulary.tokens", value: stringValue("x") }]), at),
@@ -51,7 +51,7 @@ describe("vocabularyFromMetadata()", () => {
 });
 
 describe("vocabularyFromGguf()", () => {
-  /** As llama.cpp's converter rewrites them: brackets stay, "##" goes, words get a mark. */
+  /** Tokens as llama.cpp's converter rewrites them: brackets stay, "##" is removed, words get a mark. */
   const rewritten = TINY_TOKENS.map((token) => {
     if (/^\[.*\]$/.test(token)) return token;
     return token.startsWith("##") ? token.slice(2) : `\u2581${token}`;
@@ -62,11 +62,11 @@ describe("vocabularyFromGguf()", () => {
       { key: "tokenizer.ggml.tokens", value: arrayValue(tokens.map(stringValue), "string") },
       ...more,
     ]);
-  test("spells the tokens as BERT does again", () => {
+  test("restores BERT's spelling of the tokens", () => {
     expect(rewritten).toContain("\u2581[");
     expect(vocabularyFromGguf(entries(rewritten), at)).toEqual({ tokens: TINY_TOKENS, special: SPECIAL });
   });
-  test("takes the ids from the file's keys, misspelt as they are", () => {
+  test("takes the ids from the file's keys, including the misspelt one", () => {
     const ids = [
       ["tokenizer.ggml.bos_token_id", 5],
       ["tokenizer.ggml.seperator_token_id", 6],
@@ -75,7 +75,7 @@ describe("vocabularyFromGguf()", () => {
     const more = ids.map(([key, value]) => ({ key, value: { type: "u32" as const, value } }));
     expect(vocabularyFromGguf(entries(rewritten, more), at)?.special).toEqual({ ...SPECIAL, cls: 5, sep: 6 });
   });
-  test("leaves a list alone that was not rewritten, and other tokenizers", () => {
+  test("leaves a list that was not rewritten unchanged, and ignores other tokenizers", () => {
     expect(vocabularyFromGguf(entries(TINY_TOKENS), at)?.tokens).toEqual(TINY_TOKENS);
     expect(
       vocabularyFromGguf(entries(rewritten).with("tokenizer.ggml.model", stringValue("gpt2")), at),
@@ -92,7 +92,7 @@ describe("parseTokenizerJson()", () => {
     expect(facts?.vocabulary).toEqual({ tokens: [...TINY_TOKENS, "", "", "<x>"], special: SPECIAL });
     expect(facts?.lowerCase).toBeUndefined();
   });
-  test("takes special tokens from where the file names them", () => {
+  test("takes special tokens from the places that name them", () => {
     const single = [{ SpecialToken: { id: "hello" } }, { Sequence: { id: "A" } }, { SpecialToken: { id: "world" } }];
     const template = parseTokenizerJson(json({ post_processor: { type: "TemplateProcessing", single } }), at);
     expect(template?.vocabulary.special).toMatchObject({ cls: 5, sep: 6 });
@@ -116,7 +116,7 @@ describe("parseTokenizerJson()", () => {
     const facts = parseTokenizerJson(json({ normalizer }), at);
     expect([facts?.lowerCase, facts?.stripAccents]).toEqual([lowerCase, stripAccents]);
   });
-  test("says how ideographs and long words are treated, also to who takes the vocabulary alone", () => {
+  test("gives the rules for ideographs and long words, also as part of the vocabulary", () => {
     const normalizer = { type: "BertNormalizer", lowercase: false, handle_chinese_chars: false };
     const facts = parseTokenizerJson(json({ normalizer }, { max_input_chars_per_word: 50 }), at);
     const rules = { lowerCase: "keep", ideographs: "joined", maxWordLength: 50 };
@@ -139,7 +139,7 @@ describe("parseTokenizerJson()", () => {
       {},
       'it adds tokens ("<x>")',
     ],
-  ])("notes what is not done here: %j %j", (more, model, note) => {
+  ])("notes a step that we do not do: %j %j", (more, model, note) => {
     const notes = parseTokenizerJson(json(more, model), at)?.notes;
     expect(notes).toEqual([expect.stringContaining(note)]);
   });
@@ -148,7 +148,7 @@ describe("parseTokenizerJson()", () => {
       expect(parseTokenizerJson(json({}, { type }), at)).toBeUndefined();
     expect(parseTokenizerJson('{"model":{"type":"WordPiece","vocab":[]}}', at)).toBeUndefined();
   });
-  test.each([["-1"], ["1.5"], ["1e9"], ['"3"'], ["1048576"]])("refuses the id %s before it makes room for it", (id) => {
+  test.each([["-1"], ["1.5"], ["1e9"], ['"3"'], ["1048576"]])("refuses the id %s before it allocates for it", (id) => {
     const text = `{"model":{"type":"WordPiece","vocab":{"[UNK]":0,"x":${id}}}}`;
     expect(() => parseTokenizerJson(text, at)).toThrow('the id of "x" must be 0 to 1048575');
   });

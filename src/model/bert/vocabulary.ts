@@ -1,9 +1,8 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
-import type { JsonNode } from "../../struct/strict-json.ts";
+import { isTrueOrFalse, type JsonNode } from "../../struct/strict-json.ts";
 import { arrayValue, type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
-import { isTrueOrFalse } from "./json-members.ts";
 
-/** Ids of the five tokens that a BERT tokenizer adds by itself. One that the vocabulary lacks has the id of `unk`. */
+/** Ids of the five tokens that a BERT tokenizer adds itself. A token that the vocabulary lacks has the id of `unk`. */
 export interface SpecialTokens {
   readonly pad: number;
   readonly unk: number;
@@ -16,11 +15,11 @@ export interface SpecialTokens {
 export interface Vocabulary {
   readonly tokens: readonly string[];
   readonly special: SpecialTokens;
-  /** How text is made ready for them, where the file that they come from says so. */
+  /** How text is prepared for the tokens, if their file states it. */
   readonly rules?: TextRules | undefined;
 }
 
-/** Where a model's metadata holds its vocabulary, whatever its format: an array of strings … */
+/** The metadata key for a model's vocabulary, in every format: an array of strings … */
 export const TOKENS_KEY = "vocabulary.tokens";
 /** … and an array of five u32: pad, unk, cls, sep, mask. */
 export const SPECIAL_KEY = "vocabulary.special";
@@ -47,8 +46,8 @@ function u32(value: number): MetadataValue {
 }
 
 /**
- * Finds the five tokens by how they are written. Without [UNK], [CLS] and [SEP] nothing can be embedded, so their
- * absence is refused; [PAD] and [MASK] never stand in a sentence that is run at its own length.
+ * Finds the five tokens by their spelling. Without [UNK], [CLS] and [SEP] nothing can be embedded, so their absence is
+ * refused. [PAD] and [MASK] never occur in a sentence that is run at its own length.
  */
 export function specialTokensOf(
   tokens: readonly string[],
@@ -56,7 +55,7 @@ export function specialTokensOf(
   known: Partial<Readonly<Record<keyof SpecialTokens, number>>> = {},
 ): SpecialTokens {
   const ids = new Map<string, number>();
-  // The last of two equal tokens counts, as in the programs that load a vocab.txt into a table.
+  // The last of two equal tokens counts, as in programs that load a vocab.txt into a table.
   for (const [id, token] of tokens.entries()) ids.set(token, id);
   const find = (key: keyof SpecialTokens): number | undefined => known[key] ?? ids.get(NAMES[key]);
   const [unk, cls, sep] = [find("unk"), find("cls"), find("sep")];
@@ -81,19 +80,22 @@ function checkId(id: number, count: number, at: Location): void {
   throw new FormatError("format/bert.vocabulary", message, at);
 }
 
-/** A `vocab.txt`: one token a line, the line's number is its id. A last line without end counts, an empty last one does not. */
+/**
+ * A `vocab.txt`: one token per line; the line's number is its id. A last line without a line end counts; an empty last
+ * line does not.
+ */
 export function parseVocabTxt(text: string, at: Location): Vocabulary {
   const lines = text.replace(/^\ufeff/, "").split("\n");
   if (lines.at(-1) === "") lines.pop();
-  // Saved on Windows: the carriage return is no part of a token.
+  // The file was saved on Windows: the carriage return is not part of a token.
   const tokens = lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
   return { tokens, special: specialTokensOf(tokens, at) };
 }
 
-/** The vocabulary that a model's metadata holds under our keys; undefined where it has none. */
+/** The vocabulary that a model's metadata holds under our keys; undefined if it has none. */
 export function vocabularyFromMetadata(metadata: Metadata, at: Location): Vocabulary | undefined {
   const tokens = stringsOf(metadata.get(TOKENS_KEY));
-  // A stream without a vocabulary still counts its tokens: none. What stands beside it is looked at then.
+  // A stream without a vocabulary still has the key, with zero tokens. Then we look at the files next to it.
   if (tokens === undefined || tokens.length === 0) return undefined;
   const ids = numbersOf(metadata.get(SPECIAL_KEY));
   const [pad, unk, cls, sep, mask] = ids ?? [];
@@ -104,7 +106,7 @@ export function vocabularyFromMetadata(metadata: Metadata, at: Location): Vocabu
   return { tokens, special: { pad, unk, cls, sep, mask } };
 }
 
-/** The strings of an array; undefined where it is none, or holds anything else. */
+/** The strings of an array; undefined if it is not an array, or holds anything else. */
 export function stringsOf(value: MetadataValue | undefined): readonly string[] | undefined {
   if (value?.type !== "array") return undefined;
   const strings: string[] = [];
@@ -115,7 +117,7 @@ export function stringsOf(value: MetadataValue | undefined): readonly string[] |
   return strings;
 }
 
-/** The numbers of an array; undefined where it is none, or holds anything else. */
+/** The numbers of an array; undefined if it is not an array, or holds anything else. */
 function numbersOf(value: MetadataValue | undefined): readonly number[] | undefined {
   if (value?.type !== "array") return undefined;
   const numbers: number[] = [];
@@ -129,7 +131,7 @@ function numbersOf(value: MetadataValue | undefined): readonly number[] | undefi
 /** llama.cpp marks the beginning of a word with this instead of marking its continuation with "##". */
 const WORD_START = "\u2581";
 
-/** GGUF's keys for the ids; "seperator" is how the key is spelt. */
+/** GGUF's keys for the ids; "seperator" is the key's real spelling. */
 const ID_KEYS: readonly (readonly [keyof SpecialTokens, readonly string[]])[] = [
   ["pad", ["tokenizer.ggml.padding_token_id"]],
   ["unk", ["tokenizer.ggml.unknown_token_id"]],
@@ -138,14 +140,14 @@ const ID_KEYS: readonly (readonly [keyof SpecialTokens, readonly string[]])[] = 
   ["mask", ["tokenizer.ggml.mask_token_id"]],
 ];
 
-/** Keys that the vocabulary takes the place of: lists as long as it is. */
+/** Keys that the vocabulary replaces: lists of the same length. */
 export const GGML_VOCABULARY_KEYS: readonly string[] = [
   "tokenizer.ggml.tokens",
   "tokenizer.ggml.token_type",
   "tokenizer.ggml.scores",
 ];
 
-/** The WordPiece vocabulary of a GGUF file, spelt as BERT spells it; undefined where the file has none of that kind. */
+/** The WordPiece vocabulary of a GGUF file, in BERT's spelling; undefined if the file has none of that kind. */
 export function vocabularyFromGguf(metadata: Metadata, at: Location): Vocabulary | undefined {
   if (metadata.text("tokenizer.ggml.model") !== "bert") return undefined;
   const stored = stringsOf(metadata.get("tokenizer.ggml.tokens"));
@@ -165,18 +167,18 @@ function restoreToken(token: string): string {
   return token.startsWith("[") && token.endsWith("]") ? token : `##${token}`;
 }
 
-/** How text is made ready for a WordPiece vocabulary, as far as somebody says it. */
+/** How text is prepared for a WordPiece vocabulary, as far as a file states it. */
 export interface TextRules {
   readonly lowerCase?: "lower" | "keep" | undefined;
-  /** Where absent, accents go exactly where text is lower-cased. */
+  /** If absent, accents are stripped exactly when text is lower-cased. */
   readonly stripAccents?: "strip" | "keep" | undefined;
-  /** Where absent, each is a word of its own ("apart"). */
+  /** If absent, each ideograph is a separate word ("apart"). */
   readonly ideographs?: "apart" | "joined" | undefined;
-  /** Longer words are [UNK]; 100 where absent. */
+  /** Longer words become [UNK]; 100 if absent. */
   readonly maxWordLength?: number | undefined;
 }
 
-/** The first of them that says something decides, matter by matter. */
+/** For each rule, the first source that states it decides. */
 export function mergeTextRules(...all: readonly (TextRules | undefined)[]): TextRules {
   const first = <K extends keyof TextRules>(key: K): TextRules[K] | undefined =>
     all.find((rules) => rules?.[key] !== undefined)?.[key];
@@ -188,19 +190,19 @@ export function mergeTextRules(...all: readonly (TextRules | undefined)[]): Text
   };
 }
 
-/** Keys of metadata and of `tokenizer_config.json`, which Hugging Face's tokenizers have as arguments. */
+/** Keys of metadata and of `tokenizer_config.json`; Hugging Face's tokenizers have them as arguments. */
 const LOWER = "do_lower_case";
 const STRIP = "strip_accents";
 const IDEOGRAPHS = "tokenize_chinese_chars";
 const WORD_LENGTH = "max_input_chars_per_word";
 
-/** What is asked of a model's own metadata: see StatedFacts. */
+/** The questions that text rules ask of a model's own metadata: see StatedFacts. */
 interface StatedRules {
   yesOrNo(keys: readonly string[]): "yes" | "no" | undefined;
   count(keys: readonly string[]): number | undefined;
 }
 
-/** What a model's own metadata says. */
+/** The rules in a model's own metadata. */
 export function statedTextRules(facts: StatedRules): TextRules {
   const chosen = <T>(key: string, yes: T, no: T): T | undefined => {
     const said = facts.yesOrNo([key]);
@@ -214,12 +216,12 @@ export function statedTextRules(facts: StatedRules): TextRules {
   };
 }
 
-/** What `tokenizer_config.json` says. */
+/** The rules in `tokenizer_config.json`. */
 export function configuredTextRules(config: JsonNode | undefined): TextRules {
   return textRulesIn(config, { lower: LOWER, strip: STRIP, ideographs: IDEOGRAPHS });
 }
 
-/** Switches of a JSON object under the names that it has for them; null says nothing. */
+/** The switches of a JSON object, under the given key names; null counts as not stated. */
 export function textRulesIn(
   node: JsonNode | undefined,
   keys: { readonly lower: string; readonly strip: string; readonly ideographs: string },
@@ -235,7 +237,7 @@ export function textRulesIn(
   };
 }
 
-/** The rules as metadata: those that are not BERT's own, and the case, which a reader must not guess. */
+/** The rules as metadata: those that differ from BERT's defaults, and the case, which a reader must not guess. */
 export function textRuleEntries(rules: TextRules): readonly (readonly [string, string | undefined])[] {
   const { lowerCase, stripAccents, ideographs, maxWordLength } = rules;
   return [

@@ -1,36 +1,28 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { type Location, UnsupportedError } from "../../base/errors.ts";
+import { UnsupportedError } from "../../base/errors.ts";
 import { ComputedSource } from "../../bytes/derived.ts";
 import { checkRange } from "../../bytes/extents.ts";
 import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { canonicalBertName } from "../bert/names.ts";
 import { dtypeFacts } from "../dtype.ts";
-import type { Loss } from "../format.ts";
-import type { Metadata } from "../metadata.ts";
+import type { Loss } from "../finding.ts";
 import { formatShape } from "../shape.ts";
 import { Tensor } from "../tensor.ts";
 import { convertToFloat32, FloatSource } from "../values/numbers.ts";
-
-/** A model as llama.cpp's converter makes it, or what became of one in another format. */
-export interface ConvertedModel {
-  readonly metadata: Metadata;
-  /** The tensors that are taken. */
-  readonly tensors: readonly Tensor[];
-  /** The names of all tensors of the model, taken or not: they tell apart what has the same architecture. */
-  readonly names: ReadonlySet<string>;
-  readonly at: Location;
-}
+import { type ConvertedModel, checkHeads, checkLayers, refusal, statedCount } from "./layers-and-heads.ts";
+import { checkShapes } from "./stated-shapes.ts";
 
 export interface Checkpoint {
   readonly tensors: readonly Tensor[];
-  /** What checkpoints have no place for. */
+  /** Tensors that checkpoints have no place for. */
   readonly losses: readonly Loss[];
 }
 
 /**
- * The model as Hugging Face's checkpoint has it: names and values. llama.cpp's converter changes values of some
- * architectures, so a name alone would make a checkpoint that computes something else. What is not known to be right is
- * refused before anything is written, and a model that has the names of checkpoints already is given back as it is.
+ * The model as a Hugging Face checkpoint: names and values. llama.cpp's converter changes the values of some
+ * architectures, so renaming alone would make a checkpoint that computes something else. A model that we do not know
+ * how to restore is refused before anything is written. A model that already has the names of checkpoints is returned
+ * as it is.
  */
 export function huggingFaceCheckpoint(model: ConvertedModel): Checkpoint {
   const { metadata, tensors, names } = model;
@@ -50,14 +42,18 @@ export function huggingFaceCheckpoint(model: ConvertedModel): Checkpoint {
   const ggml = [...names].filter((name) => rules.rename(name) !== undefined || name === ROPE_FACTORS);
   const unknown = [...names].filter((name) => rules.rename(name) === undefined && name !== ROPE_FACTORS);
   if (ggml.length === 0 && unknown.every((name) => rules.isCheckpoint(name))) return { tensors, losses: [] };
-  // Only what is taken needs a name, but one that is a checkpoint's already says that somebody renamed half of the model.
+  // Only the tensors that are taken need a name. But a name that is already a checkpoint's shows that half of the model
+  // was renamed.
   const taken = new Set(tensors.map(({ name }) => name));
   const odd = unknown.filter((name) => taken.has(name) || rules.isCheckpoint(name));
   if (odd.length > 0) throw refusal(model, `${listed(odd)} of a "${architecture}" model has no known counterpart`);
+  checkLayers(model, architecture, ggml);
+  checkHeads(model, architecture);
+  checkShapes(model, architecture);
   return undone(model, rules.prepare(model), rules);
 }
 
-/** One step of undoing; undefined where a tensor's values are the checkpoint's already. */
+/** Restores the checkpoint's values of one tensor; returns the tensor itself if they did not change. */
 type Undo = (tensor: Tensor, name: string) => Tensor;
 
 interface ArchitectureRules {
@@ -65,7 +61,7 @@ interface ArchitectureRules {
   rename(name: string): string | undefined;
   /** True for the names that checkpoints have. */
   isCheckpoint(name: string): boolean;
-  /** Checks what undoing needs to know of the whole model, and gives what is done to each tensor. */
+  /** Checks what restoring needs to know of the whole model, and gives the function for each tensor. */
   prepare(model: ConvertedModel): Undo;
 }
 
@@ -85,18 +81,20 @@ const ARCHITECTURE = "general.architecture";
 /** Factors that the converter computes from rope_scaling of config.json. */
 const ROPE_FACTORS = "rope_freqs.weight";
 
-/** Names that only llama.cpp gives, whatever the architecture. */
+/** Names that only llama.cpp gives, for any architecture. */
 const GGML_NAME =
   /(?:^|\.)blk\.\d|^(?:token_embd|token_embd_norm|token_types|position_embd|output|output_norm|rope_freqs|rope_factors_long|rope_factors_short)(?:\.|$)/;
 
-/** llama.cpp's names of what a decoder has once, without ".weight". */
+/** llama.cpp's names for the tensors that a decoder has once, without ".weight". */
 const WHOLE = {
   token_embd: "model.embed_tokens",
   output_norm: "model.norm",
   output: "lm_head",
 };
 
-/** What it calls the parts of "blk.N.", which are "model.layers.N." in checkpoints. These may have a bias, too. */
+/**
+ * llama.cpp's names for the parts of "blk.N.", which is "model.layers.N." in checkpoints. These may also have a bias.
+ */
 const LINEAR = {
   attn_q: "self_attn.q_proj",
   attn_k: "self_attn.k_proj",
@@ -108,7 +106,7 @@ const LINEAR = {
 };
 
 const TWO_NORMS = { attn_norm: "input_layernorm", ffn_norm: "post_attention_layernorm" };
-/** The same name as in the table above, for another norm: Gemma has one before and one after each half of a layer. */
+/** "ffn_norm" is in both tables, for different norms: Gemma has one norm before and one after each half of a layer. */
 const FOUR_NORMS = {
   attn_norm: "input_layernorm",
   post_attention_norm: "post_attention_layernorm",
@@ -119,10 +117,10 @@ const HEAD_NORMS = { attn_q_norm: "self_attn.q_norm", attn_k_norm: "self_attn.k_
 
 const asTheyAre = (): Undo => (tensor) => tensor;
 
-/** Its RMSNorm multiplies with one more than the weight; the converter adds that one (conversion/gemma.py). */
+/** Gemma's RMSNorm multiplies with the weight plus one; the converter adds that one (conversion/gemma.py). */
 const normsLessOne = (): Undo => (tensor, name) => (name.endsWith("norm.weight") ? lessOne(tensor) : tensor);
 
-/** What is proven, by llama.cpp's architecture. */
+/** The architectures whose conversion is proven, by llama.cpp's names. */
 const ARCHITECTURES: Readonly<Record<string, ArchitectureRules>> = {
   llama: decoder(TWO_NORMS, rowsUnpaired),
   qwen2: decoder(TWO_NORMS, asTheyAre),
@@ -155,33 +153,28 @@ function decoder(norms: Readonly<Record<string, string>>, prepare: (model: Conve
   };
 }
 
-/** For "llama" the converter puts pairs of rows of q and k side by side, head by head (conversion/llama.py, permute). */
+/**
+ * For "llama" the converter puts pairs of rows of q and k next to each other, head by head (conversion/llama.py,
+ * permute).
+ */
 function rowsUnpaired(model: ConvertedModel): Undo {
-  const { metadata } = model;
-  const heads = headCount(model, "llama.attention.head_count");
+  const heads = statedCount(model, "llama.attention.head_count");
   if (heads === undefined) throw refusal(model, "no llama.attention.head_count says how its rows were put in order");
-  // Where nothing is said, every head has its own keys and values.
-  const kvHeads = headCount(model, "llama.attention.head_count_kv") ?? heads;
-  // The converter states the length of a head twice, and turns all of it: where they differ, something else was done.
-  const stated = ["llama.attention.key_length", "llama.rope.dimension_count"].map((key) => metadata.number(key));
+  // If nothing is stated, every head has its own keys and values.
+  const kvHeads = statedCount(model, "llama.attention.head_count_kv") ?? heads;
+  // The converter states the length of a head twice, and permutes the whole head. If the two differ, something else was
+  // done.
+  const stated = ["llama.attention.key_length", "llama.rope.dimension_count"].map((key) => statedCount(model, key));
   return (tensor, name) => {
     const part = /\.attn_([qk])\.(?:weight|bias)$/.exec(name)?.[1];
     if (part === undefined) return tensor;
     const count = part === "q" ? heads : kvHeads;
     const rows = (tensor.shape[0] ?? 0) / count;
     if (stated.some((length) => length !== undefined && length !== rows)) {
-      throw refusal(model, `"${name}" has ${rows} rows a head, which is not what the metadata says`);
+      throw refusal(model, `"${name}" has ${rows} rows a head, which is not what the metadata says`, name);
     }
     return unpairedRows(tensor, count);
   };
-}
-
-/** Undefined where the key is absent; anything but one count for all layers is refused. */
-function headCount(model: ConvertedModel, key: string): number | undefined {
-  if (model.metadata.get(key) === undefined) return undefined;
-  const count = model.metadata.number(key);
-  if (count !== undefined && Number.isSafeInteger(count) && count > 0) return count;
-  throw refusal(model, `${key} is not one number for all layers`);
 }
 
 function ggmlBertName(name: string): string | undefined {
@@ -190,8 +183,8 @@ function ggmlBertName(name: string): string | undefined {
 }
 
 /**
- * "bert" is also what the converter writes for DistilBERT, whose checkpoints have other names and no token types, and for
- * RoBERTa, whose position table it cuts; those have other tokenizers (conversion/bert.py).
+ * The converter also writes "bert" for DistilBERT, whose checkpoints have other names and no token types, and for
+ * RoBERTa, whose position table it cuts. Those have other tokenizers (conversion/bert.py).
  */
 function ofWordPieces(model: ConvertedModel): Undo {
   const { metadata, names } = model;
@@ -209,20 +202,14 @@ function listed(names: readonly string[]): string {
   return names.length > 3 ? `${shown.join(", ")} and ${names.length - 3} more` : shown.join(", ");
 }
 
-function refusal({ at }: ConvertedModel, why: string): UnsupportedError {
-  return new UnsupportedError("unsupported/rename", `Cannot make a checkpoint of Hugging Face of this: ${why}`, at, {
-    hint: "Keep llama.cpp's names, or leave out what has no counterpart",
-  });
-}
-
-/** What llama.cpp's converter does to the values of a checkpoint, undone as they are read. */
+/** The functions below undo what llama.cpp's converter does to the values of a checkpoint, when the values are read. */
 
 /**
- * The rows of an attention projection in the order of the checkpoint. Rotary embeddings turn pairs of rows: llama.cpp
- * keeps the two of a pair side by side, checkpoints keep the first ones of a head before the second ones. Rows move as a
- * whole, so blocks of quantised values stay as they are.
+ * The rows of an attention projection in the order of the checkpoint. Rotary embeddings rotate pairs of rows. llama.cpp
+ * keeps the two rows of a pair next to each other; checkpoints keep the first rows of all pairs of a head before the
+ * second ones. Rows move as a whole, so blocks of quantised values stay unchanged.
  */
-export function unpairedRows(tensor: Tensor, heads: number): Tensor {
+function unpairedRows(tensor: Tensor, heads: number): Tensor {
   const { name, dtype, shape, byteLength, offset, storedByteLength, file } = tensor;
   const [rows = 0] = shape;
   const facts = dtypeFacts(dtype);
@@ -242,8 +229,8 @@ export function unpairedRows(tensor: Tensor, heads: number): Tensor {
   return new Tensor(turned, { source: () => new UnpairedSource(tensor.source(), order) });
 }
 
-/** Norms as Gemma's checkpoints hold them: what they add to one. As F32, so that nothing more is rounded. */
-export function lessOne(tensor: Tensor): Tensor {
+/** Norms as Gemma's checkpoints hold them: the difference from one. As F32, so that nothing more is rounded. */
+function lessOne(tensor: Tensor): Tensor {
   const { name, dtype, shape, offset, storedByteLength, file, elementCount } = tensor;
   if (dtype !== "F32" && dtype !== "F16" && dtype !== "BF16")
     throw undoRefusal(tensor, `one cannot be taken from ${dtype}`);
@@ -251,9 +238,9 @@ export function lessOne(tensor: Tensor): Tensor {
   return new Tensor(facts, { source: () => new LessOneSource(tensor) });
 }
 
-/** The longest head that is held while its rows are put in order; 256 rows of 16,384 floats are a quarter of it. */
+/** The longest head that is held in memory to reorder its rows; 256 rows of 16,384 floats are a quarter of it. */
 const MAX_HEAD_BYTES = 64 << 20;
-/** Heads that are read together. */
+/** Heads are read together up to this length. */
 const READ_BYTES = 4 << 20;
 
 interface RowOrder {
@@ -265,7 +252,7 @@ class UnpairedSource extends ComputedSource {
   readonly #inner: Source;
   readonly #order: RowOrder;
   readonly #unitBytes: number;
-  /** The heads that were put in order last: copying asks for pieces of them one after the other. */
+  /** The heads that were reordered last: copying reads pieces of them one after the other. */
   #held: { readonly start: number; readonly bytes: Bytes } | undefined;
 
   constructor(inner: Source, order: RowOrder) {

@@ -42,13 +42,13 @@ describe("parityGrid()", () => {
     expect(parityGrid(percent)).toEqual({ dataShards, parityShards });
   });
 
-  it("is recorded between 5 and 50", () => {
+  it("is clamped to 5 to 50 percent", () => {
     expect([clampParity(1), clampParity(20), clampParity(99)]).toEqual([5, 20, 50]);
     expect(knownGrids().length).toBeGreaterThan(10);
   });
 });
 
-/** Digests of the AeroVault reference's payloads (dossier 5.4). */
+/** Digests of the AeroVault reference's payloads (docs/formats/aerocorrect.md#parity). */
 const VECTORS = [
   [100_000, 1n, 20, 20_224, "f05f2cb9602250bc7e092c621cc7b37383448f0169ab778f875670bd80c49171"],
   [3_000_000, 0x2an, 15, 461_812, "b46ed9a3754367fcc595d71016c4f7cb563ba2b9d09a179c5f73099d7e7d16e1"],
@@ -82,7 +82,7 @@ describe("decodeAvecHeader()", () => {
     ["no parity shards", { ...good, parityShards: 0 }],
     ["more shards than the field has elements", { ...good, dataShards: 255 }],
     ["shards of no length", { ...good, shardLength: 0 }],
-    ["shards that nobody could hold", { ...good, shardLength: 0xffff_ffff }],
+    ["shards that no memory could hold", { ...good, shardLength: 0xffff_ffff }],
     ["nothing to protect", { ...good, totalLength: 0 }],
   ])("refuses %s, and allocates nothing for it", (_, values) => {
     expect(decodeAvecHeader(avecHeader.encode(values))).toBeUndefined();
@@ -98,7 +98,7 @@ describe("decodeAvecHeader()", () => {
 });
 
 describe("findPlans()", () => {
-  it("needs no head: grid and lengths tell how a payload is laid out", async () => {
+  it("needs no head: grid and lengths give the layout of a payload", async () => {
     const plan = planAvec(parityGrid(15), 200_000);
     const payload = await avecPayload({ engine, plan, data: inMemory(xorshiftBytes(200_000, 3n)) });
     expect((await findPlans(inMemory(payload), 200_000))[0]).toEqual({ plan, head: "sound" });
@@ -118,7 +118,7 @@ describe("findPlans()", () => {
   });
 });
 
-it("longestBurst() is what can be healed wherever it lies", () => {
+it("longestBurst() can be healed at any position", () => {
   expect(longestBurst(planAvec(parityGrid(15), 1 << 30))).toBe((1 << 20) + 1);
   expect(longestBurst(planAvec(parityGrid(7), 1 << 30))).toBe(1);
 });

@@ -2,12 +2,21 @@ import { type Bytes, EMPTY_BYTES, equalBytes, readMemory } from "../../base/byte
 import type { Engine } from "../../primitives/engine.ts";
 import { ascii, reserved, struct, u16, u32, u64 } from "../../struct/layout.ts";
 
-/** Percentages between which parity can be chosen (dossier 5.2). */
+/** Limits of the percentage of parity (docs/formats/aerocorrect.md#parity). */
 const LEAST_PERCENT = 5;
-const MOST_PERCENT = 50;
+/** No grid gives longer payloads than this one. */
+export const MOST_PARITY_PERCENT = 50;
 
-/** Names of percentages, as for QR codes (dossier 5.2). */
+/** Names of percentages, as for QR codes (docs/formats/aerocorrect.md#parity). */
 export const PARITY_LEVELS = { low: 7, medium: 15, quartile: 25, high: 30 } as const;
+
+/** "15%", "15" or the name of a level → percent; undefined for anything else. */
+export function parityPercent(text: string): number | undefined {
+  const named = new Map<string, number>(Object.entries(PARITY_LEVELS)).get(text);
+  if (named !== undefined) return named;
+  const percent = /^\d{1,2}%?$/.test(text) ? Number.parseInt(text, 10) : 0;
+  return percent >= 5 && percent <= 50 ? percent : undefined;
+}
 
 /** Data and parity shards of a group. */
 export interface ParityGrid {
@@ -15,7 +24,7 @@ export interface ParityGrid {
   readonly parityShards: number;
 }
 
-/** The grid of a percentage (dossier 5.2). */
+/** The grid of a percentage (docs/formats/aerocorrect.md#parity). */
 export function parityGrid(percent: number): ParityGrid {
   const clamped = clampParity(percent);
   const parityShards = clamped < 10 ? 1 : 2;
@@ -23,15 +32,15 @@ export function parityGrid(percent: number): ParityGrid {
   return { dataShards, parityShards };
 }
 
-/** What is recorded for a percentage. */
+/** The percentage that is recorded. */
 export function clampParity(percent: number): number {
-  return Math.min(Math.max(percent, LEAST_PERCENT), MOST_PERCENT);
+  return Math.min(Math.max(percent, LEAST_PERCENT), MOST_PARITY_PERCENT);
 }
 
-/** Every grid that a percentage can have, each once. */
+/** Every grid that some percentage gives, each once. */
 export function knownGrids(): readonly ParityGrid[] {
   const grids = new Map<string, ParityGrid>();
-  for (let percent = LEAST_PERCENT; percent <= MOST_PERCENT; percent++) {
+  for (let percent = LEAST_PERCENT; percent <= MOST_PARITY_PERCENT; percent++) {
     const grid = parityGrid(percent);
     grids.set(`${grid.dataShards}+${grid.parityShards}`, grid);
   }
@@ -39,8 +48,9 @@ export function knownGrids(): readonly ParityGrid[] {
 }
 
 /**
- * AVEC, the parity of one stream of bytes: a head, sixteen bytes of BLAKE3 for each data shard and each parity shard, and
- * the parity shards (docs/formats/aerocorrect.md#parity). Vaults carry it as an extension, sidecars for any file.
+ * AVEC, the parity of one stream of bytes: a head, sixteen bytes of BLAKE3 for each data shard and each parity shard,
+ * and the parity shards (docs/formats/aerocorrect.md#parity). Vaults carry it as an extension; sidecars carry it for
+ * any file.
  */
 
 /** The head, one line per row of docs/formats/aerocorrect.md#parity. */
@@ -55,39 +65,39 @@ export const avecHeader = struct("AVEC header", 32, {
 });
 
 export const AVEC_HEADER_BYTES = avecHeader.byteLength;
-/** First bytes of BLAKE3 over a shard that is filled up with zeros. */
+/** Length of a shard's checksum: the first bytes of BLAKE3 over the shard, padded with zeros to its full length. */
 export const SHARD_SUM_BYTES = 16;
-/** Lengths between which writers choose that of shards (dossier 5.3). */
+/** Limits of the shard length that writers choose (docs/formats/aerocorrect.md#parity). */
 const LEAST_SHARD_BYTES = 4096;
 const MOST_SHARD_BYTES = 1 << 20;
-/** GF(2^8) has so many elements, and each shard of a group needs one of its own. */
+/** The number of elements of GF(2^8). Each shard of a group needs a different one. */
 const MOST_SHARDS = 256;
 
-/** Bytes of any origin: a run of a file, blocks of a vault one behind the other. A Source is one. */
+/** Bytes of any origin: a run of a file, or blocks of a vault one after the other. A Source is one. */
 export interface ReadableBytes {
   readonly byteLength: number;
-  /** `into` is where they may go, and has exactly that length: memory that is used again costs less than new memory. */
+  /** `into` is an optional destination of exactly this length: reusing memory costs less than new memory. */
   read(offset: number, byteLength: number, options?: { readonly into?: Bytes }): Promise<Bytes>;
 }
 
-/** Where everything is in a payload, from the grid and the length of what is protected alone. */
+/** The layout of a payload, which follows from the grid and the length of the protected data. */
 export interface AvecPlan {
   readonly grid: ParityGrid;
-  /** Of what is protected. */
+  /** Length of the protected data. */
   readonly byteLength: number;
   readonly shardBytes: number;
-  /** Data shards that are stored; the last group may lack some, which are zeros. */
+  /** Data shards that are stored. The last group may lack some; these count as zeros. */
   readonly shardCount: number;
   readonly groupCount: number;
   /** Where the checksums of parity shards begin in the payload. */
   readonly paritySumsAt: number;
   /** Where the parity shards begin in the payload. */
   readonly parityAt: number;
-  /** Of the payload; 0 where nothing is protected. */
+  /** Length of the payload; 0 if nothing is protected. */
   readonly payloadBytes: number;
 }
 
-/** The payload over so many bytes (dossier 5.3). */
+/** The layout of the payload over this many bytes (docs/formats/aerocorrect.md#parity). */
 export function planAvec(grid: ParityGrid, byteLength: number): AvecPlan {
   const even = Math.ceil(byteLength / grid.dataShards);
   return planShards(grid, byteLength, Math.min(Math.max(even, LEAST_SHARD_BYTES), MOST_SHARD_BYTES));
@@ -103,20 +113,20 @@ function planShards(grid: ParityGrid, byteLength: number, shardBytes: number): A
   return { grid, byteLength, shardBytes, shardCount, groupCount, paritySumsAt, parityAt, payloadBytes };
 }
 
-/** The head of a plan's payload; empty where nothing is protected. */
+/** The head of a plan's payload; empty if nothing is protected. */
 export function encodeAvecHeader({ grid, byteLength, shardBytes }: AvecPlan): Bytes {
   if (byteLength === 0) return EMPTY_BYTES;
   return avecHeader.encode({ ...grid, shardLength: shardBytes, totalLength: byteLength });
 }
 
 /**
- * The plan that a head speaks of; undefined where it is none, or promises what no payload holds. Nothing is allocated by
- * what it says: shards are at most a mebibyte and a group 256 of them.
+ * The plan that a head states; undefined if the bytes are no head, or state more than any payload holds. Its numbers
+ * cannot cause a large allocation: shards are at most a mebibyte, and a group has at most 256 of them.
  */
 export function decodeAvecHeader(bytes: Bytes): AvecPlan | undefined {
   if (bytes.byteLength < AVEC_HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset);
-  // A length above 2^53 - 1 is that of nothing here, and would be refused with an error of its own.
+  // No file here has a length above 2^53 - 1, and the decoder would refuse it with another error.
   if (view.getUint32(18, true) > 0x1f_ffff) return undefined;
   const { magic, version, dataShards, parityShards, shardLength, totalLength } = avecHeader.decode(bytes, {
     source: "parity",
@@ -126,16 +136,17 @@ export function decodeAvecHeader(bytes: Bytes): AvecPlan | undefined {
   return totalLength === 0 ? undefined : planShards({ dataShards, parityShards }, totalLength, shardLength);
 }
 
-/** A payload as it was found: how it is laid out, and whether its own head says so. */
+/** A layout of a payload, and whether the payload's own head states it. */
 interface FoundPlan {
   readonly plan: AvecPlan;
   readonly head: "sound" | "damaged";
 }
 
 /**
- * How a payload over `byteLength` bytes can be laid out, the likeliest first: as its head says where that fits the lengths,
- * and by every grid of which they follow. Empty where it is no payload over so many bytes. `likely` is what others know of
- * the grid: a head that says something else is damaged, as lengths alone do not always tell grids apart.
+ * The possible layouts of a payload over `byteLength` bytes, the likeliest first: the one in its head if it fits the
+ * lengths, and every grid that gives these lengths. Empty if this is no payload over that many bytes. `likely` is the
+ * grid according to another source. A head that differs from it is damaged, because lengths alone do not always
+ * distinguish grids.
  */
 export async function findPlans(
   payload: ReadableBytes,
@@ -165,7 +176,9 @@ function sameGrid(a: ParityGrid, b: ParityGrid): boolean {
   return a.dataShards === b.dataShards && a.parityShards === b.parityShards;
 }
 
-/** A run of this many damaged bytes can be healed wherever it lies; a longer one may touch too many shards of a group. */
+/**
+ * A run of this many damaged bytes can be healed at any position. A longer one may touch too many shards of a group.
+ */
 export function longestBurst({ grid, shardBytes }: Pick<AvecPlan, "grid" | "shardBytes">): number {
   return (grid.parityShards - 1) * shardBytes + 1;
 }
@@ -174,14 +187,17 @@ interface AvecEncoding {
   readonly engine: Engine;
   readonly plan: AvecPlan;
   readonly data: ReadableBytes;
-  /** Takes a piece of the payload; pieces do not overlap, come in any order, and are the caller's once handed over. */
+  /**
+   * Takes a piece of the payload. Pieces do not overlap and come in any order; each belongs to the caller once handed
+   * over.
+   */
   write(offset: number, bytes: Bytes): Promise<void>;
   readonly signal?: AbortSignal | undefined;
-  /** Called with the bytes of data that were taken in since the last call. */
+  /** Called with the bytes of data that were read since the last call. */
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** Makes the payload of a plan with one group in memory. Nothing is written where nothing is protected. */
+/** Makes the payload of a plan, with one group at a time in memory. Writes nothing if nothing is protected. */
 export async function encodeAvec({ engine, plan, data, write, signal, onProgress }: AvecEncoding): Promise<void> {
   const { grid, shardBytes, groupCount, paritySumsAt, parityAt } = plan;
   if (plan.byteLength === 0) return;
@@ -204,7 +220,7 @@ export async function encodeAvec({ engine, plan, data, write, signal, onProgress
   await write(0, front);
 }
 
-/** The payload in memory: for what is short. */
+/** The payload in memory, for short data. */
 export async function avecPayload(encoding: Omit<AvecEncoding, "write">): Promise<Bytes> {
   const payload = new Uint8Array(encoding.plan.payloadBytes);
   await encodeAvec({ ...encoding, write: async (offset, bytes) => payload.set(bytes, offset) });
@@ -216,13 +232,13 @@ export function groupMemory({ grid, shardBytes, byteLength }: AvecPlan): Bytes {
   return readMemory(Math.min(grid.dataShards * shardBytes, byteLength));
 }
 
-/** Bytes of data in a group: in the last one perhaps fewer than in others. */
+/** Bytes of data in a group; the last one may have fewer than the others. */
 export function groupLength({ grid, shardBytes, byteLength }: AvecPlan, group: number): number {
   const groupBytes = grid.dataShards * shardBytes;
   return Math.min(groupBytes, byteLength - group * groupBytes);
 }
 
-/** The data shards of a group that are stored, the last of all filled up with zeros. By one read, perhaps into `memory`. */
+/** The stored data shards of a group, the very last one padded with zeros. Uses one read, which may use `memory`. */
 export async function readDataShards(
   plan: AvecPlan,
   data: ReadableBytes,
@@ -240,7 +256,7 @@ export async function readDataShards(
   return shards;
 }
 
-/** Checksums of shards, one behind the other. */
+/** Checksums of shards, concatenated. */
 export async function shardSums(engine: Engine, shards: readonly Bytes[]): Promise<Bytes> {
   const sums = new Uint8Array(SHARD_SUM_BYTES * shards.length);
   for (const [i, shard] of shards.entries()) {
@@ -250,7 +266,7 @@ export async function shardSums(engine: Engine, shards: readonly Bytes[]): Promi
   return sums;
 }
 
-/** A shard in its full length, by zeros at the end where it has to be. */
+/** The shard padded with zeros to its full length, if it is shorter. */
 export function fillUp(shard: Bytes, byteLength: number): Bytes {
   if (shard.byteLength === byteLength) return shard;
   const filled = new Uint8Array(byteLength);

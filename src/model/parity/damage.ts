@@ -10,42 +10,42 @@ import {
   SHARD_SUM_BYTES,
 } from "./avec.ts";
 
-/** Shards by their number in the group. */
+/** Shards, by their index in the group. */
 interface DamagedShards {
   readonly data: readonly number[];
   readonly parity: readonly number[];
 }
 
-/** Shards of a group that do not have their checksums. */
+/** Shards of a group that do not match their checksums. */
 export interface GroupDamage extends DamagedShards {
   readonly group: number;
-  /** Which of them are other bytes than they were, where that was found out: of the rest, the checksums are. */
+  /** The shards whose bytes really changed, if that is known. For the others, only the checksum is damaged. */
   readonly cause?: DamagedShards | undefined;
 }
 
-/** Shards that are to be computed anew. */
+/** The shards to compute again. */
 export function causeOf(damage: GroupDamage): DamagedShards {
   return damage.cause ?? damage;
 }
 
-/** What an examination counted. */
+/** The counts of an examination. */
 export interface ShardHealth {
   readonly dataShards: number;
   readonly parityShards: number;
   readonly damagedDataShards: number;
   readonly damagedParityShards: number;
   readonly groups: number;
-  /** Groups with more damaged shards than parity can make up for. */
+  /** Groups with more damaged shards than parity can restore. */
   readonly unrecoverableGroups: number;
 }
 
-/** True where enough of a group is left to compute the rest. */
+/** True if enough of a group is left to compute the rest. */
 export function canHeal({ parityShards }: ParityGrid, damage: GroupDamage): boolean {
   const { data, parity } = causeOf(damage);
   return data.length <= parityShards - parity.length;
 }
 
-/** What damage means for a whole payload. */
+/** The counts for a whole payload. */
 export function healthOf({ shardCount, groupCount, grid }: AvecPlan, damage: readonly GroupDamage[]): ShardHealth {
   const count = (of: (group: GroupDamage) => number): number => damage.reduce((sum, group) => sum + of(group), 0);
   return {
@@ -58,7 +58,7 @@ export function healthOf({ shardCount, groupCount, grid }: AvecPlan, damage: rea
   };
 }
 
-/** Checksums of the shards of a group, as they were computed, with those in the payload. */
+/** Compares the computed checksums of a group's shards with those in the payload. */
 export async function compareSums(
   { grid, paritySumsAt }: AvecPlan,
   payload: ReadableBytes,
@@ -70,7 +70,7 @@ export async function compareSums(
   return { group, data: differing(data, sums), parity: differing(parity, paritySums) };
 }
 
-/** The parity shards of a group, as they are stored. By one read, perhaps into `memory` of their length. */
+/** The parity shards of a group, as stored. Uses one read, which may use `memory` of their length. */
 export async function readParityShards(
   { grid, parityAt, shardBytes }: AvecPlan,
   payload: ReadableBytes,
@@ -85,13 +85,13 @@ export async function readParityShards(
   return shards;
 }
 
-/** The shards of a group as they are stored; data shards that are missing at the end are zeros. */
+/** The shards of a group, as stored. Data shards that are missing at the end count as zeros. */
 export interface GroupShards {
   readonly data: readonly Bytes[];
   readonly parity: readonly Bytes[];
 }
 
-/** Computes the damaged data shards of a group that can be healed, by their number. */
+/** Computes the damaged data shards of a group that can be healed, by index. */
 export async function reconstructGroup(
   engine: Engine,
   { grid, shardBytes }: AvecPlan,
@@ -108,7 +108,7 @@ export async function reconstructGroup(
   return healed;
 }
 
-/** Numbers of the checksums in which two lists of them differ. */
+/** Indices of the checksums in which two lists differ. */
 function differing(a: Bytes, b: Bytes): number[] {
   const numbers: number[] = [];
   for (let i = 0; i * SHARD_SUM_BYTES < a.byteLength; i++) {
@@ -118,13 +118,16 @@ function differing(a: Bytes, b: Bytes): number[] {
   return numbers;
 }
 
-/** Behind the first byte that differs, so many say of nearly every shard that it is not the cause: all of it takes longer. */
+/**
+ * Length of a first trial, from the first byte that differs. It rules out nearly every shard that is not the cause, and
+ * a trial of the full length takes longer.
+ */
 const TRIED_BYTES = 64;
 
 /**
- * Damage with its cause, where more shards of a group differ from their checksums than parity can make up for: checksums
- * get damaged too, and a whole row of them by one hole. What parity is left over tells whether all shards are as they were,
- * or all but one. Like everything that parity says, somebody else proves it.
+ * Adds the cause to damage, if more shards of a group differ from their checksums than parity can restore: checksums
+ * can be damaged too, and one hole can take a whole row of them. The spare parity tells whether all shards are
+ * unchanged, or all but one. As always, parity proves nothing; the caller proves the result.
  */
 export async function withCause(
   engine: Engine,
@@ -152,9 +155,9 @@ async function findCause(
   };
   const found = made(shards);
   const wrong = shards.parity.flatMap((shard, i) => (equalBytes(shard, found[i] as Bytes) ? [] : [i]));
-  // One parity shard that agrees is proof enough of the data: only checksums and other parity shards are damaged.
+  // One parity shard that matches proves the data: only checksums and other parity shards are damaged.
   if (wrong.length < parityShards && wrong.every((i) => damage.parity.includes(i))) return { data: [], parity: wrong };
-  // The shard that is tried takes one parity shard, and another one has to agree.
+  // Trying a shard uses up one parity shard, and another one has to match.
   if (parityShards < 2) return undefined;
   const isCause = async (index: number, from: number, to: number): Promise<boolean> => {
     const cut = (shard: Bytes): Bytes => shard.subarray(from, to);
@@ -173,7 +176,7 @@ async function findCause(
   return undefined;
 }
 
-/** Whoever lays a group out in another way could make the search long. */
+/** Excludes unusual layouts of a group, because they could make the search long. */
 function isUsual({ grid, byteLength, shardBytes }: AvecPlan): boolean {
   const isKnown = knownGrids().some(
     ({ dataShards, parityShards }) => dataShards === grid.dataShards && parityShards === grid.parityShards,

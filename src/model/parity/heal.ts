@@ -14,43 +14,46 @@ import {
 export interface GroupParts {
   readonly engine: Engine;
   readonly plan: AvecPlan;
-  /** What is protected, damaged or not; exactly as long as the plan says. */
+  /** The protected data, damaged or not; exactly as long as the plan states. */
   readonly data: ReadableBytes;
   readonly payload: ReadableBytes;
   readonly group: number;
-  /** Where the group goes, and behind it its parity: see `healMemory`. */
+  /** Memory for the group, followed by its parity: see `healMemory`. */
   readonly memory: Bytes;
 }
 
-/** A data shard that is other bytes now, in memory of its own. */
+/** A data shard whose bytes were restored, in its own memory. */
 export interface ChangedShard {
-  /** In the group. */
+  /** Index in the group. */
   readonly index: number;
   readonly bytes: Bytes;
 }
 
-/** A group as it was, where enough is left to tell; what cannot be healed is as it is. Structured-clonable. */
+/** A group after healing, if enough is left; otherwise as it is. Structured-clonable. */
 export interface HealedGroup {
-  /** All of the group's data, at the start of the memory that was given for it. */
+  /** All data of the group, at the start of the memory that the caller gave. */
   readonly bytes: Bytes;
   readonly damage: GroupDamage;
-  /** Those of which only the checksum is damaged are not among them. */
+  /** The restored shards. A shard with only a damaged checksum is not listed. */
   readonly changed: readonly ChangedShard[];
 }
 
-/** Room for a group and its parity. Memory that is used again: the first touch of a page costs more than all else here. */
+/**
+ * Memory for a group and its parity. It is reused, because the first touch of a page costs more than everything else
+ * here.
+ */
 export function healMemory(plan: AvecPlan): Bytes {
   return readMemory(healLength(plan));
 }
 
-/** How long that room is. */
+/** The length of that memory. */
 export function healLength({ grid, shardBytes }: AvecPlan): number {
   return (grid.dataShards + grid.parityShards) * shardBytes;
 }
 
 /**
- * Reads a group once, and heals it while it is in memory. As everywhere, parity proves nothing: whoever uses the bytes
- * proves them by something else (dossier 5.5).
+ * Reads a group once and heals it while it is in memory. Parity proves nothing, so callers prove the bytes by other
+ * means.
  */
 export async function healGroup(parts: GroupParts): Promise<HealedGroup> {
   const { engine, plan, payload, group, memory } = parts;
@@ -64,7 +67,7 @@ export async function healGroup(parts: GroupParts): Promise<HealedGroup> {
   if (cause.data.length === 0 || !canHeal(plan.grid, damage)) return { bytes, damage, changed: [] };
   const changed: ChangedShard[] = [];
   for (const [index, healed] of await reconstructGroup(engine, plan, cause, stored)) {
-    // By their checksums: comparing every byte takes many times as long.
+    // Compares checksums, because comparing every byte takes many times as long.
     const sum = sums.subarray(SHARD_SUM_BYTES * index, SHARD_SUM_BYTES * (index + 1));
     if (equalBytes(sum, await shardSums(engine, [healed]))) continue;
     const at = index * plan.shardBytes;
@@ -80,7 +83,7 @@ function parityMemory({ grid, shardBytes }: AvecPlan, memory: Bytes): Bytes {
   return memory.subarray(start, start + grid.parityShards * shardBytes);
 }
 
-/** Shard by shard: what was just read is still in the cache when it is hashed. */
+/** Works shard by shard, so that the bytes are still in the cache when they are hashed. */
 async function readHashing(
   { engine, plan, data, group }: GroupParts,
   bytes: Bytes,

@@ -39,7 +39,7 @@ describe("ParityReader", () => {
     expect(reader.health).toMatchObject({ dataShards: 11, parityShards: 6, groups: 3, unrecoverableGroups: 0 });
   });
 
-  it("heals as many shards of every group as there is parity, and reads across their borders", async () => {
+  it("heals as many shards per group as there are parity shards, and reads across shard borders", async () => {
     const reader = await examine(flip(whole, shard(0), shard(3), shard(4), shard(10), LENGTH - 1));
     expect(reader.health).toMatchObject({ damagedDataShards: 4, unrecoverableGroups: 0 });
     expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
@@ -48,7 +48,7 @@ describe("ParityReader", () => {
     expect(reader.healable().map(({ offset }) => offset / PLAN.shardBytes)).toEqual([0, 3, 4, 10]);
   });
 
-  it("leaves a group with one more alone, and heals the others", async () => {
+  it("leaves a group with one more damaged shard alone, and heals the others", async () => {
     const damaged = flip(whole, shard(0), shard(1), shard(2), shard(5));
     const reader = await examine(damaged);
     expect(reader.health.unrecoverableGroups).toBe(1);
@@ -57,33 +57,33 @@ describe("ParityReader", () => {
     expect(equalBytes(healed.subarray(shard(4)), whole.subarray(shard(4)))).toBe(true);
   });
 
-  it("heals a data shard where a parity shard is damaged too, and not two", async () => {
+  it("heals one data shard if a parity shard is damaged too, but not two", async () => {
     const parity = flip(payload, PLAN.parityAt + 7);
     expect(equalBytes(await (await examine(flip(whole, shard(1)), parity)).read(0, LENGTH), whole)).toBe(true);
     expect((await examine(flip(whole, shard(1), shard(2)), parity)).health.unrecoverableGroups).toBe(1);
   });
 
-  it("gives the same bytes where it is the checksum that is damaged", async () => {
+  it("gives the same bytes if only the checksum is damaged", async () => {
     const reader = await examine(whole, flip(payload, 32 + 16 * 2));
     expect(reader.health.damagedDataShards).toBe(1);
     expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
   });
 
-  /** Wherever a row of checksums is lost, what parity is left over tells. */
+  /** The payload without the checksums of these groups. The spare parity then has to tell which shards are damaged. */
   const sumless = (...groups: readonly number[]): Bytes => {
     const copy = payload.slice();
     for (const group of groups) copy.fill(0, 32 + 64 * group, Math.min(32 + 64 * (group + 1), PLAN.paritySumsAt));
     return copy;
   };
 
-  it("knows whole bytes where all their checksums are lost", async () => {
+  it("recognises undamaged bytes if all their checksums are lost", async () => {
     const reader = await examine(whole, sumless(0, 1, 2));
     expect(reader.health).toMatchObject({ damagedDataShards: 11, unrecoverableGroups: 0 });
     expect(reader.healable()).toEqual([]);
     expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
   });
 
-  it("heals one shard of a group whose checksums are all lost, and not two", async () => {
+  it("heals one shard of a group whose checksums are all lost, but not two", async () => {
     const reader = await examine(flip(whole, shard(2), shard(10), LENGTH - 1), sumless(0, 2));
     expect(reader.healable().map(({ offset }) => offset / PLAN.shardBytes)).toEqual([2, 10]);
     expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
@@ -93,14 +93,14 @@ describe("ParityReader", () => {
     expect(equalBytes(await two.read(0, LENGTH), damaged)).toBe(true);
   });
 
-  it("knows whole bytes where a parity shard is damaged besides, with all checksums of the group", async () => {
+  it("recognises undamaged bytes if a parity shard and all checksums of the group are damaged", async () => {
     const parity = flip(sumless(1), PLAN.parityAt + 2 * PLAN.shardBytes);
     const reader = await examine(whole, parity);
     expect(reader.health).toMatchObject({ damagedParityShards: 1, unrecoverableGroups: 0 });
     expect(equalBytes(await reader.read(0, LENGTH), whole)).toBe(true);
   });
 
-  it("does not look at what others have proven", async () => {
+  it("does not examine groups that the caller has proven", async () => {
     const parts = { engine, plan: PLAN, data: inMemory(flip(whole, shard(9))), payload: inMemory(payload) };
     const reader = new ParityReader({ ...parts, isSuspect: (index) => index === 2 });
     await reader.examine();

@@ -14,29 +14,32 @@ import {
   withCause,
 } from "./damage.ts";
 
-/** Healed shards that stay in memory: what was proven is written next, and need not be computed again. */
+/** Healed shards that stay in memory. After they are proven they are written, and need not be computed again. */
 const KEPT_BYTES = 64 << 20;
 
 export interface ParityReaderParts {
   readonly engine: Engine;
   readonly plan: AvecPlan;
-  /** What is protected, damaged or not; exactly as long as the plan says. */
+  /** The protected data, damaged or not; exactly as long as the plan states. */
   readonly data: ReadableBytes;
   readonly payload: ReadableBytes;
-  /** False for data shards that others have proven: groups that consist of them are not looked at, parity included. */
+  /**
+   * False for data shards that the caller has proven. A group of only such shards is not examined, and neither is its
+   * parity.
+   */
   readonly isSuspect?: ((shard: number) => boolean) | undefined;
 }
 
 export interface ExamineOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
-  /** Checksums of all data shards and of all parity shards, where somebody has computed them already. */
+  /** Checksums of all data shards and of all parity shards, if the caller has computed them already. */
   readonly sums?: { readonly data: Bytes; readonly parity: Bytes } | undefined;
 }
 
 /**
- * Protected bytes with their parity: tells which shards are damaged, and reads the bytes as they were. Parity is never
- * trusted by itself: whoever reads healed bytes proves them by something else (dossier 5.5).
+ * Protected bytes with their parity. Tells which shards are damaged, and reads the bytes as they were. Parity alone is
+ * never trusted: callers prove healed bytes by other means.
  */
 export class ParityReader implements ReadableBytes {
   readonly plan: AvecPlan;
@@ -82,7 +85,7 @@ export class ParityReader implements ReadableBytes {
     }
   }
 
-  /** Data shards that were damaged and can be healed: where they are in the protected bytes. */
+  /** The damaged data shards that can be healed: their place in the protected bytes. */
   healable(): readonly { readonly offset: number; readonly byteLength: number }[] {
     const { grid, shardBytes, byteLength } = this.plan;
     return this.damage.filter(this.#canHeal).flatMap((damage) =>
@@ -93,7 +96,7 @@ export class ParityReader implements ReadableBytes {
     );
   }
 
-  /** The bytes as they were, where enough is left to tell; what cannot be healed comes as it is. */
+  /** The bytes as they were, if enough is left; otherwise as they are. */
   async read(offset: number, byteLength: number): Promise<Bytes> {
     const { grid, shardBytes } = this.plan;
     const groupBytes = grid.dataShards * shardBytes;
@@ -173,7 +176,7 @@ export class ParityReader implements ReadableBytes {
   }
 }
 
-/** Copies what `shard`, which begins at `shardAt`, has of the run that begins at `at`. */
+/** Copies the overlap of `shard`, which begins at `shardAt`, into the run `bytes`, which begins at `at`. */
 function overlay(bytes: Bytes, at: number, shard: Bytes, shardAt: number): void {
   const start = Math.max(at, shardAt);
   const end = Math.min(at + bytes.byteLength, shardAt + shard.byteLength);

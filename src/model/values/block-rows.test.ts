@@ -13,7 +13,7 @@ const q4Block = (scale: readonly number[]): number[] => [
 ];
 
 describe("evenTensor()", () => {
-  test("reads APR_Q4 blocks over the ends of rows, and drops what fills the last one", async () => {
+  test("reads APR_Q4 blocks that cross the ends of rows, and drops the padding of the last one", async () => {
     const bytes = Uint8Array.from([...q4Block(ONE), ...q4Block(HALF)]);
     const tensor = memoryTensor("q", "APR_Q4", [5, 7], bytes);
     const values = [...(await tensor.toFloat32())];
@@ -25,7 +25,7 @@ describe("evenTensor()", () => {
     expect(await even.source().read(0, 140)).toEqual(new Uint8Array(Float32Array.from(values).buffer));
   });
 
-  test("takes NaN, infinite and subnormal scales of APR_Q4 for zero, as aprender does", async () => {
+  test("treats NaN, infinite and subnormal scales of APR_Q4 as zero, as aprender does", async () => {
     for (const scale of [
       [0x00, 0x7e],
       [0x00, 0x7c],
@@ -43,7 +43,7 @@ describe("evenTensor()", () => {
     expect((await memoryTensor("e", "APR_Q8", [0], new Uint8Array(0)).toFloat32()).length).toBe(0);
   });
 
-  test("reads any range of rows that are filled up to whole blocks", async () => {
+  test("reads any range of rows that are padded to whole blocks", async () => {
     // Q8_0: scale 1, then the numbers 0 … 31 of each block, plus 32 for the second block of a row.
     const block = (start: number): number[] => [...ONE, ...Array.from({ length: 32 }, (_, i) => start + i)];
     const bytes = Uint8Array.from([...block(0), ...block(32), ...block(64), ...block(96)]);
@@ -66,13 +66,13 @@ describe("evenTensor()", () => {
     expect((await flat.toFloat32()).slice(38, 42)).toEqual(Float32Array.of(38, 39, 40, 41));
   });
 
-  test("leaves tensors alone whose blocks are whole", () => {
+  test("leaves tensors of whole blocks alone", () => {
     const tensor = memoryTensor("q", "Q8_0", [2, 32], new Uint8Array(68));
     expect(evenTensor(tensor)).toBe(tensor);
   });
 });
 
-test("Tensor.rows() refuses to cut where a row is no run of bytes of its own", () => {
+test("Tensor.rows() refuses to cut if a row is not a separate run of bytes", () => {
   expect(() => memoryTensor("q", "APR_Q8", [4, 3], new Uint8Array(16)).rows(0, 1)).toThrow(
     /no(t)? a whole number|whole number/,
   );

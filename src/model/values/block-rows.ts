@@ -6,8 +6,8 @@ import type { Shape } from "../shape.ts";
 import { convertToFloat32, FloatSource } from "./numbers.ts";
 
 /**
- * Values that are not one run of whole blocks: rows that are filled up to whole blocks, blocks that run over the ends of
- * rows and leave the last one partly used, a scale in front of everything.
+ * Values that are not one run of whole blocks: rows that are padded to whole blocks, blocks that cross the ends of rows
+ * and leave the last block partly used, or a scale before everything.
  */
 interface UnevenLayout {
   readonly dtype: DType;
@@ -15,7 +15,7 @@ interface UnevenLayout {
   readonly headBytes: number;
   readonly rows: number;
   readonly rowElements: number;
-  /** Blocks that a row takes, the last one perhaps not full. */
+  /** Blocks per row; the last one may not be full. */
   readonly rowBlocks: number;
   readonly blockElements: number;
   readonly blockBytes: number;
@@ -27,7 +27,7 @@ interface Stored {
   readonly byteLength: number;
 }
 
-/** Undefined for tensors whose bytes can be read from the first to the last, which nearly all are. */
+/** Undefined for tensors whose bytes can be read from the first to the last, which are nearly all. */
 export function unevenLayout({ dtype, shape, byteLength }: Stored): UnevenLayout | undefined {
   const elements = shape.reduce((product, dimension) => product * dimension, 1);
   const flat = { dtype, headBytes: 0, rows: 1, rowElements: elements };
@@ -51,7 +51,7 @@ export function unevenLayout({ dtype, shape, byteLength }: Stored): UnevenLayout
 
 type Floats = Float32Array<ArrayBuffer>;
 
-/** The values of an uneven tensor as little-endian float32, decoded as they are read. */
+/** The values of an uneven tensor as little-endian float32, decoded when they are read. */
 export class UnevenSource extends FloatSource {
   readonly #inner: Source;
   readonly #layout: UnevenLayout;
@@ -63,7 +63,7 @@ export class UnevenSource extends FloatSource {
     this.#layout = layout;
   }
 
-  /** From the blocks that hold them. */
+  /** Reads the blocks that hold the elements. */
   protected async values(first: number, last: number, signal: AbortSignal | undefined): Promise<Floats> {
     const { headBytes, blockBytes, blockElements, rowElements, rowBlocks } = this.#layout;
     const blockOf = (element: number): number =>
@@ -77,7 +77,7 @@ export class UnevenSource extends FloatSource {
     for (let block = startBlock; block < endBlock; ) {
       const row = Math.floor(block / rowBlocks);
       const column = (block - row * rowBlocks) * blockElements;
-      // All the blocks of a row that are here lie side by side.
+      // All blocks of a row that were read are contiguous.
       const stop = Math.min(endBlock, (row + 1) * rowBlocks);
       const from = row * rowElements + column;
       const until = Math.min((row + 1) * rowElements, from + (stop - block) * blockElements, last);

@@ -7,23 +7,20 @@ import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { halfOfBits } from "../../primitives/quant/half.ts";
 import { dtypeFacts } from "../dtype.ts";
 import { evenTensor, Tensor } from "../tensor.ts";
-import { convertToFloat32, hasNumbers, itemOf } from "./numbers.ts";
+import { convertToFloat32, hasNumbers, itemOf, PIECE_ELEMENTS } from "./numbers.ts";
 
 /** Types that values can be rounded to. */
 export type FloatTarget = "F32" | "F16" | "BF16";
 
 type Item = NonNullable<ReturnType<typeof itemOf>>;
 
-/** Elements converted at once, a multiple of every block: the pieces of a stream, and the bound on memory for a read of any length. */
-const PIECE_ELEMENTS = 1 << 18;
-
-/** True for the types a cast changes: floating point ones that are not the target already. */
+/** True for the types that a cast changes: floating point types other than the target. */
 export function isCastable(tensor: Tensor, to: FloatTarget): boolean {
   const facts = dtypeFacts(tensor.dtype);
   return tensor.dtype !== to && facts.layout === "plain" && facts.family === "float" && hasNumbers(tensor.dtype);
 }
 
-/** The same tensor with its values rounded to another float type as they are read. */
+/** The same tensor with its values rounded to another float type when they are read. */
 export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
   const even = evenTensor(tensor);
   if (even !== tensor) return castTensor(even, to);
@@ -42,12 +39,12 @@ export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
   return new Tensor(facts, { source: () => new CastSource(tensor, to, stored) });
 }
 
-/** Reads the elements that cover a range, converts them, hands out the range. */
+/** Reads the elements that cover a range, converts them, and gives the range. */
 class CastSource extends ComputedSource {
   readonly #tensor: Tensor;
   readonly #to: FloatTarget;
   readonly #inner: Source;
-  /** What the tensor's own type is read in: an element, or a block of them. */
+  /** The unit in which the tensor's own type is read: an element, or a block. */
   readonly #from: Item;
   readonly #item: number;
 
@@ -103,7 +100,7 @@ export function encodeFloats(values: Float32Array<ArrayBuffer>, to: FloatTarget)
   return bytes;
 }
 
-/** Upper half of a float32; a NaN stays one although its payload is cut. */
+/** Rounds to the upper half of a float32. A NaN stays a NaN although its payload is cut. */
 function toBrain(bits: number): number {
   if ((bits & 0x7fff_ffff) > 0x7f80_0000) return (bits >>> 16) | 0x40;
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;

@@ -20,7 +20,7 @@ test("encodeNpyHeader() writes one-element tuples and the empty tuple as Python 
 test("encodeNpyHeader() refuses a type NumPy lacks and says what to do", () => {
   const refusal = expect.objectContaining({
     code: "unsupported/npy.dtype",
-    hint: expect.stringContaining("--dtype f32"),
+    hint: expect.stringContaining("the option dtype f32"),
   });
   expect(() => encodeNpyHeader("BF16", [1], "t")).toThrow(refusal);
 });

@@ -26,8 +26,8 @@ export function hasNpyType(dtype: DType): boolean {
 }
 
 /**
- * The header of a .npy file, version 1.0 (2.0 where the shape is very long): the data follow it, row-major.
- * NumPy's format description asks for a total that is a multiple of 64 and a newline at the end.
+ * The header of a .npy file, version 1.0 (2.0 if the shape is very long). The data follow it, row-major. NumPy's format
+ * description requires a total length that is a multiple of 64, and a newline at the end.
  */
 export function encodeNpyHeader(dtype: DType, shape: Shape, name: string): Bytes {
   const descriptor = DESCRIPTORS[dtype];
@@ -37,7 +37,7 @@ export function encodeNpyHeader(dtype: DType, shape: Shape, name: string): Bytes
       `Cannot write ${dtype} as .npy: NumPy has no such type`,
       { source: name },
       {
-        hint: "Add --dtype f32 to convert the values, or --as raw for the stored bytes",
+        hint: "Pass the option dtype f32 to convert the values, or the option as raw for the stored bytes",
       },
     );
   }

@@ -157,7 +157,7 @@ describe("block types", () => {
     expect([...convertToFloat32(dtype, Uint8Array.from(bytes), { source: "test" })]).toEqual(values);
   });
 
-  it("hands a scale that is no number on instead of hiding it", () => {
+  it("passes on a NaN scale instead of hiding it", () => {
     const bytes = Uint8Array.from([0, 0x7e, ...up, ...up]);
     expect([...convertToFloat32("Q8_0", bytes, { source: "test" })].every(Number.isNaN)).toBe(true);
   });

@@ -30,7 +30,7 @@ interface Converter {
   readonly convert: (view: DataView<ArrayBuffer>, values: Numbers) => void;
 }
 
-/** True where typed arrays read little-endian, which is everywhere tare is likely to run. */
+/** True if typed arrays read little-endian, which is everywhere tare is likely to run. */
 export const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 const WIDE: ReadonlySet<DType> = new Set(["F64", "I64", "U64", "I32", "U32"]);
@@ -43,7 +43,7 @@ export function hasNumbers(dtype: DType): boolean {
 /** Types that only `evenTensor` can read: their bytes are not one run of elements or blocks. */
 const UNEVEN: ReadonlySet<DType> = new Set<DType>(["APR_Q4", "APR_Q8"]);
 
-/** The smallest run of such a type that can be read alone: one element, or one block. */
+/** The smallest run of a type that can be read alone: one element, or one block. */
 export function itemOf(dtype: DType): { readonly byteLength: number; readonly elementCount: number } | undefined {
   const converter = (CONVERTERS as Partial<Record<DType, Converter>>)[dtype];
   if (converter === undefined) return undefined;
@@ -58,7 +58,7 @@ export function convertToFloat32(dtype: DType, bytes: Bytes, at: Location): Floa
   return values;
 }
 
-/** The values without rounding where a float64 can hold them: what statistics and comparisons work on. */
+/** The values, without rounding if a float64 can hold them. Statistics and comparisons work on these. */
 export function convertToNumbers(dtype: DType, bytes: Bytes, at: Location): Numbers {
   if (!WIDE.has(dtype)) return convertToFloat32(dtype, bytes, at);
   const converter = converterOf(dtype, at);
@@ -95,7 +95,7 @@ function perByte(decode: (byte: number) => number): Converter {
   };
 }
 
-/** Blocks as ggml lays them out; its own types, so that sizes have one place. */
+/** ggml's blocks. The sizes come from DTYPES, so that they are in one place. */
 function blocks(dtype: keyof typeof DTYPES, decode: BlockDecoder): Converter {
   const { blockBytes, blockElements } = DTYPES[dtype] as BlockType;
   return {
@@ -126,7 +126,7 @@ function convertSingle(view: DataView<ArrayBuffer>, values: Numbers): void {
   for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(4 * i, true);
 }
 
-/** The bytes as 16-bit numbers, without a copy where the address allows it. */
+/** The bytes as 16-bit numbers, without a copy if the address allows it. */
 function u16View(view: DataView<ArrayBuffer>): Uint16Array<ArrayBuffer> {
   const count = view.byteLength >> 1;
   if (LITTLE_ENDIAN && view.byteOffset % 2 === 0) return new Uint16Array(view.buffer, view.byteOffset, count);
@@ -192,16 +192,19 @@ const CONVERTERS = {
   Q6_K: blocks("Q6_K", decodeQ6_K),
 } as const satisfies Partial<Record<DType, Converter>>;
 
-/** Elements that one step makes. */
-const PIECE_ELEMENTS = 1 << 18;
+/**
+ * Elements that are computed, cast or quantised at once, a multiple of every block size. Sets the pieces of a stream and
+ * bounds the memory of a read of any length.
+ */
+export const PIECE_ELEMENTS = 1 << 18;
 
-/** float32 values, little-endian, that are made of something else when they are read. */
+/** float32 values, little-endian, that are computed from something else when they are read. */
 export abstract class FloatSource extends ComputedSource {
   constructor({ label, elementCount }: { readonly label: string; readonly elementCount: number }) {
     super({ label, byteLength: 4 * elementCount, pieceBytes: 4 * PIECE_ELEMENTS });
   }
 
-  /** Elements `first` … `last`, the last one left out. */
+  /** Elements `first` … `last`, excluding `last`. */
   protected abstract values(
     first: number,
     last: number,

@@ -31,7 +31,7 @@ describe("transposedTensor()", () => {
       expect([...(await turned.bytes())], dtype).toEqual([0, 3, 1, 4, 2, 5].flatMap(item));
     }
   });
-  test("reads from an address that no number may begin at, and any part of it", async () => {
+  test("reads any part, also from an unaligned address", async () => {
     const bytes = new Uint8Array(1 + 6 * 4);
     bytes.set(numbered(6), 1);
     const turned = transposedTensor(tensorOf(memorySource(bytes.subarray(1)), "I32", [2, 3]));
@@ -45,7 +45,7 @@ describe("transposedTensor()", () => {
     expect(await turned.bytes({ into })).toBe(into);
     expect(into).toEqual(whole);
   });
-  test("twice gives the first again, and vectors of one row or column are fine", async () => {
+  test("twice gives the original, and matrices of one row or column work", async () => {
     const bytes = numbered(35);
     const tensor = tensorOf(memorySource(bytes), "F32", [5, 7]);
     expect(await transposedTensor(transposedTensor(tensor)).bytes()).toEqual(bytes);
@@ -53,7 +53,7 @@ describe("transposedTensor()", () => {
     expect(await transposedTensor(tensorOf(memorySource(bytes), "F32", [35, 1])).bytes()).toEqual(bytes);
     expect(await transposedTensor(tensorOf(memorySource(new Uint8Array(0)), "F32", [0, 5])).bytes()).toHaveLength(0);
   });
-  test("a matrix too large to keep is read in strips, and gives the same", async () => {
+  test("reads a matrix that is too large to keep in strips, with the same result", async () => {
     const [rows, columns] = [2051, 2063]; // 16.9 MB: just too large
     const counted = countingSource(memorySource(numbered(rows * columns)));
     const turned = transposedTensor(tensorOf(counted, "I32", [rows, columns]));
@@ -65,7 +65,7 @@ describe("transposedTensor()", () => {
     for await (const piece of turned.stream()) position += piece.byteLength;
     expect(position).toBe(turned.byteLength);
   });
-  test("is read once where it is kept, and again after a read that failed", async () => {
+  test("reads a kept matrix once, and again after a failed read", async () => {
     const counted = countingSource(memorySource(numbered(6)));
     const source = transposedTensor(tensorOf(counted, "I32", [2, 3])).source();
     await expect(source.read(0, 8, { signal: AbortSignal.abort() })).rejects.toThrow();
@@ -74,7 +74,7 @@ describe("transposedTensor()", () => {
     await source.read(8, 8);
     expect(counted.calls).toHaveLength(length);
   });
-  test("refuses what is no matrix of whole bytes", () => {
+  test("refuses anything but a matrix of whole-byte elements", () => {
     const source = memorySource(new Uint8Array(8));
     for (const [dtype, shape] of [
       ["F32", [2]],

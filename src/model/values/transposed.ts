@@ -8,8 +8,8 @@ import { formatShape } from "../shape.ts";
 import { Tensor } from "../tensor.ts";
 
 /**
- * The same matrix with rows and columns exchanged, [a, b] as [b, a]; nothing is read yet. `offset` and `storedByteLength`
- * still say where the bytes are in the file. Refuses what is no matrix of whole bytes.
+ * The same matrix with rows and columns exchanged, [a, b] as [b, a]; nothing is read yet. `offset` and
+ * `storedByteLength` still state where the bytes are in the file. Refuses anything but a matrix of whole-byte elements.
  */
 export function transposedTensor(tensor: Tensor): Tensor {
   const { name, dtype, shape, byteLength, offset, storedByteLength, file } = tensor;
@@ -32,7 +32,10 @@ interface Matrix {
   readonly itemBytes: number;
 }
 
-/** Matrices up to this are turned once and kept while they are read; larger ones are read anew for every request. */
+/**
+ * Matrices up to this size are transposed once and kept while they are read. Larger ones are read again for every
+ * request.
+ */
 const KEPT_BYTES = 16 << 20;
 /** One read of a matrix that is not kept. */
 const STRIP_BYTES = 4 << 20;
@@ -54,7 +57,7 @@ class TransposedSource extends ComputedSource {
     const rowBytes = rows * itemBytes;
     if (byteLength === 0 || rowBytes === 0) return options.into ?? new Uint8Array(byteLength);
     const kept = this.byteLength <= KEPT_BYTES;
-    // Whole rows of the result, which are columns of what is stored.
+    // Whole rows of the result, which are columns of the stored matrix.
     const first = kept ? 0 : Math.floor(offset / rowBytes);
     const last = Math.ceil((offset + byteLength) / rowBytes);
     const turned = kept ? await this.#whole(options.signal) : await this.#turn(first, last, options.signal);
@@ -88,14 +91,14 @@ class TransposedSource extends ComputedSource {
 }
 
 interface Strip extends Matrix {
-  /** Of the strip's first row, and how many it has. */
+  /** Index of the strip's first row, and its number of rows. */
   readonly row: number;
   readonly count: number;
   readonly first: number;
   readonly last: number;
 }
 
-/** Columns that are copied together, so that what is written stays in the processor's cache. */
+/** Columns that are copied together, so that the written bytes stay in the processor's cache. */
 const TILE = 32;
 
 function placeStrip(bytes: Bytes, turned: Bytes, strip: Strip): void {
@@ -116,7 +119,7 @@ function placeStrip(bytes: Bytes, turned: Bytes, strip: Strip): void {
 
 type Words = Uint8Array<ArrayBuffer> | Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
-/** Both runs as the widest numbers that an item consists of; moving them about does not care for byte order. */
+/** Both runs as the widest words that an item consists of. Moving them does not depend on byte order. */
 function wordsOf(bytes: Bytes, turned: Bytes, itemBytes: number): readonly [Words, Words] {
   const Word = itemBytes % 4 === 0 ? Uint32Array : itemBytes % 2 === 0 ? Uint16Array : Uint8Array;
   const size = Word.BYTES_PER_ELEMENT;

@@ -8,7 +8,7 @@ import { type GroupDamage, healthOf, type ShardHealth } from "../../model/parity
 import { ParityReader } from "../../model/parity/reader.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
-/** Windows that are looked at at a time. */
+/** Windows that are examined at a time. */
 const WINDOWS_AT_ONCE = 4;
 
 export interface ExamineContext {
@@ -17,20 +17,20 @@ export interface ExamineContext {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** What is damaged in a window of a file. */
+/** The damage in a window of a file. */
 export interface WindowDamage {
   readonly plan: AvecPlan;
   readonly damage: readonly GroupDamage[];
 }
 
-/** What the shards of a file say about it. */
+/** What the shards of a file show. */
 export interface Examination {
   readonly health: ShardHealth;
-  /** Damaged bytes in a row that can be healed wherever they are; 0 where nothing is protected. */
+  /** Damaged bytes in a row that can be healed at any position; 0 if nothing is protected. */
   readonly longestBurst: number;
 }
 
-/** Refuses the sidecar of a vault, in words that say what to do with it. */
+/** Refuses the sidecar of a vault, and tells the user what to do with it. */
 export function checkFileSidecar({ kind, label }: Sidecar): void {
   if (kind === "file") return;
   const message = `Cannot use "${label}" for a file: it is the sidecar of a vault, which protects header, manifest and blocks`;
@@ -38,7 +38,10 @@ export function checkFileSidecar({ kind, label }: Sidecar): void {
   throw new UnsupportedError("unsupported/aerocorrect.kind", message, { source: label }, { hint });
 }
 
-/** How long the protected file is: what the windows cover, of which three copies and the parity itself tell. */
+/**
+ * The length of the protected file, from its windows. Three copies of the directory and the parity itself confirm
+ * these.
+ */
 export function protectedLength({ segments }: Sidecar): number {
   const last = segments.at(-1);
   return last === undefined ? 0 : last.windowOffset + last.windowLength;
@@ -69,7 +72,7 @@ export async function examineFile(file: Source, sidecar: Sidecar, context: Exami
   return summarise(windows.filter((window) => window !== undefined));
 }
 
-/** What all windows say together. */
+/** The sum of all windows. */
 export function summarise(windows: readonly WindowDamage[]): Examination {
   const bursts = windows.map(({ plan }) => longestBurst(plan));
   return {
@@ -78,7 +81,7 @@ export function summarise(windows: readonly WindowDamage[]): Examination {
   };
 }
 
-/** How the parity of a window is laid out; undefined where the window is empty. */
+/** The layout of a window's parity; undefined if the window is empty. */
 export async function segmentPlan(sidecar: Sidecar, segment: SidecarSegment): Promise<AvecPlan | undefined> {
   const { windowLength, offset } = segment;
   if (windowLength === 0) return undefined;
@@ -100,7 +103,7 @@ async function examineWindow(
   const data = sliceSource(file, windowOffset, windowLength);
   const reader = new ParityReader({ engine, plan, data, payload: segmentPayload(sidecar, segment) });
   const parity = sliceSource(sidecar.source, segment.offset, segment.byteLength);
-  // The first window is looked at by this thread: until it is done, others have started.
+  // This thread examines the first window itself; the other threads start in the meantime.
   const sums =
     segment === sidecar.segments[0]
       ? undefined
@@ -109,7 +112,7 @@ async function examineWindow(
   return { plan, damage: reader.damage };
 }
 
-/** Checksums of the data shards, on other threads where the engine has some. */
+/** Checksums of the data shards, on other threads if the engine has some. */
 async function hashShards(
   engine: Engine,
   data: Source,
@@ -126,7 +129,7 @@ async function hashShards(
   return concatBytes([...sums, await shardSums(engine, [last])]);
 }
 
-/** The same for its parity shards, which have no heads or ends. */
+/** The same for the parity shards, which all have full length. */
 async function hashParity(
   engine: Engine,
   payload: Source,

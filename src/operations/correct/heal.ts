@@ -5,38 +5,38 @@ import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
 import { type HealedGroup, healLength, healMemory } from "../../model/parity/heal.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { segmentPlan, type WindowDamage } from "./examine.ts";
-import { type GroupPlace, healPlace } from "./jobs.ts";
+import { type GroupPlace, healPlace } from "./worker.ts";
 
-/** Healed shards that stay in memory: what was proven is written next. Others are computed again then. */
+/** Healed shards that stay in memory, because they are written next. Others are computed again then. */
 const KEPT_BYTES = 64 << 20;
 
-/** Hashed in one go: a few milliseconds, after which other threads may want to know what comes next. */
+/** Bytes hashed in one go: a few milliseconds, after which other threads may need new work. */
 const HASHED_BYTES = 4 << 20;
 
 export interface SurveyContext extends HealContext {
-  /** Bytes of healed shards that stay in memory; 64 MiB where absent, tests use fewer. */
+  /** Bytes of healed shards that stay in memory; 64 MiB if absent. Tests use fewer. */
   readonly keptBytes?: number | undefined;
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** A shard that is to be written, by its place in the file. */
+/** A shard to write, by its place in the file. */
 export interface ShardPatch {
   readonly offset: number;
   read(): Promise<Bytes>;
 }
 
-/** What a pass over a damaged file found. */
+/** The result of a pass over a damaged file. */
 interface Survey {
   readonly windows: readonly WindowDamage[];
-  /** Of the file as it is when every patch is written. */
+  /** Digest of the file after every patch is written. */
   readonly sha256: Bytes;
   /** In order. */
   readonly patches: readonly ShardPatch[];
 }
 
 /**
- * Goes over a file of the protected length once: hashes it as it will be when it is healed, while other threads read,
- * examine and heal the groups behind. Nothing is written, and nothing is proven but by the digest.
+ * Goes over a file of the protected length once: hashes it as it will be after healing, while other threads read,
+ * examine and heal the next groups. Nothing is written, and only the digest proves the result.
  */
 export async function surveyFile(image: Source, sidecar: Sidecar, context: SurveyContext): Promise<Survey> {
   const hasher = await context.engine.hasher("sha256");
@@ -72,7 +72,7 @@ function logDamage(windows: WindowLog[], { place, damage }: PlacedGroup): void {
   if (damage.data.length + damage.parity.length > 0) windows.at(-1)?.damage.push(damage);
 }
 
-/** A file that is still the one that was surveyed heals to the same bytes. */
+/** A file that has not changed since the survey heals to the same bytes. */
 function shardOf({ changed }: HealedGroup, wanted: number, label: string): Bytes {
   const shard = changed.find(({ index }) => index === wanted);
   if (shard !== undefined) return shard.bytes;
@@ -84,17 +84,23 @@ function shardOffset({ plan, windowOffset, group }: GroupPlace, index: number): 
   return windowOffset + (group * plan.grid.dataShards + index) * plan.shardBytes;
 }
 
-/** Groups under way elsewhere, and bytes of them, from which on no other is started: one that has to be healed takes longer. */
+/**
+ * Groups in progress on other threads, and their bytes, at which no other is started. A group that has to be healed
+ * takes longer.
+ */
 const GROUPS_AHEAD = 3;
 const AHEAD_BYTES = 64 << 20;
-/** The same where this thread does everything: the next one is read while one is hashed. */
+/** The same if this thread does everything: the next group is read while one is hashed. */
 const GROUPS_HERE = 2;
 
 /** Heals groups on other threads. */
 export interface GroupHealer {
-  /** False while they are starting: until then the caller is quicker by itself. */
+  /** False while they are starting; until then the caller is faster by itself. */
   readonly isReady: boolean;
-  /** `memory` moves there and comes back with the result; undefined where no thread took it, and the caller has to. */
+  /**
+   * `memory` moves to the thread and comes back with the result; undefined if no thread took it, and the caller has to
+   * heal.
+   */
   heal(place: GroupPlace, memory: Bytes): Promise<HealedGroup | undefined>;
   /** Lets their messages through: a caller that computes for long would leave them without work. */
   turn(): Promise<unknown>;
@@ -102,17 +108,20 @@ export interface GroupHealer {
 
 interface HealContext {
   readonly engine: Engine;
-  /** On this thread where absent. */
+  /** On this thread if absent. */
   readonly healer?: GroupHealer | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A group and where it is; its bytes are the caller's until the next one is asked for. */
+/** A group and its place. Its bytes belong to the caller until the next group is requested. */
 interface PlacedGroup extends HealedGroup {
   readonly place: GroupPlace;
 }
 
-/** All groups of a file in order, healed as far as possible, some under way ahead of the caller. Every byte is read once. */
+/**
+ * All groups of a file in order, healed as far as possible, with some in progress ahead of the caller. Every byte is
+ * read once.
+ */
 async function* healGroups(image: Source, sidecar: Sidecar, context: HealContext): AsyncGenerator<PlacedGroup> {
   const ahead: { readonly byteLength: number; readonly group: Promise<PlacedGroup> }[] = [];
   const free: Bytes[] = [];
@@ -122,7 +131,7 @@ async function* healGroups(image: Source, sidecar: Sidecar, context: HealContext
     const most = context.healer === undefined ? GROUPS_HERE : context.healer.isReady ? GROUPS_AHEAD : 1;
     return ahead.length >= most || byteLength >= AHEAD_BYTES;
   };
-  // Where nothing is under way, this thread would only wait: it takes the next one itself.
+  // If nothing is in progress, this thread would only wait, so it heals the next group itself.
   const heal = async (place: GroupPlace, healer: GroupHealer | undefined): Promise<PlacedGroup> => {
     const memory = takeMemory(free, place);
     const healed = healer === undefined ? undefined : await healer.heal(place, memory);
@@ -133,7 +142,7 @@ async function* healGroups(image: Source, sidecar: Sidecar, context: HealContext
       const { done, value: place } = await places.next();
       if (done === true) return;
       const group = heal(place, ahead.length === 0 ? undefined : context.healer);
-      group.catch(() => undefined); // told when its turn comes
+      group.catch(() => undefined); // reported when its turn comes
       ahead.push({ byteLength: healLength(place.plan), group });
     }
   };
@@ -150,7 +159,7 @@ async function* healGroups(image: Source, sidecar: Sidecar, context: HealContext
   }
 }
 
-/** A group that was healed before, once more: for what was too much to keep. */
+/** Heals a group again that was too large to keep. */
 function healAgain(image: Source, sidecar: Sidecar, place: GroupPlace, context: HealContext): Promise<HealedGroup> {
   return healHere(image, sidecar, { place, memory: healMemory(place.plan) }, context);
 }
@@ -164,7 +173,7 @@ async function* groupPlaces(sidecar: Sidecar): AsyncGenerator<GroupPlace> {
   }
 }
 
-/** Memory that was used before, where there is some that suffices. */
+/** Memory that was used before, if it is large enough. */
 function takeMemory(free: Bytes[], { plan }: GroupPlace): Bytes {
   const used = free.pop();
   return used !== undefined && used.byteLength >= healLength(plan) ? used : healMemory(plan);

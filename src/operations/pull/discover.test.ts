@@ -13,11 +13,11 @@ describe("checkSetNames()", () => {
     ["gguf", ["Q8_0/m-00001-of-00003.gguf"]],
     ["aeroset", ["part-000.aero", "part.aero.003", "sha256-0123456789abcdef0123"]],
     ["apr", ["m-00001-of-00002.apr"]],
-  ])("takes what sets of %s have", (format, names) => {
+  ])("accepts the names of %s sets", (format, names) => {
     expect(() => checkSetNames(names, { ...SET, format })).not.toThrow();
   });
 
-  test("takes PyTorch's shards from the index that is called after them", () => {
+  test("accepts PyTorch's shards if the index has their name", () => {
     const names = ["pytorch_model-00001-of-00002.bin"];
     expect(() => checkSetNames(names, { ...SET, index: "pytorch_model.bin.index.json" })).not.toThrow();
     expect(check(...names)).toThrow(expect.objectContaining({ code: "source/pull.name" }));
@@ -62,7 +62,7 @@ describe("checkSetNames()", () => {
     "node_modules/x/a.safetensors",
     "etc/cron.d/a.safetensors",
     "Library/LaunchAgents/a.safetensors",
-  ])("refuses a folder whose files programs take up: %s", (name) => {
+  ])("refuses a folder whose files programs use on their own: %s", (name) => {
     expect(check(name)).toThrow(expect.objectContaining({ code: "source/pull.name" }));
   });
 
@@ -93,7 +93,7 @@ describe("checkSetNames()", () => {
   });
 
   test.each(["../x.bin", "a/../b.bin", "/etc/x.bin", "a\\b.bin", "NUL.bin", "x.bin.", "c:x.bin"])(
-    "leaves what leads out of the folder to the rule of all names: %s",
+    "leaves names that lead out of the folder to the general rule: %s",
     (name) => {
       expect(check(name)).toThrow(expect.objectContaining({ code: "source/resolver.escape" }));
     },
@@ -106,17 +106,17 @@ describe("checkSetNames()", () => {
     ["folding", "stra\u00dfe.safetensors", "STRASSE.safetensors"],
     ["a file that is a folder", "a.safetensors", "A.safetensors/b.safetensors"],
     ["the index itself", "M.index.json/b.safetensors", "a.safetensors"],
-  ])("refuses names that are one on some file system: %s", (_, first, second) => {
+  ])("refuses names that are equal on some file system: %s", (_, first, second) => {
     expect(check(first, second)).toThrow(expect.objectContaining({ code: "usage/pull.collision" }));
     expect(check(second, first)).toThrow(expect.objectContaining({ code: "usage/pull.collision" }));
   });
 
-  test("a name may be given more than once", () => {
+  test("accepts a name that is listed more than once", () => {
     expect(check("a.safetensors", "a.safetensors", "A/b.safetensors", "a/c.safetensors")).not.toThrow();
   });
 
   test.each([`${"b".repeat(300)}.safetensors`, `${"é".repeat(115)}.safetensors`, `${"d/".repeat(520)}x.safetensors`])(
-    "says of a name that is too long that it is (%#)",
+    "refuses a name that is too long (%#)",
     (name) => {
       expect(check(name)).toThrow(expect.objectContaining({ code: "limit/pull.name-bytes" }));
     },
@@ -124,7 +124,7 @@ describe("checkSetNames()", () => {
 });
 
 describe("checkWorkName()", () => {
-  test("leaves it to the user what a single file is called, but for work files", () => {
+  test("accepts any name of a single file, except for work files", () => {
     for (const name of ["install.sh", ".gitattributes", "notes"]) expect(() => checkWorkName(name, "x")).not.toThrow();
     for (const name of ["m.gguf.tare-part", ".tare-pull.json", ".tare-pull.lock"]) {
       expect(() => checkWorkName(name, "x")).toThrow(expect.objectContaining({ code: "source/pull.name" }));

@@ -2,35 +2,36 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { type AllowedOrigins, checkOrigin, parseHttpUrl } from "../../bytes/http/url.ts";
-import { withHead } from "../../bytes/layers/prefix.ts";
+import { OPENING_BYTES, withHead } from "../../bytes/layers/opening-read.ts";
 import { checkRelativeName } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
-import { OPENING_BYTES } from "../../bytes/transfer.ts";
 import { sniffFormat } from "../../formats/registry.ts";
-import type { Member } from "../../model/format.ts";
+import type { Member, StatedCrc } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { collisionError, longNameError, nameError, refusedNameError } from "./errors.ts";
 
-/** A file that belongs to what is pulled. */
+/** A file that belongs to the pulled model. */
 export interface PullFile {
-  /** Where it goes, relative to the folder. */
+  /** Destination, relative to the folder. */
   readonly path: string;
-  /** Where it comes from. */
+  /** Its address. */
   readonly url: string;
-  /** Where an index states it. */
+  /** Present if an index states it. */
   readonly byteLength?: number | undefined;
-  /** Lower-case hex, where an index states it. */
+  /** Lower-case hex; present if an index states it. */
   readonly sha256?: string | undefined;
-  /** Judges, by throwing, where redirects lead: present where an index gives the address in full. */
+  /** Present if an index states it. */
+  readonly crc32?: StatedCrc | undefined;
+  /** Throws if a redirect target is not allowed; present if an index gives the full address. */
   readonly onRedirect?: ((url: string) => void) | undefined;
 }
 
 /** Everything that has to be fetched for a model. */
 export interface PullSet {
-  /** Undefined where the content is of no format that is known. */
+  /** Undefined if the format of the content is not known. */
   readonly format: string | undefined;
   readonly files: readonly PullFile[];
-  /** The index, which is put in place last and makes the set valid; absent where the first file is the model itself. */
+  /** The index, which is put in place last and makes the set valid; absent if the first file is the model itself. */
   readonly index?: { readonly path: string; readonly bytes: Bytes } | undefined;
 }
 
@@ -38,7 +39,7 @@ interface DiscoverOptions {
   readonly url: string;
   readonly engine: Engine;
   readonly limits: LimitOverrides;
-  /** Servers beside the URL's own from which files may be fetched. */
+  /** Servers other than the URL's own from which files may be fetched. */
   readonly allowedOrigins: AllowedOrigins;
   readonly signal: AbortSignal;
 }
@@ -52,14 +53,14 @@ export function nameOfUrl(url: string): string {
   try {
     name = decodeURIComponent(segment);
   } catch {
-    // not UTF-8 behind the percent signs: the name as it stands will do
+    // not UTF-8 after the percent signs: use the name as it is
   }
   if (name === "") throw nameError(label);
   checkWorkName(name, label);
   return name;
 }
 
-/** The address of a file beside another one; the query, where signatures and revisions stand, is kept. */
+/** The address of a file next to another one. Keeps the query, which may have signatures and revisions. */
 function siblingUrl(url: string, path: string): string {
   const sibling = new URL(url);
   sibling.hash = "";
@@ -68,7 +69,7 @@ function siblingUrl(url: string, path: string): string {
   return sibling.href;
 }
 
-/** Looks at the file behind the URL, and lists what else belongs to it. Weights are not touched. */
+/** Looks at the file that the URL names, and lists the other files that belong to it. Reads no weights. */
 export async function discover(source: Source, options: DiscoverOptions): Promise<PullSet> {
   const { url, engine, limits, signal } = options;
   const name = nameOfUrl(url);
@@ -88,78 +89,80 @@ export async function discover(source: Source, options: DiscoverOptions): Promis
     { label: source.label, format: format?.id ?? "", index: name },
   );
   if (index === undefined) return { format: format?.id, files };
-  // A file that the set names by its full address gets a local name, and the local set must say so.
+  // A file that the set names by its full address gets a local name, and the local index must state it.
   const isRenamed = members.files.some(({ path }) => isAddress(path));
   const local = isRenamed ? index.renamed?.(files.map(({ path }) => path)) : undefined;
   return { format: format?.id, files, index: { path: name, bytes: local ?? index.bytes } };
 }
 
 function placeMember(member: Member, label: string, { url, allowedOrigins }: DiscoverOptions): PullFile {
-  const { byteLength, sha256 } = member;
+  const { byteLength, sha256, crc32 } = member;
   const path = isAddress(member.path) ? nameOfUrl(member.path) : member.path;
   checkRelativeName(path, { source: label, path: member.path });
-  if (member.url === undefined) return { path, url: siblingUrl(url, path), byteLength, sha256 };
+  if (member.url === undefined) return { path, url: siblingUrl(url, path), byteLength, sha256, crc32 };
   const onRedirect = (target: string): void =>
     checkOrigin(target, { label, own: new URL(url).origin, allowed: allowedOrigins });
   onRedirect(member.url);
-  return { path, url: member.url, byteLength, sha256, onRedirect };
+  return { path, url: member.url, byteLength, sha256, crc32, onRedirect };
 }
 
 function isAddress(path: string): boolean {
   return /^https?:\/\//i.test(path);
 }
 
+/** A file may be listed twice, but with the same facts, because only one of two claims would be checked. */
 function checkCollisions(files: readonly PullFile[], label: string): void {
-  const urls = new Map<string, string>();
-  for (const { path, url } of files) {
-    const known = urls.get(path);
-    if (known !== undefined && known !== url) throw collisionError(path, label);
-    urls.set(path, url);
+  const claims = new Map<string, string>();
+  for (const { path, url, byteLength, sha256, crc32 } of files) {
+    const claim = JSON.stringify([url, byteLength, sha256, crc32?.value]);
+    const known = claims.get(path);
+    if (known !== undefined && known !== claim) throw collisionError(path, label);
+    claims.set(path, claim);
   }
 }
 
-/** Where the names of a set come from: what its index is called, and whom to blame. */
+/** The origin of a set's names, for errors. */
 interface NamedSet {
   readonly label: string;
   /** Id of the set's format. */
   readonly format: string;
-  /** Of the index itself, which is written beside the files. */
+  /** Name of the index itself, which is written next to the files. */
   readonly index?: string | undefined;
 }
 
-/** Behind a file's name while it is fetched; `.tare-part.probe` is the longest. */
+/** The suffix of a file's name while it is fetched; `.tare-part.probe` is the longest. */
 const WORK_FILE = /\.tare-[a-z]/i;
-/** File systems hold 255 bytes; the names of work files are longer than the file's own by up to 20. */
+/** File systems hold 255 bytes; work files add up to 20 to the name of the file. */
 const MAX_SEGMENT_BYTES = 230;
-/** Of the whole path: systems hold 4096 bytes, of which the folder needs its share. */
+/** For the whole path: systems hold 4096 bytes, and the folder needs its share. */
 const MAX_PATH_BYTES = 1024;
-/** Some file systems take these for nothing, so that two names become one; terminals do not show them. */
+/** Some file systems ignore these characters, so that two names become one, and terminals do not show them. */
 const INVISIBLE = /\p{Default_Ignorable_Code_Point}|\p{Cf}/u;
 const WILDCARD = /[<>"|?*]/;
-/** What Windows calls a file of another name by: GIT~1 is .git. */
+/** Windows' short name of another file: GIT~1 is .git. */
 const SHORT_NAME = /^[^./]{1,8}~\d/;
 
-/** What the files of a set are called, by the format of the set: no such set can have a part of another kind. */
+/** The extension of a set's files, by the format of the set. No such set has parts of another kind. */
 const PARTS: Readonly<Record<string, string>> = {
   safetensors: "safetensors",
   aeroset: "aero",
   apr: "apr",
   gguf: "gguf",
 };
-/** PyTorch's shards have an index of the very form of SafeTensors' and say so in its name. */
+/** PyTorch's shards have an index in the same form as SafeTensors', but with this name. */
 const PYTORCH_INDEX = /\.bin\.index\.json$/i;
-/** A number may follow where a file was cut. */
+/** A number may follow if a file was split. */
 const CUT = "(\\.?(part|shard)?[-_.]?\\d{1,6})?";
-/** Parts that are called by their digest. */
+/** Parts that are named by their digest. */
 const DIGEST = /^(sha256[-_.])?[0-9a-f]{16,128}$/i;
 /**
- * Folders whose files a program takes up because they lie there: interpreters, package managers, schedulers, desktops,
- * service managers. No part of a model belongs into one, whatever it is called.
+ * Folders whose files a program uses just because they are there: interpreters, package managers, schedulers, desktops,
+ * service managers. No part of a model belongs into one, whatever its name.
  */
 const ACTED_ON =
   /^(site-packages|dist-packages|__pycache__|__pypackages__|node_modules|cron\.\w+|(init|rc\d?|profile)\.d|systemd|autostart|launchagents|launchdaemons)$/i;
 
-/** Refuses a name under which a pull cannot work, whoever gave it. */
+/** Refuses a name under which a pull cannot work, from any origin. */
 export function checkWorkName(name: string, label: string): void {
   checkRelativeName(name, { source: label });
   if (WORK_FILE.test(name)) throw refusedNameError(name, label, "pull calls its own work files so");
@@ -171,9 +174,10 @@ export function checkWorkName(name: string, label: string): void {
 }
 
 /**
- * Judges the names that an index gives to files, all of them before the first is fetched. An index comes from a server:
- * it may name parts of a set of its own format, and nothing that a shell, an interpreter or another program would read by
- * itself. A list of what is allowed, as nobody knows all that is read: Python runs every .pth below site-packages.
+ * Checks the names that an index gives to files, all of them before the first is fetched. An index comes from a server:
+ * it may name parts of a set of its own format, and nothing that a shell, an interpreter or another program would read
+ * on its own. This is a list of allowed names, because the files that programs read cannot all be known: Python runs
+ * every .pth below site-packages.
  */
 export function checkSetNames(names: readonly string[], set: NamedSet): void {
   const part = partName(set);
@@ -185,7 +189,7 @@ export function checkSetNames(names: readonly string[], set: NamedSet): void {
   checkDistinct(names, set);
 }
 
-/** What the parts of a set are called; of formats that have no sets, no name is allowed. */
+/** The names of a set's parts; formats without sets allow no name. */
 function partName({ format, index = "" }: NamedSet): RegExp {
   const own = PARTS[format] ?? "(?!)";
   const extension = format === "safetensors" && PYTORCH_INDEX.test(index) ? `(${own}|bin)` : own;
@@ -204,7 +208,7 @@ function findFault(name: string, part: RegExp): string | undefined {
   return part.test(last) || DIGEST.test(last) ? undefined : "no part of such a set is called so";
 }
 
-/** Names are compared as file systems do that fold case and Unicode form; a file cannot be a folder as well. */
+/** Compares names like file systems that fold case and Unicode form. A file cannot be a folder as well. */
 function checkDistinct(names: readonly string[], { label, index }: NamedSet): void {
   const files = new Map<string, string>();
   for (const name of index === undefined ? names : [...names, index]) {
@@ -221,7 +225,7 @@ function checkDistinct(names: readonly string[], { label, index }: NamedSet): vo
   }
 }
 
-/** Upper case first: ß and SS, ſ and s are one to file systems that fold. */
+/** Upper case first: file systems that fold treat ß and SS, ſ and s as equal. */
 function foldName(name: string): string {
   return name.normalize("NFC").toUpperCase().toLowerCase().normalize("NFC");
 }

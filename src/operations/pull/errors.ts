@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { IntegrityError, LimitError, SourceError, UsageError } from "../../base/errors.ts";
 import { encodeHex, printable } from "../../base/text.ts";
 
-/** A run of a file that did not arrive as the file's own digests say. */
+/** A run of a file that does not match the file's own digests. */
 export interface BadPiece {
   readonly label: string;
   readonly offset: number;
@@ -11,7 +11,7 @@ export interface BadPiece {
   readonly found: Bytes;
 }
 
-/** The error for a page that arrived damaged; it is fetched again before anybody sees this. */
+/** The error for a page that arrived damaged. The page is fetched again before a user sees this. */
 export function pageError({ label, offset, byteLength, wanted, found }: BadPiece): IntegrityError {
   const message = `Bytes ${offset} to ${offset + byteLength} of "${label}" arrive damaged: BLAKE3 must be ${encodeHex(wanted)}, found ${encodeHex(found)}`;
   return new IntegrityError("integrity/pull.page", message, { source: label, offset }, { hint: HINT });
@@ -21,6 +21,12 @@ export function pageError({ label, offset, byteLength, wanted, found }: BadPiece
 export function digestError(label: string, wanted: string, found: string): IntegrityError {
   const message = `"${label}" arrived damaged: its SHA-256 must be ${wanted}, found ${found}`;
   return new IntegrityError("integrity/pull.sha256", message, { source: label, offset: 0 }, { hint: HINT });
+}
+
+/** The error for a whole file whose checksum differs from what its index states; numbers as eight hex digits. */
+export function checksumError(label: string, wanted: string, found: string): IntegrityError {
+  const message = `"${label}" is not the file that its index lists: its CRC-32 must be ${wanted}, found ${found}`;
+  return new IntegrityError("integrity/pull.crc32", message, { source: label, offset: 0 }, { hint: HINT });
 }
 
 /** The error for a file whose length differs from what its index states. */
@@ -35,19 +41,24 @@ export function contentError(label: string, problem: string, offset: number | un
   return new IntegrityError("integrity/pull.content", `"${label}" arrived damaged: ${problem}`, at, { hint: HINT });
 }
 
-/** The error for a URL from which no file name follows. */
+/** The error for a URL that does not end with a file name. */
 export function nameError(label: string): UsageError {
   const message = `Cannot pull "${label}": the address must end with the name of a file`;
   return new UsageError("usage/pull.name", message, { source: label }, { hint: "Name the file or the set's index" });
 }
 
-/** The error for a file in the way that no pull has put there. */
+/** The error for an existing file that no pull has put there. */
 export function existsError(label: string): UsageError {
   const message = `Cannot write "${label}": it exists already, and no pull has put it there as it is now`;
-  return new UsageError("usage/exists", message, { source: label }, { hint: "Choose another folder, or pass --force" });
+  return new UsageError(
+    "usage/exists",
+    message,
+    { source: label },
+    { hint: "Choose another folder, or pass the option force" },
+  );
 }
 
-/** The error for two files of a set that would get the same name; `other` is how the set spells it elsewhere. */
+/** The error for two files of a set that would get the same name; `other` is the other spelling in the set. */
 export function collisionError(name: string, label: string, other = name): UsageError {
   const [shown, first] = [printable(name), printable(other)];
   const what =
@@ -55,7 +66,7 @@ export function collisionError(name: string, label: string, other = name): Usage
   return new UsageError("usage/pull.collision", `Cannot pull "${label}": ${what}`, { source: label });
 }
 
-/** The error for a name that an index gives to a file and that no file of a model has. */
+/** The error for a name in an index that no file of a model has. */
 export function refusedNameError(name: string, label: string, reason: string): SourceError {
   const message = `Cannot pull "${label}": it names a file "${printable(name)}", and ${reason}`;
   return new SourceError(
@@ -66,7 +77,7 @@ export function refusedNameError(name: string, label: string, reason: string): S
   );
 }
 
-/** The error for a name that file systems do not hold. */
+/** The error for a name that is too long for file systems. */
 export function longNameError(
   name: string,
   label: string,
@@ -76,7 +87,7 @@ export function longNameError(
   return new LimitError("limit/pull.name-bytes", message, { source: label });
 }
 
-/** The error for a file that the disk has no room for, found before any of it is fetched. */
+/** The error for a file that does not fit on the disk, found before any of it is fetched. */
 export function spaceError(label: string, wanted: number, free: number): SourceError {
   const message = `Cannot pull "${label}": its server says that it has ${wanted} more bytes, and the disk has room for ${free}`;
   return new SourceError(
@@ -87,9 +98,9 @@ export function spaceError(label: string, wanted: number, free: number): SourceE
   );
 }
 
-/** True for what the server says when the file is no longer the one that was opened. */
+/** True if the server reports that the file is no longer the one that was opened. */
 export function isChange(error: SourceError): boolean {
   return error.code === "source/http.changed";
 }
 
-const HINT = "Try another mirror with --mirror URL; nothing damaged was put in place";
+const HINT = "Try another mirror with the option mirror URL; nothing damaged was put in place";

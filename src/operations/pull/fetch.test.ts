@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { TokenBucket } from "./fetch.ts";
 
 describe("TokenBucket", () => {
-  it("hands out its rate over all takers together", async () => {
+  it("limits the rate of all takers together", async () => {
     let now = 0;
     const bucket = new TokenBucket(1000, {
       now: () => now,
@@ -11,7 +11,7 @@ describe("TokenBucket", () => {
       },
     });
     for (let i = 0; i < 40; i++) await bucket.take(100);
-    // 4000 bytes at 1000 a second, less the quarter second that may be saved up.
+    // 4000 bytes at 1000 per second, less the quarter second that may be saved up.
     expect(now).toBeGreaterThanOrEqual(3740);
     expect(now).toBeLessThanOrEqual(4000);
     now += 60_000;

@@ -1,4 +1,5 @@
 import { type Bytes, equalBytes, readMemory } from "../../base/bytes.ts";
+import { sleep } from "../../bytes/layers/retry.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { pageError } from "./errors.ts";
 import { DIGEST_BYTES, type Piece } from "./pieces.ts";
@@ -13,26 +14,26 @@ interface FetchOptions {
 }
 
 /**
- * Fetches the pieces of a lease with one request: bytes are hashed and written as they arrive, and a piece counts once
- * its digest is right and its bytes are written. Ends early where another connection has taken over the rest.
+ * Fetches the pieces of a lease with one request. Bytes are hashed and written as they arrive, and a piece counts once
+ * its digest is right and its bytes are written. Ends early if another connection has taken over the rest.
  */
 export async function fetchLease(lease: Lease, options: FetchOptions): Promise<void> {
   const { offset, byteLength } = lease.extent;
   const intake = new Intake(lease, options);
   try {
     for await (const bytes of lease.remote.source.stream(offset, { byteLength, signal: lease.signal })) {
-      await options.bucket?.take(bytes.byteLength);
+      await options.bucket?.take(bytes.byteLength, lease.signal);
       await intake.add(bytes);
       if (lease.next >= lease.end) break;
     }
     await intake.settle();
   } finally {
-    // Nobody else may have these bytes before the last write to their place is over.
+    // No other connection may take these bytes before the last write to their place has ended.
     await intake.abandon();
   }
 }
 
-/** What the local disk refused: no other server could help. */
+/** An error of the local disk: no other server could help. */
 export class WriteFailure {
   readonly error: unknown;
 
@@ -41,7 +42,7 @@ export class WriteFailure {
   }
 }
 
-/** The way of the bytes of one lease from the connection into the file. */
+/** Moves the bytes of one lease from the connection into the file. */
 class Intake {
   readonly #lease: Lease;
   readonly #options: FetchOptions;
@@ -78,7 +79,7 @@ class Intake {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Resolves when no write is under way, however it ends. */
+  /** Resolves when no write is in progress, whether it succeeded or failed. */
   async abandon(): Promise<void> {
     await this.#writer.close();
     await Promise.allSettled(this.#completions);
@@ -135,7 +136,7 @@ class PieceCheck {
     }
   }
 
-  /** What the journal keeps of the piece. */
+  /** The part of the piece's digest that the journal keeps. */
   async finish(): Promise<Bytes> {
     return (this.#first ?? (await this.#engine.digest("blake3", new Uint8Array(0)))).subarray(0, CHECK_BYTES);
   }
@@ -152,10 +153,10 @@ class PieceCheck {
   }
 }
 
-/** What arrives in pieces of this length is worth a write of its own. */
+/** Pieces of at least this length are written directly. */
 const DIRECT_BYTES = 128 << 10;
 
-/** The buffers of all connections: their number and size bound the memory of a pull. */
+/** The buffers of all connections. Their number and size bound the memory of a pull. */
 export class Blocks {
   readonly #byteLength: number;
   readonly #free: Bytes[] = [];
@@ -173,14 +174,14 @@ export class Blocks {
   }
 }
 
-/** Gathers what arrives into blocks and writes them while the next one fills: two for each connection. */
+/** Gathers bytes into blocks, and writes one block while the next one fills: two per connection. */
 class BlockWriter {
   readonly #partial: PartialFile;
   readonly #blocks: Blocks;
   #block: Bytes | undefined;
   #start = 0;
   #filled = 0;
-  /** The write under way, and those before it. */
+  /** The write in progress, and those before it. */
   #written: Promise<void> = Promise.resolve();
 
   constructor(partial: PartialFile, blocks: Blocks) {
@@ -203,11 +204,11 @@ class BlockWriter {
     }
   }
 
-  /** Without a copy: this connection waits for the disk, while the others go on. */
+  /** Writes without a copy: this connection waits for the disk, while the others continue. */
   async #writeDirectly(offset: number, bytes: Bytes): Promise<void> {
     const writing = this.#partial.write(offset, bytes);
     this.#written = Promise.all([this.#written, writing]).then(() => undefined);
-    this.#written.catch(() => undefined); // whoever waits for it next reports it
+    this.#written.catch(() => undefined); // the next caller that awaits it reports it
     await writing.catch(() => undefined);
   }
 
@@ -229,7 +230,7 @@ class BlockWriter {
     return this.#block;
   }
 
-  /** Begins to write the block; resolves when the one before it is through, so that there are never more than two. */
+  /** Starts to write the block; resolves when the one before it is written, so that there are never more than two. */
   #send(): Promise<void> {
     const block = this.#block;
     const before = this.#written;
@@ -239,38 +240,39 @@ class BlockWriter {
     this.#filled = 0;
     const writing = this.#partial.write(offset, bytes).finally(() => this.#blocks.give(block));
     this.#written = Promise.all([before, writing]).then(() => undefined);
-    this.#written.catch(() => undefined); // whoever waits for it next reports it
+    this.#written.catch(() => undefined); // the next caller that awaits it reports it
     return before;
   }
 }
 
-/** How long the bucket may save up: after a pause nobody gets more than this much at once. */
+/** How long the bucket may save up: after a pause a taker gets at most this much at once. */
 const BURST_SECONDS = 0.25;
+/** A timer holds 31 bits. A longer wait is as good as none that ends. */
+const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
-/** Most bytes a second over all connections together. */
+/** Limits the bytes per second over all connections together. */
 export class TokenBucket {
   readonly bytesPerSecond: number;
   readonly #now: () => number;
-  readonly #sleep: (milliseconds: number) => Promise<void>;
-  /** When everything that was handed out is paid for, in milliseconds. */
+  readonly #sleep: Sleep;
+  /** The time, in milliseconds, at which all bytes so far fit the rate. */
   #paidAt = Number.NEGATIVE_INFINITY;
 
-  constructor(
-    bytesPerSecond: number,
-    clock: { readonly now?: () => number; readonly sleep?: (milliseconds: number) => Promise<void> } = {},
-  ) {
+  constructor(bytesPerSecond: number, clock: { readonly now?: () => number; readonly sleep?: Sleep } = {}) {
     this.bytesPerSecond = bytesPerSecond;
     this.#now = clock.now ?? (() => performance.now());
-    this.#sleep = clock.sleep ?? ((milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)));
+    this.#sleep = clock.sleep ?? sleep;
   }
 
-  /** Resolves when so many more bytes may have passed. */
-  async take(byteLength: number): Promise<void> {
+  /** Resolves when this many more bytes may pass; rejects with the reason of an abort. At a low rate that is minutes. */
+  async take(byteLength: number, signal?: AbortSignal | undefined): Promise<void> {
     const now = this.#now();
     const start = Math.max(this.#paidAt, now - BURST_SECONDS * 1000);
     this.#paidAt = start + (byteLength / this.bytesPerSecond) * 1000;
     const wait = this.#paidAt - now;
-    // A timer shorter than this costs more than it holds back; the debt is kept.
-    if (wait > 5) await this.#sleep(wait);
+    // A shorter timer costs more than it delays. The debt is kept.
+    if (wait > 5) await this.#sleep(Math.min(wait, LONGEST_WAIT_MS), signal);
   }
 }
+
+type Sleep = (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;

@@ -4,16 +4,16 @@ import type { LimitOverrides } from "../../base/limits.ts";
 import { encodeHex } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { sniffFormat } from "../../formats/registry.ts";
-import type { Format, PagedRun } from "../../model/format.ts";
+import type { Format, PagedRun, StatedCrc } from "../../model/format.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { PullFile } from "./discover.ts";
-import { contentError, digestError } from "./errors.ts";
+import { checksumError, contentError, digestError } from "./errors.ts";
 import { hashedExtents, type Piece, planPieces } from "./pieces.ts";
 import { type OpenedRemote, type RemoteAddress, versionOf } from "./remote.ts";
 import { decodeJournal, encodeJournalHeader, type PartialFile } from "./store.ts";
 import { type FileTransfer, TAKEN_OVER } from "./transfer.ts";
 
-/** What became of one file. */
+/** The result of one file. */
 export interface PulledFile {
   readonly path: string;
   readonly byteLength: number;
@@ -22,11 +22,11 @@ export interface PulledFile {
   /** Bytes that an earlier run had fetched. */
   readonly resumedBytes: number;
   readonly verified: Verified;
-  /** Where an index states it. */
+  /** Present if an index states it. */
   readonly sha256?: string | undefined;
 }
 
-/** What a file looks like once it was opened. */
+/** The state of a file once it is opened. */
 export interface Begun {
   readonly partial: PartialFile;
   readonly transfer: FileTransfer;
@@ -34,11 +34,11 @@ export interface Begun {
   readonly byteLength: number;
   readonly resumedBytes: number;
   readonly etag: string | undefined;
-  /** Where redirects led to the file of that tag. */
+  /** Address to which redirects led for the file with that tag. */
   readonly via: string | undefined;
 }
 
-/** One file on its way, from being listed to being in place. */
+/** One file in progress, from being listed to being in place. */
 export class FileJob {
   readonly file: PullFile;
   /** The URL's own copy first, then the mirrors'. */
@@ -47,9 +47,9 @@ export class FileJob {
   begun: Begun | undefined;
   result: PulledFile | undefined;
   fetchedBytes = 0;
-  /** Ends what is under way for the file beside its leases. One for each file: a signal is slow with many listeners. */
+  /** Ends the work for the file other than its leases. One per file: a signal is slow with many listeners. */
   readonly #abort = new AbortController();
-  /** Which address is opened. */
+  /** Index of the address that is opened. */
   home = 0;
   #restarts = 0;
   #restart: { readonly home: number } | undefined;
@@ -74,8 +74,8 @@ export class FileJob {
   }
 
   /**
-   * Begins the file anew once its connections have let go: at the same server where the file there has changed, else at
-   * the next one. "refused" where that was tried often enough.
+   * Starts the file again once its connections have ended: at the same server if the file there has changed, else at
+   * the next one. "refused" if that was tried often enough.
    */
   restart(at: "same" | "next"): "accepted" | "refused" {
     if (this.#restart !== undefined) return "accepted";
@@ -87,7 +87,7 @@ export class FileJob {
     return "accepted";
   }
 
-  /** Takes the file back to the queue. */
+  /** Puts the file back into the queue. */
   async requeue(): Promise<void> {
     const begun = this.begun;
     this.home = this.#restart?.home ?? this.home;
@@ -100,21 +100,21 @@ export class FileJob {
 
 /** What the file itself can be compared with. */
 type Comparison =
-  /** Every byte of weights has a page digest; the format checks what is left. */
+  /** Every byte of weights has a page digest; the format checks the rest. */
   | { readonly by: "pages"; readonly format: Format }
-  /** The format has digests of longer runs only, or of some runs. */
+  /** The format only has digests of longer runs, or of some runs. */
   | { readonly by: "chunks"; readonly format: Format }
   | { readonly by: "nothing" };
 
-/** A file cut into pieces, before any of them is fetched. */
+/** A file divided into pieces, before any of them is fetched. */
 interface FileLayout {
   readonly pieces: readonly Piece[];
   readonly comparison: Comparison;
-  /** Names this very version of the file; undefined where nothing does, and an unfinished pull cannot go on. */
+  /** Identifies this version of the file; undefined if nothing does. An unfinished pull then cannot continue. */
   readonly identity: string | undefined;
   /**
-   * "digest" where the whole is compared with the index at the end, whatever pieces it was made of. Else pieces of an
-   * earlier run are believed by the journal alone, which has to be one that was written here.
+   * "digest" if the whole is compared with the index at the end, whatever its pieces. Otherwise only the journal
+   * vouches for pieces of an earlier run, so this machine must have written it.
    */
   readonly proof: "digest" | "journal";
 }
@@ -127,10 +127,10 @@ interface LayoutOptions {
   readonly sha256: string | undefined;
 }
 
-/** Bytes of the beginning that go into a file's identity. */
+/** Bytes from the start of a file that are part of its identity. */
 const HEAD_BYTES = 64 << 10;
 
-/** Reads the page digests of a file that has them, and cuts any file into pieces. */
+/** Reads the page digests of a file, if it has them, and divides the file into pieces. */
 export async function readLayout(opened: OpenedRemote, options: LayoutOptions): Promise<FileLayout> {
   const { source } = opened;
   const { engine, signal, sha256 } = options;
@@ -139,7 +139,7 @@ export async function readLayout(opened: OpenedRemote, options: LayoutOptions): 
   const pieces = planPieces(source.byteLength, runs);
   let name = sha256 === undefined ? versionOf(opened) : `sha256 ${sha256}`;
   if (sha256 === undefined && comparison.by === "pages") {
-    // The digests of all pages and the tables name the content wherever it comes from.
+    // The digests of all pages together with the tables identify the content, from any server.
     const known = concatBytes([head, ...runs.map(({ digests }) => digests)]);
     name = `pages ${encodeHex(await engine.digest("blake3", known))}`;
   }
@@ -160,7 +160,9 @@ async function compareBy(source: Source, head: Bytes, options: LayoutOptions): P
   return { comparison: { by: coverage === "all" ? "pages" : "chunks", format }, runs };
 }
 
-/** Which pieces of an earlier run can be kept: each is read again and compared. Else the file begins anew. */
+/**
+ * The pieces of an earlier run that can be kept: each is read again and compared. Without any, the file starts again.
+ */
 export async function resumePieces(
   partial: PartialFile,
   layout: FileLayout,
@@ -217,30 +219,53 @@ function isSound({ pages }: Piece, found: readonly Bytes[], check: Bytes): boole
 }
 
 /** What the bytes of a file were compared with before it was put in place. */
-type Verified = "pages" | "sha256" | "chunks" | "none";
+export type Verified = "pages" | "sha256" | "chunks" | "crc32" | "none";
 
 interface FinishOptions {
   readonly label: string;
   readonly sha256: string | undefined;
+  readonly crc32: StatedCrc | undefined;
   readonly comparison: Comparison;
   readonly engine: Engine;
   readonly limits: LimitOverrides;
   readonly signal: AbortSignal;
 }
 
-/** Compares a file that arrived whole with everything that is known about it; throws an IntegrityError. */
+/** Compares a file that arrived completely with everything that is known about it; throws an IntegrityError. */
 export async function checkArrived(source: Source, options: FinishOptions): Promise<Verified> {
-  const { sha256, comparison, engine, signal, label } = options;
+  const { sha256, crc32, comparison, engine, signal, label } = options;
   if (sha256 !== undefined) {
     const range = { offset: 0, byteLength: source.byteLength, signal };
     const found = encodeHex(await engine.digestRange("sha256", source, range));
     if (found !== sha256) throw digestError(label, sha256, found);
     return comparison.by === "pages" ? "pages" : "sha256";
   }
-  if (comparison.by === "nothing") return "none";
-  // The pages were compared as they arrived; header, tables and metadata are what is left.
+  if (crc32 !== undefined) {
+    const found = await findChecksum(source, crc32, options);
+    if (found !== undefined) throw checksumError(label, hexOf(crc32.value), hexOf(found));
+  }
+  if (comparison.by === "nothing") return crc32 === undefined ? "none" : "crc32";
+  // The pages were compared as they arrived. Header, tables and metadata are left.
   await checkContent(source, comparison.format, { ...options, level: comparison.by === "pages" ? "control" : "full" });
   return comparison.by;
+}
+
+/** The file's CRC-32 if it differs from the stated one; undefined if it matches, with or without the footer. */
+export async function findChecksum(
+  source: Source,
+  { value, footerBytes }: StatedCrc,
+  { engine, signal }: { readonly engine: Engine; readonly signal: AbortSignal },
+): Promise<number | undefined> {
+  const end = Math.max(0, source.byteLength - footerBytes);
+  let before = 0;
+  for await (const piece of source.stream(0, { byteLength: end, signal })) before = await engine.crc32(piece, before);
+  if (before === value) return undefined;
+  const footer = await source.read(end, source.byteLength - end, { signal });
+  return (await engine.crc32(footer, before)) === value ? undefined : before;
+}
+
+function hexOf(crc: number): string {
+  return crc.toString(16).padStart(8, "0");
 }
 
 type CheckOptions = FinishOptions & { readonly level: "control" | "full" };

@@ -15,7 +15,7 @@ describe("planPieces()", () => {
     expect(planPieces(0, [])).toEqual([]);
   });
 
-  it("cuts whatever length a server claims into a number of pieces that memory holds", () => {
+  it("divides any claimed length into a bounded number of pieces", () => {
     for (const byteLength of [2 ** 50, Number.MAX_SAFE_INTEGER]) {
       const pieces = planPieces(byteLength, []);
       expect(pieces.length).toBeLessThanOrEqual(1 << 20);
@@ -24,14 +24,14 @@ describe("planPieces()", () => {
     }
   });
 
-  it("cuts a run of more pages than a call has arguments", () => {
+  it("divides a run of more pages than a call can have arguments", () => {
     const pageBytes = 256 << 10;
     const count = 1_000_000;
     const byteLength = count * pageBytes;
     expect(planPieces(byteLength, [{ offset: 0, byteLength, pageBytes, digests: digests(count) }])).toHaveLength(count);
   });
 
-  it("takes a page for a piece, and gathers tiny ones", () => {
+  it("makes each page a piece, and groups tiny pages", () => {
     const tiny = 64 << 10;
     const large = { offset: 100, byteLength: 20 * MIB, pageBytes: 16 * MIB, digests: digests(2) };
     const small = { offset: 100 + 20 * MIB, byteLength: 5 * tiny + 1, pageBytes: tiny, digests: digests(6) };
@@ -51,12 +51,12 @@ describe("planPieces()", () => {
     ]);
   });
 
-  it("fetches no more than a page again, where pages are shorter than pieces without any", () => {
+  it("makes pieces as short as pages, if these are shorter than the default", () => {
     const run = { offset: 0, byteLength: 3 * MIB, pageBytes: MIB, digests: digests(3) };
     expect(planPieces(3 * MIB, [run]).map(({ byteLength }) => byteLength)).toEqual([MIB, MIB, MIB]);
   });
 
-  it("covers every byte once although runs overlap or reach beyond the end", () => {
+  it("covers every byte once even if runs overlap or reach beyond the end", () => {
     const run = (offset: number, byteLength: number) => ({ offset, byteLength, pageBytes: 10, digests: digests(9) });
     const pieces = planPieces(100, [run(20, 30), run(40, 30), run(90, 20)]);
     let position = 0;

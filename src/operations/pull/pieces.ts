@@ -2,14 +2,17 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import type { PagedRun } from "../../model/format.ts";
 
-/** Length of pieces without pages: what a killed pull may have to fetch again. */
+/** Length of pieces without pages: the most that a killed pull may have to fetch again. */
 export const PIECE_BYTES = 4 << 20;
 /**
- * A file has at most about as many pieces without pages. A server may claim any length, and cutting 2^53 bytes into
- * pieces of 4 MiB would take all memory and never end; at 4 TiB and beyond pieces get longer instead.
+ * Most pieces without pages, approximately. A server may claim any length, and dividing 2^53 bytes into pieces of 4 MiB
+ * would take all memory and never end. From 4 TiB on, pieces get longer instead.
  */
 const MAX_PLAIN_PIECES = 1 << 20;
-/** Pages below this are recorded together, so that tiny ones cost no write each: less than a connection has in its buffers. */
+/**
+ * Pages below this are recorded together, so that tiny ones do not each cost a write. It is less than the buffers of a
+ * connection.
+ */
 const GROUP_BYTES = 256 << 10;
 /** A BLAKE3 digest. */
 export const DIGEST_BYTES = 32;
@@ -19,7 +22,7 @@ export interface Piece extends Extent {
   readonly pages?: { readonly pageBytes: number; readonly digests: Bytes } | undefined;
 }
 
-/** Cuts a file into pieces, in order and without gaps. Runs that overlap an earlier one count as without digests. */
+/** Divides a file into pieces, in order and without gaps. Runs that overlap an earlier one count as without digests. */
 export function planPieces(byteLength: number, runs: readonly PagedRun[]): Piece[] {
   const pieces: Piece[] = [];
   let position = 0;
@@ -33,7 +36,7 @@ export function planPieces(byteLength: number, runs: readonly PagedRun[]): Piece
   for (const run of [...runs].sort((a, b) => a.offset - b.offset)) {
     if (run.offset < position || run.offset + run.byteLength > byteLength) continue;
     plainTo(run.offset);
-    // One by one: a long shard has more pages than a call can have arguments.
+    // One by one, because a long shard has more pages than a call can have arguments.
     for (const piece of pagedPieces(run)) pieces.push(piece);
     position = run.offset + run.byteLength;
   }
@@ -53,7 +56,7 @@ function pagedPieces({ offset, byteLength, pageBytes, digests }: PagedRun): Piec
   return pieces;
 }
 
-/** The runs of a piece that are hashed: its pages, or the whole of it. */
+/** The runs of a piece that are hashed: its pages, or all of it. */
 export function hashedExtents({ offset, byteLength, pages }: Piece): Extent[] {
   const step = pages?.pageBytes ?? byteLength;
   const extents: Extent[] = [];

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { mirrorFolder, mirrorUrl } from "./remote.ts";
 
-it("mirrorFolder() takes a folder, with or without its slash, or the file itself", () => {
+it("mirrorFolder() accepts a folder, with or without its slash, or the file itself", () => {
   const url = "https://a.example/x/model.aeroset.json?sig=1";
   for (const mirror of ["https://b.example/y", "https://b.example/y/", "https://b.example/y/model.aeroset.json"]) {
     expect(mirrorFolder(mirror, url)).toBe("https://b.example/y/");

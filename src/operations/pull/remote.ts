@@ -6,10 +6,10 @@ import { SequentialHttpSource } from "../../bytes/http/sequential.ts";
 import { RangedHttpSource } from "../../bytes/http/source.ts";
 import type { HttpTransport } from "../../bytes/http/transport.ts";
 import { checkHeaders, parseHttpUrl } from "../../bytes/http/url.ts";
+import { OPENING_BYTES } from "../../bytes/layers/opening-read.ts";
 import type { RetryPolicy } from "../../bytes/layers/retry.ts";
 import { redirectedTo } from "../../bytes/layers/store.ts";
 import type { Source } from "../../bytes/source.ts";
-import { OPENING_BYTES } from "../../bytes/transfer.ts";
 
 /** How requests to one server are made. */
 interface PullServer {
@@ -18,39 +18,39 @@ interface PullServer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A file on a server, not yet asked for. */
+/** A file on a server, not yet requested. */
 export interface RemoteAddress extends PullServer {
   readonly url: string;
-  /** Judges, by throwing, where redirects lead. */
+  /** Throws if a redirect target is not allowed. */
   readonly onRedirect?: HttpTarget["onRedirect"];
 }
 
-/** What every request of a pull has in common. */
+/** The options that all requests of a pull share. */
 export interface RemoteOptions {
   readonly timeoutMs: number;
   readonly policy: RetryPolicy;
   readonly signal: AbortSignal;
 }
 
-/** A file that a server has told the length of. */
+/** A file whose length a server has stated. */
 export interface OpenedRemote {
   readonly source: Source;
   readonly validators: Validators;
-  /** Where redirects led, if they did: the validators are that server's. */
+  /** Address to which redirects led, if any: the validators are that server's. */
   readonly via: string | undefined;
-  /** "sequential" where the server sends the whole file whatever is asked for. */
+  /** "sequential" if the server sends the whole file for every request. */
   readonly access: "ranges" | "sequential";
-  /** The source again, where reading it needs no further request. */
+  /** The same source, if reading it needs no further request. */
   readonly held: Source | undefined;
 }
 
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
-/** A server that does not say how long a file is, or sends all of it, may fill this much; eight at once stay small. */
+/** Most memory for a server that does not state the length of a file, or sends all of it; eight at once stay small. */
 const MAX_MEMORY_BYTES = 4 << 20;
 /** Weight of the newest measurement in a server's rate. */
 const SMOOTHING = 0.3;
 
-/** Opens with one request, and keeps what the reply says about the version of the file. */
+/** Opens with one request, and keeps the validators of the reply. */
 export async function openRemote(address: RemoteAddress, options: RemoteOptions): Promise<OpenedRemote> {
   let validators = NO_VALIDATORS;
   let access: OpenedRemote["access"] = "ranges";
@@ -83,8 +83,8 @@ export async function openRemote(address: RemoteAddress, options: RemoteOptions)
 }
 
 /**
- * Whether the file on the server is still the one that had this tag; "unknown" where the server does not say, or where
- * redirects lead to another one than they did: what that calls by the tag may be another file.
+ * Asks whether the file on the server still has this tag. "unknown" if the server does not say, or if redirects lead to
+ * another server than before, because the same tag may mean another file there.
  */
 export async function askUnchanged(
   address: RemoteAddress,
@@ -97,23 +97,23 @@ export async function askUnchanged(
   exchange.cancel();
   const { status, headers: found, url } = exchange.response;
   if (redirectedTo(target.url, url) !== via) return "unknown";
-  // A server that overlooks the condition still shows the tag.
+  // A server that ignores the condition still shows the tag.
   const isSame = status === 304 || (status < 300 && strongTag(readValidators(found)) === etag);
   return isSame ? "unchanged" : "unknown";
 }
 
-/** One server's copy of one file: how it is read, how fast it is and whether it is worth asking. */
+/** One server's copy of one file: its source, its speed, and whether to use it. */
 export class Remote {
   readonly label: string;
   readonly source: Source;
   readonly access: OpenedRemote["access"];
-  /** Leases at work. */
+  /** Active leases. */
   active = 0;
-  /** Bytes a second of one connection; undefined before anything was measured. */
+  /** Bytes per second of one connection; undefined before the first measurement. */
   rate: number | undefined;
-  /** The failure after which it is not asked any more. */
+  /** The failure after which it is not used any more. */
   dead: unknown;
-  /** Not to be asked before this time, in milliseconds. */
+  /** Not to be used before this time, in milliseconds. */
   retryAt = 0;
   #streak = 0;
 
@@ -125,7 +125,7 @@ export class Remote {
       byteLength: facts.byteLength,
       validators: facts.validators ?? NO_VALIDATORS,
       contentRange: "shown" as const,
-      // A mirror that was not opened shows its version with its first reply, and must keep to it.
+      // A mirror that was not opened shows its version with its first reply, and must keep it.
       ...(facts.validators === undefined ? { known: "pinned" as const } : {}),
     };
     this.source =
@@ -143,7 +143,7 @@ export class Remote {
     this.#streak = 0;
   }
 
-  /** Backs off, or gives the server up. Failures while it is already backing off are the same one. */
+  /** Backs off, or gives up the server. Failures while it is already backing off count as the same one. */
   failed(error: unknown, now: number, policy: RetryPolicy): void {
     const isTransient = error instanceof SourceError && error.transient;
     if (isTransient && now < this.retryAt) return;
@@ -164,11 +164,11 @@ interface RemoteFacts {
   /** Absent for a copy that was not opened. */
   readonly validators: Validators | undefined;
   readonly access: OpenedRemote["access"];
-  /** The whole file, where opening it has brought it already. */
+  /** The whole file, if opening has already fetched it. */
   readonly held?: Source | undefined;
 }
 
-/** The request target of an address: credentials in its URL become a header. */
+/** The request target of an address. Credentials in its URL become a header. */
 function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): HttpTarget {
   const { url, label, authorization } = parseHttpUrl(address.url);
   const own = authorization === undefined ? {} : { authorization };
@@ -176,7 +176,7 @@ function targetOf(address: RemoteAddress, { timeoutMs }: RemoteOptions): HttpTar
   return { url, label, headers, transport: address.transport, timeoutMs, onRedirect: address.onRedirect };
 }
 
-/** What names the version of a file on its server; undefined where the server does not say. */
+/** Identifies the version of a file on its server; undefined if the server does not state it. */
 export function versionOf({ validators, via }: Pick<OpenedRemote, "validators" | "via">): string | undefined {
   const tag = strongTag(validators);
   const at = via === undefined ? "" : ` at ${via}`;
@@ -184,7 +184,7 @@ export function versionOf({ validators, via }: Pick<OpenedRemote, "validators" |
   return validators.lastModified === undefined ? undefined : `modified ${validators.lastModified}${at}`;
 }
 
-/** The folder that a mirror stands for: itself, or where the file lies if the mirror names that file. */
+/** The folder of a mirror: the mirror itself, or its parent if the mirror names the file. */
 export function mirrorFolder(mirror: string, url: string): string {
   const { label } = parseHttpUrl(mirror);
   const folder = new URL(mirror);
@@ -199,7 +199,7 @@ export function mirrorFolder(mirror: string, url: string): string {
   return folder.href;
 }
 
-/** A file of the set at the mirror; its query is kept. */
+/** The address of a file of the set at the mirror; keeps the query. */
 export function mirrorUrl(folder: string, path: string): string {
   const url = new URL(folder);
   url.pathname += path.split("/").map(encodeURIComponent).join("/");

@@ -1,7 +1,7 @@
 import { isTareError, SourceError } from "../../base/errors.ts";
 import type { LimitOverrides } from "../../base/limits.ts";
 import { strongTag } from "../../bytes/http/headers.ts";
-import { SPLIT_BYTES } from "../../bytes/transfer.ts";
+import { SPLIT_BYTES } from "../../bytes/layers/split-ranges.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { isChange, sizeError, spaceError } from "./errors.ts";
 import { Blocks, fetchLease, TokenBucket, WriteFailure } from "./fetch.ts";
@@ -20,19 +20,19 @@ export interface SchedulerOptions {
   readonly remote: RemoteOptions;
   readonly onTotal: ((byteLength: number) => void) | undefined;
   readonly onProgress: ((byteLength: number) => void) | undefined;
-  /** Files that are open already, by URL. */
+  /** Files that are already open, by URL. */
   readonly opened: ReadonlyMap<string, OpenedRemote>;
-  /** A file is in place. */
+  /** Called when a file is in place. */
   readonly onDone: (job: FileJob, version: Pick<Begun, "etag" | "via">) => Promise<void>;
 }
 
-/** All connections together hold no more than this: two blocks each. */
+/** Most buffer memory of all connections: two blocks each. */
 const BUFFER_BYTES = 32 << 20;
 const BLOCK_BYTES = 1 << 20;
-/** How often idle connections look whether a busy one lags. */
+/** How often idle connections check whether a busy one lags. */
 const LOOK_MS = 100;
 
-/** Shares the files of a pull out among a fixed number of connections until all are in place. */
+/** Distributes the files of a pull over a fixed number of connections until all are in place. */
 export class Scheduler {
   readonly #jobs: readonly FileJob[];
   readonly #options: SchedulerOptions;
@@ -52,7 +52,7 @@ export class Scheduler {
     this.#bucket = options.limitRate === undefined ? undefined : new TokenBucket(options.limitRate);
   }
 
-  /** Resolves when every file is in place; rejects with the first failure that nothing could be done about. */
+  /** Resolves when every file is in place; rejects with the first failure that cannot be recovered. */
   async run(): Promise<void> {
     const { signal } = this.#options.remote;
     const interrupt = (): void => this.#fail(signal.reason);
@@ -75,7 +75,7 @@ export class Scheduler {
     this.#changed();
   }
 
-  /** The life of one connection. */
+  /** The loop of one connection. */
   async #work(): Promise<void> {
     while (!this.#stop.signal.aborted && this.#jobs.some(({ state }) => state !== "done")) {
       const lease = this.#nextLease();
@@ -96,7 +96,7 @@ export class Scheduler {
     return this.#takeOver(now);
   }
 
-  /** Long runs while there is plenty, shorter ones towards the end so that all connections end together. */
+  /** Long runs while there is plenty of work, shorter ones towards the end, so that all connections end together. */
   #runBytes({ openBytes }: FileTransfer): number {
     if (this.#jobs.some(({ state }) => state === "waiting")) return SPLIT_BYTES;
     return Math.max(PIECE_BYTES, Math.min(SPLIT_BYTES, openBytes / this.#options.concurrency));
@@ -116,7 +116,7 @@ export class Scheduler {
     return slowest === undefined || lease === undefined ? undefined : { job: slowest.job, lease };
   }
 
-  /** Opens the next file of the list; false where there is none. */
+  /** Opens the next file of the list; false if there is none. */
   async #openNext(): Promise<boolean> {
     const job = this.#jobs.find(({ state }) => state === "waiting");
     if (job === undefined) return false;
@@ -140,7 +140,7 @@ export class Scheduler {
     const remote = { ...this.#options.remote, signal };
     const address = job.addresses[job.home] as (typeof job.addresses)[number];
     const opened = this.#opened.get(address.url) ?? (await openRemote(address, remote));
-    // Whoever begins anew wants to see what the server has now.
+    // A file that starts again must see what the server has now.
     this.#opened.delete(address.url);
     const { byteLength } = opened.source;
     if (file.byteLength !== undefined && file.byteLength !== byteLength) {
@@ -148,7 +148,7 @@ export class Scheduler {
     }
     const layout = await readLayout(opened, { engine, limits, signal, sha256: file.sha256 });
     const own = new Remote(address, { ...opened, byteLength }, remote);
-    // Bytes of different servers are mixed only where the result can be compared with something.
+    // Bytes of different servers are mixed only if the result can be verified.
     const isComparable = layout.comparison.by !== "nothing" || file.sha256 !== undefined;
     const others = isComparable ? job.addresses.filter((other) => other !== address) : [];
     const copies = others.map((other) => {
@@ -196,7 +196,7 @@ export class Scheduler {
     this.#changed();
   }
 
-  /** What a failed request means for its file. */
+  /** Decides what a failed request means for its file. */
   #explain(job: FileJob, lease: Lease, { error, index }: { readonly error: unknown; readonly index: number }): void {
     if (error === TAKEN_OVER || this.#stop.signal.aborted) return;
     const { remote, file } = lease;
@@ -208,7 +208,7 @@ export class Scheduler {
       if (job.restart("same") === "refused") this.#fail(error);
     } else {
       remote.failed(error, performance.now(), this.#options.remote.policy);
-      if (file.failure !== undefined && !goElsewhere(job)) this.#fail(error);
+      if (file.isForsaken && !goElsewhere(job)) this.#fail(error);
     }
   }
 
@@ -218,14 +218,14 @@ export class Scheduler {
     else if (transfer.isComplete && job.state === "active") this.#finish(job);
   }
 
-  /** The file begins anew: what it had does not count any more. */
+  /** Starts the file again; what it had does not count any more. */
   async #startOver(job: FileJob): Promise<void> {
     job.state = "opening";
     job.fetchedBytes = 0;
     await job.requeue();
   }
 
-  /** Checks and publishes while the connections go on with other files. */
+  /** Checks and publishes the file while the connections continue with other files. */
   #finish(job: FileJob): void {
     const { begun } = job;
     if (begun === undefined) return;
@@ -242,10 +242,10 @@ export class Scheduler {
   async #publish(job: FileJob, begun: Begun): Promise<void> {
     const { engine, limits, onDone } = this.#options;
     const { partial, comparison, byteLength, resumedBytes } = begun;
-    const { path, sha256 } = job.file;
+    const { path, sha256, crc32 } = job.file;
     const source = await partial.reopen(byteLength);
     try {
-      const options = { label: source.label, sha256, comparison, engine, limits, signal: job.signal };
+      const options = { label: source.label, sha256, crc32, comparison, engine, limits, signal: job.signal };
       const verified = await checkArrived(source, options);
       await source.close();
       await partial.publish(byteLength);
@@ -263,7 +263,7 @@ export class Scheduler {
       await source.close();
       const isDamaged = isTareError(error) && error.code.startsWith("integrity/");
       if (!isDamaged) throw error;
-      // Going on from it would only find the same damage again.
+      // Continuing from it would only find the same damage again.
       await partial.discard();
       if (job.restart("next") === "refused") throw error;
       await this.#startOver(job);
@@ -284,7 +284,7 @@ export class Scheduler {
     for (const wake of waiting) wake();
   }
 
-  /** Until something changes, a server may be asked again, or it is time to look for a connection that lags. */
+  /** Waits until something changes, a server may be used again, or it is time to look for a lagging connection. */
   #wait(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, LOOK_MS);
@@ -296,7 +296,7 @@ export class Scheduler {
   }
 }
 
-/** Begins anew at another server; false where there is none that was not tried. */
+/** Starts again at another server; false if all were tried. */
 function goElsewhere(job: FileJob): boolean {
   return job.addresses.length > 1 && job.restart("next") === "accepted";
 }

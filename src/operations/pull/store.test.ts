@@ -24,7 +24,7 @@ describe("decodeJournal()", () => {
     });
   });
 
-  it("believes no record that was torn, at any byte", () => {
+  it("accepts no torn record, at any byte", () => {
     const headerEnd = journal.indexOf(0x0a) + 1;
     for (let end = 0; end < journal.byteLength; end++) {
       const found = decodeJournal(journal.slice(0, end));
@@ -33,21 +33,21 @@ describe("decodeJournal()", () => {
     }
   });
 
-  it("stops at a record of zeros, which is what a hole reads as, and at a flipped bit", () => {
+  it("stops at a record of zeros, as a hole reads, and at a flipped bit", () => {
     expect(decodeJournal(concatBytes([journal, new Uint8Array(24)]))?.records).toHaveLength(2);
     const flipped = journal.slice();
     flipped[journal.byteLength - 30] = (flipped[journal.byteLength - 30] as number) ^ 1;
     expect(decodeJournal(flipped)?.records).toHaveLength(0);
   });
 
-  it("refuses what is no journal", () => {
+  it("refuses anything but a journal", () => {
     for (const text of ["", "\n", 'tare-pull 2 "x"\n', "tare-pull 1 {}\n", "x".repeat(5000)]) {
       expect(decodeJournal(new TextEncoder().encode(text))).toBeUndefined();
     }
   });
 });
 
-it("parseReceipt() gives back what was kept, and nothing for what is damaged", () => {
+it("parseReceipt() restores what was kept, and nothing from damaged entries", () => {
   const receipt: Receipt = new Map([
     ["a.aero", { from: "http://h/a.aero", byteLength: 3, stamp: "3:1", etag: '"x"' }],
     ["__proto__", { from: "http://h/b", byteLength: 4, stamp: "4:1", sha256: "00".repeat(32) }],

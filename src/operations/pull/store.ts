@@ -10,48 +10,57 @@ export interface LocalFile {
   readonly stamp: string;
 }
 
-/** The folder that a pull fills. Paths are relative, with forward slashes, and were checked. */
+/** The folder that a pull fills. Paths are relative, with forward slashes, and already checked. */
 export interface PullStore {
   /** Shown in errors. */
   readonly label: string;
-  /** Undefined where there is no such file. */
+  /** Undefined if there is no such file. */
   look(path: string): Promise<LocalFile | undefined>;
   /** Opens a file that is in place. */
   open(path: string): Promise<Source>;
-  /** The file under construction; what an earlier run left is kept. */
+  /** Throws if a file may be neither put nor replaced there: the caller reads it, or it is write-protected. */
+  checkPlace?(path: string): Promise<void>;
+  /** The file under construction; keeps what an earlier run left. */
   openPartial(path: string): Promise<PartialFile>;
-  /** Bytes that the folder has room for; undefined where nothing tells. */
+  /**
+   * What a pull left beside a file that is in place, if it died before it removed its journal: "ours" if the journal
+   * shows that the file was made here. Undefined if there is nothing.
+   */
+  findLeftover(path: string): Promise<"ours" | "unknown" | undefined>;
+  /** Removes that journal. */
+  dropLeftover(path: string): Promise<void>;
+  /** Free bytes of the folder; undefined if they are not known. */
   freeBytes(): Promise<number | undefined>;
-  /** Puts a small file in place, all or nothing. */
+  /** Puts a small file in place, atomically. */
   replace(path: string, bytes: Bytes): Promise<void>;
-  /** What `keepReceipt` was given last; undefined where there is none. */
+  /** The bytes that `keepReceipt` got last; undefined if there are none. */
   readReceipt(): Promise<Bytes | undefined>;
   keepReceipt(bytes: Bytes): Promise<void>;
   /**
-   * A seal over a file that is in place, as it is now, and facts about it. Only this user on this machine can make it;
-   * undefined where nobody can, or there is no such file.
+   * A seal over the current state of a file in place, and facts about it. Only this user on this machine can make it;
+   * undefined if no seal is possible, or there is no such file.
    */
   seal(path: string, facts: readonly string[]): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
-/** A file under construction with the journal beside it: both outlive the process, whatever ends it. */
+/** A file under construction with the journal next to it. Both survive the end of the process, whatever its cause. */
 export interface PartialFile {
-  /** Tells this very file, made here, from one that came with a folder; undefined where nothing can. */
+  /** Distinguishes this file, made here, from one that came with a folder; undefined if nothing can. */
   readonly seal: string | undefined;
-  /** Everything that was recorded; empty where nothing was. */
+  /** Everything that was recorded; empty if there is nothing. */
   readJournal(): Promise<Bytes>;
-  /** Forgets what was written and recorded, and begins a journal with `header`. */
+  /** Drops what was written and recorded, and starts a journal with `header`. */
   reset(header: Bytes): Promise<void>;
   /** Cuts a torn end off the journal. */
   trimJournal(byteLength: number): Promise<void>;
-  /** Writes anywhere, several at a time. The caller leaves `bytes` untouched until it settles. */
+  /** Writes at any offset, several at a time. The caller must not change `bytes` until it settles. */
   write(offset: number, bytes: Bytes): Promise<void>;
-  /** Appends to the journal; calls land in order. */
+  /** Appends to the journal, in the order of the calls. */
   record(bytes: Bytes): Promise<void>;
-  /** What was written so far, `byteLength` long. */
+  /** The bytes written so far, `byteLength` long. */
   reopen(byteLength: number): Promise<Source>;
-  /** Makes the file durable, then visible under its name in place of what was there, and removes the journal. */
+  /** Makes the file durable, then visible under its name, replacing an existing one, and removes the journal. */
   publish(byteLength: number): Promise<void>;
   /** Removes what was written and recorded. */
   discard(): Promise<void>;
@@ -59,19 +68,19 @@ export interface PartialFile {
 }
 
 /**
- * The journal of an unfinished file: one line of text that says which version of which file it is, then a record of
- * fixed length for every piece that arrived. Nothing in it is believed without reading the piece again: a record names
- * the digest that the piece must have, so data and records may reach the disk in any order.
+ * The journal of an unfinished file: one line of text that identifies the version of the file, then a record of fixed
+ * length for every piece that arrived. Nothing in it is believed without reading the piece again: a record has the
+ * digest that the piece must have, so data and records may reach the disk in any order.
  */
 
-/** Begins every journal; the digit is the version of this layout. */
+/** The start of every journal; the digit is the version of this layout. */
 const MAGIC = "tare-pull 1 ";
-/** Bytes of BLAKE3 kept for a piece: chance does not hit 128 bits. */
+/** Bytes of BLAKE3 kept for a piece: 128 bits do not match by chance. */
 export const CHECK_BYTES = 16;
 /** Index (u32), digest, and the XOR of all words before as a guard against torn writes. */
 const RECORD_BYTES = 4 + CHECK_BYTES + 4;
 /** No identity is longer: an ETag and two numbers. */
-const MAX_HEADER_BYTES = 4096;
+export const MAX_HEADER_BYTES = 4096;
 
 /** A piece that was written. */
 interface JournalRecord {
@@ -79,15 +88,15 @@ interface JournalRecord {
   readonly check: Bytes;
 }
 
-/** What a journal says. */
+/** A decoded journal. */
 interface Journal {
   readonly identity: string;
   readonly records: readonly JournalRecord[];
-  /** Where the sound part ends: a process that died may have left half a record. */
+  /** End of the valid part: a process that died may have left half a record. */
   readonly byteLength: number;
 }
 
-/** The line that a journal begins with. */
+/** The first line of a journal. */
 export function encodeJournalHeader(identity: string): Bytes {
   return encodeUtf8(`${MAGIC}${JSON.stringify(identity)}\n`);
 }
@@ -102,7 +111,7 @@ export function encodeRecord(index: number, check: Bytes): Bytes {
   return bytes;
 }
 
-/** Undefined where it is no journal of ours: then there is nothing to go on with. */
+/** Undefined if it is not our journal; then there is nothing to continue. */
 export function decodeJournal(bytes: Bytes): Journal | undefined {
   const lineEnd = bytes.subarray(0, MAX_HEADER_BYTES).indexOf(0x0a);
   const identity = lineEnd < 0 ? undefined : parseIdentity(decodeUtf8(bytes.slice(0, lineEnd)));
@@ -124,11 +133,11 @@ function parseIdentity(line: string | undefined): string | undefined {
     const identity: unknown = JSON.parse(line.slice(MAGIC.length));
     return typeof identity === "string" ? identity : undefined;
   } catch {
-    return undefined; // torn while it was written
+    return undefined; // torn during the write
   }
 }
 
-/** Never zero for a record of zeros, which is what a hole in a file reads as. */
+/** Never zero for a record of zeros, which is how a hole in a file reads. */
 function guardOf(view: DataView, position: number): number {
   let guard = 0x7461_7265; // "tare"
   for (let i = 0; i < RECORD_BYTES - 4; i += 4)
@@ -136,25 +145,27 @@ function guardOf(view: DataView, position: number): number {
   return guard >>> 0;
 }
 
-/** What is known about a file that a pull has put in place. */
+/** The facts of a file that a pull has put in place. */
 export interface ReceiptEntry {
-  /** Where it came from, without what must not be written down. */
+  /** Its address, without parts that must not be stored. */
   readonly from: string;
   readonly byteLength: number;
-  /** Of the local file; another one means that somebody changed it since. */
+  /** Stamp of the local file; another one means that the file was changed since. */
   readonly stamp: string;
   readonly etag?: string | undefined;
-  /** Where redirects led when the file with that tag came. */
+  /** Address to which redirects led when the file with that tag was fetched. */
   readonly via?: string | undefined;
   readonly sha256?: string | undefined;
-  /** Shows that this machine wrote the entry: what others wrote is no reason to believe anything. */
+  /** The checksum that an index stated and the file was compared with. */
+  readonly crc32?: number | undefined;
+  /** Shows that this machine wrote the entry. Entries from elsewhere are not trusted. */
   readonly seal?: string | undefined;
 }
 
-/** The files that pulls have put into one folder, so that a repeated pull asks instead of fetching. */
+/** The files that pulls have put into one folder, so that a repeated pull asks the server instead of fetching. */
 export type Receipt = Map<string, ReceiptEntry>;
 
-/** Unknown or damaged content is an empty receipt: then everything is looked at afresh. */
+/** Unknown or damaged content gives an empty receipt; then everything is checked again. */
 export function parseReceipt(bytes: Bytes | undefined): Receipt {
   const receipt: Receipt = new Map();
   const text = bytes === undefined ? undefined : decodeUtf8(bytes);
@@ -163,7 +174,7 @@ export function parseReceipt(bytes: Bytes | undefined): Receipt {
   try {
     root = JSON.parse(text);
   } catch {
-    return receipt; // cut off or edited: it only ever saved work
+    return receipt; // cut off or edited: a receipt only saves work
   }
   const files = isObject(root) && root["version"] === 1 ? root["files"] : undefined;
   if (!isObject(files)) return receipt;
@@ -181,23 +192,25 @@ export function encodeReceipt(receipt: Receipt): Bytes {
 
 function parseEntry(value: unknown): ReceiptEntry | undefined {
   if (!isObject(value)) return undefined;
-  const { from, byteLength, stamp, etag, via, sha256, seal } = value;
+  const { from, byteLength, stamp, etag, via, sha256, crc32, seal } = value;
   if (typeof from !== "string" || !Number.isSafeInteger(byteLength) || typeof stamp !== "string") return undefined;
   return {
     from,
     byteLength: byteLength as number,
     stamp,
-    // It is sent to the server: nothing but an entity-tag may be.
+    // It is sent to the server, so nothing but an entity-tag may pass.
     ...(typeof etag === "string" && strongTag({ etag, lastModified: undefined }) !== undefined ? { etag } : {}),
     ...(typeof via === "string" ? { via } : {}),
     ...(typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? { sha256 } : {}),
+    ...(typeof crc32 === "number" && Number.isInteger(crc32) ? { crc32 } : {}),
     ...(typeof seal === "string" ? { seal } : {}),
   };
 }
 
-/** What the seal of an entry covers beside the file itself. */
-export function sealedFacts({ from, etag, via, sha256 }: ReceiptEntry): string[] {
-  return [from, etag ?? "", sha256 ?? "", ...(via === undefined ? [] : [via])];
+/** What the seal of an entry covers in addition to the file itself. */
+export function sealedFacts({ from, etag, via, sha256, crc32 }: ReceiptEntry): string[] {
+  const more = [...(via === undefined ? [] : [via]), ...(crc32 === undefined ? [] : [`crc32 ${crc32}`])];
+  return [from, etag ?? "", sha256 ?? "", ...more];
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -7,9 +7,9 @@ const TODO = 0;
 const LEASED = 1;
 const DONE = 2;
 
-/** A page is asked for this often from each copy before the file counts as damaged. */
+/** Requests for a page from each copy before the file counts as damaged. */
 const PAGE_TRIES = 2;
-/** A connection takes over the last piece of another one only where that is this many times faster. */
+/** A connection takes over the last piece of another one only if it is this many times faster. */
 const WORTHWHILE = 2;
 /** … and saves at least this many seconds. */
 const LEAST_GAIN = 0.5;
@@ -18,18 +18,18 @@ interface FileTransferOptions {
   readonly pieces: readonly Piece[];
   readonly remotes: readonly Remote[];
   readonly partial: PartialFile;
-  /** Pieces that an earlier run brought, checked. */
+  /** Pieces that an earlier run fetched, already checked. */
   readonly resumed: ReadonlySet<number>;
 }
 
-/** Which pieces of one file are here, which are on their way and from whom. Pure bookkeeping: no requests. */
+/** Which pieces of one file are here, and which are in progress from which copy. Pure bookkeeping: no requests. */
 export class FileTransfer {
   readonly pieces: readonly Piece[];
   readonly remotes: readonly Remote[];
   readonly partial: PartialFile;
   readonly #states: Uint8Array;
   readonly #leases = new Set<Lease>();
-  /** Pieces that arrived damaged, with the copies they came from. */
+  /** Pieces that arrived damaged, with the copies that sent them. */
   readonly #damaged = new Map<number, Remote[]>();
   #todo: number;
   #left: number;
@@ -49,7 +49,7 @@ export class FileTransfer {
     return this.#left === 0;
   }
 
-  /** Bytes of pieces that nobody is fetching, near enough to share them out. */
+  /** Bytes of pieces that no connection is fetching; exact enough to distribute them. */
   get openBytes(): number {
     const last = this.pieces.at(-1);
     return last === undefined ? 0 : ((last.offset + last.byteLength) * this.#todo) / this.pieces.length;
@@ -59,7 +59,7 @@ export class FileTransfer {
     return this.#leases;
   }
 
-  /** The next run of missing pieces for an idle connection; undefined where all are taken or no copy can be asked. */
+  /** The next run of missing pieces for an idle connection; undefined if all are taken or no copy can be used. */
   take(maxBytes: number, now: number): Lease | undefined {
     if (this.#todo === 0) return undefined;
     if (this.#isSequential() && this.#leases.size > 0) return undefined;
@@ -81,7 +81,10 @@ export class FileTransfer {
     return this.#add(new Lease(this, remote, { next: first, end, now }));
   }
 
-  /** Half of what a busy connection still has to fetch, or its last piece where it lags; undefined where that is no gain. */
+  /**
+   * Half of what a busy connection still has to fetch, or its last piece if it lags; undefined if there is nothing to
+   * gain.
+   */
   takeOver(victim: Lease, now: number): Lease | undefined {
     if (this.#isSequential() || victim.next >= victim.end) return undefined;
     const spare = victim.end - victim.next - 1;
@@ -99,7 +102,7 @@ export class FileTransfer {
     return undefined;
   }
 
-  /** The piece in hand has arrived, was checked and is written. */
+  /** The current piece has arrived, and is checked and written. */
   async complete(lease: Lease, index: number, check: Uint8Array<ArrayBuffer>): Promise<void> {
     this.#states[index] = DONE;
     lease.remote.succeeded();
@@ -107,7 +110,7 @@ export class FileTransfer {
     this.#left--;
   }
 
-  /** Hands back what a lease has not fetched. */
+  /** Gives back what a lease has not fetched. */
   release(lease: Lease): void {
     this.#leases.delete(lease);
     lease.remote.active--;
@@ -119,7 +122,7 @@ export class FileTransfer {
     this.#cursor = Math.min(this.#cursor, lease.next);
   }
 
-  /** Remembers who sent a damaged piece; "hopeless" where every copy has had its chances. */
+  /** Remembers which copy sent a damaged piece; "hopeless" if every copy has used up its tries. */
   noteDamage(index: number, remote: Remote): "retry" | "hopeless" {
     const senders = [...(this.#damaged.get(index) ?? []), remote];
     this.#damaged.set(index, senders);
@@ -127,13 +130,12 @@ export class FileTransfer {
     return living.every((one) => senders.filter((other) => other === one).length >= PAGE_TRIES) ? "hopeless" : "retry";
   }
 
-  /** The failure of the copy that lasted longest, where none is left to ask. */
-  get failure(): unknown {
-    if (this.remotes.some(({ dead }) => dead === undefined)) return undefined;
-    return this.remotes[0]?.dead;
+  /** True if no copy is left to use. */
+  get isForsaken(): boolean {
+    return this.remotes.every(({ dead }) => dead !== undefined);
   }
 
-  /** When a copy that is backing off may be asked again. */
+  /** When a copy that is backing off may be used again. */
   get retryAt(): number {
     return Math.min(...this.remotes.filter(({ dead }) => dead === undefined).map(({ retryAt }) => retryAt));
   }
@@ -148,14 +150,14 @@ export class FileTransfer {
     return lease;
   }
 
-  /** The copy that promises most for one more connection; those that sent this piece damaged come last. */
+  /** The most promising copy for one more connection; copies that sent this piece damaged come last. */
   #choose(index: number, now: number): Remote | undefined {
     const usable = this.remotes.filter(({ dead, retryAt }) => dead === undefined && retryAt <= now);
     const senders = this.#damaged.get(index) ?? [];
     const fewest = Math.min(...usable.map((remote) => senders.filter((sender) => sender === remote).length));
     const candidates = usable.filter((remote) => senders.filter((sender) => sender === remote).length === fewest);
     const rates = candidates.map((remote) => this.#rateOf(remote, now));
-    // One that was never tried gets the benefit of the doubt.
+    // A copy that was never tried is assumed to be as fast as the best.
     const assumed = Math.max(1, ...rates.map((rate) => rate ?? 0));
     let best: Remote | undefined;
     let bestCost = Number.POSITIVE_INFINITY;
@@ -166,14 +168,14 @@ export class FileTransfer {
     return best;
   }
 
-  /** As measured by leases that ended; before the first one has, by those at work. */
+  /** The rate from leases that have ended; before the first one has, from active ones. */
   #rateOf(remote: Remote, now: number): number | undefined {
     if (remote.rate !== undefined) return remote.rate;
     const live = [...this.#leases].flatMap((lease) => (lease.remote === remote ? (lease.rate(now) ?? []) : []));
     return live.length === 0 ? undefined : live.reduce((sum, rate) => sum + rate, 0) / live.length;
   }
 
-  /** True where fetching the whole last piece again elsewhere is through much sooner. */
+  /** True if fetching the whole last piece again elsewhere ends much sooner. */
   #lags(victim: Lease, now: number): boolean {
     const others = this.remotes.filter((remote) => remote !== victim.remote && remote.dead === undefined);
     const best = Math.max(0, ...others.map((remote) => this.#rateOf(remote, now) ?? 0));
@@ -188,12 +190,12 @@ export class FileTransfer {
   }
 }
 
-/** Time in which the rate of a lease at work is not yet worth comparing, in milliseconds. */
+/** Time in which the rate of an active lease is not yet reliable, in milliseconds. */
 const WARM_UP_MS = 200;
-/** A lease that brought less says nothing about its server. */
+/** The rate of a lease with fewer bytes is not reliable. */
 const LEAST_BYTES = 64 << 10;
 
-/** Pieces `next` … `end` of a file, in the hands of one connection. */
+/** Pieces `next` … `end` of a file, assigned to one connection. */
 export class Lease {
   readonly file: FileTransfer;
   readonly remote: Remote;
@@ -226,7 +228,7 @@ export class Lease {
     return this.file.pieces[this.next] as Piece;
   }
 
-  /** The bytes to ask the server for. */
+  /** The bytes to request from the server. */
   get extent(): Extent {
     const first = this.piece;
     const last = this.file.pieces[this.end - 1] as Piece;
@@ -244,20 +246,20 @@ export class Lease {
     this.#received += byteLength;
   }
 
-  /** Bytes a second so far; undefined while it is too early to tell. */
+  /** Bytes per second so far; undefined while it is too early to tell. */
   rate(now: number): number | undefined {
     const elapsed = now - this.#startedAt;
     return elapsed < WARM_UP_MS ? undefined : (this.#received * 1000) / elapsed;
   }
 
-  /** Bytes a second in all, at its end; undefined where it brought too little to tell. */
+  /** Bytes per second in total, at its end; undefined if it fetched too little to tell. */
   finalRate(now: number): number | undefined {
     const elapsed = Math.max(1, now - this.#startedAt);
     const isTelling = this.#received >= LEAST_BYTES || elapsed >= WARM_UP_MS;
     return isTelling ? (this.#received * 1000) / elapsed : undefined;
   }
 
-  /** Seconds until it will be through, going by its own rate; endless where nothing arrives. */
+  /** Seconds until it ends, at its current rate; very long if nothing arrives. */
   timeLeft(now: number): number {
     const rate = this.rate(now);
     return rate === undefined ? 0 : this.leftBytes / Math.max(rate, 1);
@@ -268,5 +270,5 @@ export class Lease {
   }
 }
 
-/** Why a lease ended early although nothing is wrong with it: another connection does its work. */
+/** Why a lease ended early without a fault: another connection does its work. */
 export const TAKEN_OVER = Symbol("taken over");

@@ -6,7 +6,7 @@ import { Tensor } from "../../model/tensor.ts";
 
 /** Tensors below this share reads with their neighbours: a model may have 100 000 of 70 bytes. */
 const SMALL_BYTES = 64 << 10;
-/** One shared read, and the unwanted bytes between two tensors that it may include. */
+/** Length of one shared read, and the unwanted bytes between two tensors that it may include. */
 const BATCH_BYTES = 1 << 20;
 const BATCH_GAP = 4 << 10;
 
@@ -16,8 +16,8 @@ interface MapTensorsOptions {
 }
 
 /**
- * Works on every tensor, results in order, several at a time. Small neighbours are read together and handed to `work`
- * as tensors whose bytes are in memory already; large ones as they are.
+ * Runs `work` on every tensor, several at a time, with results in order. Small neighbours are read together and passed
+ * to `work` as tensors whose bytes are already in memory; large ones are passed as they are.
  */
 export async function mapTensors<R>(
   tensors: readonly Tensor[],
@@ -37,12 +37,12 @@ interface Placed extends Extent {
 }
 
 interface Group {
-  /** Present where the members are read together. */
+  /** Present if the members are read together. */
   readonly read?: Extent & { readonly source: Source };
   readonly members: readonly Placed[];
 }
 
-/** Runs of small tensors of one source become batches; every other tensor is a group of its own. */
+/** Runs of small tensors of one source become batches; every other tensor is its own group. */
 function planGroups(tensors: readonly Tensor[]): Group[] {
   const groups: Group[] = [];
   let run: Placed[] = [];
@@ -80,7 +80,7 @@ async function load({ read, members }: Group, signal: AbortSignal | undefined): 
   });
 }
 
-/** Maps in order with at most `limit` under way; the first failure stops the rest and is thrown. */
+/** Maps in order with at most `limit` in progress. The first failure stops the rest and is thrown. */
 export async function mapConcurrently<T, R>(
   items: readonly T[],
   limit: number,

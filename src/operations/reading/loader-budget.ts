@@ -2,13 +2,13 @@ import type { Tensor } from "../../model/tensor.ts";
 
 /** Room for the bytes of one tensor. */
 export interface Reservation {
-  /** The bytes are here and stay until the room is needed for others. */
+  /** The bytes are here and stay until others need the room. */
   keep(name: string, tensor: Tensor): void;
-  /** Gives the room back unless the bytes were kept; twice is allowed. */
+  /** Gives the room back unless the bytes were kept; may be called twice. */
   release(): void;
 }
 
-/** Tensors in memory and room for those being read, together never beyond `maxBytes`. */
+/** Tensors in memory and room for those being read; together they never exceed `maxBytes`. */
 export class TensorBudget {
   readonly maxBytes: number;
   /** Least recently used first. */
@@ -25,7 +25,7 @@ export class TensorBudget {
     return this.#heldBytes + this.#reservedBytes;
   }
 
-  /** A tensor whose bytes are here; asking for it makes it the last one to go. */
+  /** A tensor whose bytes are here. This call makes it the last one to be dropped. */
   held(name: string): Tensor | undefined {
     const tensor = this.#held.get(name);
     if (tensor === undefined) return undefined;
@@ -34,7 +34,7 @@ export class TensorBudget {
     return tensor;
   }
 
-  /** Room at once, by dropping what is held but for `spared`; undefined where that does not suffice. */
+  /** Reserves room at once, by dropping held tensors except `spared`; undefined if that does not suffice. */
   tryReserve(byteLength: number, spared: ReadonlySet<string> = new Set()): Reservation | undefined {
     const droppable = [...this.#held].filter(([name]) => !spared.has(name));
     const freeable = droppable.reduce((sum, [, tensor]) => sum + tensor.byteLength, 0);
@@ -47,7 +47,9 @@ export class TensorBudget {
     return this.#reservation(byteLength);
   }
 
-  /** Waits for reads under way where everything else was dropped; `byteLength` must not be above `maxBytes`. */
+  /**
+   * Waits for reads in progress if dropping everything else does not suffice; `byteLength` must not exceed `maxBytes`.
+   */
   async reserve(byteLength: number, signal: AbortSignal | undefined): Promise<Reservation> {
     for (;;) {
       signal?.throwIfAborted();
@@ -96,7 +98,7 @@ export class TensorBudget {
     };
   }
 
-  /** Those that still do not fit wait again. */
+  /** Waiters that still do not fit wait again. */
   #wakeAll(): void {
     for (const wake of this.#waiting.splice(0)) wake();
   }

@@ -9,12 +9,12 @@ import { memorySource } from "../../bytes/memory.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { Model } from "../../model/model.ts";
 import { openSource } from "../../open.ts";
-import { createLoader, type StreamingLoader } from "./loader.ts";
+import { createLoader, type Loader, SharedReads } from "./loader.ts";
 
 const BYTES = patternBytes(10_000);
 const TAIL = Uint8Array.of(7, 8, 9);
 
-/** Hands out copies, as files and servers do, and fails or waits as told. */
+/** Gives copies, as files and servers do, and fails or waits on request. */
 class SlowSource implements Source {
   readonly label = "slow";
   readonly byteLength = BYTES.byteLength;
@@ -48,7 +48,7 @@ class SlowSource implements Source {
 }
 
 /** Ten tensors t0 … t9 of 1000 bytes each. */
-function slowLoader(maxBytes: number): { readonly loader: StreamingLoader; readonly source: SlowSource } {
+function slowLoader(maxBytes: number): { readonly loader: Loader; readonly source: SlowSource } {
   const source = new SlowSource();
   const model = memoryModel(adjacentTensors(source, Array(10).fill(1000)));
   return { loader: createLoader(async () => model, { maxBytes }), source };
@@ -69,7 +69,7 @@ describe("createLoader()", () => {
     expect(calls).toBe(2);
   });
 
-  test("reads an APR file's metadata and index in one read, and no tensor before it is asked for", async () => {
+  test("reads an APR file's metadata and index in one read, and no tensor before it is requested", async () => {
     const data = patternBytes(500_000);
     const file = buildApr({
       tensors: [
@@ -89,7 +89,7 @@ describe("createLoader()", () => {
     await loader.close();
   });
 
-  test("reads at most the budget at once, however many ask", async () => {
+  test("reads at most the budget at once, for any number of callers", async () => {
     const { loader, source } = slowLoader(2500);
     const all = await Promise.all(Array.from({ length: 10 }, (_, i) => loader.loadTensor(`t${i}`)));
     expect(all).toEqual(Array.from({ length: 10 }, (_, i) => part(i)));
@@ -109,7 +109,7 @@ describe("createLoader()", () => {
     expect(Uint8Array.from(pieces)).toEqual(part(3));
   });
 
-  test("reads a tensor once for all who ask at the same time", async () => {
+  test("reads a tensor once for all concurrent callers", async () => {
     const { loader, source } = slowLoader(5000);
     const both = await Promise.all([loader.loadTensor("t1"), loader.loadTensor("t1")]);
     expect(both).toEqual([part(1), part(1)]);
@@ -130,10 +130,10 @@ describe("createLoader()", () => {
 });
 
 describe("prefetch()", () => {
-  test("brings tensors before they are asked for; reading them costs nothing more", async () => {
+  test("fetches tensors in advance; reading them then costs nothing", async () => {
     const { loader, source } = slowLoader(5000);
     const reading = loader.prefetch(["t1", "t2", "t1"]);
-    // Asking meanwhile waits for the prefetch instead of reading again.
+    // A call in the meantime waits for the prefetch instead of reading again.
     expect(await loader.loadTensor("t2")).toEqual(part(2));
     await reading;
     expect(loader.usedBytes).toBe(2000);
@@ -142,7 +142,7 @@ describe("prefetch()", () => {
     expect(await loader.tensorSlice("t1", { offset: 5 })).toEqual({ bytes: part(1).slice(5), storage: "view" });
   });
 
-  test("keeps within the budget: takes what fits, drops what was used longest ago", async () => {
+  test("stays within the budget: takes what fits, drops the least recently used", async () => {
     const { loader, source } = slowLoader(3000);
     await loader.prefetch(["t0", "t1", "t2", "t3", "t4"]);
     expect(loader.usedBytes).toBe(3000);
@@ -155,7 +155,7 @@ describe("prefetch()", () => {
     await expect(loader.loadTensor("t1")).rejects.toMatchObject({ code: "source/io" });
   });
 
-  test("leaves errors to whoever needs the tensor, and of names that do not exist", async () => {
+  test("leaves errors, also of unknown names, to the call that needs the tensor", async () => {
     const { loader, source } = slowLoader(3000);
     source.failures = 1;
     await loader.prefetch(["t0"]);
@@ -168,7 +168,7 @@ describe("prefetch()", () => {
 });
 
 describe("tensorSlice()", () => {
-  test("is a view of a file in memory, whatever the budget", async () => {
+  test("is a view of a file in memory, for any budget", async () => {
     const file = buildApr({ tensors: [{ name: "a", dims: [300_000], data: patternBytes(300_000) }] });
     const open = async (): Promise<Model> => (await openSource(memorySource(file))).container as Model;
     const loader = createLoader(open, { maxBytes: 1000 });
@@ -178,7 +178,7 @@ describe("tensorSlice()", () => {
     expect(bytes.byteLength).toBe(300_000);
   });
 
-  test("is a copy of what has to be decompressed", async () => {
+  test("is a copy if the tensor has to be decompressed", async () => {
     const raw = patternBytes(100);
     const data = aprBlocks(literalBlock(raw));
     const file = buildApr({ flags: 3, tensors: [{ name: "a", dims: [100], data, rawSize: 100, flags: 1 }] });
@@ -188,4 +188,56 @@ describe("tensorSlice()", () => {
     expect(bytes.buffer).not.toBe(file.buffer);
     expect([...(await loader.loadFloat32("a"))].slice(0, 3)).toEqual([...raw.subarray(0, 3)]);
   });
+});
+
+function pendingReads() {
+  const reads = new SharedReads<string>();
+  const seen: { readonly signal: AbortSignal; readonly finish: (value: string) => void }[] = [];
+  const read = (signal: AbortSignal): Promise<string> =>
+    new Promise((resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+      seen.push({ signal, finish: resolve });
+    });
+  return { reads, seen, read };
+}
+
+test("two concurrent callers cause one read, a later one another", async () => {
+  const { reads, seen, read } = pendingReads();
+  const both = [reads.run("a", undefined, read), reads.run("a", undefined, read)];
+  const other = reads.run("b", undefined, read);
+  seen[0]?.finish("one");
+  seen[1]?.finish("two");
+  expect(await Promise.all([...both, other])).toEqual(["one", "one", "two"]);
+  const later = reads.run("a", undefined, read);
+  expect(seen).toHaveLength(3);
+  seen[2]?.finish("three");
+  expect(await later).toBe("three");
+});
+
+test("a caller that leaves does not end the read for the others; the last one does", async () => {
+  const { reads, seen, read } = pendingReads();
+  const aborts = [new AbortController(), new AbortController()];
+  const [first, second] = aborts.map(({ signal }) => reads.run("a", signal, read));
+  aborts[0]?.abort("first gone");
+  await expect(first).rejects.toBe("first gone");
+  expect(seen[0]?.signal.aborted).toBe(false);
+  aborts[1]?.abort("second gone");
+  await expect(second).rejects.toBe("second gone");
+  expect(seen[0]?.signal.aborted).toBe(true);
+  // A cancelled read is not given to the next caller.
+  const third = reads.run("a", undefined, read);
+  seen[1]?.finish("fresh");
+  expect(await third).toBe("fresh");
+});
+
+test("an error reaches all waiting callers, and is not kept", async () => {
+  const reads = new SharedReads<string>();
+  let calls = 0;
+  const read = async (): Promise<string> => {
+    if (calls++ === 0) throw new Error("no");
+    return "yes";
+  };
+  const results = await Promise.allSettled([reads.run("a", undefined, read), reads.run("a", undefined, read)]);
+  expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(await reads.run("a", undefined, read)).toBe("yes");
 });

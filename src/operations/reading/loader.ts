@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { Bytes } from "../../base/bytes.ts";
 import { isTareError, LimitError } from "../../base/errors.ts";
 import { isMemory } from "../../bytes/memory.ts";
@@ -9,7 +10,7 @@ import { type Reservation, TensorBudget } from "./loader-budget.ts";
 import { prefetch } from "./prefetch.ts";
 
 export interface LoaderOptions {
-  /** Most bytes of tensors that the loader holds or is reading at any time; 64 MiB where absent. */
+  /** Most bytes of tensors that the loader holds or is reading at any time; 64 MiB if absent. */
   readonly maxBytes?: number | undefined;
   /** Ends every read of the loader. */
   readonly signal?: AbortSignal | undefined;
@@ -22,14 +23,14 @@ export interface LoadOptions {
 /** A part of a tensor's bytes. */
 export interface TensorSlice {
   readonly bytes: Bytes;
-  /** "view": a part of memory that others see too, and that nobody may write to; "copy": the caller's own. */
+  /** "view": part of memory that others see too, and that must not be written to; "copy": owned by the caller. */
   readonly storage: "view" | "copy";
 }
 
 export interface SliceOptions extends LoadOptions {
-  /** First byte; 0 where absent. */
+  /** First byte; 0 if absent. */
   readonly offset?: number | undefined;
-  /** To the end of the tensor where absent. */
+  /** To the end of the tensor if absent. */
   readonly byteLength?: number | undefined;
 }
 
@@ -37,22 +38,22 @@ export interface SliceOptions extends LoadOptions {
 const LOADER_BYTES = 64 << 20;
 
 /**
- * Loads a model step by step: metadata and index when they are asked for, tensors one by one. `open` is called once, on
- * the first use: `() => openModel(url)`. Bytes of tensors that the loader holds, and reads that are under way, stay within
- * `maxBytes` together, however large the file is; bytes that were handed out are the caller's.
+ * Loads a model step by step: metadata and index on demand, tensors one by one. `open` is called once, on the first
+ * use: `() => openModel(url)`. The bytes of tensors that the loader holds, and of reads in progress, together stay
+ * within `maxBytes`, for any size of file. Bytes that were returned belong to the caller.
  */
-export function createLoader(open: () => Promise<Model>, options: LoaderOptions = {}): StreamingLoader {
-  return new StreamingLoader(open, options);
+export function createLoader(open: () => Promise<Model>, options: LoaderOptions = {}): Loader {
+  return new Loader(open, options);
 }
 
 /** See `createLoader`. */
-export class StreamingLoader {
+export class Loader implements AsyncDisposable {
   readonly #open: () => Promise<Model>;
   readonly #signal: AbortSignal | undefined;
   readonly #budget: TensorBudget;
-  /** Prefetches under way, by name; they never reject. */
+  /** Prefetches in progress, by name; they never reject. */
   readonly #pending = new Map<string, Promise<void>>();
-  /** Loads under way: whoever asks for the same tensor meanwhile gets the same bytes. */
+  /** Loads in progress: concurrent calls for the same tensor get the same bytes. */
   readonly #loads = new SharedReads<Bytes>();
   #model: Promise<Model> | undefined;
 
@@ -67,7 +68,7 @@ export class StreamingLoader {
     return this.#budget.usedBytes;
   }
 
-  /** The opened model; a failure is not kept, so that the next call tries again. */
+  /** The opened model. A failure is not kept, so the next call tries again. */
   model(): Promise<Model> {
     this.#model ??= this.#open().catch((error: unknown) => {
       this.#model = undefined;
@@ -80,15 +81,15 @@ export class StreamingLoader {
     return (await this.model()).metadata;
   }
 
-  /** What tensors there are and where; their bytes are not read. */
+  /** The tensors and their places; their bytes are not read. */
   async loadIndex(): Promise<readonly TensorFacts[]> {
     return (await this.model()).tensors;
   }
 
   /**
-   * One tensor's bytes: at once where it was prefetched, else read now. Throws `limit/loader` for a tensor beyond the
-   * budget, which `streamTensor` and `tensorSlice` read in parts, unless its bytes are in memory already. The bytes may be
-   * shared: nobody may write to them.
+   * One tensor's bytes: at once if it was prefetched, else read now. Throws `limit/loader` for a tensor beyond the
+   * budget, unless its bytes are already in memory; `streamTensor` and `tensorSlice` read such a tensor in parts. The
+   * bytes may be shared, so they must not be written to.
    */
   async loadTensor(name: string, options: LoadOptions = {}): Promise<Bytes> {
     const tensor = await this.#tensor(name);
@@ -99,7 +100,7 @@ export class StreamingLoader {
     );
   }
 
-  /** One tensor's values as float32; the floats themselves are the caller's and do not count. */
+  /** One tensor's values as float32. The floats belong to the caller and do not count. */
   async loadFloat32(name: string, options: LoadOptions = {}): Promise<Float32Array<ArrayBuffer>> {
     const tensor = await this.#tensor(name);
     const held = this.#budget.held(name);
@@ -107,14 +108,14 @@ export class StreamingLoader {
     return this.#within(tensor, tensor.byteLength, options, (signal) => tensor.toFloat32({ signal }));
   }
 
-  /** A tensor of any size, piece by piece; a piece is valid until the next one is asked for. */
+  /** A tensor of any size, piece by piece; a piece is valid until the next one is requested. */
   async *streamTensor(name: string, options: LoadOptions = {}): AsyncGenerator<Bytes> {
     const tensor = await this.#tensor(name);
     const source = this.#budget.held(name) ?? tensor;
     yield* source.stream({ signal: this.#joined(options.signal) });
   }
 
-  /** A run of a tensor's bytes: a view where they are in memory already, as in files opened from bytes; else a copy. */
+  /** A run of a tensor's bytes: a view if they are already in memory, as in files opened from bytes; else a copy. */
   async tensorSlice(name: string, options: SliceOptions = {}): Promise<TensorSlice> {
     const tensor = await this.#tensor(name);
     const { offset = 0, byteLength = tensor.byteLength - offset } = options;
@@ -125,15 +126,15 @@ export class StreamingLoader {
     const bytes = await this.#within(tensor, byteLength, options, (signal) =>
       tensor.source().read(offset, byteLength, { signal }),
     );
-    // What is part of a larger buffer is somebody else's too: the first bytes of a remote file, for one.
+    // Part of a larger buffer may be shared with others, such as the first bytes of a remote file.
     const isShared = isInMemory(tensor) || bytes.byteLength < bytes.buffer.byteLength;
     return { bytes, storage: isShared ? "view" : "copy" };
   }
 
   /**
-   * Reads tensors that will be asked for soon, neighbours together. A hint: what does not fit into the budget is left to
-   * `loadTensor`, and so are the errors of a read that fails and of a name that the model does not have. Resolves when
-   * the reads have ended; there is no need to wait for that.
+   * Reads tensors that will be needed soon, neighbours together. This is a hint: tensors that do not fit into the
+   * budget are left to `loadTensor`, and so are the errors of a failed read and of an unknown name. Resolves when the
+   * reads have ended; callers need not wait for that.
    */
   async prefetch(names: Iterable<string>, options: LoadOptions = {}): Promise<void> {
     const model = await this.model();
@@ -150,11 +151,15 @@ export class StreamingLoader {
     await reading;
   }
 
-  /** Lets go of what is held and closes the model. */
+  /** Drops the held tensors and closes the model. */
   async close(): Promise<void> {
     this.#budget.clear();
     const model = await this.#model?.catch(() => undefined);
     await model?.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   #isHere(name: string): boolean {
@@ -171,7 +176,7 @@ export class StreamingLoader {
       const loaded = await prefetch(model, reservations.keys(), { maxBytes, signal });
       for (const [name, reservation] of reservations) reservation.keep(name, loaded.get(name) as Tensor);
     } catch {
-      // Whoever needs a tensor reads it again, and gets the error if there still is one.
+      // A later call reads the tensor again, and gets the error if there still is one.
     } finally {
       for (const [name, reservation] of reservations) {
         reservation.release();
@@ -180,7 +185,7 @@ export class StreamingLoader {
     }
   }
 
-  /** Waits for a prefetch of the tensor, if one is under way. */
+  /** Waits for a prefetch of the tensor, if one is in progress. */
   async #tensor(name: string): Promise<Tensor> {
     const tensor = (await this.model()).tensor(name);
     await this.#pending.get(name);
@@ -222,7 +227,7 @@ function tensorIn(model: Model, name: string): Tensor | undefined {
   }
 }
 
-/** True where reading is looking at bytes that are in memory anyway. */
+/** True if reading only looks at bytes that are in memory anyway. */
 function isInMemory(tensor: Tensor): boolean {
   const source = tensor.source();
   return isMemory(isSlice(source) ? source.whole : source);
@@ -240,11 +245,14 @@ interface SharedRead<T> {
   waiting: number;
 }
 
-/** Reads that several callers may ask for at the same time: each is done once, and ends when nobody waits for it. */
+/** Reads that several callers may need at the same time: each runs once, and ends when no caller waits for it. */
 export class SharedReads<T> {
   readonly #reads = new Map<string, SharedRead<T>>();
 
-  /** What `read` gives, or what the same read under way for somebody else gives; the caller's signal ends only its own wait. */
+  /**
+   * The result of `read`, or of the same read already in progress for another caller. The caller's signal ends only its
+   * own wait.
+   */
   run(key: string, signal: AbortSignal | undefined, read: (signal: AbortSignal) => Promise<T>): Promise<T> {
     if (signal?.aborted === true) return Promise.reject(signal.reason);
     const shared = this.#reads.get(key) ?? this.#start(key, read);

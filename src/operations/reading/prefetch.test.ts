@@ -18,7 +18,7 @@ function scattered(gap: number) {
   return { below, tensors, model: memoryModel(tensors), names: tensors.map(({ name }) => name) };
 }
 
-test("prefetch() gets neighbours with one request; reading them then costs none", async () => {
+test("prefetch() fetches neighbours with one request; reading them then takes none", async () => {
   const { below, model, names, tensors } = scattered(3000);
   const loaded = await prefetch(model, [...names].reverse());
   expect(below.calls).toEqual([{ kind: "stream", offset: 0, byteLength: 77_000 }]);
@@ -33,7 +33,7 @@ test("prefetch() gets neighbours with one request; reading them then costs none"
   expect(below.calls).toHaveLength(1);
 });
 
-test("prefetch() asks for distant tensors one by one, and for a name given twice once", async () => {
+test("prefetch() requests distant tensors one by one, and a duplicate name once", async () => {
   const { below, model, names } = scattered(5000);
   await prefetch(model, [...names.slice(0, 3), ...names.slice(0, 3)]);
   expect(below.calls.map(({ offset, byteLength }) => [offset, byteLength])).toEqual([
@@ -43,7 +43,7 @@ test("prefetch() asks for distant tensors one by one, and for a name given twice
   ]);
 });
 
-test("prefetch() refuses what is too much or not there before it reads", async () => {
+test("prefetch() refuses too many bytes and unknown names before it reads", async () => {
   const { below, model, names } = scattered(0);
   await expect(prefetch(model, names, { maxBytes: 19_999 })).rejects.toMatchObject({ code: "limit/prefetch" });
   await expect(prefetch(model, ["t0", "nope"])).rejects.toMatchObject({ code: "usage/tensor-not-found" });
@@ -51,7 +51,7 @@ test("prefetch() refuses what is too much or not there before it reads", async (
   expect(below.calls).toEqual([]);
 });
 
-test("prefetch() reads a page that several tensors lie in once, and hands out nothing of a damaged one", async () => {
+test("prefetch() reads a page that several tensors share once, and gives nothing of a damaged one", async () => {
   const shard = wtsh(bytes.slice(0, 40_000));
   const entry = (i: number) => ({ name: `t${i}`, dtype: 5, shape: [100], off: i * 1000, len: 100 });
   const file = buildAero({ chunks: [tidx(Array.from({ length: 40 }, (_, i) => entry(i))), phsh(shard, 4000), shard] });

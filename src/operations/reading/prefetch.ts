@@ -5,20 +5,20 @@ import type { Model } from "../../model/model.ts";
 import { Tensor } from "../../model/tensor.ts";
 
 export interface PrefetchOptions {
-  /** Most bytes of all the tensors together; 256 MiB where absent. */
+  /** Most bytes of all the tensors together; 256 MiB if absent. */
   readonly maxBytes?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 const MAX_BYTES = 256 << 20;
-/** What one wave of reads may have under way, pages that tensors lie in included. */
+/** Most bytes in progress in one wave of reads, including the pages that tensors lie in. */
 const WAVE_BYTES = 48 << 20;
-/** A tensor checked by pages needs whole ones: of the usual 4 MiB, as many as a small tensor lies in. */
+/** A tensor that is checked by pages needs whole pages: of the usual 4 MiB, as many as a small tensor lies in. */
 const PAGE_BYTES = 4 << 20;
 
 /**
- * Reads the named tensors together: neighbours share requests, distant ones are asked for at the same time, and each is
- * checked as any read is. The tensors in the result have their bytes in memory, so reading them, or rows of them, costs
+ * Reads the named tensors together: neighbours share requests, distant ones are requested at the same time, and each is
+ * checked like any read. The tensors in the result have their bytes in memory, so reading them, or rows of them, takes
  * no request. Throws `usage/tensor-not-found` or `limit/prefetch` before anything is read.
  */
 export async function prefetch(
@@ -44,7 +44,7 @@ function checkTotal(model: Model, tensors: readonly Tensor[], maxBytes: number):
   throw new LimitError("limit/prefetch", message, { source }, { hint: "Fetch fewer at a time, or raise maxBytes" });
 }
 
-/** In the order of the files, so that neighbours are in one wave: reads of one turn are merged further down. */
+/** In the order of the files, so that neighbours are in one wave: concurrent reads are merged further down. */
 function* planWaves(model: Model, tensors: readonly Tensor[]): Generator<readonly Tensor[]> {
   const sorted = [...tensors].sort((a, b) => compareText(a.file ?? "", b.file ?? "") || a.offset - b.offset);
   let wave: Tensor[] = [];

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { buildAero, phsh, tidx, wtsh } from "../../../test/builders/aero.ts";
 import { buildSet, countedFolder, SET_NAME, setTensorBytes } from "../../../test/builders/aeroset.ts";
 import { adjacentTensors, float32Tensor, memoryModel } from "../../../test/builders/tensors.ts";
@@ -11,7 +11,7 @@ import { openAeroset } from "../../formats/aeroset/read.ts";
 import type { Model } from "../../model/model.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
-import { type StreamTensorsOptions, streamTensors } from "./stream-tensors.ts";
+import { interleave, type StreamTensorsOptions, streamTensors } from "./stream-tensors.ts";
 
 const bytes = patternBytes(3_000_000);
 
@@ -36,7 +36,7 @@ test("streamTensors() gives every byte of every tensor from one stream", async (
   expect(source.calls).toHaveLength(1);
 });
 
-test("streamTensors() begins another stream behind a long gap, for tied tensors and for another source", async () => {
+test("streamTensors() starts another stream after a long gap, for tied tensors and for another source", async () => {
   const source = countingSource(memorySource(bytes));
   const [a, b] = adjacentTensors(source, [100, 100], 1_200_000) as [Tensor, Tensor];
   const tied = new Tensor({ ...a, name: "tied" }, { source: () => a.source() });
@@ -50,7 +50,7 @@ test("streamTensors() begins another stream behind a long gap, for tied tensors 
   ]);
 });
 
-test("streamTensors() in any order goes through several files at a time, every tensor in its own order", async () => {
+test("streamTensors() in any order reads several files at a time, each tensor in its own order", async () => {
   const sources = [0, 1, 2, 3].map((i) => countingSource(memorySource(bytes.subarray(i * 1000, (i + 1) * 1000))));
   const tensors = sources.map((source, i) => {
     const [tensor] = adjacentTensors(source, [1000]) as [Tensor];
@@ -63,7 +63,7 @@ test("streamTensors() in any order goes through several files at a time, every t
   expect([...found.keys()]).toHaveLength(4);
 });
 
-test("streamTensors() takes some of the tensors where asked", async () => {
+test("streamTensors() reads only the requested tensors", async () => {
   const tensors = adjacentTensors(memorySource(bytes), [10, 20, 30]);
   const found = await collect(memoryModel(tensors), { tensors: tensors.slice(1, 2) });
   expect([...found.keys()]).toEqual(["t1"]);
@@ -71,7 +71,7 @@ test("streamTensors() takes some of the tensors where asked", async () => {
 });
 
 test.each(["files", "any"] as const)(
-  "streamTensors() opens the parts that are wanted and no others, each a little before its turn: %s",
+  "streamTensors() opens only the needed parts, each a little before its turn: %s",
   async (order) => {
     const files = buildSet({ pages: "pages" });
     const folder = countedFolder(files);
@@ -91,7 +91,7 @@ test.each([
   ["files", ["a", "b"]],
   ["any", ["a", "b", "c", "d"]],
 ] as const)(
-  "streamTensors() has opened no more parts when the first piece comes than it needs: %s",
+  "streamTensors() has opened no more parts than needed when the first piece comes: %s",
   async (order, some) => {
     const tensors = ["a", "b", "c", "d", "e", "f"].map((name) => {
       const [tensor] = adjacentTensors(memorySource(bytes), [1000]) as [Tensor];
@@ -104,7 +104,7 @@ test.each([
   },
 );
 
-test("streamTensors() says what is wrong with a part when it comes to it", async () => {
+test("streamTensors() reports a broken part when its turn comes", async () => {
   const files = new Map(buildSet({ pages: "pages" }));
   files.delete("part-001.aero");
   const json = memorySource(files.get(SET_NAME) ?? new Uint8Array(0), SET_NAME);
@@ -118,7 +118,7 @@ test("streamTensors() says what is wrong with a part when it comes to it", async
   expect(new Set(names)).toEqual(new Set(["t0", "t1"]));
 });
 
-test("streamTensors() reads and checks each page once although tensors begin inside pages", async () => {
+test("streamTensors() reads and checks each page once even if tensors begin inside pages", async () => {
   const shard = wtsh(bytes.slice(0, 10_000));
   const entry = (i: number) => ({ name: `t${i}`, dtype: 5, shape: [990], off: i * 1000, len: 990 });
   const file = buildAero({ chunks: [tidx(Array.from({ length: 10 }, (_, i) => entry(i))), phsh(shard, 700), shard] });
@@ -133,4 +133,82 @@ test("streamTensors() reads and checks each page once although tensors begin ins
   damaged[start + 9900] = (damaged[start + 9900] as number) ^ 1;
   const bad = await openAero(memorySource(damaged), { engine: portableEngine(), limits: {} });
   await expect(collect(bad)).rejects.toMatchObject({ code: "integrity/aero.page-hash" });
+});
+
+describe("interleave()", () => {
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+  /** Counts up to `count` at its own pace, and logs when it is left. */
+  function counting(name: string, count: number, log: string[], turns = 0): () => AsyncIterable<string> {
+    return async function* () {
+      log.push(`${name} begins`);
+      try {
+        for (let i = 0; i < count; i++) {
+          for (let t = 0; t < turns; t++) await turn();
+          yield `${name}${i}`;
+        }
+      } finally {
+        log.push(`${name} ends`);
+      }
+    };
+  }
+
+  async function collect(items: AsyncIterable<string>): Promise<string[]> {
+    const all: string[] = [];
+    for await (const item of items) all.push(item);
+    return all;
+  }
+
+  test("one at a time runs streams one after the other", async () => {
+    const log: string[] = [];
+    expect(await collect(interleave([counting("a", 2, log), counting("b", 1, log)], 1))).toEqual(["a0", "a1", "b0"]);
+    expect(log).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+
+  test("several alternate, each in its own order, and no more than requested are open", async () => {
+    const log: string[] = [];
+    const streams = ["a", "b", "c"].map((name) => counting(name, 3, log, 1));
+    const all = await collect(interleave(streams, 2));
+    expect(all.slice(0, 4).sort()).toEqual(["a0", "a1", "b0", "b1"]);
+    for (const name of ["a", "b", "c"]) {
+      expect(all.filter((item) => item.startsWith(name))).toEqual([`${name}0`, `${name}1`, `${name}2`]);
+    }
+    expect(log.indexOf("c begins")).toBeGreaterThan(Math.min(log.indexOf("a ends"), log.indexOf("b ends")));
+  });
+
+  test("a stream that is always ready does not starve the others", async () => {
+    const log: string[] = [];
+    const all = await collect(interleave([counting("a", 4, log), counting("b", 4, log)], 2));
+    expect(all.slice(0, 4).filter((item) => item.startsWith("b")).length).toBeGreaterThan(0);
+  });
+
+  test("the next item is requested only after the last one was consumed", async () => {
+    let held = 0;
+    const stream = async function* (): AsyncGenerator<number> {
+      for (let i = 0; i < 3; i++) {
+        held++;
+        yield i;
+        held--;
+      }
+    };
+    for await (const _ of interleave([stream], 2)) {
+      expect(held).toBe(1);
+      await turn();
+      expect(held).toBe(1);
+    }
+  });
+
+  test("leaving early, or a failure, ends all streams", async () => {
+    const log: string[] = [];
+    for await (const _ of interleave([counting("a", 9, log), counting("b", 9, log)], 2)) break;
+    expect(log).toContain("a ends");
+    expect(log).toContain("b ends");
+    const failing = async function* (): AsyncGenerator<string> {
+      yield "x";
+      throw new Error("broken");
+    };
+    const other: string[] = [];
+    await expect(collect(interleave([failing, counting("c", 1e6, other, 1)], 2))).rejects.toThrow("broken");
+    expect(other).toEqual(["c begins", "c ends"]);
+  });
 });

@@ -1,17 +1,17 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import { runOf } from "../../bytes/slice.ts";
-import type { Source, StreamOptions } from "../../bytes/source.ts";
+import type { Source } from "../../bytes/source.ts";
 import type { Model } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 
 export interface StreamTensorsOptions {
-  /** Those of the model to read; all where absent. */
+  /** The tensors of the model to read; all if absent. */
   readonly tensors?: readonly Tensor[] | undefined;
   readonly signal?: AbortSignal | undefined;
   /**
-   * "files" where absent: one file after the other. "any": several files at a time, so that pieces of different tensors
-   * alternate; those of one tensor still come in order. The faster way through a model of many parts in object storage.
+   * "files" if absent: one file after the other. "any": several files at a time, so pieces of different tensors
+   * alternate; those of one tensor still come in order. This is faster for a model of many parts in object storage.
    */
   readonly order?: "files" | "any" | undefined;
 }
@@ -19,39 +19,38 @@ export interface StreamTensorsOptions {
 /** Some bytes of a tensor. */
 export interface TensorPiece {
   readonly tensor: Tensor;
-  /** Where the bytes begin in the tensor. */
+  /** Offset of the bytes in the tensor. */
   readonly offset: number;
-  /** Valid until the next piece is asked for. */
+  /** Valid until the next piece is requested. */
   readonly bytes: Bytes;
 }
 
-/** Unwanted bytes that are read along rather than begin another stream: less than starting one costs. */
+/** Most unwanted bytes that are read along to avoid another stream: less than starting one costs. */
 const MAX_GAP = 1 << 20;
 
-/** Four keep a store and a line busy, and leave each a share of the buffers that is worth having. */
+/** Four files keep a store and a line busy, and leave each a useful share of the buffers. */
 const FILES_AT_ONCE = 4;
 
 /**
- * Every tensor's bytes in one pass in the order of the files, checked as any read is, in bounded memory: the way to go
- * through a whole model, above all a remote one, where each byte is fetched and each page hashed once although tensors
- * do not begin on pages. An empty tensor gives one empty piece.
+ * Every tensor's bytes in one pass in the order of the files, checked like any read, in bounded memory. This is the way
+ * to read a whole model, above all a remote one: each byte is fetched and each page is hashed once, although tensors do
+ * not begin at pages. An empty tensor gives one empty piece.
  */
 export function streamTensors(model: Model, options: StreamTensorsOptions = {}): AsyncGenerator<TensorPiece> {
   return interleave(planStreams(model, options), options.order === "any" ? FILES_AT_ONCE : 1);
 }
 
-/** Nothing is looked at before the first one is asked for. */
+/** Does nothing before the first stream is requested. */
 function* planStreams(model: Model, options: StreamTensorsOptions): Generator<() => AsyncIterable<TensorPiece>> {
   const wanted = options.tensors?.map(({ name }) => model.tensor(name)) ?? model.tensors;
   const order = options.order ?? "files";
   const streams = model.openPart === undefined ? planRuns(wanted).map((run) => [run]) : lazyRuns(model, wanted, order);
-  const together = order === "any" ? Math.min(FILES_AT_ONCE, streams.length) : 1;
-  for (const runs of streams) yield () => streamRuns(runs, { signal: options.signal, together });
+  for (const runs of streams) yield () => streamRuns(runs, options.signal);
 }
 
 /**
- * Where parts are opened lazily, only open ones tell where their tensors lie: each is opened a little before its turn, so
- * that nobody waits for it. Where several are gone through at a time, the others go on meanwhile.
+ * If parts are opened lazily, only open ones know the places of their tensors. Each part is opened a little before its
+ * turn, so that there is no wait for it. If several are read at a time, the others continue meanwhile.
  */
 function lazyRuns(model: Model, tensors: readonly Tensor[], order: "files" | "any"): AsyncIterable<Run>[] {
   const byFile = new Map<string | undefined, Tensor[]>();
@@ -66,7 +65,7 @@ function lazyRuns(model: Model, tensors: readonly Tensor[], order: "files" | "an
   };
   return [...byFile.values()].map(async function* (members, i) {
     const opened = open(files[i]);
-    if (order === "files") open(files[i + 1]).catch(() => undefined); // told when its turn comes
+    if (order === "files") open(files[i + 1]).catch(() => undefined); // reported when its turn comes
     await opened;
     yield* planRuns(members);
   });
@@ -76,7 +75,7 @@ interface Placed extends Extent {
   readonly tensor: Tensor;
 }
 
-/** One stream of one source; members lie in it one behind the other. */
+/** One stream of one source; its members follow one another. */
 interface Run {
   readonly source: Source;
   readonly members: Placed[];
@@ -97,7 +96,7 @@ function planRuns(tensors: readonly Tensor[]): Run[] {
   return [...bySource].flatMap(([source, members]) => planSourceRuns(source, members));
 }
 
-/** Tensors that share bytes with the one before, such as tied ones, are read again in a run of their own. */
+/** Tensors that share bytes with the one before, such as tied ones, are read again in a separate run. */
 function planSourceRuns(source: Source, placed: readonly Placed[]): Run[] {
   const runs: Run[] = [];
   let run: Run | undefined;
@@ -115,14 +114,14 @@ function planSourceRuns(source: Source, placed: readonly Placed[]): Run[] {
 
 async function* streamRuns(
   runs: Iterable<Run> | AsyncIterable<Run>,
-  options: StreamOptions,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<TensorPiece> {
   for await (const { source, members, end } of runs) {
     const start = members[0]?.offset ?? end;
     const cutter = new Cutter(members, start);
     for (const piece of cutter.passEmpty()) yield piece;
     if (end === start) continue;
-    for await (const bytes of source.stream(start, { ...options, byteLength: end - start })) {
+    for await (const bytes of source.stream(start, { byteLength: end - start, signal })) {
       for (const piece of cutter.cut(bytes)) yield piece;
     }
   }
@@ -167,8 +166,8 @@ class Cutter {
 }
 
 /**
- * Several streams at a time, each in its own order; whichever has something next comes next. A stream is asked on only
- * when its last item has been dealt with, so that items which are valid until then stay valid.
+ * Several streams at a time, each in its own order; the next item comes from whichever stream is ready. A stream's next
+ * item is requested only after its last item was consumed, so items that are valid until then stay valid.
  */
 export async function* interleave<T>(
   streams: Iterable<() => AsyncIterable<T>>,
@@ -188,7 +187,7 @@ export async function* interleave<T>(
       }
       if (active.size === 0) return;
       const { iterator, result } = await Promise.race(active.values());
-      // To the end of the line: a stream that always has something must not keep the others waiting.
+      // To the end of the queue: a stream that is always ready must not starve the others.
       active.delete(iterator);
       if (result.done === true) {
         open.delete(iterator);

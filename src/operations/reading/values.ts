@@ -2,7 +2,7 @@ import { type Bytes, readMemory } from "../../base/bytes.ts";
 import { evenTensor, type Tensor } from "../../model/tensor.ts";
 import { convertToNumbers, itemOf, type Numbers } from "../../model/values/numbers.ts";
 
-/** Bytes taken in one go; rounded down to whole elements or blocks. */
+/** Bytes read in one go; rounded down to whole elements or blocks. */
 const PIECE_BYTES = 1 << 20;
 
 export interface ReadValuesOptions {
@@ -10,7 +10,10 @@ export interface ReadValuesOptions {
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
-/** The values of a tensor in pieces, in order, in bounded memory. The next piece is read while one is worked on. */
+/**
+ * The values of a tensor in pieces, in order, in bounded memory. The next piece is read while the consumer works on
+ * one.
+ */
 export async function* readValues(stored: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Numbers> {
   const tensor = evenTensor(stored);
   for await (const bytes of readPieces(tensor, options)) {
@@ -18,7 +21,7 @@ export async function* readValues(stored: Tensor, options: ReadValuesOptions = {
   }
 }
 
-/** The bytes of a tensor in whole elements; a piece is valid until the next one is asked for. */
+/** The bytes of a tensor in whole elements; a piece is valid until the next one is requested. */
 export async function* readPieces(tensor: Tensor, options: ReadValuesOptions = {}): AsyncGenerator<Bytes> {
   const source = tensor.source();
   const itemBytes = itemOf(tensor.dtype)?.byteLength ?? 1;

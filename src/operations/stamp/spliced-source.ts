@@ -1,10 +1,10 @@
 import { type Bytes, concatBytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
-import { checkRange } from "../../bytes/extents.ts";
+import { checkRange, type Extent, findGaps } from "../../bytes/extents.ts";
 import { checkInto } from "../../bytes/memory.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import type { RestampPiece } from "../../model/capabilities.ts";
 
-/** Bytes of a file to be replaced by as many others. */
+/** Bytes of a file, and the same number of bytes to replace them. */
 export interface Patch {
   readonly offset: number;
   readonly before: Bytes;
@@ -17,7 +17,7 @@ interface PlacedPiece {
   readonly end: number;
 }
 
-/** One read while new bytes are compared with old ones. */
+/** Length of one read while new bytes are compared with old ones. */
 const COMPARE_BYTES = 1 << 20;
 
 /** A file made of new bytes and of runs of another one. Closing it does nothing. */
@@ -39,10 +39,16 @@ export class SplicedSource implements Source {
     this.byteLength = position;
   }
 
-  /** Where a run lies in the file that this one is made of; undefined where it is not copied in one piece. */
+  /** The place of a run in the original file; undefined if it is not copied in one piece. */
   originOf(offset: number, byteLength: number): number | undefined {
     const found = this.#pieces.find(({ start, end }) => offset >= start && offset + byteLength <= end && offset < end);
     return found?.piece.kind === "copy" ? found.piece.offset + offset - found.start : undefined;
+  }
+
+  /** The runs of the old file that are not copied. */
+  replaced(): readonly Extent[] {
+    const copied = this.#pieces.flatMap(({ piece }) => (piece.kind === "copy" ? [piece] : []));
+    return findGaps(copied, this.#of.byteLength);
   }
 
   /** What has to be written over the old file to make it this one; undefined where copied runs move. */

@@ -1,28 +1,32 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { isTareError, UnsupportedError } from "../../base/errors.ts";
-import { encodeUtf8 } from "../../base/text.ts";
+import { isTareError, UnsupportedError, UsageError } from "../../base/errors.ts";
+import { encodeUtf8, printable } from "../../base/text.ts";
 import type { FormatRestamp } from "../../model/capabilities.ts";
 import { arrayValue, type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
-import { decodeMetadataJson, type MetadataJson, renderMetadata } from "../../model/metadata-json.ts";
+import {
+  decodeGivenJson,
+  decodeMetadataJson,
+  MAX_GIVEN_VALUES,
+  type MetadataJson,
+  renderMetadata,
+} from "../../model/metadata-json.ts";
+import { ORIGIN_KEY } from "../../model/origin.ts";
 import { retypeLike } from "../../model/origin-metadata.ts";
 
-/** JSON values of one edit; no configuration has more. */
-const MAX_VALUES = 4_000_000;
-
-/** A value as somebody gave it. */
+/** A value as the user gave it. */
 export interface EnteredValue {
-  /** By the types of JSON. */
+  /** By JSON's types. */
   readonly value: MetadataValue;
-  /** As typed, where it was: text has no types, so a number may be meant as text. */
+  /** The typed text, if there is one: text has no types, so a number may be meant as text. */
   readonly text?: string | undefined;
 }
 
-/** What follows `KEY=` on a command line: JSON where it is JSON, else the text itself. */
+/** The text after `KEY=` on a command line: parsed if it is JSON, else taken literally. */
 export function parseEntered(text: string): EnteredValue {
   try {
     const { entries, duplicates } = decode(encodeUtf8(`{"":${text}}`), "value");
     const [entry] = entries;
-    // `1,"":2` is JSON only because of what stands around it.
+    // `1,"":2` is JSON only because of the braces around it.
     const isOne = entries.length === 1 && duplicates.length === 0 && entry?.key === "";
     if (isOne) return { value: entry.value, text };
   } catch (error) {
@@ -33,10 +37,21 @@ export function parseEntered(text: string): EnteredValue {
 
 /** The members of the JSON object in a file, each as an edit. */
 export function decodeEntered(bytes: Bytes, label: string): readonly (readonly [string, EnteredValue])[] {
-  return decode(bytes, label).entries.map(({ key, value }) => [key, { value }]);
+  const entries = decodeGivenJson(bytes, placeOf(label));
+  return entries.map(({ key, value }) => [key, { value }]);
 }
 
-/** The value as the format will hold it: in the type of the one before where it fits that, else in the format's usual one. */
+/** Refuses keys that say where tensors are, and the one that conversions keep for themselves. */
+export function checkEditable(key: string, fixedKeys: readonly string[], source: string): void {
+  if (key !== ORIGIN_KEY && !fixedKeys.includes(key)) return;
+  const message = `Cannot edit "${printable(key)}": readers find or check the tensors by it`;
+  throw new UsageError("usage/stamp.key", message, { source, path: key });
+}
+
+/**
+ * The value in the form that the format holds: in the type of the old value if it fits, else in the format's usual
+ * type.
+ */
 export function fitValue(
   key: string,
   entered: EnteredValue,
@@ -55,26 +70,30 @@ export function fitValue(
   return rounded(kept ? fitted : usualType(key, value));
 }
 
-/** "u32", or "array of u32": for people, and to tell types apart. */
+/** "u32", or "array of u32": for people, and to distinguish types. */
 export function typeOf(value: MetadataValue): string {
   return value.type === "array" ? `array of ${value.elementType ?? "values"}` : value.type;
 }
 
 function decode(bytes: Bytes, source: string): MetadataJson {
-  return decodeMetadataJson(bytes, { source, offset: 0, maxValues: MAX_VALUES, what: "the values" });
+  return decodeMetadataJson(bytes, placeOf(source));
+}
+
+function placeOf(source: string): Parameters<typeof decodeMetadataJson>[1] {
+  return { source, offset: 0, maxValues: MAX_GIVEN_VALUES, what: "the values" };
 }
 
 function render(value: MetadataValue): string {
   return renderMetadata([{ key: "", value }]).slice('{"":'.length, -1);
 }
 
-/** What a reader of JSON will make of it. */
+/** The value as a reader of JSON will see it. */
 function throughJson(value: MetadataValue): MetadataValue {
   const [entry] = decode(encodeUtf8(renderMetadata([{ key: "", value }])), "value").entries;
   return (entry as MetadataEntry).value;
 }
 
-/** The types that writers of GGUF use where JSON leaves it open: 32 bits where they suffice. */
+/** The types that writers of GGUF use if JSON leaves it open: 32 bits if they suffice. */
 function usualType(key: string, value: MetadataValue): MetadataValue {
   switch (value.type) {
     case "i64":
@@ -117,7 +136,7 @@ function usualArray(key: string, items: readonly MetadataValue[]): MetadataValue
   throw unholdable(key, "an array of values of several types, of arrays or of objects");
 }
 
-/** Values of 32 bits as they will be read back. */
+/** 32-bit floats as they will be read back. */
 function rounded(value: MetadataValue): MetadataValue {
   if (value.type === "f32") return { type: "f32", value: Math.fround(value.value) };
   if (value.type !== "array" || value.elementType !== "f32") return value;

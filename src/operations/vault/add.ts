@@ -1,19 +1,31 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { UsageError } from "../../base/errors.ts";
+import { LimitError, UsageError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { NO_EXTRA_KEYS } from "../../formats/aerovault/field-reader.ts";
-import type { ManifestEntry } from "../../formats/aerovault/manifest.ts";
-import { ChunkCutter } from "../../formats/aerovault/write/chunk-cutter.ts";
+import { piecesUntilAborted } from "../../bytes/abort.ts";
+import { AEROVAULT_LIMITS } from "../../formats/aerovault/limits.ts";
+import { NO_EXTRA_KEYS } from "../../formats/aerovault/manifest/field-reader.ts";
+import {
+  type ChunkBounds,
+  DEFAULT_BOUNDS,
+  type Manifest,
+  type ManifestEntry,
+} from "../../formats/aerovault/manifest/records.ts";
+import {
+  ChunkCutter,
+  coverSpans,
+  isSmall,
+  planPacks,
+  planRegions,
+  SMALL_FILE_BYTES,
+} from "../../formats/aerovault/write/chunking.ts";
+import type { VaultEdit } from "../../formats/aerovault/write/edit.ts";
 import type { EntryTree } from "../../formats/aerovault/write/entry-tree.ts";
-import { coverSpans, isSmall, planPacks, SMALL_FILE_BYTES } from "../../formats/aerovault/write/packing.ts";
-import { planRegions } from "../../formats/aerovault/write/regions.ts";
-import { checkManifestLength } from "../../formats/aerovault/write/seal.ts";
-import type { SealSetup } from "../../formats/aerovault/write/seal-job.ts";
-import type { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
+import { checkManifestLength } from "../../formats/aerovault/write/seal/seal.ts";
+import type { SealSetup } from "../../formats/aerovault/write/seal/worker.ts";
+import { sniffFormat } from "../../formats/registry.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { ChunkStream } from "./chunk-stream.ts";
-import type { AddInput, FileInput, InputFacts, StreamInput } from "./inputs.ts";
-import { type SealedWork, SealQueue, type SealRunner } from "./seal-work.ts";
+import type { AddInput, FileInput, InputFacts, OpenedInput, StreamInput } from "./inputs.ts";
+import { ChunkStream, type SealedWork, SealQueue, type SealRunner } from "./sealing.ts";
 
 export interface AddOptions {
   readonly engine: Engine;
@@ -22,19 +34,21 @@ export interface AddOptions {
   readonly signal?: AbortSignal | undefined;
   /** Bytes of input that were sealed since the last call. */
   readonly onProgress?: ((byteLength: number) => void) | undefined;
+  /** Told before the first byte is read if the vault may be too small. */
+  readonly onWarning?: ((text: string) => void) | undefined;
 }
 
 /** What an add did, or would do. */
 export interface AddReport {
   readonly files: number;
   readonly directories: number;
-  /** Of all files, before deduplication and compression. */
+  /** Length of all files, before deduplication and compression. */
   readonly byteLength: number;
-  /** Files that were there and are other ones now. */
+  /** Existing files that the add replaces. */
   readonly replaced: readonly string[];
 }
 
-/** Chunks are at least this long on average, packs aside: how large the table of ids is made. */
+/** Chunks are at least this long on average, apart from packs: this sets the size of the table of ids. */
 const EXPECTED_CHUNK_BYTES = 256 << 10;
 
 /**
@@ -46,8 +60,10 @@ export async function addToVault(
   inputs: readonly AddInput[],
   options: AddOptions,
 ): Promise<AddReport> {
-  // Everything that can be refused is, before the first byte is written.
-  planAdd(edit.manifestBytes, edit.tree.copyOf(), inputs, edit.now);
+  // Refuse everything that can be refused before the first byte is written.
+  planAdd(edit, edit.tree.copyOf(), inputs);
+  const warning = capacityWarning(edit, inputs);
+  if (warning !== undefined) options.onWarning?.(warning);
   const adding = new Adding(edit, inputs, options);
   try {
     return await adding.run();
@@ -57,33 +73,82 @@ export async function addToVault(
 }
 
 /**
- * What an add would do, as far as that shows without reading the files: names that clash are found here, and more entries
- * than a manifest can hold. `tree` has the new entries afterwards.
+ * What an add would do, as far as that is known without reading the files. Finds clashing names, and more entries than
+ * a manifest can hold. `tree` has the new entries afterwards.
  */
-export function planAdd(manifestBytes: number, tree: EntryTree, inputs: readonly AddInput[], now: string): AddReport {
+export function planAdd(
+  { manifest, manifestBytes, now }: Pick<VaultEdit, "manifest" | "manifestBytes" | "now">,
+  tree: EntryTree,
+  inputs: readonly AddInput[],
+): AddReport {
   checkDistinct(inputs);
   const replaced: string[] = [];
   let files = 0;
   let byteLength = 0;
   let least = manifestBytes;
+  let ids = 0;
   for (const input of inputs) {
     const { path } = input;
     const isDir = input.kind === "directory";
     const size = input.kind === "file" ? input.size : 0;
     if (tree.get(path) === undefined) least += LEAST_ENTRY_BYTES + encodeUtf8(path).byteLength;
     const before = tree.put({ path, size, modified: now, isDir, chunks: [], extra: NO_EXTRA_KEYS });
-    if (before !== undefined) replaced.push(path);
+    if (before !== undefined) {
+      replaced.push(path);
+      ids -= before.chunks.length * (ID_BYTES + MOST_RECORD_BYTES);
+    }
     if (!isDir) files++;
     byteLength += size;
+    ids += Math.ceil(size / boundsOf(manifest).max) * ID_BYTES;
   }
   if (inputs.length > 0) checkManifestLength(least, tree.label);
+  checkCapacity(least + ids, byteLength, tree.label);
   return { files, directories: inputs.length - files, byteLength, replaced };
 }
 
-/** What an entry takes in a manifest besides its path: {"path":"","size":0,"modified":"…","is_dir":true,"chunks":[]}, */
+/** Bytes of the id of a chunk in an entry: 32 digits, quotes. */
+const ID_BYTES = 34;
+/** What the record of a chunk takes in the manifest with its longest numbers, as a file that is replaced gives it back. */
+const MOST_RECORD_BYTES = 450;
+/** What a new chunk usually takes there, with its id in an entry. */
+const USUAL_CHUNK_BYTES = 320;
+
+function boundsOf({ wrappers }: Manifest): ChunkBounds {
+  return wrappers.chunking.bounds ?? DEFAULT_BOUNDS;
+}
+
+/** Refuses sizes that cannot fit even if the vault had every chunk already: their ids alone are too many. */
+function checkCapacity(least: number, byteLength: number, label: string): void {
+  const limit = AEROVAULT_LIMITS.manifestBytes.default;
+  if (least <= limit) return;
+  const message = `Cannot add ${byteLength} bytes: with the list of their chunks the manifest would have at least ${least} bytes, and must be <= ${limit}`;
+  const hint = "Divide them among several vaults; nothing was written";
+  throw new LimitError("limit/aerovault.manifest-bytes", message, { source: label }, { hint });
+}
+
+/** A warning if the sizes fit only where the vault has much of the content already; undefined if they fit. */
+export function capacityWarning(
+  { manifest, manifestBytes }: Pick<VaultEdit, "manifest" | "manifestBytes">,
+  inputs: readonly AddInput[],
+): string | undefined {
+  const limit = AEROVAULT_LIMITS.manifestBytes.default;
+  const byteLength = inputs.reduce((sum, input) => sum + (input.kind === "file" ? input.size : 0), 0);
+  const { min, avg } = boundsOf(manifest);
+  // No chunk ends before its least length; from there on the next cut is as far as the average, on average.
+  const chunks = byteLength / (min + avg);
+  if (manifestBytes + chunks * USUAL_CHUNK_BYTES <= limit) return undefined;
+  const room = Math.max(0, Math.floor((limit - manifestBytes) / USUAL_CHUNK_BYTES) * (min + avg));
+  return `the vault has room for about ${terabytes(room)} of new content, and ${terabytes(byteLength)} are to be added: they fit only if it has much of them already`;
+}
+
+function terabytes(byteLength: number): string {
+  return `${(byteLength / 1e12).toFixed(2)} TB`;
+}
+
+/** Bytes of an entry in a manifest besides its path: {"path":"","size":0,"modified":"…","is_dir":true,"chunks":[]}, */
 const LEAST_ENTRY_BYTES = 80;
 
-/** A file that is packed, by what another thread can read or by bytes that are here. */
+/** A file to pack: another thread reads it, or its bytes are here. */
 interface SmallFile {
   readonly path: string;
   readonly size: number;
@@ -150,11 +215,14 @@ class Adding {
   }
 
   async #addLarge(input: FileInput): Promise<void> {
-    const opened = await input.open();
+    await this.#addOpened(input, await input.open());
+  }
+
+  async #addOpened(facts: InputFacts, opened: OpenedInput): Promise<void> {
     try {
       const { source, tensors } = opened;
       const regions = tensors.length === 0 ? [] : planRegions(source.byteLength, tensors);
-      const stream = await this.#stream(input, regions, source.descriptor);
+      const stream = await this.#stream(facts, regions, source.descriptor);
       for await (const piece of source.stream(0, { signal: this.#options.signal })) await stream.push(piece);
       await stream.end();
       await opened.checkUnchanged();
@@ -163,25 +231,25 @@ class Adding {
     }
   }
 
-  /** Small or large is known only once enough bytes have come. */
+  /** Whether the stream is small or large, and whether it is a model, shows only once enough bytes have arrived. */
   async #addStream(input: StreamInput): Promise<void> {
-    const held: Bytes[] = [];
-    let size = 0;
-    let stream: ChunkStream | undefined;
-    for await (const piece of input.pieces()) {
-      this.#options.signal?.throwIfAborted();
-      size += piece.byteLength;
-      if (stream !== undefined) {
-        await stream.push(piece);
-        continue;
+    const pieces = piecesUntilAborted(input.pieces(), this.#options.signal);
+    try {
+      const head = await readHead(pieces, SMALL_FILE_BYTES);
+      if (head.byteLength < SMALL_FILE_BYTES) {
+        this.#small.push({ path: input.path, size: head.byteLength, facts: input, bytes: head });
+        return;
       }
-      held.push(piece.slice());
-      if (size < SMALL_FILE_BYTES) continue;
-      stream = await this.#stream(input, [], undefined);
-      for (const earlier of held.splice(0)) await stream.push(earlier);
+      if (input.keep !== undefined && (await beginsModel(head, input.path))) {
+        await this.#addOpened(input, await input.keep(joined(head, pieces)));
+        return;
+      }
+      const stream = await this.#stream(input, [], undefined);
+      for await (const piece of joined(head, pieces)) await stream.push(piece);
+      await stream.end();
+    } finally {
+      await pieces.return(undefined);
     }
-    if (stream === undefined) this.#small.push({ path: input.path, size, facts: input, bytes: concatBytes(held) });
-    else await stream.end();
   }
 
   async #stream(
@@ -242,6 +310,30 @@ class Adding {
     this.#files++;
     this.#bytes += content.size;
   }
+}
+
+/** The first bytes of a stream: at least `byteLength` of them, unless it ends before. */
+async function readHead(pieces: AsyncGenerator<Bytes>, byteLength: number): Promise<Bytes> {
+  const held: Bytes[] = [];
+  for (let size = 0; size < byteLength; ) {
+    const next = await pieces.next();
+    if (next.done === true) break;
+    size += next.value.byteLength;
+    held.push(next.value.slice());
+  }
+  return concatBytes(held);
+}
+
+async function* joined(head: Bytes, rest: AsyncIterable<Bytes>): AsyncGenerator<Bytes> {
+  yield head;
+  yield* rest;
+}
+
+/** The length is not known yet, so no format may decide by it. */
+async function beginsModel(bytes: Bytes, path: string): Promise<boolean> {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  const format = await sniffFormat({ bytes, byteLength: Number.MAX_SAFE_INTEGER, name });
+  return format?.kind === "model";
 }
 
 async function readInput(file: FileInput): Promise<Bytes> {

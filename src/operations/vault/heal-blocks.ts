@@ -2,10 +2,10 @@ import type { Bytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { type Overlay, overlaidSource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
-import { blockExtent } from "../../formats/aerovault/block-check.ts";
-import { BlockStream, scanBlocks } from "../../formats/aerovault/block-stream.ts";
-import type { ChunkRecord } from "../../formats/aerovault/manifest.ts";
-import { gridOf } from "../../formats/aerovault/parity-grid.ts";
+import { blockExtent } from "../../formats/aerovault/blocks/check.ts";
+import { BlockStream, scanBlocks } from "../../formats/aerovault/blocks/stream.ts";
+import { gridOf } from "../../formats/aerovault/extensions.ts";
+import type { ChunkRecord } from "../../formats/aerovault/manifest/records.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { findPlans, type ReadableBytes } from "../../model/parity/avec.ts";
 import { ParityReader } from "../../model/parity/reader.ts";
@@ -27,20 +27,20 @@ export interface HealContext {
 export interface HealedBlocks {
   /** The file with every block that could be healed. */
   readonly image: Source;
-  /** What is to be written for that. */
+  /** The bytes to write for that. */
   readonly overlays: readonly Overlay[];
   /** Blocks that were damaged. */
   readonly damaged: readonly ChunkRecord[];
-  /** Those of them that still are. */
+  /** The damaged blocks that could not be healed. */
   readonly lost: readonly ChunkRecord[];
-  /** Which parity healed some. */
+  /** The parity that healed some blocks. */
   readonly origins: readonly DataParity["origin"][];
 }
 
 /**
- * Heals stored blocks: whatever parity there is, one after the other, each over what the one before it left. A block counts
- * as healed where its prefix and its hash in the manifest agree; parity is never trusted by itself, so that one that is
- * stale, empty or something else can only fail to help (dossier 14, 5.5).
+ * Heals stored blocks with every available parity, one after the other, each over the result of the one before. A block
+ * counts as healed if it matches its prefix and its hash in the manifest. Parity is never trusted by itself, so stale,
+ * empty or wrong parity can only fail to help.
  */
 export async function healBlocks(
   vault: Vault,
@@ -52,7 +52,7 @@ export async function healBlocks(
   const records = all.filter((record) => isPlaced(vault, record));
   const damaged = await findDamaged(records, image, context);
   let state: HealedBlocks = { image, overlays: [], damaged, lost: damaged, origins: [] };
-  // Parity is over all blocks: where the manifest places one nowhere, no stream can be made of them.
+  // Parity covers all blocks: if the manifest places one outside of the data, there is no stream to heal.
   for (const parity of records.length === all.length ? parities : []) {
     if (state.lost.length === 0) break;
     state = (await tryParity(vault, records, state, parity, context)) ?? state;
@@ -85,7 +85,7 @@ async function findDamaged(
   return damaged;
 }
 
-/** Undefined where it does not help. */
+/** Undefined if this parity does not help. */
 async function tryParity(
   { manifest }: Vault,
   records: readonly ChunkRecord[],
@@ -102,7 +102,7 @@ async function tryParity(
     const overlays = reader.healable().flatMap((shard) => shardOverlays(data, reader, shard));
     if (overlays.length === 0) continue;
     const image = overlaidSource(state.image, state.image.byteLength, overlays);
-    // Blocks that share a shard with a damaged one are written over too, and proven again like it.
+    // Blocks that share a shard with a damaged one are overwritten too, and checked again like it.
     const touched = touchedBlocks(data.records, overlays);
     const lost = await findDamaged(new Set([...touched, ...state.lost]), image, { engine, signal });
     if (lost.length >= state.lost.length) continue;
@@ -111,7 +111,7 @@ async function tryParity(
   return undefined;
 }
 
-/** Shards that hold a part of a damaged block; all others are proven by the blocks. */
+/** Shards that hold a part of a damaged block; the blocks prove all others. */
 function suspects(data: BlockStream, lost: readonly ChunkRecord[], shardBytes: number): (shard: number) => boolean {
   const ids = new Set(lost.map(({ id }) => id));
   const shards = new Set<number>();
@@ -126,7 +126,7 @@ function suspects(data: BlockStream, lost: readonly ChunkRecord[], shardBytes: n
   return (shard) => shards.has(shard);
 }
 
-/** A shard in the places of the file where its bytes lie. */
+/** The overlays that put a shard's bytes to their places in the file. */
 function shardOverlays(
   data: BlockStream,
   reader: ParityReader,

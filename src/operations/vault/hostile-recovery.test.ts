@@ -6,12 +6,12 @@ import { fileInput, TestVault } from "../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../test/builders/vault-content.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
+import { parityRow } from "../../formats/aerovault/extensions.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
-import type { ChunkRecord, Manifest } from "../../formats/aerovault/manifest.ts";
-import { parityRow } from "../../formats/aerovault/parity-rows.ts";
+import type { ChunkRecord, Manifest } from "../../formats/aerovault/manifest/records.ts";
 import { parityGrid, planAvec } from "../../model/parity/avec.ts";
 
-/** What the audits of the reference found (dossier 10), for parity and repair, and rows of section 12 about them. */
+/** Faults that audits of the reference found in parity and repair. */
 
 const engine = quickEngine();
 const tools: VaultTools = { engine, password: VAULT_PASSWORD };
@@ -23,7 +23,7 @@ async function verdict(bytes: Bytes, how: VaultTools = tools, beside?: Bytes): P
   return { ...repaired.facts, fate: equalBytes(repaired.bytes, bytes) ? "unchanged" : "changed" };
 }
 
-/** Every record with other numbers. */
+/** Replaces numbers in every record. */
 const withRecord =
   (change: Partial<ChunkRecord>) =>
   (manifest: Manifest): Manifest => ({
@@ -31,12 +31,12 @@ const withRecord =
     chunks: new Map([...manifest.chunks].map(([id, record]) => [id, { ...record, ...change }])),
   });
 
-describe("dossier 10 and 12", () => {
+describe("hostile parity and manifests", () => {
   it.each([
     ["data_offset near 2^53", { dataOffset: Number.MAX_SAFE_INTEGER - 3 }],
     ["block_len near 2^53", { blockLen: Number.MAX_SAFE_INTEGER }],
     ["a block behind the data", { dataOffset: 5000 }],
-  ])("audit 9 (T9) and row 19: %s is told by scrub and repair, and read nowhere", async (_, change) => {
+  ])("%s is reported by scrub and repair, and never read", async (_, change) => {
     const bytes = await craftVault(FILES, { manifest: withRecord(change) });
     const findings = await scrubBytes(bytes, tools);
     const isTold = "code" in findings || findings.some(({ code }) => code === "format/aerovault.block");
@@ -44,7 +44,7 @@ describe("dossier 10 and 12", () => {
     expect(await verdict(bytes)).toMatchObject({ state: "lost", lostFiles: ["a"], fate: "unchanged" });
   });
 
-  it("row 19: a prefix of all ones is damage, told and left alone where nothing heals it", async () => {
+  it("a prefix of all ones is damage, reported and left alone if nothing heals it", async () => {
     const bytes = damage(await craftVault(FILES), [1024, 8, 0xff]);
     const [finding] = (await scrubBytes(bytes, tools)) as readonly { code: string }[];
     expect(finding).toMatchObject({ code: "integrity/aerovault.prefix" });
@@ -67,7 +67,7 @@ describe("dossier 10 and 12", () => {
       [parityRow("error-correction.reed-solomon", { offset: 1, length: 99 })],
       "format/aerovault.extension",
     ],
-  ])("audit 8 (M4) and row 15: %s refuses the vault on the way of recovery too", async (_, extensions, code) => {
+  ])("%s: recovery refuses the vault too", async (_, extensions, code) => {
     const bytes = await craftVault(FILES, { extensions });
     expect(await verdict(bytes)).toEqual({ code });
     expect(await verdict(damage(bytes, [1100]))).toEqual({ code });
@@ -79,24 +79,21 @@ describe("dossier 10 and 12", () => {
     ["shards of no length", [10, 2, 0]],
     ["shards of four gigabytes", [10, 2, 0xffff_ffff]],
     ["more shards than there can be", [65_535, 65_535, 4096]],
-  ])(
-    "audit 4 (CRITICAL-1): parity that claims %s allocates nothing and heals nothing",
-    async (_, [k = 0, p = 0, s = 0]) => {
-      const payload = new Uint8Array(9000);
-      payload.set(encodeUtf8("AVEC"));
-      const view = new DataView(payload.buffer);
-      view.setUint16(4, 2, true);
-      view.setUint16(6, k, true);
-      view.setUint16(8, p, true);
-      view.setUint32(10, s, true);
-      view.setBigUint64(14, 0xffff_ffff_ffff_ffffn, true);
-      const extensions = [parityRow("error-correction.reed-solomon", { offset: 0, length: payload.byteLength })];
-      const bytes = damage(await craftVault(FILES, { extensions, payload }), [1100]);
-      expect(await verdict(bytes)).toMatchObject({ state: "lost", fate: "unchanged" });
-    },
-  );
+  ])("parity that claims %s allocates nothing and heals nothing", async (_, [k = 0, p = 0, s = 0]) => {
+    const payload = new Uint8Array(9000);
+    payload.set(encodeUtf8("AVEC"));
+    const view = new DataView(payload.buffer);
+    view.setUint16(4, 2, true);
+    view.setUint16(6, k, true);
+    view.setUint16(8, p, true);
+    view.setUint32(10, s, true);
+    view.setBigUint64(14, 0xffff_ffff_ffff_ffffn, true);
+    const extensions = [parityRow("error-correction.reed-solomon", { offset: 0, length: payload.byteLength })];
+    const bytes = damage(await craftVault(FILES, { extensions, payload }), [1100]);
+    expect(await verdict(bytes)).toMatchObject({ state: "lost", fate: "unchanged" });
+  });
 
-  it("audit 10 (AV-ECC-01): parity that would change a healthy block beside the damaged one heals nothing", async () => {
+  it("parity that would change a healthy block beside the damaged one heals nothing", async () => {
     const vault = new TestVault({ engine, layout: "rewrite" });
     await vault.create(
       { level: 3, bounds: { min: 4096, avg: 4096, max: 4096 } },
@@ -105,7 +102,7 @@ describe("dossier 10 and 12", () => {
     await vault.add([fileInput("a", makeXorshift(5n, 300_000))]);
     const { extensionPayloadOffset: at, dataLength } = vaultHeader.decode(vault.bytes, { source: "vault" });
     const plan = planAvec(parityGrid(50), dataLength);
-    // A parity byte far from the damage, and the checksums of both parity shards to go with it.
+    // A parity byte far from the damage, and the matching checksums of both parity shards.
     const forged = damage(
       vault.bytes,
       [at + plan.parityAt + plan.shardBytes - 100],
@@ -122,7 +119,7 @@ describe("dossier 10 and 12", () => {
     expect(await verdict(damaged)).toMatchObject({ state: "lost", fate: "unchanged" });
   });
 
-  it("audit 6 (AV-012): no reserved byte of a header that a sidecar brings back is believed either", async () => {
+  it("reserved bytes of a header from a sidecar are checked too", async () => {
     const bytes = await craftVault(FILES);
     const sidecar = await exportBytes(bytes, tools);
     expect(await verdict(damage(bytes, [200]), tools, sidecar)).toMatchObject({ header: "sidecar" });
@@ -132,7 +129,7 @@ describe("dossier 10 and 12", () => {
     );
   });
 
-  it("a header that asks for more than there can be is refused, not filled up with zeros", async () => {
+  it("a header that claims more than the file can hold is refused, not filled up with zeros", async () => {
     const bytes = await craftVault(FILES, {
       lane: "plain",
       header: (values) => ({ ...values, extensionPayloadLength: 2 ** 50 }),

@@ -1,10 +1,11 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Extent } from "../../bytes/extents.ts";
 import type { Source, SourceDescriptor } from "../../bytes/source.ts";
+import type { Model } from "../../model/model.ts";
 
-/** What an entry keeps of the file it was made from. */
+/** What an entry keeps from its file. */
 export interface InputFacts {
-  /** Where it goes in the vault. */
+  /** The path in the vault. */
   readonly path: string;
   /** What errors call it: the path on disk. */
   readonly label: string;
@@ -14,7 +15,7 @@ export interface InputFacts {
   readonly mode?: number | undefined;
 }
 
-/** A directory, to be made where it is missing. */
+/** A directory, made if it is missing. */
 export interface DirectoryInput extends InputFacts {
   readonly kind: "directory";
 }
@@ -23,7 +24,7 @@ export interface DirectoryInput extends InputFacts {
 export interface FileInput extends InputFacts {
   readonly kind: "file";
   readonly size: number;
-  /** By which another thread reads the same bytes, or notices that they are no longer the same. */
+  /** Lets another thread read the same bytes, or notice that they have changed. */
   readonly descriptor?: SourceDescriptor | undefined;
   open(): Promise<OpenedInput>;
 }
@@ -31,17 +32,30 @@ export interface FileInput extends InputFacts {
 /** A file that is being read. */
 export interface OpenedInput {
   readonly source: Source;
-  /** Tensors, where the file is a model that is known: chunks begin and end with them. */
+  /** The tensors, if the file is a known model: chunks begin and end with them. */
   readonly tensors: readonly Extent[];
-  /** Throws where the file is no longer the one that was opened. */
+  /** Throws if the file is no longer the one that was opened. */
   checkUnchanged(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Bytes that come once, of unknown length: standard input. */
+/** Bytes of unknown length that can be read only once: standard input, or what a command writes into a vault. */
 export interface StreamInput extends InputFacts {
   readonly kind: "stream";
   pieces(): AsyncIterable<Bytes>;
+  /**
+   * Keeps the bytes until all are here. Called for bytes that begin like a model: its tensors decide where it is cut,
+   * and only the whole file tells where they are. If absent, models are cut like any other file.
+   */
+  readonly keep?: ((pieces: AsyncIterable<Bytes>) => Promise<OpenedInput>) | undefined;
 }
 
 export type AddInput = DirectoryInput | FileInput | StreamInput;
+
+/** Where the tensors of a model are in its first file, as stored; those in other files are left out. */
+export function tensorExtents({ tensors, parts }: Model): Extent[] {
+  const own = parts[0]?.label;
+  return tensors
+    .filter(({ file }) => file === undefined || file === own)
+    .map(({ offset, storedByteLength }) => ({ offset, byteLength: storedByteLength }));
+}

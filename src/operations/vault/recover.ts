@@ -2,42 +2,38 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { isTareError, type TareError } from "../../base/errors.ts";
 import { type Overlay, overlaidSource, overlayBytes } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
+import { HEADER_SEGMENT, MANIFEST_SEGMENT } from "../../formats/aerocorrect/layout.ts";
 import { type Sidecar, segmentPayload } from "../../formats/aerocorrect/sidecar.ts";
 import { impliedDirectory } from "../../formats/aerovault/extension-directory.ts";
 import { decodeHeader, sectionsEnd } from "../../formats/aerovault/header.ts";
 import { HEADER_BYTES, type VaultHeader } from "../../formats/aerovault/layout.ts";
 import { AEROVAULT_LIMITS } from "../../formats/aerovault/limits.ts";
-import { healedVersions } from "../../formats/aerovault/manifest-parity.ts";
+import { healedVersions } from "../../formats/aerovault/manifest/parity.ts";
 import { openVault } from "../../formats/aerovault/open.ts";
 import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";
 import type { OpenContext } from "../../model/format.ts";
 import type { ReadableBytes } from "../../model/parity/avec.ts";
 
-/** Segments of a vault's sidecar, by their position (dossier 5.6). */
-const HEADER_SEGMENT = 0;
-const MANIFEST_SEGMENT = 1;
-export const DATA_SEGMENT = 2;
-
 /** A vault that was opened although its control region is damaged, or that turned out to be whole. */
 export interface RecoveredVault {
   /** Opened over `image`. */
   readonly vault: Vault;
-  /** The file with what was healed in it, as long as it should be. */
+  /** The file with the healed parts, at its correct length. */
   readonly image: Source;
-  /** Of the file as it is. */
+  /** Length of the file as it is. */
   readonly foundLength: number;
-  /** What stands in the place of the header; shorter where the file is. */
+  /** The bytes in place of the header; fewer if the file is shorter. */
   readonly foundHeader: Bytes;
-  /** What is damaged in the file, as it should be. */
+  /** The damaged parts of the file, with their correct bytes. */
   readonly parts: readonly HealedPart[];
-  /** What comes from a sidecar and may be of another state counts only once the whole container is proven (dossier 15). */
+  /** "needed" if a part from a sidecar may belong to another state: it counts only once the whole file is proven. */
   readonly proof: "own" | "needed";
 }
 
 /**
- * Opens a vault whatever of its control region is damaged: the header by the sidecar, the extension directory by what it
- * must say, the manifest by either parity; what was cut off is taken as zeros. Throws what plain opening would throw where
- * that does not help. The caller closes the result's vault, and with it `file`.
+ * Opens a vault with a damaged control region: the sidecar heals the header, the implied content the extension
+ * directory, and either parity the manifest. Bytes that were cut off count as zeros. If that does not help, throws what
+ * plain opening would throw. The caller closes the result's vault, and with it `file`.
  */
 export async function recoverVault(
   file: Source,
@@ -48,12 +44,12 @@ export async function recoverVault(
   const found = foundHeader.byteLength < HEADER_BYTES ? undefined : foundHeader;
   let failure: unknown;
   try {
-    // Without a header there is nothing to recover: opening says so in its own words.
+    // Without a header there is nothing to recover, and opening gives the right error.
     if (found === undefined) return { ...(await openPlainly(file, context)), foundHeader, proof: "own" };
     const opened = await openWithHeader(file, found, context, sidecar);
     return { ...opened, foundHeader, proof: (await isOfThisState(opened)) ? "own" : "needed" };
   } catch (error) {
-    // Whoever judged the manifest had a header that is proven: another one would be that of another state.
+    // This error means that the header was proven: another header would be that of another state.
     if (!isDamage(error) || error.code === "integrity/aerovault.manifest") throw error;
     failure = error;
   }
@@ -62,7 +58,7 @@ export async function recoverVault(
       return { ...(await openWithHeader(file, header, context, sidecar)), foundHeader, proof: "needed" };
     } catch (error) {
       if (!isDamage(error)) throw error;
-      // With the right header it is the password that is wrong, not the file.
+      // With the right header, the password is wrong, not the file.
       if (/^usage\/password\./.test(error.code)) throw error;
     }
   }
@@ -75,7 +71,7 @@ async function openPlainly(file: Source, context: OpenContext): Promise<Opened> 
   return { vault: await openVault(file, context), image: file, foundLength: file.byteLength, parts: [] };
 }
 
-/** Headers that the sidecar can tell, where they are not the one that is there. */
+/** Headers that the sidecar can give, if they differ from the one in the file. */
 async function* otherHeaders(
   found: Bytes | undefined,
   { engine }: OpenContext,
@@ -85,7 +81,7 @@ async function* otherHeaders(
   if (payload !== undefined) yield* healedVersions(engine, found ?? new Uint8Array(HEADER_BYTES), payload);
 }
 
-/** The payload of a segment; undefined where there is no sidecar, or it does not protect that. */
+/** The payload of a segment; undefined if there is no sidecar, or if it does not protect this segment. */
 export function segmentOf(sidecar: Sidecar | undefined, index: number): ReadableBytes | undefined {
   const segment = sidecar?.kind === "vault" ? sidecar.segments[index] : undefined;
   if (sidecar === undefined || segment === undefined || segment.byteLength === 0) return undefined;
@@ -106,7 +102,7 @@ async function openWithHeader(
   }
   const byteLength = lengthFor(file, values);
   const before = overlaidSource(file, byteLength, overlaysOf(parts));
-  // A vault that has no parity at all is refused as it is: nobody can tell damage from a writer that knows no better.
+  // A vault without any parity is refused as it is: damage looks the same as a careless writer.
   const hasParity = sidecar !== undefined || values.extensionPayloadLength > 0;
   const directory = hasParity ? await damagedDirectory(before, values) : undefined;
   if (directory !== undefined) parts.push(directory);
@@ -121,8 +117,8 @@ async function openWithHeader(
 }
 
 /**
- * Whether a manifest that a sidecar gives is the one that is there but for some damage. One of another state is encrypted
- * anew: it has hardly a byte in common with it, and would undo what was changed since.
+ * Whether a manifest from a sidecar is the stored one apart from some damage. A manifest of another state was encrypted
+ * again: it has hardly a byte in common, and would undo later changes.
  */
 async function isOfThisState({ vault, parts }: Opened): Promise<boolean> {
   const healed = parts.find(({ origin }) => origin === "sidecar");
@@ -131,7 +127,7 @@ async function isOfThisState({ vault, parts }: Opened): Promise<boolean> {
   );
 }
 
-/** True where at least half of the bytes are the same. */
+/** True if at least half of the bytes are equal. */
 export function resembles(found: Bytes, healed: Bytes): boolean {
   const agreeing = healed.reduce((count, byte, i) => (found[i] === byte ? count + 1 : count), 0);
   return 2 * agreeing >= healed.byteLength;
@@ -145,13 +141,16 @@ function overlaid(file: Source, byteLength: number, parts: readonly HealedPart[]
   return overlaidSource(file, byteLength, overlaysOf(parts));
 }
 
-/** As long as the header says; but no parity brings back more than there is, so a header that asks for it is not believed. */
+/**
+ * The length that the header states. Parity cannot restore more than the file has, so a header that claims more is
+ * ignored.
+ */
 function lengthFor(file: Source, header: VaultHeader): number {
   const end = sectionsEnd(header);
   return end > file.byteLength && end <= 2 * file.byteLength ? end : file.byteLength;
 }
 
-/** The directory as it should be, where it is not. Nothing protects it, but only one fits the header and the payloads. */
+/** The correct directory, if the stored one differs. Nothing protects it, but only one fits header and payloads. */
 async function damagedDirectory(image: Source, header: VaultHeader): Promise<HealedPart | undefined> {
   const { extensionDirectoryOffset: offset, extensionDirectoryLength: byteLength } = header;
   const isThere = offset <= image.byteLength - byteLength && byteLength <= AEROVAULT_LIMITS.directoryBytes.default;
@@ -163,15 +162,18 @@ async function damagedDirectory(image: Source, header: VaultHeader): Promise<Hea
   return { name: "extension directory", offset, bytes };
 }
 
-/** Only where it is for a manifest of that place and length: the sidecar may be of another state of the vault. */
+/** Only for a manifest at this place and of this length: the sidecar may belong to another state of the vault. */
 function manifestParity(sidecar: Sidecar | undefined, header: VaultHeader): ReadableBytes | undefined {
   const segment = sidecar?.segments[MANIFEST_SEGMENT];
   const fits = segment?.windowOffset === header.manifestOffset && segment.windowLength === header.manifestLength;
   return fits ? segmentOf(sidecar, MANIFEST_SEGMENT) : undefined;
 }
 
-/** What damage can make of opening; a file that cannot be read or a missing password is something else. */
-function isDamage(error: unknown): error is TareError {
+/** Mistakes of the user that a damaged header looks like: its salt is wrong, or its bit for encryption is lost. */
+const LIKE_DAMAGE: ReadonlySet<string> = new Set(["usage/password.wrong", "usage/vault.unencrypted"]);
+
+/** Errors that damage can cause; an unreadable file or a missing password is something else. */
+export function isDamage(error: unknown): error is TareError {
   if (!isTareError(error)) return false;
-  return /^(format|integrity|unsupported|limit)\//.test(error.code) || error.code === "usage/password.wrong";
+  return /^(format|integrity|unsupported|limit)\//.test(error.code) || LIKE_DAMAGE.has(error.code);
 }

@@ -1,25 +1,40 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { blockExtent, decodeBlock } from "../../formats/aerovault/block-check.ts";
-import { NO_EXTRA_KEYS } from "../../formats/aerovault/field-reader.ts";
-import { VaultCipher } from "../../formats/aerovault/framing.ts";
+import { blockExtent, decodeBlock } from "../../formats/aerovault/blocks/check.ts";
+import { VaultCipher } from "../../formats/aerovault/cipher.ts";
 import { type KeySlots, makeKeys, SALT_BYTES, type VaultKeys, wrapKeys } from "../../formats/aerovault/keys.ts";
-import type { ChunkRecord, ManifestEntry } from "../../formats/aerovault/manifest.ts";
+import { NO_EXTRA_KEYS } from "../../formats/aerovault/manifest/field-reader.ts";
+import type { ChunkRecord, ManifestEntry } from "../../formats/aerovault/manifest/records.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
-import { BlockSealer } from "../../formats/aerovault/write/block-sealer.ts";
-import type { VaultEdit } from "../../formats/aerovault/write/vault-edit.ts";
-import { stateOf, type VaultState } from "../../formats/aerovault/write/vault-state.ts";
+import type { VaultEdit } from "../../formats/aerovault/write/edit.ts";
+import { BlockSealer } from "../../formats/aerovault/write/seal/block-sealer.ts";
+import { stateOf, type VaultState } from "../../formats/aerovault/write/state.ts";
 import { type RandomBytes, secureRandom } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 
-/** Key slots of the same keys for another password. The salt is new. */
-export function reslot(engine: Engine, keys: VaultKeys, password: Bytes, random: RandomBytes): Promise<KeySlots> {
-  return wrapKeys(engine, keys, password, random(SALT_BYTES));
+export interface ReslotOptions {
+  readonly random?: RandomBytes | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
-/** The state of a vault under keys that are new altogether, as if nothing were stored in it yet. */
-export async function restateUnderNewKeys(vault: Vault, engine: Engine, password: Bytes): Promise<VaultState> {
+/** Key slots with the same keys for another password. The salt is new. */
+export function reslot(
+  engine: Engine,
+  keys: VaultKeys,
+  password: Bytes,
+  { random = secureRandom, signal }: ReslotOptions = {},
+): Promise<KeySlots> {
+  return wrapKeys(engine, keys, password, { salt: random(SALT_BYTES), signal });
+}
+
+/** The state of a vault under completely new keys, as if nothing were stored in it yet. */
+export async function restateUnderNewKeys(
+  vault: Vault,
+  engine: Engine,
+  password: Bytes,
+  signal?: AbortSignal,
+): Promise<VaultState> {
   const keys = await makeKeys(engine, secureRandom);
-  const slots = await reslot(engine, keys, password, secureRandom);
+  const slots = await reslot(engine, keys, password, { signal });
   const state = stateOf(vault);
   return { ...state, keys, slots, manifest: { ...state.manifest, chunks: new Map() } };
 }
@@ -33,8 +48,8 @@ export interface RekeyOptions {
 }
 
 /**
- * Encrypts every chunk that is used anew. Ids depend on the keys, so that they change too; what was compressed stays as it
- * is. Every block is proven on the way.
+ * Encrypts every used chunk again. Ids depend on the keys, so they change too; compressed bytes stay as they are. Every
+ * block is checked on the way.
  */
 export async function rekeyBlocks(vault: Vault, edit: VaultEdit, options: RekeyOptions): Promise<void> {
   const { engine, keys } = options;

@@ -11,10 +11,11 @@ import { fileInput, TestVault } from "../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../test/builders/vault-content.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { memorySink, memorySource } from "../../bytes/memory.ts";
+import { VAULT_HEADER_BYTES } from "../../formats/aerocorrect/layout.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { Finding } from "../../model/finding.ts";
 import { parityGrid } from "../../model/parity/avec.ts";
-import { nativeEngine } from "../../platform/node/native-engine.ts";
+import { nativeEngine } from "../../platform/node/engine/native.ts";
 import { generateSidecar } from "../correct.ts";
 
 const PASSWORD = "a password of tests";
@@ -22,7 +23,7 @@ const engine = await nativeEngine();
 const SHORT = { level: 3, bounds: { min: 4096, avg: 8192, max: 65_536 } };
 const FILES = { "a.bin": makeXorshift(1n, 60_000), "dir/b.bin": makeXorshift(2n, 45_000) };
 
-/** Quick to open: the key of a password is derived once for all of them. */
+/** Quick to open: the key of the password is derived once for all tests. */
 async function makeVault(parityPercent?: number, password: string | undefined = PASSWORD): Promise<TestVault> {
   const vault = new TestVault({ engine, layout: "rewrite" });
   await vault.create(SHORT, {
@@ -53,13 +54,13 @@ beforeAll(async () => {
 
 const headerOf = (bytes: Bytes) => vaultHeader.decode(bytes, { source: "vault" });
 
-/** One byte in each of so many shards of the data parity's first group. */
+/** Damages one byte in each of `count` shards of the data parity's first group. */
 function inShards(bytes: Bytes, count: number): Bytes {
   const shard = Math.ceil(headerOf(bytes).dataLength / 10);
   return damage(bytes, ...Array.from({ length: count }, (_, i) => [1024 + 100 + i * shard] as const));
 }
 
-/** What a repair says, or the code of its error; never the bytes, which nobody could read in a report. */
+/** The report of a repair, or the code of its error; never the bytes, which would be unreadable in a test report. */
 async function verdict(damaged: Bytes, how: VaultTools = tools, beside?: Bytes): Promise<unknown> {
   const repaired = await repairBytes(damaged, how, beside);
   if (!("bytes" in repaired)) return repaired;
@@ -74,7 +75,7 @@ async function expectHealed(damaged: Bytes, original: Bytes, how: VaultTools = t
   expect("bytes" in repaired && equalBytes(repaired.bytes, original)).toBe(true);
 }
 
-/** The same files, which are compared without being printed. */
+/** Compares the files without printing them. */
 async function expectFiles(bytes: Bytes, how: VaultTools): Promise<void> {
   const files = await readAll(bytes, how);
   expect("code" in files ? files.code : [...files.keys()]).toEqual(Object.keys(FILES));
@@ -84,8 +85,8 @@ async function expectFiles(bytes: Bytes, how: VaultTools): Promise<void> {
   }
 }
 
-describe("a vault with parity of its own", () => {
-  it("row 22: damage in two shards of a group is healed, the file as it was", async () => {
+describe("a vault with its own parity", () => {
+  it("damage in two shards of a group is healed, and the file is as before", async () => {
     const damaged = inShards(embedded, 2);
     const [first] = (await scrubBytes(damaged, tools)) as readonly Finding[];
     expect(first).toMatchObject({ severity: "error", code: "integrity/aerovault.cipher-hash", name: "a.bin" });
@@ -93,12 +94,12 @@ describe("a vault with parity of its own", () => {
     expect(await scrubBytes(embedded, tools)).toEqual([]);
   });
 
-  it("row 22: damage in three is not: nothing is written, the lost files are named", async () => {
+  it("damage in three is not: nothing is written, and the lost files are named", async () => {
     const damaged = inShards(embedded, 3);
     expect(await verdict(damaged)).toMatchObject({ state: "lost", fate: "unchanged", lostFiles: ["a.bin"] });
   });
 
-  it("row 23: damage of parity alone leaves scrub clean but for a warning, and repair renews it", async () => {
+  it("damage of parity alone leaves scrub clean except for a warning, and repair renews it", async () => {
     const { extensionPayloadOffset, extensionPayloadLength } = headerOf(embedded);
     const damaged = damage(
       embedded,
@@ -111,12 +112,12 @@ describe("a vault with parity of its own", () => {
     await expectHealed(damaged, embedded);
   });
 
-  it("row 23: one damaged parity shard and one damaged data shard are healed, both", async () => {
+  it("one damaged parity shard and one damaged data shard are both healed", async () => {
     const { extensionPayloadOffset: at } = headerOf(embedded);
     await expectHealed(damage(embedded, [1200], [at + 32 + 16 * 12 + 50]), embedded);
   });
 
-  it("row 25: a damaged manifest opens by its parity, with a warning; a wrong password still fails", async () => {
+  it("a damaged manifest opens by its parity, with a warning; a wrong password still fails", async () => {
     const { manifestOffset } = headerOf(embedded);
     const damaged = damage(embedded, [manifestOffset + 40, 300]);
     await expectFiles(damaged, tools);
@@ -131,19 +132,19 @@ describe("a vault with parity of its own", () => {
     await expectHealed(damage(embedded, [headerOf(embedded).manifestOffset], [1024]), embedded);
   });
 
-  it("heals where the head of the parity is damaged too: lengths and the manifest tell what it said", async () => {
+  it("heals even if the head of the parity is damaged: lengths and the manifest imply its content", async () => {
     const { extensionPayloadOffset } = headerOf(embedded);
     await expectHealed(damage(embedded, [extensionPayloadOffset, 32], [1200]), embedded);
   });
 
-  it("heals where the checksums of many shards are lost with a block: blocks that are proven need none", async () => {
+  it("heals even if the checksums of many shards are lost with a block: proven blocks need none", async () => {
     const { extensionPayloadOffset } = headerOf(embedded);
     await expectHealed(damage(embedded, [extensionPayloadOffset + 32 + 32, 100], [1200]), embedded);
   });
 
-  it("heals a block of ten shards where the checksums of all of them are lost", async () => {
+  it("heals a block of ten shards even if the checksums of all of them are lost", async () => {
     const vault = new TestVault({ engine, layout: "rewrite" });
-    // Shorter than the shortest chunk, so that both files are one block.
+    // Files shorter than the shortest chunk, so that both are one block.
     const bounds = { min: 65_536, avg: 131_072, max: 262_144 };
     await vault.create({ level: 3, bounds }, { password: PASSWORD, parityPercent: 20 });
     await vault.add(Object.entries(FILES).map(([path, bytes]) => fileInput(path, bytes)));
@@ -153,11 +154,11 @@ describe("a vault with parity of its own", () => {
     expect(await verdict(two)).toMatchObject({ state: "lost", fate: "unchanged", lostFiles: Object.keys(FILES) });
   });
 
-  it.each([1, 2, 1000, 16_000])("row 26: heals what was cut off, %i bytes", async (count) => {
+  it.each([1, 2, 1000, 16_000])("heals a cut of %i bytes", async (count) => {
     await expectHealed(embedded.slice(0, -count), embedded);
   });
 
-  it("audit 22: finds every damaged byte of its list of extensions, and writes it anew", async () => {
+  it("finds every damaged byte of its list of extensions, and writes it again", async () => {
     const { extensionDirectoryOffset, extensionDirectoryLength } = headerOf(embedded);
     for (let i = 0; i < extensionDirectoryLength; i++) {
       const damaged = damage(embedded, [extensionDirectoryOffset + i, 1, 1]);
@@ -167,7 +168,7 @@ describe("a vault with parity of its own", () => {
     }
   });
 
-  it("cannot heal its header, and says so before anything else", async () => {
+  it("cannot heal its header, and reports that first", async () => {
     for (const offset of [0, 10, 11, 20, 50, 90, 124, 136, 192, 194, 959, 970]) {
       expect(await verdict(damage(embedded, [offset, 1, 2])), `byte ${offset}`).toHaveProperty("code");
     }
@@ -181,7 +182,7 @@ describe("a vault without encryption", () => {
     await expectHealed(plain.slice(0, -500), plain, open);
   });
 
-  it("a manifest that is still JSON is found to be damaged, and healed", async () => {
+  it("a damaged manifest that is still JSON is detected and healed", async () => {
     const { manifestOffset, manifestLength } = headerOf(plain);
     const text = new TextDecoder().decode(plain.slice(manifestOffset, manifestOffset + manifestLength));
     const damaged = damage(plain, [manifestOffset + text.indexOf('"size":60000') + 7, 1, 1]);
@@ -189,7 +190,7 @@ describe("a vault without encryption", () => {
     await expectHealed(damaged, plain, open);
   });
 
-  it("has its header healed by a sidecar too, the lane bit included", async () => {
+  it("has its header healed by a sidecar too, including the lane bit", async () => {
     const beside = await exportBytes(plain, open);
     for (const offset of [0, 10, 11, 20, 136, 194, 970]) {
       await expectHealed(damage(plain, [offset, 1, 1]), plain, open, beside);
@@ -219,29 +220,29 @@ describe("a vault with a sidecar", () => {
     ["first reserved byte", 194, 1],
     ["last reserved byte", 959, 1],
     ["MAC", 970, 1],
-  ])("rows 13 and 25: a damaged %s is refused without it and healed with it", async (_, offset, mask) => {
+  ])("a damaged %s is refused without it and healed with it", async (_, offset, mask) => {
     const damaged = damage(bare, [offset, 1, mask]);
     expect(await verdict(damaged)).toHaveProperty("code");
     expect(await verdict(damaged, tools, sidecar)).toMatchObject({ header: "sidecar", parts: ["header"] });
     await expectHealed(damaged, bare, tools, sidecar);
   });
 
-  it("heals a header that is gone altogether", async () => {
+  it("heals a header that is completely gone", async () => {
     await expectHealed(damage(bare, [0, 1024]), bare, tools, sidecar);
   });
 
-  it("heals a manifest that is gone altogether, by the digest of the whole", async () => {
+  it("heals a manifest that is completely gone, by the digest of the whole", async () => {
     const { manifestOffset, manifestLength } = headerOf(bare);
     await expectHealed(damage(bare, [manifestOffset, manifestLength]), bare, tools, sidecar);
   });
 
-  it("never worse: the manifest of an earlier state is taken only where the vault as a whole is of that state", async () => {
+  it("the manifest of an earlier state is used only if the whole vault is of that state", async () => {
     const vault = await makeVault();
     const whole = vault.bytes;
     const before = await exportBytes(whole, tools);
     await vault.move("a.bin", "b.bin");
     const { manifestOffset } = headerOf(vault.bytes);
-    // Nothing but names changed: what is left besides the manifest is the state that the sidecar was made of.
+    // Only names changed: everything but the manifest is still the state that the sidecar was made of.
     await expectHealed(damage(vault.bytes, [manifestOffset + 50, 20]), whole, tools, before);
     await vault.add([fileInput("c.bin", makeXorshift(9n, 30_000))]);
     const later = headerOf(vault.bytes);
@@ -255,11 +256,11 @@ describe("a vault with a sidecar", () => {
     await expectHealed(damage(bare, [3], [manifestOffset + 9], [5000, 100]), bare, tools, sidecar);
   });
 
-  it.each([1, 2, 100, 1500])("row 26: heals what was cut off, %i bytes", async (count) => {
+  it.each([1, 2, 100, 1500])("heals a cut of %i bytes", async (count) => {
     await expectHealed(bare.slice(0, -count), bare, tools, sidecar);
   });
 
-  it("with the right header it is the password that is wrong", async () => {
+  it("with the right header, the error is a wrong password", async () => {
     const damaged = damage(bare, [0]);
     expect(await verdict(damaged, { ...tools, password: "another password" }, sidecar)).toEqual({
       code: "usage/password.wrong",
@@ -270,13 +271,13 @@ describe("a vault with a sidecar", () => {
     ["one byte", [[20]]],
     ["two copies of its directory", [[30], [320]]],
     ["a byte of parity", [[15_000]]],
-  ] as const)("heals blocks where %s of the sidecar is damaged", async (_, places) => {
+  ] as const)("heals blocks even if %s of the sidecar is damaged", async (_, places) => {
     await expectHealed(damage(bare, [2000]), bare, tools, damage(sidecar, ...places));
   });
 });
 
 describe("never worse than before", () => {
-  it("a write to a damaged vault does not compute parity over the damage: it is refused, for a prefix too", async () => {
+  it("a write to a damaged vault is refused, for a prefix too, so that parity never covers damage", async () => {
     const vault = await makeVault(20);
     for (const offset of [1024, 1500]) {
       const whole = vault.bytes;
@@ -287,7 +288,7 @@ describe("never worse than before", () => {
     }
   });
 
-  it("parity is not exported from a damaged vault, nor from one whose manifest was healed", async () => {
+  it("parity is not exported from a damaged vault, nor from one with a healed manifest", async () => {
     for (const offset of [1024, 1500, headerOf(embedded).manifestOffset + 20]) {
       await expect(exportBytes(damage(embedded, [offset]), tools)).rejects.toMatchObject({
         code: expect.stringMatching(/^integrity\/aerovault\./),
@@ -296,7 +297,7 @@ describe("never worse than before", () => {
     }
   });
 
-  it("row 24: a sidecar of an earlier state does not shadow the vault's own parity", async () => {
+  it("a sidecar of an earlier state does not hide the vault's own parity", async () => {
     const vault = new TestVault({ engine, layout: "rewrite" });
     await vault.create(SHORT, { password: PASSWORD, parityPercent: 20 });
     const seed = await exportBytes(vault.bytes, tools);
@@ -304,14 +305,14 @@ describe("never worse than before", () => {
     await expectHealed(damage(vault.bytes, [1500]), vault.bytes, tools, seed);
   });
 
-  it("row 29: the sidecar of the file as a whole does not shadow it either", async () => {
+  it("the sidecar of the file as a whole does not hide it either", async () => {
     const sink = memorySink();
     await generateSidecar(memorySource(embedded), sink, { engine, grid: parityGrid(15) });
     await sink.commit();
     await expectHealed(damage(embedded, [1500]), embedded, tools, sink.published);
   });
 
-  it("a sidecar from before a change of password cannot bring the old one back", async () => {
+  it("a sidecar from before a password change cannot bring the old password back", async () => {
     const vault = await makeVault();
     const before = await exportBytes(vault.bytes, tools);
     await vault.passwd("another password");
@@ -338,7 +339,7 @@ describe("never worse than before", () => {
   });
 
   it.each(["rewrite", "update"] as const)(
-    "a header of an earlier state is not written over a later one (%s)",
+    "a header of an earlier state does not replace a later one (%s)",
     async (layout) => {
       const vault = await makeVault();
       const before = await exportBytes(vault.bytes, tools);
@@ -352,11 +353,15 @@ describe("never worse than before", () => {
     },
   );
 
-  it("repairing changes nothing in a vault that is whole, whatever the sidecar", async () => {
+  it("repair changes nothing in a whole vault, with any sidecar", async () => {
     for (const beside of [undefined, sidecar]) {
       expect(await verdict(bare, tools, beside)).toMatchObject({ state: "intact", fate: "unchanged" });
     }
     const longer = concatBytes([embedded, new Uint8Array(16)]);
     expect(await verdict(longer)).toMatchObject({ state: "intact", fate: "unchanged" });
   });
+});
+
+it("sidecars of vaults begin with a window as long as the header of a vault", () => {
+  expect(VAULT_HEADER_BYTES).toBe(vaultHeader.byteLength);
 });

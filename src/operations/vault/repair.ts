@@ -1,29 +1,30 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { overlaidSource, overlayBytes } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
+import { DATA_SEGMENT } from "../../formats/aerocorrect/layout.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extension-payload.ts";
+import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extensions.ts";
 import { sectionsEnd } from "../../formats/aerovault/header.ts";
 import { MAC_BYTES, MAC_OFFSET } from "../../formats/aerovault/layout.ts";
 import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";
 import { ChunkOwners } from "../../formats/aerovault/verify.ts";
 import type { Patch, WritePatch } from "../correct.ts";
 import { type DataParity, type HealContext, type HealedBlocks, healBlocks } from "./heal-blocks.ts";
-import { DATA_SEGMENT, type RecoveredVault, resembles, segmentOf } from "./recover.ts";
-import { type DamagedParity, findDamagedParity } from "./renew-parity.ts";
+import { type DamagedParity, findDamagedParity } from "./parity.ts";
+import { type RecoveredVault, resembles, segmentOf } from "./recover.ts";
 
-/** Renewed parity that is held in memory to prove a header; more of it is not worth proving. */
+/** The most renewed parity to hold in memory for the proof of a header; beyond this, the proof is not worth it. */
 const PROOF_BYTES = 256 << 20;
-/** What a patch of blocks holds at once. */
+/** Bytes that a patch of blocks holds at once. */
 const PATCH_BYTES = 4 << 20;
 
-/** "intact": nothing is damaged. "damaged": all of it can be healed. "lost": some cannot, and nothing is to be written. */
+/** "intact": nothing is damaged. "damaged": all of it can be healed. "lost": some cannot, so nothing is written. */
 export type VaultHealth = "intact" | "damaged" | "lost";
 
-/** What a repair will do, proven before the first byte is written. */
+/** What a repair will do, checked before the first byte is written. */
 export interface VaultRepair {
   readonly state: VaultHealth;
-  /** Of the vault afterwards. */
+  /** Length of the repaired vault. */
   readonly byteLength: number;
   /** Parts of the control region that are damaged. */
   readonly parts: readonly HealedPart["name"][];
@@ -31,22 +32,22 @@ export interface VaultRepair {
   readonly lostBlocks: number;
   /** Files that cannot be healed. */
   readonly lostFiles: readonly string[];
-  /** Whether parity that the vault carries is damaged. */
+  /** Whether the vault's own parity is damaged. */
   readonly parity: "none" | "sound" | "damaged";
-  /** Which parity healed blocks. */
+  /** The parity that healed blocks. */
   readonly origins: readonly DataParity["origin"][];
-  /** "unproven" where a sidecar gives a header or a manifest that the rest of the vault does not belong to. */
+  /** "unproven" if a sidecar gives a header or a manifest that does not belong to the rest of the vault. */
   readonly header: "own" | "sidecar" | "unproven";
-  /** The vault as it should be, as far as that could be found out. */
+  /** The correct vault, as far as it could be restored. */
   readonly image: Source;
-  /** Hands out what is to be written; afterwards the file must have `byteLength` bytes. */
+  /** Passes on the bytes to write; afterwards the file must have `byteLength` bytes. */
   apply(write: WritePatch): Promise<void>;
 }
 
 /**
- * Finds out how to heal a vault: all of it or nothing. Every block is compared with its record, those that parity touches
- * once more; a header from a sidecar counts only where SHA-256 of the whole healed container is the one that the sidecar
- * was made of, so that no old copy of it can bring an old password back (dossier 15).
+ * Plans how to heal a vault: all of it or nothing. Every block is compared with its record, and again if parity touches
+ * it. A header from a sidecar counts only if SHA-256 of the whole healed container is the one that the sidecar was made
+ * of, so that an old copy cannot bring an old password back.
  */
 export async function planVaultRepair(
   recovered: RecoveredVault,
@@ -81,7 +82,7 @@ export async function planVaultRepair(
   };
 }
 
-/** The vault's own first: a sidecar may be of another state, or of something else altogether. */
+/** The vault's own parity first: a sidecar may belong to another state, or to another file. */
 function dataParities(vault: Vault, image: Source, sidecar: Sidecar | undefined): DataParity[] {
   const read = (offset: number, byteLength: number): Promise<Bytes> => image.read(offset, byteLength);
   const embedded = extensionPayload(DATA_PARITY, { rows: vault.extensions, header: vault.header.values, read });
@@ -98,9 +99,9 @@ interface Proof {
 }
 
 /**
- * A sidecar can hold enough to put a whole earlier state in the place of the present one, password and all. It may heal
- * this vault only: one whose length and whose manifest is the sidecar's but for some damage; that of another state is
- * encrypted anew, and has hardly a byte in common with it.
+ * A sidecar can hold enough to replace the current state with a whole earlier one, including its password. It may heal
+ * only this vault: one with the sidecar's length and, apart from some damage, its manifest. A manifest of another state
+ * was encrypted again, and has hardly a byte in common with it.
  */
 async function proveHeader(
   recovered: RecoveredVault,
@@ -126,8 +127,8 @@ async function proveHeader(
 }
 
 /**
- * A file that is longer than the sidecar knows has the rest of a change that was not completed, or a state of its own that
- * the sidecar must not undo. The header tells: its MAC is another one in every state.
+ * A file that is longer than the sidecar states has the rest of an incomplete change, or a later state that the sidecar
+ * must not undo. The header decides: its MAC differs in every state.
  */
 function isLengthOfThisState(recovered: RecoveredVault, { totalLength }: Sidecar): boolean {
   const { image, parts, vault, foundHeader } = recovered;
@@ -141,12 +142,12 @@ function isLengthOfThisState(recovered: RecoveredVault, { totalLength }: Sidecar
 
 async function isManifestOfThisState({ vault, parts }: RecoveredVault): Promise<boolean> {
   const healed = parts.find(({ name }) => name === "manifest");
-  // With the vault's own header no key slots can come back: the digest of the whole suffices.
+  // With the vault's own header no old key slots can come back, so the digest of the whole is enough.
   if (healed === undefined || !parts.some(({ name }) => name === "header")) return true;
   return resembles(await vault.source.read(healed.offset, healed.bytes.byteLength), healed.bytes);
 }
 
-/** Blocks first, the header last: until it is there, the vault is found to be damaged. */
+/** Blocks first, the header last: until it is written, the vault counts as damaged. */
 async function applyAll(
   { parts }: RecoveredVault,
   { overlays }: HealedBlocks,

@@ -5,9 +5,9 @@ import { quickEngine } from "../../../test/builders/sealed-apr.ts";
 import { craftVault2 } from "../../../test/builders/vault2.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
-import { entryList } from "../../formats/aerovault/entry-list.ts";
+import { entryList } from "../../formats/aerovault/manifest/records.ts";
 import { openAerovault } from "../../formats/aerovault/open.ts";
-import { openAerovault2 } from "../../formats/aerovault2/open.ts";
+import { openAerovault2 } from "../../formats/aerovault2/read.ts";
 import type { Archive } from "../../model/archive.ts";
 import { checkUpgradable, checkUpgraded, upgradeInputs } from "./upgrade.ts";
 
@@ -22,7 +22,7 @@ async function old(): Promise<Archive> {
   return openAerovault2(memorySource(await craftVault2(files), "old"), context);
 }
 
-/** A vault as a careless writer would have made it; `mtime` is what the old one has unless told. */
+/** A new vault from a careless writer; `mtime` defaults to the time in the old vault. */
 async function fresh(contents: Readonly<Record<string, string>>, mtime = "2023-11-14T22:30:00Z"): Promise<Archive> {
   const files = Object.entries(contents).map(([path, text]) => ({ path, chunks: [encodeUtf8(text)] }));
   const folder = [{ path: "d", type: "directory" as const }];
@@ -36,7 +36,7 @@ async function fresh(contents: Readonly<Record<string, string>>, mtime = "2023-1
 }
 
 describe("checkUpgraded()", () => {
-  it("accepts the same files, with folders that were only implied", async () => {
+  it("accepts the same files, with entries for folders that were only implied", async () => {
     await expect(checkUpgraded(await old(), await fresh({ "d/a": "alpha", b: "beta" }), {})).resolves.toBeUndefined();
   });
 
@@ -52,7 +52,7 @@ describe("checkUpgraded()", () => {
   });
 });
 
-it("checkUpgradable() refuses what is version 3 already", async () => {
+it("checkUpgradable() refuses a vault that is version 3 already", async () => {
   const current = await fresh({});
   expect(() => checkUpgradable(current, "new")).toThrow(expect.objectContaining({ code: "usage/upgrade.current" }));
   expect(() => upgradeInputs(current, () => expect.fail("opens nothing"))).not.toThrow();

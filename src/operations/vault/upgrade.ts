@@ -1,14 +1,15 @@
 import { IntegrityError, UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
+import { isoTime } from "../../base/time.ts";
 import type { Source } from "../../bytes/source.ts";
 import { findPathFault } from "../../formats/aerovault/paths.ts";
-import { Vault1Archive } from "../../formats/aerovault1/vault1-archive.ts";
-import { Vault2Archive } from "../../formats/aerovault2/vault2-archive.ts";
+import { Vault1Archive } from "../../formats/aerovault1/vault.ts";
+import { Vault2Archive } from "../../formats/aerovault2/archive.ts";
 import type { Archive, Entry } from "../../model/archive.ts";
 import { diffArchives } from "../diff.ts";
 import type { AddInput, OpenedInput } from "./inputs.ts";
 
-/** Refuses an archive that has no successor. */
+/** Refuses an archive that is not an older vault. */
 export function checkUpgradable(archive: Archive, label: string): void {
   if (archive instanceof Vault1Archive || archive instanceof Vault2Archive) return;
   const message = `Cannot upgrade "${label}": it is a vault of version ${archive.version ?? "3"} already`;
@@ -17,19 +18,19 @@ export function checkUpgradable(archive: Archive, label: string): void {
     message,
     { source: label },
     {
-      hint: "To write every block anew, use: tare vault compact",
+      hint: "To write every block again, use: tare vault compact",
     },
   );
 }
 
-/** Proves the password where opening did not: a vault of version 1 shows its names to everybody. */
+/** Checks the password if opening did not: the names in a vault of version 1 are not encrypted. */
 export async function provePassword(archive: Archive): Promise<void> {
   if (archive instanceof Vault1Archive) await archive.vault.proof.get();
 }
 
 /**
- * The entries of an older vault as files to be added to a new one, with their times where the old one knows them. Names that
- * version 3 does not store are refused before anything is written.
+ * The entries of an older vault as inputs for a new one, with their times if the old one has them. Names that version 3
+ * cannot store are refused before anything is written.
  */
 export function upgradeInputs(archive: Archive, open: (source: Source) => Promise<OpenedInput>): AddInput[] {
   const label = archive.parts[0]?.label ?? archive.format;
@@ -49,9 +50,9 @@ function checkName(path: string, label: string): void {
   throw new UsageError("usage/vault.path", message, { source: label, path }, { hint });
 }
 
-/** As manifests have it: UTC, whole seconds. */
+/** In the form of manifests: UTC, whole seconds. A time that this form cannot express is left out. */
 function timeOf({ modified }: Entry): string | undefined {
-  return modified === undefined ? undefined : new Date(modified).toISOString().replace(/\.\d{3}Z$/, "Z");
+  return modified === undefined ? undefined : isoTime(modified)?.replace(/\.\d{3}Z$/, "Z");
 }
 
 export interface UpgradeCheckOptions {
@@ -60,8 +61,8 @@ export interface UpgradeCheckOptions {
 }
 
 /**
- * Compares the new vault with the old one, entry by entry, byte for byte, both read again. Folders that the old one only
- * implied may be there in their own right; nothing else may differ.
+ * Reads both vaults again and compares them, entry by entry, byte for byte. The new one may have entries for folders
+ * that the old one only implied; nothing else may differ.
  */
 export async function checkUpgraded(old: Archive, fresh: Archive, options: UpgradeCheckOptions): Promise<void> {
   const { added, removed, changed } = await diffArchives(old, fresh, options);

@@ -23,7 +23,7 @@ describe("fileError()", () => {
     expect(error).toMatchObject({ name: "SourceError", code, transient: false, at: { source: "x", offset: 4 } });
     expect((error as Error).message).toMatch(/^Cannot open "x": [a-z]/);
   });
-  test("an output that exists is the user's to decide about", () => {
+  test("an output that exists is left to the user to decide", () => {
     const error = fileError(fault("EEXIST"), 'Cannot make "x"', { source: "x" });
     expect(error).toMatchObject({ name: "UsageError", code: "usage/exists" });
   });
@@ -43,16 +43,16 @@ describe("fileError()", () => {
     ["one of our errors", new UsageError("usage/exists", "there", { source: "y" })],
     ["a code of Node's", fault("ERR_INVALID_ARG_VALUE")],
     ["no error at all", "ENOENT"],
-  ])("%s stays what it is", (_what, error) => {
+  ])("%s is returned as it is", (_what, error) => {
     expect(fileError(error, "Cannot read", { source: "x" })).toBe(error);
   });
-  test("a path with a NUL and a file that is too long for Node are the file's fault", async () => {
+  test("a path with a NUL and a file that is too long for Node are reported as faults of the file", async () => {
     const nul = await stat("a\0b").catch((error: unknown) => error);
     expect(fileError(nul, "Cannot open", { source: "x" })).toMatchObject({ code: "source/not-found" });
     const long = fault("ERR_FS_FILE_TOO_LARGE");
     expect(fileError(long, "Cannot read", { source: "x" })).toMatchObject({ code: "source/io" });
   });
-  test("errnoOf() knows system errors from everything else", () => {
+  test("errnoOf() tells system errors from all others", () => {
     expect(errnoOf(fault("ENOENT"))).toBe("ENOENT");
     expect(errnoOf(fault("source/io"))).toBeUndefined();
     expect(errnoOf(fault("ERR_OUT_OF_RANGE"))).toBeUndefined();

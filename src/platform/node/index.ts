@@ -1,17 +1,51 @@
-/** The portable API with what only Node has: files, proxies, native code and worker threads. */
+/** The portable API plus what only Node has: files, proxies, native code and worker threads. */
+import { nodeVerbs } from "./verbs.ts";
+
 export * from "../../index.ts";
-export { cacheFolder } from "./cache-place.ts";
-export { directoryOutput } from "./directory-output.ts";
-export { directoryResolver } from "./directory-resolver.ts";
-export { DiskCache, type DiskCacheOptions } from "./disk-cache.ts";
-export { type EngineTier, nodeEngine } from "./engine.ts";
-export { fileSink } from "./file-sink.ts";
-export { openFile } from "./file-source.ts";
-export { nodeTransport } from "./http-transport.ts";
-export { loadEmbedder, type NodeEmbedderOptions } from "./load-embedder.ts";
-export { type NodeOpenOptions, open, openModel } from "./open.ts";
-export { type OpenedTarget, type OpenTargetOptions, openTarget } from "./open-target.ts";
-export { type FilePatch, finishPatch, patchFile } from "./patch-file.ts";
-export { type NodeS3Options, nodeS3Client } from "./s3-client.ts";
-export { readS3Settings } from "./s3-settings.ts";
-export { type AccessEntry, type DirectoryServer, type ServeOptions, serveDirectory } from "./serve/serve-directory.ts";
+export type { ShardHealth } from "../../model/parity/damage.ts";
+export type { FileState } from "../../operations/correct.ts";
+export type { PulledFile, Verified } from "../../operations/pull/file-job.ts";
+export type { AerosetUpdateOptions, AerosetUpdateResult } from "./aeroset.ts";
+export type {
+  CacheClearOptions,
+  CacheListResult,
+  CachePruneOptions,
+  CachePruneResult,
+  CacheVerifyOptions,
+  CacheVerifyResult,
+} from "./cache/index.ts";
+export type { PruneResult } from "./cache/prune.ts";
+export type { CachedFile } from "./cache/report.ts";
+export type {
+  CorrectGenerateOptions,
+  CorrectGenerateResult,
+  CorrectHealth,
+  CorrectRepairOptions,
+  CorrectRepairResult,
+  CorrectVerifyOptions,
+  CorrectVerifyResult,
+} from "./correct.ts";
+export type { DoctorResult } from "./doctor.ts";
+export type { KeygenOptions, KeygenResult } from "./keygen.ts";
+export type { PullOptions, PullResult } from "./pull/index.ts";
+export type { PushedFile, PushOptions, PushResult } from "./push/index.ts";
+export type { AccessEntry, ServeOptions, Server } from "./serve/index.ts";
+export type { ViewOptions, ViewServer } from "./serve/view.ts";
+export { createVault, repairVault } from "./vault/library.ts";
+
+export const { inspect, list, meta, map, diff, stats, verify, sign, stamp, cat, extract, explain } = nodeVerbs;
+export const { convert, quantize, dequantize, shard, merge, upgrade } = nodeVerbs;
+export const { open, openModel, openVault, embed, loadEmbedder } = nodeVerbs;
+export {
+  aeroset,
+  cache,
+  correct,
+  doctor,
+  fileSink,
+  fileSource,
+  keygen,
+  pull,
+  push,
+  serve,
+  view,
+} from "./verbs.ts";

@@ -1,9 +1,10 @@
+import { loadEmbedder } from "../../api/embed/load.ts";
+import { portableHost } from "../../api/open/portable.ts";
 import { isTareError, SourceError } from "../../base/errors.ts";
-import { loadEmbedder } from "../../embed.ts";
 import type { Embedder } from "../../embedding/embedder.ts";
-import type { FromEmbedder, ToEmbedder } from "./embedder-protocol.ts";
+import type { FromEmbedder, ToEmbedder } from "./load-embedder.ts";
 
-/** The script of a worker that holds one embedder: a sentence takes milliseconds, which a page must not wait for. */
+/** The script of a worker that holds one embedder. A sentence takes milliseconds, which must not block a page. */
 
 const scope = globalThis as unknown as DedicatedWorkerGlobalScope;
 const running = new Map<number, AbortController>();
@@ -38,12 +39,13 @@ async function run(
   signal: AbortSignal,
 ): Promise<FromEmbedder> {
   if (message.type === "load") {
-    embedder = await loadEmbedder(message.input, { ...message.options, signal });
+    embedder = await loadEmbedder(portableHost, message.input, { ...message.options, signal });
     const { dimension, kernel, precision, maxTokens, notes } = embedder;
     return { type: "loaded", id: message.id, facts: { dimension, kernel, precision, maxTokens, notes } };
   }
   if (embedder === undefined) {
     throw new SourceError("source/worker.failed", "Cannot embed: nothing is loaded", { source: "worker" });
   }
-  return { type: "embedded", id: message.id, vectors: await embedder.embed(message.texts, { signal }) };
+  const vectors = await embedder.embed(message.texts, { signal });
+  return { type: "embedded", id: message.id, vectors, notes: embedder.notes };
 }

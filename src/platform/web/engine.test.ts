@@ -7,7 +7,7 @@ import type { FromWorker, ToWorker } from "../../workers/protocol.ts";
 import { serveJobs } from "../../workers/serve.ts";
 import { webEngine } from "./engine.ts";
 
-/** A browser's Worker, reduced to its events, with the real job loop behind it. */
+/** A browser's Worker, reduced to its events, which runs the real job loop. */
 class PageWorker extends EventTarget {
   static readonly started: { readonly url: string; readonly type: string | undefined }[] = [];
   static jobs = 0;
@@ -35,7 +35,7 @@ class PageWorker extends EventTarget {
   terminate(): void {}
 }
 
-/** What a page gets whose policy forbids the script: an event without a word. */
+/** What a page gets if its policy forbids the script: an event without a message. */
 class BlockedWorker extends EventTarget {
   constructor() {
     super();
@@ -72,13 +72,13 @@ describe("webEngine()", () => {
     await engine.close();
   });
 
-  it("takes the worker script from where it is told", async () => {
+  it("takes the worker script from the given address", async () => {
     vi.stubGlobal("Worker", PageWorker);
     await hash(webEngine({ workers: 1, workerUrl: "https://example.test/tare-worker.js" }));
     expect(PageWorker.started[0]?.url).toBe("https://example.test/tare-worker.js");
   });
 
-  it("works on the page itself where workers are blocked", async () => {
+  it("works on the page itself if workers are blocked", async () => {
     vi.stubGlobal("Worker", BlockedWorker);
     const digest = await expected();
     expect(await hash(webEngine({ workers: 2 }))).toEqual([digest, digest]);

@@ -4,7 +4,7 @@ import { portableEngine } from "../../primitives/portable.ts";
 import type { ToWorker } from "../../workers/protocol.ts";
 import { serveJobs } from "../../workers/serve.ts";
 
-/** The script of a browser's worker: the portable engine behind the message port. */
+/** The script of a browser's worker: serves the portable engine over the message port. */
 
 const scope = globalThis as unknown as DedicatedWorkerGlobalScope;
 

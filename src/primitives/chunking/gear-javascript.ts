@@ -4,7 +4,7 @@ import { checkGearRule, type Gear, type GearChunker, type GearRule, gearBound } 
 /** Gear chunking in plain TypeScript: the hash is two 32-bit halves. */
 export const gearJavascript: Gear = (rule) => new JavascriptChunker(rule);
 
-/** What a shifted hash remembers. */
+/** How many bytes a shifted hash depends on. */
 const MEMORY = 64;
 
 class JavascriptChunker implements GearChunker {
@@ -34,7 +34,7 @@ class JavascriptChunker implements GearChunker {
     const cuts: number[] = [];
     let at = 0;
     while (at < piece.byteLength) {
-      // Bytes that a shifted hash has forgotten by the time it is first tested need no hashing.
+      // Skip bytes that a shifted hash has forgotten by its first test.
       const skipped =
         step === "shift" ? Math.max(0, Math.min(piece.byteLength - at, minBytes - MEMORY - this.#length)) : 0;
       at += skipped;
@@ -62,7 +62,7 @@ class JavascriptChunker implements GearChunker {
     return length;
   }
 
-  /** Where it stopped; negative where the byte before ends a chunk. */
+  /** Returns where it stopped, negated if the byte before ends a chunk. */
   #scanShifted(piece: Bytes, from: number, stop: number, testFrom: number): number {
     const [lows, highs] = [this.#low, this.#high];
     const [boundLow, boundHigh] = [this.#boundLow, this.#boundHigh];
@@ -72,7 +72,7 @@ class JavascriptChunker implements GearChunker {
       const entry = lows[value] as number;
       const shifted = low << 1;
       const sum = (shifted + entry) | 0;
-      // The carry out of the low half, by the bits of both and of the sum.
+      // The carry out of the low half, from the top bits of both summands and of the sum.
       const carry = ((shifted & entry) | ((shifted | entry) & ~sum)) >>> 31;
       high = ((high << 1) + (low >>> 31) + (highs[value] as number) + carry) | 0;
       low = sum;
@@ -85,7 +85,7 @@ class JavascriptChunker implements GearChunker {
     return stop;
   }
 
-  /** As #scanShifted. */
+  /** Like #scanShifted, for the other step. */
   #scanRotated(piece: Bytes, from: number, stop: number, testFrom: number): number {
     const [lows, highs] = [this.#low, this.#high];
     const mask = this.#boundLow;

@@ -27,7 +27,7 @@ export async function loadGearWasm(): Promise<Gear> {
   return (rule) => new WasmChunker(room, rule);
 }
 
-/** The kernel and its memory, where every chunker works in turn. */
+/** The kernel and its memory, which all chunkers use in turn. */
 class GearRoom {
   readonly kernel: GearKernel;
   readonly view: DataView;
@@ -47,7 +47,7 @@ class GearRoom {
   }
 }
 
-/** Copies its table and state in before each piece and the state out behind it, so any number share one kernel. */
+/** Copies its table and state in before each piece and the state out after it, so any number share one kernel. */
 class WasmChunker implements GearChunker {
   readonly #room: GearRoom;
   readonly #rule: GearRule;

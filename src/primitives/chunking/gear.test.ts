@@ -44,25 +44,25 @@ const DEFAULT = [262_144, 1_048_576, 4_194_304] as const;
 const SMALL = [4096, 8192, 65_536] as const;
 const ARCHIVE = [1_048_576, 4_194_304, 16_777_216] as const;
 
-/** Cuts that the AeroVault reference itself makes, by the digest of the chunk lengths. */
+/** Cuts that the AeroVault reference makes, as the digest of the chunk lengths. */
 const CUTS: readonly (readonly [string, () => Bytes, readonly [number, number, number], string])[] = [
-  ["C1, noise", () => xorshiftBytes(8_388_608, 0x9e3779b97f4a7c15n), DEFAULT, "4efa1dabcde64c254f4cef418dc4a36e"],
-  ["C2, small bounds", () => xorshiftBytes(500_000, 0xdeadbeefcafebaben), SMALL, "40b1f605da0443222bcbe67c6fdd527b"],
-  ["C3, zeros", () => new Uint8Array(8_388_731), DEFAULT, "8ad9daafceeb6e8408d8d96f8928afa1"],
+  ["noise", () => xorshiftBytes(8_388_608, 0x9e3779b97f4a7c15n), DEFAULT, "4efa1dabcde64c254f4cef418dc4a36e"],
+  ["small bounds", () => xorshiftBytes(500_000, 0xdeadbeefcafebaben), SMALL, "40b1f605da0443222bcbe67c6fdd527b"],
+  ["zeros", () => new Uint8Array(8_388_731), DEFAULT, "8ad9daafceeb6e8408d8d96f8928afa1"],
   [
-    "C4, a ramp",
+    "a ramp",
     () => Uint8Array.from({ length: 3_000_000 }, (_, i) => i % 251),
     DEFAULT,
     "32458e535555b0c924412cea4e6abdf5",
   ],
   [
-    "C5, a cut at the maximum",
+    "a cut at the maximum",
     () => xorshiftBytes(41_943_040, 0x123456789abcdef0n),
     ARCHIVE,
     "dd76db58711bda1b8cb1aa51d9790942",
   ],
-  ["C6, ones", () => new Uint8Array(9_000_000).fill(0xff), DEFAULT, "107aa46c41de3f1e96998ec6d759342f"],
-  ["C7, one value", () => new Uint8Array(65_537).fill(0xab), SMALL, "40370661d4ec6f399df14b5846950f77"],
+  ["ones", () => new Uint8Array(9_000_000).fill(0xff), DEFAULT, "107aa46c41de3f1e96998ec6d759342f"],
+  ["one value", () => new Uint8Array(65_537).fill(0xab), SMALL, "40370661d4ec6f399df14b5846950f77"],
 ];
 
 describe.each(TIERS)("gear chunking in %s", (_name, load) => {
@@ -81,15 +81,15 @@ describe.each(TIERS)("gear chunking in %s", (_name, load) => {
     expect(provesGear(gear)).toBe(true);
   });
 
-  it.each(CUTS)("row 40: rotating, %s", async (_what, make, bounds, digest) => {
+  it.each(CUTS)("rotating, %s", async (_what, make, bounds, digest) => {
     const [chunker, bytes] = [gear(rule("rotate", bounds)), make()];
     expect(await digestOf(chunkLengths(chunker, bytes))).toBe(digest);
-    // Byte by byte the longer ones would take minutes, and show nothing that these do not.
+    // The longer inputs would take minutes byte by byte, and show nothing more.
     const pieces = bytes.byteLength > 1 << 20 ? [65_537] : [1, 7, 65_537];
     for (const piece of pieces) expect(await digestOf(lengthsBy(chunker, bytes, piece))).toBe(digest);
   });
 
-  it("row 40: C8: rotating, an input of the minimum and one of a byte more are one chunk each", () => {
+  it("rotating, an input of the minimum and one of a byte more are one chunk each", () => {
     for (const length of [262_144, 262_145]) {
       expect(chunkLengths(gear(rule("rotate", DEFAULT)), xorshiftBytes(length, 1n))).toEqual([length]);
     }
@@ -114,7 +114,7 @@ describe.each(TIERS)("gear chunking in %s", (_name, load) => {
     }
   });
 
-  it("shift: cuts find each other again behind an insertion; rotate: they do not", () => {
+  it("shift: cuts line up again after an insertion; rotate: they do not", () => {
     const bytes = xorshiftBytes(1_000_000, 3n);
     const edited = concatBytes([bytes.subarray(0, 250_000), Uint8Array.of(1), bytes.subarray(250_000)]);
     const shared = (step: GearRule["step"]): number => {
@@ -130,7 +130,7 @@ describe.each(TIERS)("gear chunking in %s", (_name, load) => {
     expect(shared("rotate")).toBeLessThan(100_000);
   });
 
-  it("gives nothing for nothing, and starts anew after the end", () => {
+  it("gives no chunks for no bytes, and starts over after the end", () => {
     const chunker = gear(rule("shift", SMALL));
     expect(chunker.push(new Uint8Array(0))).toEqual([]);
     expect(chunker.end()).toBe(0);

@@ -7,36 +7,40 @@ export interface GearRule {
   /** One 64-bit number for each value of a byte. */
   readonly table: BigUint64Array<ArrayBuffer>;
   /**
-   * What happens to the hash, 0 at the start of every chunk, before the number of the next byte is added modulo 2^64.
-   * "shift": left by one; the top bits are tested. A byte is forgotten after 64 steps, so that cuts find each other again
-   * behind an edit. "rotate": left by one; the low bits are tested, and every byte since the last cut counts.
+   * What happens to the hash before the number of the next byte is added modulo 2^64. The hash is 0 at the start of
+   * every chunk. "shift": left by one; the top bits are tested. The hash forgets a byte after 64 steps, so cuts line up
+   * again after an edit. "rotate": left by one; the low bits are tested, and every byte since the last cut counts.
    */
   readonly step: "shift" | "rotate";
-  /** No chunk is shorter, the last one aside: 64 or more. */
+  /** No chunk but the last is shorter. 64 or more. */
   readonly minBytes: number;
-  /** A power of two: where a chunk may end, one byte in so many does. Its logarithm is how many bits must be zero. */
+  /**
+   * A power of two: from `minBytes` on, one byte in this many ends the chunk. Its logarithm is how many bits must be 0.
+   */
   readonly averageBytes: number;
   /** No chunk is longer. */
   readonly maxBytes: number;
 }
 
-/** Cuts one stream after the other, in pieces of any length; where it cuts does not depend on the pieces. */
+/** Cuts one stream after the other, in pieces of any length. The cuts do not depend on the pieces. */
 export interface GearChunker {
   /**
-   * Takes the next piece. Gives where chunks end in it, as offsets behind their last bytes, rising; what is behind the
-   * last one belongs to a chunk that goes on in the next piece.
+   * Takes the next piece. Returns where chunks end in it: the offsets after their last bytes, rising. The bytes after
+   * the last offset belong to a chunk that continues in the next piece.
    */
   push(piece: Bytes): number[];
-  /** Ends the stream: the length of the chunk that was going on, 0 where none was. The next piece starts another. */
+  /**
+   * Ends the stream. Returns the length of the unfinished chunk, 0 if there was none. The next piece starts a stream.
+   */
   end(): number;
 }
 
 /** One implementation: makes chunkers that do not disturb each other. */
 export type Gear = (rule: GearRule) => GearChunker;
 
-/** The most a rule may say: lengths stay far inside 32 bits. */
+/** The longest chunk that a rule may allow, so that lengths stay far inside 32 bits. */
 const MAX_CHUNK_BYTES = 1 << 30;
-/** What a shifted hash remembers; nothing shorter is cut. */
+/** How many bytes a shifted hash depends on; no chunk is shorter. */
 const MIN_CHUNK_BYTES = 64;
 
 /** Refuses rules that cannot be followed. */
@@ -56,7 +60,7 @@ export function checkGearRule({ table, minBytes, averageBytes, maxBytes }: GearR
   throw new UsageError("usage/gear.rule", message, { source: "engine" });
 }
 
-/** What the hash is compared with: "shift" hits below it, "rotate" where none of its bits is set. */
+/** The bound of the hash. "shift" cuts if the hash is below it, "rotate" if the hash has none of its bits. */
 export function gearBound({ step, averageBytes }: GearRule): bigint {
   const average = BigInt(averageBytes);
   return step === "shift" ? 2n ** 64n / average : average - 1n;
@@ -74,13 +78,13 @@ export function chunkLengths(chunker: GearChunker, bytes: Bytes): number[] {
   return rest === 0 ? lengths : [...lengths, rest];
 }
 
-/** Chunk lengths of 30 000 bytes of the generator below, under a table made by it; computed with big integers. */
+/** Chunk lengths of 30 000 bytes from the generator below, with a table from it too; computed with big integers. */
 const ANSWERS = {
   shift: [2645, 1400, 622, 2717, 1940, 4872, 513, 758, 620, 1002, 3026, 2329, 2055, 1690, 1591, 556, 1664],
   rotate: [1196, 1554, 1397, 1744, 1198, 2273, 1365, 1733, 1807, 718, 662, 9000, 1851, 1494, 1092, 916],
 } as const;
 
-/** True where the known cuts come out, in odd pieces as well as in one. */
+/** True if the known cuts come out, in odd pieces as well as in one. */
 export function provesGear(gear: Gear): boolean {
   const random = generator(1n);
   const table = BigUint64Array.from({ length: 256 }, () => random());

@@ -44,8 +44,8 @@ function rotate8(x: number, count: number): number {
 }
 
 /**
- * AES-256 on single blocks. Looks up tables, so that its time depends on the cache: for hosts that offer no AES of their
- * own, where nobody else shares the processor's cache with the page.
+ * AES-256 on single blocks. Looks up tables, so its time depends on the cache. Only for hosts without their own AES, on
+ * machines where no stranger shares the processor's cache with the page.
  */
 export class AesCipher {
   readonly #tables: Tables;
@@ -62,7 +62,7 @@ export class AesCipher {
     this.#schedule.fill(0);
   }
 
-  /** In place, over four words of the block. Column by column, written out: calls would cost more than the lookups. */
+  /** In place, on the four words of a block. Written out column by column: calls would cost more than the lookups. */
   encrypt(state: Int32Array): void {
     const { box, mixed } = this.#tables;
     const keys = this.#schedule;
@@ -85,7 +85,7 @@ export class AesCipher {
     state[3] = substitute(box, d, a, b, c) ^ (keys[4 * ROUNDS + 3] as number);
   }
 
-  /** The inverse, step by step as FIPS 197 §5.3 has it: only keys are unwrapped with it. */
+  /** The inverse, step by step as in FIPS 197 §5.3. Speed does not matter: only key unwrapping uses it. */
   decrypt(state: Int32Array): void {
     const keys = this.#schedule;
     const { inverse } = this.#tables;

@@ -3,6 +3,7 @@ import { equalSecrets } from "../crypto/hmac.ts";
 import {
   AES_BLOCK_BYTES,
   type Aes,
+  type BlockCipher,
   CipherBlocks,
   canBeWrapped,
   checkAesKey,
@@ -11,7 +12,6 @@ import {
   type MakeAesBlocks,
 } from "./aes.ts";
 import { AesCipher } from "./aes-cipher.ts";
-import type { BlockCipher } from "./gcm-siv-wasm.ts";
 
 /** RFC 3394 §2.2.3.1. */
 const WRAP_CHECK = new Uint8Array(8).fill(0xa6);
@@ -49,7 +49,7 @@ class JavascriptGcm implements GcmKey {
 
   /** Counter mode from 2 on: 1 is for the tag (SP 800-38D §7.1). */
   #count(nonce: Bytes, input: Bytes): Bytes {
-    // Room for whole blocks; what the last one has too much is cut off.
+    // Room for whole blocks. The excess of the last one is cut off.
     const room = new Uint8Array(Math.ceil(input.byteLength / 16) * 16);
     room.set(input);
     const text = new DataView(room.buffer);
@@ -80,7 +80,7 @@ class JavascriptGcm implements GcmKey {
   }
 }
 
-/** RFC 3394 §2.2.1, with the indexes of the text. */
+/** RFC 3394 §2.2.1, with the RFC's indexes. */
 function wrap(cipher: AesCipher, key: Bytes): Bytes {
   const count = key.byteLength / 8;
   const result = concatBytes([WRAP_CHECK, key]);
@@ -127,7 +127,7 @@ function load(state: Int32Array, view: DataView, i: number): void {
   state[3] = view.getInt32(8 * i + 4);
 }
 
-/** How much the plain form enciphers before it hands it on. */
+/** How much the plain cipher takes in one call. */
 const PLAIN_WINDOW_BYTES = 4096;
 
 /** In plain TypeScript, for hosts that cannot compile WebAssembly. Looks up tables: see AesCipher. */
@@ -161,10 +161,10 @@ function plainCipher(key: Bytes): BlockCipher {
 /** Four bits at a time: sixteen multiples of the subkey, of four words each. */
 const ENTRIES = 16;
 
-/** x^128 + x^7 + x^2 + x + 1, bits reversed (SP 800-38D §6.3): what is added for each bit that falls out. */
+/** x^128 + x^7 + x^2 + x + 1, bits reversed (SP 800-38D §6.3). Added for each bit that is shifted out. */
 const REDUCTION = 0xe1000000 | 0;
 
-/** GHASH of SP 800-38D §6.4. Every update is padded to whole blocks, as GCM wants for its two parts. */
+/** GHASH of SP 800-38D §6.4. Pads every update to whole blocks, as GCM requires for its two parts. */
 export class Ghash {
   readonly #table = new Int32Array(4 * ENTRIES);
   readonly #fold = new Int32Array(ENTRIES);
@@ -252,7 +252,7 @@ export function timesX(words: Int32Array): void {
   words[0] = ((words[0] as number) >>> 1) ^ (out === 1 ? REDUCTION : 0);
 }
 
-/** What four bits that fall out add to the first word. */
+/** What four shifted-out bits add to the first word. */
 function foldOf(bits: number): number {
   const words = Int32Array.of(0, 0, 0, bits);
   for (let i = 0; i < 4; i++) timesX(words);

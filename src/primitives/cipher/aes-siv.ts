@@ -1,24 +1,30 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
+import type { Steps } from "../../base/turns.ts";
 import { equalSecrets } from "../crypto/hmac.ts";
 import type { Engine } from "../engine.ts";
-import { AES_BLOCK_BYTES, AES_KEY_BYTES, type AesBlocks, applyCounter, countFromEnd } from "./aes.ts";
+import { AES_BLOCK_BYTES, AES_KEY_BYTES, type AesBlocks, applyCounter, CounterStream, countFromEnd } from "./aes.ts";
 
-/** AES-SIV puts so many bytes in front of the ciphertext: tag and nonce in one. */
+/** AES-SIV puts this many bytes before the ciphertext: tag and nonce in one. */
 const SIV_TAG_BYTES = AES_BLOCK_BYTES;
 /** Half for CMAC, half for the counter (RFC 5297 §2.2). */
 export const SIV_KEY_BYTES = 2 * AES_KEY_BYTES;
 
 /**
- * A key of AES-256-SIV (RFC 5297), ready for many messages: the same message always gives the same bytes. Components are
- * only authenticated; an empty one is one too.
+ * A key of AES-256-SIV (RFC 5297), ready for many messages. The same message always gives the same bytes. Components
+ * are only authenticated; an empty component counts too.
  */
 export interface AesSivKey {
   seal(plain: Bytes, components: readonly Bytes[]): Bytes;
-  /** Undefined where the tag does not match, and then nothing of the message is given out. */
+  /** Undefined if the tag does not match: then no part of the message is returned. */
   open(sealed: Bytes, components: readonly Bytes[]): Bytes | undefined;
+  /** The same for what may be long. */
+  opening(sealed: Bytes, components: readonly Bytes[]): Steps<Bytes | undefined>;
   wipe(): void;
 }
+
+/** What is worked on between two steps of `opening`. */
+const PIECE_BYTES = 4096 * AES_BLOCK_BYTES;
 
 /** A function over the engine's AES. The key of 64 bytes is copied. */
 export async function aesSiv(engine: Pick<Engine, "aesBlocks">, key: Bytes): Promise<AesSivKey> {
@@ -30,22 +36,38 @@ export async function aesSiv(engine: Pick<Engine, "aesBlocks">, key: Bytes): Pro
   const cipher = await engine.aesBlocks(key.subarray(AES_KEY_BYTES));
   return {
     seal(plain, components) {
-      const tag = sumOf(mac, components, plain);
+      const tag = mac.of(lastMessage(mac, components, plain));
       return concatBytes([tag, applyCounter(cipher, plain, firstCounter(tag), countFromEnd)]);
     },
     open(sealed, components) {
       if (sealed.byteLength < SIV_TAG_BYTES) return undefined;
       const tag = sealed.subarray(0, SIV_TAG_BYTES);
       const plain = applyCounter(cipher, sealed.subarray(SIV_TAG_BYTES), firstCounter(tag), countFromEnd);
-      if (equalSecrets(sumOf(mac, components, plain), tag)) return plain;
-      plain.fill(0);
-      return undefined;
+      return proven(plain, mac.of(lastMessage(mac, components, plain)), tag);
+    },
+    *opening(sealed, components) {
+      if (sealed.byteLength < SIV_TAG_BYTES) return undefined;
+      const tag = sealed.subarray(0, SIV_TAG_BYTES);
+      const stream = new CounterStream(cipher, firstCounter(tag), countFromEnd);
+      const plain = new Uint8Array(sealed.byteLength - SIV_TAG_BYTES);
+      for (let at = 0; at < plain.byteLength; at += PIECE_BYTES) {
+        const piece = sealed.subarray(SIV_TAG_BYTES + at, SIV_TAG_BYTES + at + PIECE_BYTES);
+        plain.set(stream.apply(piece), at);
+        yield piece.byteLength / AES_BLOCK_BYTES;
+      }
+      return proven(plain, yield* mac.steps(lastMessage(mac, components, plain)), tag);
     },
     wipe() {
       mac.wipe();
       cipher.wipe();
     },
   };
+}
+
+function proven(plain: Bytes, sum: Bytes, tag: Bytes): Bytes | undefined {
+  if (equalSecrets(sum, tag)) return plain;
+  plain.fill(0);
+  return undefined;
 }
 
 /** RFC 5297 §2.6: two bits of the tag are cleared, so that 32-bit additions never carry. */
@@ -56,8 +78,8 @@ function firstCounter(tag: Bytes): Bytes {
   return counter;
 }
 
-/** S2V of RFC 5297 §2.4. */
-function sumOf(mac: Cmac, components: readonly Bytes[], plain: Bytes): Bytes {
+/** S2V of RFC 5297 §2.4, up to its last CMAC: what that is made of. */
+function lastMessage(mac: Cmac, components: readonly Bytes[], plain: Bytes): Bytes {
   const sum = mac.of(new Uint8Array(AES_BLOCK_BYTES));
   for (const component of components) {
     double(sum);
@@ -66,11 +88,11 @@ function sumOf(mac: Cmac, components: readonly Bytes[], plain: Bytes): Bytes {
   if (plain.byteLength >= AES_BLOCK_BYTES) {
     const last = plain.slice();
     add(last, sum, plain.byteLength - AES_BLOCK_BYTES);
-    return mac.of(last);
+    return last;
   }
   double(sum);
   add(sum, padded(plain), 0);
-  return mac.of(sum);
+  return sum;
 }
 
 /** CMAC of NIST SP 800-38B, also RFC 4493. */
@@ -88,13 +110,27 @@ class Cmac {
     double(this.#cut);
   }
 
-  of(message: Bytes): Bytes {
+  /** `before` is what the blocks before these came to. */
+  of(message: Bytes, before?: Bytes): Bytes {
     const isWhole = message.byteLength > 0 && message.byteLength % AES_BLOCK_BYTES === 0;
     const chained = new Uint8Array(Math.max(1, Math.ceil(message.byteLength / AES_BLOCK_BYTES)) * AES_BLOCK_BYTES);
     chained.set(message);
     if (!isWhole) chained[message.byteLength] = 0x80;
     add(chained, isWhole ? this.#whole : this.#cut, chained.byteLength - AES_BLOCK_BYTES);
+    if (before !== undefined) add(chained, before, 0);
     return this.#blocks.chain(chained);
+  }
+
+  *steps(message: Bytes): Steps<Bytes> {
+    let state: Bytes = new Uint8Array(AES_BLOCK_BYTES);
+    let at = 0;
+    for (; at + PIECE_BYTES < message.byteLength; at += PIECE_BYTES) {
+      const piece = message.slice(at, at + PIECE_BYTES);
+      add(piece, state, 0);
+      state = this.#blocks.chain(piece);
+      yield PIECE_BYTES / AES_BLOCK_BYTES;
+    }
+    return this.of(message.subarray(at), state);
   }
 
   wipe(): void {
@@ -104,7 +140,7 @@ class Cmac {
   }
 }
 
-/** Times x in GF(2^128), big-endian (RFC 5297 §2.3). In a time that tells nothing of the value. */
+/** Times x in GF(2^128), big-endian (RFC 5297 §2.3). Its time does not depend on the value. */
 function double(block: Bytes): void {
   const carry = (block[0] as number) >>> 7;
   for (let i = 0; i < AES_BLOCK_BYTES; i++) {

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type Aes, canBeWrapped, GCM_TAG_BYTES, type GcmKey } from "./aes.ts";
 
-/** AES-256 of the host's WebCrypto. Rejects where there is none: on pages that came over plain http. */
+/** AES-256 of the host's WebCrypto. Rejects if there is none, as on pages that came over plain http. */
 export async function loadAesWebCrypto(): Promise<Aes> {
   const { subtle } = globalThis.crypto;
   if (subtle === undefined) throw new Error("no WebCrypto here");
@@ -11,7 +11,7 @@ export async function loadAesWebCrypto(): Promise<Aes> {
     gcm: async (key) => gcmKey(subtle, await importKey(key, "AES-GCM", ["encrypt", "decrypt"])),
     async wrapKey(wrappingKey, key) {
       const wrapping = await importKey(wrappingKey, "AES-KW", ["wrapKey"]);
-      // What is wrapped must be a CryptoKey; for HMAC any length is one.
+      // WebCrypto wraps CryptoKeys only. An HMAC key may have any length.
       const hmac = { name: "HMAC", hash: "SHA-256", length: 8 * key.byteLength };
       const inner = await subtle.importKey("raw", key, hmac, true, ["sign"]);
       return new Uint8Array(await subtle.wrapKey("raw", inner, wrapping, "AES-KW"));

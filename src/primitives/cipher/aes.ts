@@ -1,7 +1,6 @@
 import { type Bytes, EMPTY_BYTES, equalBytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { decodeHex } from "../../base/text.ts";
-import type { BlockCipher } from "./gcm-siv-wasm.ts";
 
 /** AES-256-GCM appends a tag of this length. */
 export const GCM_TAG_BYTES = 16;
@@ -9,12 +8,12 @@ export const GCM_TAG_BYTES = 16;
 export const GCM_NONCE_BYTES = 12;
 /** Keys of AES-256. */
 export const AES_KEY_BYTES = 32;
-/** RFC 3394 puts a check value in front of what it wraps. */
+/** RFC 3394 puts a check value of this length before the wrapped key. */
 export const KEY_WRAP_BYTES = 8;
 
 /**
- * Whether so many bytes can be a wrapped key: whole words, and two of them beside the check value (RFC 3394 §2). Asked
- * first, since OpenSSL gives an empty key for no bytes.
+ * Whether a wrapped key can have this length: whole words, at least two of them after the check value (RFC 3394 §2).
+ * Callers check this first, because OpenSSL returns an empty key for no bytes.
  */
 export function canBeWrapped(byteLength: number): boolean {
   return byteLength >= 3 * KEY_WRAP_BYTES && byteLength % KEY_WRAP_BYTES === 0;
@@ -24,7 +23,7 @@ export function canBeWrapped(byteLength: number): boolean {
 export interface GcmKey {
   /** Ciphertext and tag. A nonce must never be used twice with one key. */
   seal(nonce: Bytes, plain: Bytes, associated: Bytes): Promise<Bytes>;
-  /** The plain bytes; undefined where the tag does not match, and then nothing of them is given out. */
+  /** The plain bytes; undefined if the tag does not match: then no part of them is returned. */
   open(nonce: Bytes, sealed: Bytes, associated: Bytes): Promise<Bytes | undefined>;
 }
 
@@ -34,7 +33,7 @@ export interface Aes {
   gcm(key: Bytes): Promise<GcmKey>;
   /** AES Key Wrap (RFC 3394) of a key of 16 bytes or more, a multiple of 8. */
   wrapKey(wrappingKey: Bytes, key: Bytes): Promise<Bytes>;
-  /** Undefined where the wrapping key is another one or the bytes are damaged: the two cannot be told apart. */
+  /** Undefined if the wrapping key is wrong or the bytes are damaged. The two cannot be told apart. */
   unwrapKey(wrappingKey: Bytes, wrapped: Bytes): Promise<Bytes | undefined>;
 }
 
@@ -56,7 +55,7 @@ const WRAP_ANSWER = {
   wrapped: "28c9f404c4b810f4cbccb35cfb87f8263f5786e2d80ed326cbc7f0e71a99f43bfb988b9b7a02dd21",
 } as const;
 
-/** True where the published answers come out, and a flipped bit is noticed. */
+/** True if the published answers come out and a flipped bit is noticed. */
 export async function provesAes(aes: Aes): Promise<boolean> {
   const { key, nonce, plain, associated, sealed } = mapHex(GCM_ANSWER);
   const gcm = await aes.gcm(key);
@@ -78,42 +77,49 @@ function mapHex<K extends string>(answer: Readonly<Record<K, string>>): Record<K
 export const AES_BLOCK_BYTES = 16;
 
 /**
- * AES-256 under one key, on whole blocks: what modes are built of that no host has, such as AES-SIV and a counter that
- * counts from the other end. Synchronous. Never a mode by itself: equal blocks stay equal.
+ * AES-256 under one key, on whole blocks. For building modes that hosts lack: AES-SIV, and a counter that counts from
+ * the other end. Synchronous. Never use it as a mode by itself: equal blocks stay equal.
  */
 export interface AesBlocks {
-  /** Each block enciphered for itself. A new buffer. */
+  /** Enciphers each block separately. Returns a new buffer. */
   encrypt(blocks: Bytes): Bytes;
-  /** The last block of cipher block chaining from zeros: each block is added to the one before it, then enciphered. */
+  /** The last block of cipher block chaining from zeros: adds each block to the result so far, then enciphers. */
   chain(blocks: Bytes): Bytes;
-  /** Overwrites the key. Harmless twice; whoever uses the key afterwards gets a UsageError `usage/aes.blocks`. */
+  /** Overwrites the key. May be called twice. Using the key afterwards is a UsageError `usage/aes.blocks`. */
   wipe(): void;
 }
 
-/** One implementation: makes keys of 32 bytes ready, which it copies. */
+/** One implementation: prepares keys of 32 bytes, which it copies. */
 export type MakeAesBlocks = (key: Bytes) => AesBlocks;
 
-/** Refuses keys that are none of AES-256. */
+/** Refuses keys that do not have the length of AES-256. */
 export function checkAesKey(key: Bytes): void {
   if (key.byteLength === AES_KEY_BYTES) return;
   const message = `Cannot use AES-256: the key must have ${AES_KEY_BYTES} bytes, found ${key.byteLength}`;
   throw new UsageError("usage/aes.blocks", message, { source: "engine" });
 }
 
-/** A key that was wiped would encipher with zeros, and nobody would notice. */
+/** Without this error a wiped key would silently encipher with zeros. */
 export function wipedBlocks(): UsageError {
   const message = "Cannot encipher blocks: the key must not have been wiped, and it was";
   return new UsageError("usage/aes.blocks", message, { source: "engine" });
 }
 
-/** Refuses what is not whole blocks. */
+/** Refuses bytes that are not whole blocks. */
 export function checkBlocks(blocks: Bytes): void {
   if (blocks.byteLength % AES_BLOCK_BYTES === 0) return;
   const message = `Cannot encipher blocks: their length must be a multiple of ${AES_BLOCK_BYTES}, found ${blocks.byteLength}`;
   throw new UsageError("usage/aes.blocks", message, { source: "engine" });
 }
 
-/** AES-256 on blocks over a cipher that takes so many bytes at a time. */
+/** AES-256 under one key, on whole blocks. */
+export interface BlockCipher {
+  /** The enciphered blocks, valid until the next call. */
+  encrypt(blocks: Bytes): Bytes;
+  wipe(): void;
+}
+
+/** AES-256 on blocks, over a cipher that takes at most `windowBytes` at a time. */
 export class CipherBlocks implements AesBlocks {
   #cipher: BlockCipher | undefined;
   readonly #windowBytes: number;
@@ -164,7 +170,7 @@ const ANSWER = {
   chained: "b2eb05e2c39be9fcda6c19078c6a9d1b",
 } as const;
 
-/** True where the published answers come out, for four blocks and for many. */
+/** True if the published answers come out, for four blocks and for many. */
 export function provesAesBlocks(make: MakeAesBlocks): boolean {
   const [key, plain, enciphered, chained] = [ANSWER.key, ANSWER.plain, ANSWER.enciphered, ANSWER.chained].map(
     (hex) => decodeHex(hex) ?? EMPTY_BYTES,
@@ -182,13 +188,13 @@ export function provesAesBlocks(make: MakeAesBlocks): boolean {
   return isRight;
 }
 
-/** Counter blocks that are enciphered together: enough that a call costs nothing, little enough for the cache. */
+/** Counter blocks that are enciphered together: enough that a call costs nothing, few enough for the cache. */
 const WINDOW_BYTES = 1 << 16;
 
-/** Where the next counter block comes from: adds one to the number that 16 bytes stand for. */
+/** Makes the next counter block: adds one to the number in its 16 bytes. */
 export type Increment = (counter: Bytes) => void;
 
-/** As NIST SP 800-38A and RFC 5297 count: the last byte first. */
+/** Counts as NIST SP 800-38A and RFC 5297 do: the last byte first. */
 export const countFromEnd: Increment = (counter) => {
   for (let i = AES_BLOCK_BYTES - 1; i >= 0; i--) {
     counter[i] = ((counter[i] as number) + 1) & 0xff;
@@ -196,7 +202,7 @@ export const countFromEnd: Increment = (counter) => {
   }
 };
 
-/** As WinZip counts: the first byte first. */
+/** Counts as WinZip does: the first byte first. */
 export const countFromStart: Increment = (counter) => {
   for (let i = 0; i < AES_BLOCK_BYTES; i++) {
     counter[i] = ((counter[i] as number) + 1) & 0xff;
@@ -204,22 +210,38 @@ export const countFromStart: Increment = (counter) => {
   }
 };
 
-/** Adds the key stream that begins with this counter block; the same again takes it away. A new buffer. */
+/** Adds the key stream that begins with this counter block; a second call removes it. Returns a new buffer. */
 export function applyCounter(blocks: AesBlocks, bytes: Bytes, first: Bytes, increment: Increment): Bytes {
-  const result = new Uint8Array(bytes.byteLength);
-  const counter = first.slice();
-  const counters = new Uint8Array(
-    Math.min(WINDOW_BYTES, Math.ceil(bytes.byteLength / AES_BLOCK_BYTES) * AES_BLOCK_BYTES),
-  );
-  for (let at = 0; at < bytes.byteLength; at += WINDOW_BYTES) {
-    const end = Math.min(at + WINDOW_BYTES, bytes.byteLength);
-    const room = counters.subarray(0, Math.ceil((end - at) / AES_BLOCK_BYTES) * AES_BLOCK_BYTES);
-    for (let i = 0; i < room.byteLength; i += AES_BLOCK_BYTES) {
-      room.set(counter, i);
-      increment(counter);
-    }
-    const stream = blocks.encrypt(room);
-    for (let i = at; i < end; i++) result[i] = (bytes[i] as number) ^ (stream[i - at] as number);
+  return new CounterStream(blocks, first, increment).apply(bytes);
+}
+
+/** The same for what comes piece by piece: each but the last one has whole blocks. */
+export class CounterStream {
+  readonly #blocks: AesBlocks;
+  readonly #counter: Bytes;
+  readonly #increment: Increment;
+
+  constructor(blocks: AesBlocks, first: Bytes, increment: Increment) {
+    this.#blocks = blocks;
+    this.#counter = first.slice();
+    this.#increment = increment;
   }
-  return result;
+
+  apply(bytes: Bytes): Bytes {
+    const result = new Uint8Array(bytes.byteLength);
+    const counters = new Uint8Array(
+      Math.min(WINDOW_BYTES, Math.ceil(bytes.byteLength / AES_BLOCK_BYTES) * AES_BLOCK_BYTES),
+    );
+    for (let at = 0; at < bytes.byteLength; at += WINDOW_BYTES) {
+      const end = Math.min(at + WINDOW_BYTES, bytes.byteLength);
+      const room = counters.subarray(0, Math.ceil((end - at) / AES_BLOCK_BYTES) * AES_BLOCK_BYTES);
+      for (let i = 0; i < room.byteLength; i += AES_BLOCK_BYTES) {
+        room.set(this.#counter, i);
+        this.#increment(this.#counter);
+      }
+      const stream = this.#blocks.encrypt(room);
+      for (let i = at; i < end; i++) result[i] = (bytes[i] as number) ^ (stream[i - at] as number);
+    }
+    return result;
+  }
 }

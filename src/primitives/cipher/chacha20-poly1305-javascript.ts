@@ -2,7 +2,7 @@ import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { equalSecrets } from "../crypto/hmac.ts";
 import { CHACHA_TAG_BYTES, type ChachaKey, type ChachaPoly, checkChacha, wipedChacha } from "./chacha20-poly1305.ts";
 
-/** ChaCha20-Poly1305 in plain TypeScript: no browser has it. Nothing secret is an address or a branch. */
+/** ChaCha20-Poly1305 in plain TypeScript, because no browser has it. No address or branch depends on a secret. */
 export const chachaJavascript: ChachaPoly = (key) => {
   checkChacha("key", key);
   return new JavascriptChacha(key.slice());
@@ -63,7 +63,7 @@ const CONSTANTS = [0x61707865, 0x3320646e, 0x79622d32, 0x6b206574] as const;
 /** Column and diagonal rounds, ten of each. */
 const DOUBLE_ROUNDS = 10;
 
-/** The words of a state that a key of 32 bytes and a nonce of 12 begin with; the counter is 0. */
+/** The first state for a key of 32 bytes and a nonce of 12. The counter is 0. */
 function chachaState(key: Bytes, nonce: Bytes): Int32Array {
   const state = new Int32Array(BLOCK_WORDS);
   const keyView = new DataView(key.buffer, key.byteOffset, key.byteLength);
@@ -74,7 +74,7 @@ function chachaState(key: Bytes, nonce: Bytes): Int32Array {
   return state;
 }
 
-/** Adds the key stream from block `counter` on; the same again takes it away. A new buffer. */
+/** Adds the key stream from block `counter` on; a second call removes it. Returns a new buffer. */
 function addChacha20(state: Int32Array, counter: number, bytes: Bytes): Bytes {
   const result = new Uint8Array(Math.ceil(bytes.byteLength / CHACHA_BLOCK_BYTES) * CHACHA_BLOCK_BYTES);
   result.set(bytes);
@@ -142,13 +142,13 @@ const LIMB_MASK = (1 << LIMB_BITS) - 1;
 const CLAMP = [255, 255, 255, 15, 252, 255, 255, 15, 252, 255, 255, 15, 252, 255, 255, 15] as const;
 
 /** Poly1305 (RFC 8439 §2.5) under a key that serves one message. Parts are padded with zeros to whole blocks. */
-export class Poly1305 {
+class Poly1305 {
   readonly #r: Float64Array;
   readonly #sum = new Float64Array(LIMBS);
   readonly #product = new Float64Array(LIMBS);
   readonly #end: Bytes;
 
-  /** 32 bytes: r, then what is added at the end. */
+  /** 32 bytes: r, then the number that is added at the end. */
   constructor(key: Bytes) {
     const r = key.slice(0, POLY_BLOCK_BYTES).map((byte, i) => byte & (CLAMP[i] as number));
     this.#r = new Float64Array(LIMBS);
@@ -157,7 +157,7 @@ export class Poly1305 {
     r.fill(0);
   }
 
-  /** One part of the message; whatever it lacks to a whole block counts as zeros. */
+  /** One part of the message. Pads it with zeros to a whole block. */
   update(bytes: Bytes): void {
     const whole = bytes.byteLength - (bytes.byteLength % POLY_BLOCK_BYTES);
     for (let at = 0; at < whole; at += POLY_BLOCK_BYTES) this.#block(bytes, at);
@@ -190,7 +190,7 @@ export class Poly1305 {
     addLimbs(sum, bytes, at, 1);
     for (let i = 0; i < LIMBS; i++) {
       let total = 0;
-      // What passes 2^130 comes back five times.
+      // 2^130 is 5 modulo 2^130 - 5, so the part above it is added five times.
       for (let j = 0; j <= i; j++) total += (sum[j] as number) * (this.#r[i - j] as number);
       let wrapped = 0;
       for (let j = i + 1; j < LIMBS; j++) wrapped += (sum[j] as number) * (this.#r[i + LIMBS - j] as number);
@@ -226,7 +226,7 @@ function carry(limbs: Float64Array): void {
   limbs[0] = (limbs[0] as number) + 5 * over;
 }
 
-/** The one value below 2^130 - 5 that is meant; both candidates are computed and one is picked without a branch. */
+/** Reduces to the value below 2^130 - 5. Computes both candidates and picks one without a branch. */
 function reduce(limbs: Float64Array): Int32Array {
   const value = Int32Array.from(limbs);
   const less = new Int32Array(LIMBS);

@@ -7,17 +7,17 @@ export const CHACHA_KEY_BYTES = 32;
 export const CHACHA_NONCE_BYTES = 12;
 export const CHACHA_TAG_BYTES = 16;
 
-/** A key of ChaCha20-Poly1305 (RFC 8439), ready for many messages. Synchronous, as the outer layer of vault chunks needs it. */
+/** A key of ChaCha20-Poly1305 (RFC 8439), ready for many messages. Synchronous, for the outer layer of vault chunks. */
 export interface ChachaKey {
   /** Ciphertext and tag. A nonce must never be used twice with one key. */
   seal(nonce: Bytes, plain: Bytes, associated: Bytes): Bytes;
-  /** The plain bytes; undefined where the tag does not match, and then nothing of them is given out. */
+  /** The plain bytes; undefined if the tag does not match: then no part of them is returned. */
   open(nonce: Bytes, sealed: Bytes, associated: Bytes): Bytes | undefined;
-  /** Overwrites the key. Harmless twice; whoever uses it afterwards gets a UsageError `usage/chacha20-poly1305`. */
+  /** Overwrites the key. May be called twice. Using it afterwards is a UsageError `usage/chacha20-poly1305`. */
   wipe(): void;
 }
 
-/** One implementation: makes keys of 32 bytes ready, which it copies. */
+/** One implementation: prepares keys of 32 bytes, which it copies. */
 export type ChachaPoly = (key: Bytes) => ChachaKey;
 
 /** Refuses keys and nonces of other lengths. */
@@ -28,7 +28,7 @@ export function checkChacha(what: "key" | "nonce", bytes: Bytes): void {
   throw new UsageError("usage/chacha20-poly1305", message, { source: "engine" });
 }
 
-/** A key that was wiped would seal under zeros, which nobody should find out later. */
+/** Without this error a wiped key would silently seal with zeros. */
 export function wipedChacha(): UsageError {
   const message = "Cannot use ChaCha20-Poly1305: the key must not have been wiped, and it was";
   return new UsageError("usage/chacha20-poly1305", message, { source: "engine" });
@@ -45,7 +45,7 @@ const ANSWER = {
     "d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d63dbea45e8ca9671282fafb69da92728b1a71de0a9e060b2905d6a5b67ecd3b3692ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc3ff4def08e4b7a9de576d26586cec64b61161ae10b594f09e26a7e902ecbd0600691",
 } as const;
 
-/** True where the published answer comes out, and a flipped bit is noticed. */
+/** True if the published answer comes out and a flipped bit is noticed. */
 export function provesChacha(chacha: ChachaPoly): boolean {
   const [key, nonce, associated, plain, sealed] = [
     ANSWER.key,

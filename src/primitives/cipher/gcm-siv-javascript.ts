@@ -120,7 +120,7 @@ class Message {
   }
 }
 
-/** Every block padded with zeros and back to front. */
+/** Pads with zeros to whole blocks and reverses each block. */
 function reverseBlocks(bytes: Bytes): Bytes {
   const reversed = new Uint8Array(Math.ceil(bytes.byteLength / BLOCK_BYTES) * BLOCK_BYTES);
   reversed.set(bytes);

@@ -2,7 +2,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadFirstKernel, loadKernel } from "../../kernels/load.ts";
 import { equalSecrets } from "../crypto/hmac.ts";
 import { wipe } from "../crypto/secrets.ts";
-import { AES_KEY_BYTES, CipherBlocks, checkAesKey, type MakeAesBlocks } from "./aes.ts";
+import { AES_KEY_BYTES, type BlockCipher, CipherBlocks, checkAesKey, type MakeAesBlocks } from "./aes.ts";
 import {
   checkGcmSiv,
   derivationBlocks,
@@ -17,6 +17,8 @@ import {
   wipedKey,
 } from "./gcm-siv.ts";
 
+export type { BlockCipher } from "./aes.ts";
+
 /** What src/kernels/aes.as.ts exports. */
 interface AesKernel extends KernelExports {
   key(): number;
@@ -29,7 +31,7 @@ interface AesKernel extends KernelExports {
   wipe(): void;
 }
 
-/** AES-256-GCM-SIV in WebAssembly alone. Its time depends on lengths only: nothing secret is an address or a branch. */
+/** AES-256-GCM-SIV in WebAssembly alone. Its time depends on lengths only: no address or branch depends on a secret. */
 export async function loadGcmSivWasm(): Promise<GcmSiv> {
   const kernel = await loadAesKernel();
   return loadKernelGcmSiv((key) => new WasmCipher(kernel, key));
@@ -49,7 +51,7 @@ async function loadAesKernel(): Promise<AesKernel> {
   return loadKernel<AesKernel>(WASM);
 }
 
-/** Keeps its own round keys and puts them into the kernel for each call, so any number share one kernel. */
+/** Keeps its own round keys and copies them into the kernel for each call, so any number share one kernel. */
 class WasmCipher implements BlockCipher {
   readonly #kernel: AesKernel;
   readonly #schedule: Bytes;
@@ -82,15 +84,8 @@ class WasmCipher implements BlockCipher {
 }
 
 const BLOCK_BYTES = 16;
-/** What src/kernels/polyval.as.ts hashes side by side. */
+/** How much src/kernels/polyval.as.ts hashes side by side. */
 const GROUP_BYTES = 256;
-
-/** AES-256 under one key, on whole blocks. */
-export interface BlockCipher {
-  /** The enciphered blocks, which are good until the next call. */
-  encrypt(blocks: Bytes): Bytes;
-  wipe(): void;
-}
 
 /** What src/kernels/polyval.as.ts exports. */
 interface PolyvalKernel extends KernelExports {
@@ -111,8 +106,8 @@ interface PolyvalKernel extends KernelExports {
 }
 
 /**
- * AES-256-GCM-SIV with POLYVAL from our kernel and AES from elsewhere: the host's, or another kernel. `builds` of the
- * kernel are tried before the one that compiles wherever SIMD does.
+ * AES-256-GCM-SIV with POLYVAL from our kernel and AES from elsewhere: the host's, or another kernel. Tries `builds` of
+ * the kernel before the one that only needs SIMD.
  */
 export async function loadKernelGcmSiv(
   makeCipher: (key: Bytes) => BlockCipher,
@@ -125,8 +120,8 @@ export async function loadKernelGcmSiv(
 }
 
 /**
- * The kernel and its memory. A message uses it from start to end without a pause, so all keys share one, and `clear`
- * leaves nothing of it.
+ * The kernel and its memory. A message uses it from start to end without a pause, so all keys can share it. `clear`
+ * removes every trace of the message.
  */
 class Windows {
   readonly byteLength: number;
@@ -150,7 +145,7 @@ class Windows {
     this.#counter = new Uint8Array(buffer, kernel.counter(), BLOCK_BYTES);
   }
 
-  /** Puts at most a window of text where the kernel works on it. */
+  /** Copies at most a window of text into the kernel's memory. */
   put(text: Bytes): void {
     this.#text.set(text);
     this.#used = Math.max(this.#used, text.byteLength);
@@ -168,7 +163,7 @@ class Windows {
     this.#isGrouping = false; // a message that failed midway may have left it
   }
 
-  /** Hashes what was put, padded with zeros; only the last window of a part may be short. Changes it. */
+  /** Hashes the text that was put, padded with zeros. Only the last window of a part may be short. Changes the text. */
   hash(byteLength: number): void {
     const padded = Math.ceil(byteLength / BLOCK_BYTES) * BLOCK_BYTES;
     this.#text.fill(0, byteLength, padded);
@@ -198,7 +193,7 @@ class Windows {
     this.#counter.set(counter);
   }
 
-  /** Adds the next of the key stream to what was put. */
+  /** Adds the next part of the key stream to the text that was put. */
   addStream(cipher: BlockCipher, byteLength: number): void {
     const blocks = Math.ceil(byteLength / BLOCK_BYTES);
     this.#kernel.counters(blocks);
@@ -208,7 +203,7 @@ class Windows {
 
   clear(): void {
     this.#kernel.wipe();
-    // The kernel works on whole groups, so a little behind the text counts as used.
+    // The kernel works on whole groups, so it also uses some bytes after the text.
     const used = Math.min(this.#used + GROUP_BYTES, this.byteLength);
     this.#text.fill(0, 0, used);
     this.#stream.fill(0, 0, used);
@@ -275,7 +270,7 @@ class KernelGcmSivKey implements GcmSivKey {
     this.#master = undefined;
   }
 
-  /** Derives the keys of the message and hashes what is only authenticated. */
+  /** Derives the keys of the message and hashes the associated bytes. */
   #start(nonce: Bytes, associated: Bytes): BlockCipher {
     checkGcmSiv("nonce", nonce);
     if (this.#master === undefined) throw wipedKey();

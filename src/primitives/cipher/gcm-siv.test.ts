@@ -3,7 +3,7 @@ import { GCM_SIV_VECTORS } from "../../../test/vectors/gcm-siv.ts";
 import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import type { Bytes } from "../../base/bytes.ts";
 import { decodeHex, encodeHex } from "../../base/text.ts";
-import { NODE_GCM_SIV } from "../../platform/node/gcm-siv.ts";
+import { NODE_GCM_SIV } from "../../platform/node/engine/crypto.ts";
 import { patternBytes } from "../digest/implementation.ts";
 import { type GcmSiv, type GcmSivKey, provesGcmSiv } from "./gcm-siv.ts";
 import { gcmSivJavascript } from "./gcm-siv-javascript.ts";
@@ -32,7 +32,7 @@ describe.each(TIERS)("AES-256-GCM-SIV in %s", (_name, load) => {
     expect(provesGcmSiv(gcmSiv)).toBe(true);
   });
 
-  it("agrees with plain TypeScript at every length where something changes, and opens what it sealed", () => {
+  it("agrees with plain TypeScript around every block and window length, and opens what it sealed", () => {
     const reference = gcmSivJavascript(KEY);
     for (const length of LENGTHS) {
       const plain = xorshiftBytes(length, BigInt(length));
@@ -55,7 +55,7 @@ describe.each(TIERS)("AES-256-GCM-SIV in %s", (_name, load) => {
     expect(Buffer.compare(opened ?? Buffer.of(1), plain)).toBe(0);
   });
 
-  it.each([0, 300, 66_000, 70_000 + 15])("gives out nothing where byte %i is another one", (at) => {
+  it.each([0, 300, 66_000, 70_000 + 15])("returns nothing if byte %i is changed", (at) => {
     const sealed = key.seal(NONCE, patternBytes(70_000), NONCE);
     sealed[at] = (sealed[at] as number) ^ 0x10;
     const into = new Uint8Array(70_000).fill(7);
@@ -76,7 +76,7 @@ describe.each(TIERS)("AES-256-GCM-SIV in %s", (_name, load) => {
     expect(seal).toThrow(expect.objectContaining({ code: "usage/gcm-siv" }));
   });
 
-  it("keys that take turns do not disturb each other, nor does wiping one", () => {
+  it("keys used in turns do not disturb each other, nor does wiping one", () => {
     const other = gcmSiv(patternBytes(64).subarray(32));
     const expected = encodeHex(gcmSivJavascript(KEY).seal(NONCE, KEY, NONCE));
     other.seal(NONCE, patternBytes(999), KEY);

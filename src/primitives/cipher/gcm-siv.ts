@@ -9,25 +9,25 @@ export const GCM_SIV_TAG_BYTES = 16;
 export const GCM_SIV_NONCE_BYTES = 12;
 
 /**
- * A key of AES-256-GCM-SIV (RFC 8452), ready for many messages. Synchronous: whoever seals a vault seals thousands of
- * blocks. A nonce that comes twice tells only whether two messages are equal.
+ * A key of AES-256-GCM-SIV (RFC 8452), ready for many messages. Synchronous, because a vault has thousands of blocks to
+ * seal. A repeated nonce reveals only whether two messages are equal.
  */
 export interface GcmSivKey {
   /**
-   * Ciphertext and tag, 16 bytes longer than `plain`. Written to the front of `into` where given, which must have the
-   * room and may begin where `plain` does; the result is a view of it then.
+   * Ciphertext and tag, 16 bytes longer than `plain`. If `into` is given, it receives the result at its start, and the
+   * result is a view of it. It must have the room, and may begin where `plain` does.
    */
   seal(nonce: Bytes, plain: Bytes, associated: Bytes, into?: Bytes): Bytes;
   /**
-   * The plain bytes; undefined where the tag does not match, and then what was written to `into` is zeros. `into` may
-   * begin where `sealed` does.
+   * The plain bytes; undefined if the tag does not match: then the bytes written to `into` are zeros. `into` may begin
+   * where `sealed` does.
    */
   open(nonce: Bytes, sealed: Bytes, associated: Bytes, into?: Bytes): Bytes | undefined;
-  /** Overwrites the key. Harmless twice; whoever uses the key afterwards gets a UsageError `usage/gcm-siv`. */
+  /** Overwrites the key. May be called twice. Using the key afterwards is a UsageError `usage/gcm-siv`. */
   wipe(): void;
 }
 
-/** One implementation: makes keys of 32 bytes ready, which it copies. */
+/** One implementation: prepares keys of 32 bytes, which it copies. */
 export type GcmSiv = (key: Bytes) => GcmSivKey;
 
 /** Where a sealed or an opened message goes: `into`, cut to length, or a new buffer. */
@@ -38,7 +38,7 @@ export function roomFor(into: Bytes | undefined, byteLength: number): Bytes {
   throw new UsageError("usage/gcm-siv", message, { source: "engine" });
 }
 
-/** Refuses keys and nonces of other lengths than RFC 8452 has. */
+/** Refuses keys and nonces whose length is not that of RFC 8452. */
 export function checkGcmSiv(what: "key" | "nonce", bytes: Bytes): void {
   const wanted = what === "key" ? AES_KEY_BYTES : GCM_SIV_NONCE_BYTES;
   if (bytes.byteLength === wanted) return;
@@ -46,13 +46,13 @@ export function checkGcmSiv(what: "key" | "nonce", bytes: Bytes): void {
   throw new UsageError("usage/gcm-siv", message, { source: "engine" });
 }
 
-/** A key that was wiped would seal under zeros, which nobody should find out later. */
+/** Without this error a wiped key would silently seal with zeros. */
 export function wipedKey(): UsageError {
   const message = "Cannot use AES-256-GCM-SIV: the key must not have been wiped, and it was";
   return new UsageError("usage/gcm-siv", message, { source: "engine" });
 }
 
-/** The block that ends what is hashed (RFC 8452 §4): both lengths in bits, little-endian. */
+/** The last hashed block (RFC 8452 §4): both lengths in bits, little-endian. */
 export function encodeLengths(associatedBytes: number, plainBytes: number): Bytes {
   const view = new DataView(new ArrayBuffer(16));
   view.setBigUint64(0, BigInt(associatedBytes) * 8n, true);
@@ -60,7 +60,7 @@ export function encodeLengths(associatedBytes: number, plainBytes: number): Byte
   return new Uint8Array(view.buffer);
 }
 
-/** The six blocks that both keys of a message are made of (RFC 8452 §4), to be enciphered. */
+/** The six blocks whose encipherment gives both keys of a message (RFC 8452 §4). */
 export function derivationBlocks(nonce: Bytes): Bytes {
   const blocks = new Uint8Array(6 * 16);
   for (let i = 0; i < 6; i++) {
@@ -70,14 +70,14 @@ export function derivationBlocks(nonce: Bytes): Bytes {
   return blocks;
 }
 
-/** From the enciphered blocks: the key of POLYVAL, then that of the cipher. */
+/** The keys from the enciphered blocks: first that of POLYVAL, then that of the cipher. */
 export function derivedKeys(enciphered: Bytes): Bytes {
   const keys = new Uint8Array(6 * 8);
   for (let i = 0; i < 6; i++) keys.set(enciphered.subarray(16 * i, 16 * i + 8), 8 * i);
   return keys;
 }
 
-/** What the tag is the encipherment of (RFC 8452 §4): the sum with the nonce, the top bit cleared. Changes `sum`. */
+/** The block that is enciphered to the tag (RFC 8452 §4): the sum with the nonce, top bit cleared. Changes `sum`. */
 export function tagInput(sum: Bytes, nonce: Bytes): Bytes {
   for (let i = 0; i < GCM_SIV_NONCE_BYTES; i++) sum[i] = (sum[i] as number) ^ (nonce[i] as number);
   sum[15] = (sum[15] as number) & 0x7f;
@@ -91,7 +91,7 @@ export function firstCounter(tag: Bytes): Bytes {
   return counter;
 }
 
-/** RFC 8452 appendix C.2, the last but one, and C.3, where the counter wraps. */
+/** RFC 8452 appendix C.2, the last but one, and one of C.3, in which the counter wraps. */
 const ANSWERS = [
   {
     key: "0100000000000000000000000000000000000000000000000000000000000000",
@@ -109,7 +109,7 @@ const ANSWERS = [
   },
 ] as const;
 
-/** True where published answers come out, and a message long enough for every path goes there and back. */
+/** True if the published answers come out, and a message long enough for every path is sealed and opened again. */
 export function provesGcmSiv(gcmSiv: GcmSiv): boolean {
   for (const answer of ANSWERS) {
     const [key, nonce, plain, associated, sealed] = [

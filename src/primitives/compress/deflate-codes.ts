@@ -1,9 +1,9 @@
-/** Codes are at most so long (RFC 1951 §3.2.7). */
-export const MAX_CODE_BITS = 15;
+/** The longest code (RFC 1951 §3.2.7). */
+const MAX_CODE_BITS = 15;
 
 /**
- * A prefix code, ready to be looked up by as many bits as its longest code has: the symbol in the upper bits, the length of
- * its code in the lower four; 0 where no code leads.
+ * A prefix code as a lookup table. Its index is as many bits as the longest code has. An entry has the symbol in the
+ * upper bits and the length of its code in the lower four; it is 0 if no code matches.
  */
 export interface PrefixCode {
   readonly table: Uint16Array;
@@ -11,8 +11,8 @@ export interface PrefixCode {
 }
 
 /**
- * Builds the code that these lengths stand for (RFC 1951 §3.2.2). Undefined where they describe none: more codes than fit,
- * or fewer; one code of one bit alone is allowed, as zlib allows it.
+ * Builds the code with these lengths (RFC 1951 §3.2.2). Undefined if they describe none: more codes than fit, or fewer.
+ * A single code of one bit is allowed, as zlib allows it.
  */
 export function buildCode(lengths: Uint8Array): PrefixCode | undefined {
   const counts = new Uint16Array(MAX_CODE_BITS + 1);
@@ -38,7 +38,7 @@ export function buildCode(lengths: Uint8Array): PrefixCode | undefined {
   return { table, bits };
 }
 
-/** Codes come with their first bit first, numbers with their last. */
+/** In the stream, codes have their first bit first, numbers their last. */
 function reverse(code: number, length: number): number {
   let result = 0;
   for (let i = 0; i < length; i++) result = (result << 1) | ((code >>> i) & 1);
@@ -58,7 +58,7 @@ function fixed(count: number, lengthOf: (symbol: number) => number): PrefixCode 
   return code ?? { table: new Uint16Array(1), bits: 0 };
 }
 
-/** RFC 1951 §3.2.5: what a length symbol from 257 on stands for, and how many bits follow it. */
+/** RFC 1951 §3.2.5: the length for each symbol from 257 on, and how many extra bits follow it. */
 export const LENGTH_BASE = Uint16Array.of(
   3,
   4,

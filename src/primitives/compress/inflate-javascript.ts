@@ -26,7 +26,7 @@ export const inflateJavascript: Inflate = async function* (pieces, options) {
   yield* drain(steps, options);
 };
 
-/** What can be decoded now; the decoder asks for more by giving nothing. */
+/** The output that can be decoded now. The decoder yields undefined to ask for more input. */
 function* drain(steps: Generator<Bytes | undefined>, { at }: InflateOptions): Generator<Bytes> {
   try {
     for (let step = steps.next(); step.done !== true; step = steps.next()) {
@@ -62,9 +62,9 @@ class Decoder {
       else throw this.#fault("a block has a type that does not exist");
     }
     yield* this.#flush();
-    // Nothing may follow, and only the end of the pieces tells that nothing does.
+    // Nothing may follow. Only the end of the pieces shows that nothing does.
     for (;;) {
-      if (bits.unread > 0) throw this.#fault("something follows behind its end");
+      if (bits.unread > 0) throw this.#fault("something follows its end");
       yield undefined;
     }
   }
@@ -135,7 +135,7 @@ class Decoder {
     yield* this.#coded(this.#code(lengths.subarray(0, literals)), this.#code(lengths.subarray(literals)));
   }
 
-  /** One symbol of the code for lengths: a length, or a run of the last one or of zeros. Gives where the next goes. */
+  /** One symbol of the code for lengths: a length, or a run of the last one or of zeros. Returns the next index. */
   #lengthStep(code: PrefixCode, lengths: Uint8Array, at: number): number {
     const symbol = this.#symbol(code);
     if (symbol < 16) {
@@ -175,19 +175,19 @@ class Decoder {
 
 /** How far a match may reach back (RFC 1951 §2). */
 const HISTORY_BYTES = 32 << 10;
-/** What is decoded before it is handed out. */
+/** How much is decoded before it is handed out. */
 const PIECE_BYTES = 64 << 10;
-/** The longest match; one may begin when the piece is full but for a byte. */
+/** The longest match. One may begin when the piece has room for a single byte. */
 const MAX_MATCH_BYTES = 258;
 
-/** The last 32 KiB of output, and what has not been handed out. */
+/** The last 32 KiB of output, and the output that was not yet handed out. */
 class DeflateWindow {
   readonly #bytes: Bytes = new Uint8Array(HISTORY_BYTES + PIECE_BYTES + MAX_MATCH_BYTES);
   #end = 0;
   #taken = 0;
   #total = 0;
 
-  /** Bytes that came so far. */
+  /** Bytes decoded so far. */
   get total(): number {
     return this.#total;
   }
@@ -212,7 +212,9 @@ class DeflateWindow {
     this.#total += bytes.byteLength;
   }
 
-  /** Repeats what stands so far back; source and target may overlap. False where there is nothing so far back. */
+  /**
+   * Repeats bytes from `distance` back; source and target may overlap. False if the output does not reach so far back.
+   */
   repeat(distance: number, length: number): boolean {
     if (distance > this.#end) return false;
     const bytes = this.#bytes;
@@ -223,7 +225,7 @@ class DeflateWindow {
     return true;
   }
 
-  /** A copy of what has not been handed out. */
+  /** A copy of the output that was not yet handed out. */
   take(): Bytes {
     const piece = this.#bytes.slice(this.#taken, this.#end);
     if (this.#end > HISTORY_BYTES) {
@@ -235,10 +237,10 @@ class DeflateWindow {
   }
 }
 
-/** More than any step of the decoder takes in before it asks again: two codes with their extra bits are 48 bits. */
+/** More than any step of the decoder reads before it asks again: two codes with their extra bits are 48 bits. */
 const AHEAD_BYTES = 8;
 
-/** The stream ended within something. */
+/** The stream ended in the middle of a code. */
 class DeflateCut extends Error {}
 
 /** Bits of a stream that comes in pieces, the lowest bit of each byte first (RFC 1951 §3.1.1). */
@@ -249,12 +251,12 @@ class DeflateBits {
   #held = 0;
   #isEnded = false;
 
-  /** True where a step may be taken without asking for more. */
+  /** True if the decoder can take a step without more input. */
   get isReady(): boolean {
     return this.#isEnded || this.#bytes.byteLength - this.#position >= AHEAD_BYTES;
   }
 
-  /** Bytes that nobody has looked at. */
+  /** Bytes not yet read. */
   get unread(): number {
     return this.#bytes.byteLength - this.#position + (this.#held >>> 3);
   }
@@ -277,7 +279,7 @@ class DeflateBits {
     return value;
   }
 
-  /** The next symbol of a code; undefined where the bits are none of it. */
+  /** The next symbol of a code; undefined if the bits match none. */
   symbol({ table, bits }: PrefixCode): number | undefined {
     while (this.#held < bits && this.#position < this.#bytes.byteLength) this.#fill();
     const found = table[this.#hold & ((1 << bits) - 1)] as number;
@@ -289,14 +291,14 @@ class DeflateBits {
     return found >>> 4;
   }
 
-  /** Goes to the next whole byte: stored blocks begin there. */
+  /** Skips to the next whole byte, where stored blocks begin. */
   align(): void {
     const rest = this.#held & 7;
     this.#hold >>>= rest;
     this.#held -= rest;
   }
 
-  /** Up to so many whole bytes, a view; only where the bits stand at a whole byte. */
+  /** A view of up to `most` whole bytes. Call it only at a whole byte. */
   bytes(most: number): Bytes {
     if (this.#held > 0) {
       this.#position -= this.#held >>> 3;

@@ -1,12 +1,12 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { boundedInflate, type Inflate } from "./inflate.ts";
 
-/** What browsers and Node have; our library of types knows it under a name of its own. */
+/** Browsers and Node have this class; our type library has it under another name. */
 type RawDecompression = new (
   format: "deflate-raw",
 ) => { readonly readable: ReadableStream<Bytes>; readonly writable: WritableStream<Bytes> };
 
-/** The host's DecompressionStream. Rejects where there is none, or where it does not know raw deflate. */
+/** The host's DecompressionStream. Rejects if there is none, or if it does not know raw deflate. */
 export async function loadInflateWeb(): Promise<Inflate> {
   const Decompression = (globalThis as { DecompressionStream?: RawDecompression }).DecompressionStream;
   if (Decompression === undefined) throw new Error("no DecompressionStream here");
@@ -20,7 +20,7 @@ async function* decode(
 ): AsyncGenerator<Bytes> {
   const reader = readable.getReader();
   const feeding = feed(writable.getWriter(), pieces);
-  feeding.catch(() => undefined); // told below, once the reader has nothing more
+  feeding.catch(() => undefined); // awaited below, when the reader has nothing more
   try {
     for (;;) {
       const { done, value } = await readOrCause(reader, feeding);
@@ -43,7 +43,7 @@ async function feed(writer: WritableStreamDefaultWriter<Bytes>, pieces: AsyncIte
   }
 }
 
-/** Where the pieces themselves failed, that is the reason, not what the stream makes of it. */
+/** If the pieces fail, throws their error, not the one that the stream makes of it. */
 async function readOrCause(
   reader: ReadableStreamDefaultReader<Bytes>,
   feeding: Promise<void>,

@@ -3,19 +3,20 @@ import { FormatError, isTareError, LimitError, type Location } from "../../base/
 import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 
 export interface InflateOptions {
-  /** LimitError `limit/deflate.output` beyond this, whatever the stream says; memory stays far below it. */
+  /** LimitError `limit/deflate.output` beyond this. Memory stays far below it. */
   readonly maxBytes: number;
-  /** Where the stream's first byte stands, for errors. */
+  /** Where the stream's first byte is, for errors. */
   readonly at: Location;
 }
 
 /**
- * Decodes the one raw deflate stream (RFC 1951) that the pieces must be; it is read as fast as the result is. FormatError
- * `format/deflate.stream` where it is damaged, cut short, or has something behind it; what the pieces throw goes through.
+ * Decodes one raw deflate stream (RFC 1951) that comes in pieces, and reads it only as fast as the result is read.
+ * FormatError `format/deflate.stream` if the stream is damaged, cut short or followed by other bytes. Errors of the
+ * pieces pass through.
  */
 export type Inflate = (pieces: AsyncIterable<Bytes>, options: InflateOptions) => AsyncGenerator<Bytes>;
 
-/** Refuses output beyond the limit, and puts other errors than ours into words; for decoders of the host. */
+/** For decoders of the host: refuses output beyond the limit, and turns foreign errors into ours. */
 export async function* boundedInflate(
   decoded: AsyncIterable<Bytes>,
   { maxBytes, at }: InflateOptions,
@@ -29,7 +30,7 @@ export async function* boundedInflate(
     }
   } catch (error) {
     if (isTareError(error) || isAbort(error)) throw error;
-    throw badDeflate("it is damaged, cut short, or has something behind it", at, error);
+    throw badDeflate("it is damaged, cut short, or has something after it", at, error);
   }
 }
 
@@ -42,12 +43,12 @@ export function tooLong(maxBytes: number, at: Location): LimitError {
   return new LimitError("limit/deflate.output", message, at);
 }
 
-/** A signal's reason is for whoever gave the signal. */
+/** An abort passes through, for the caller that gave the signal. */
 function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === "AbortError";
 }
 
-/** A block with fixed codes, one that is stored, and one with codes of its own; the first and the last made by zlib. */
+/** A block with fixed codes, a stored one, and one with its own codes. zlib made the first and the last. */
 const ANSWERS = [
   { hex: "4b4c4a4e040220094600", text: "abcaaaabcabcabc" },
   { hex: "010300fcff616263", text: "abc" },
@@ -60,14 +61,14 @@ const ANSWERS = [
   },
 ] as const;
 
-/** True where known streams give what they hold, however they are cut, and neither one cut short nor one with a byte behind. */
+/** True if known streams decode, however they are cut into pieces, and short ones or ones with an extra byte do not. */
 export async function provesInflate(inflate: Inflate): Promise<boolean> {
   for (const { hex, text } of ANSWERS) {
     const stream = decodeHex(hex) ?? EMPTY_BYTES;
     for (const step of [1, stream.byteLength]) {
       if (!equalBytes(await collect(inflate, stream, step), encodeUtf8(text))) return false;
     }
-    // DecompressionStream of Node 20 takes no notice of what follows.
+    // DecompressionStream of Node 20 ignores bytes after the end.
     for (const bad of [stream.subarray(0, -1), concatBytes([stream, Uint8Array.of(0)])]) {
       const found = await collect(inflate, bad, bad.byteLength).catch(() => undefined);
       if (found !== undefined) return false;

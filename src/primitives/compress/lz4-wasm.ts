@@ -13,7 +13,7 @@ interface Lz4Exports extends KernelExports {
   encode(byteLength: number): number;
 }
 
-/** The codec on our kernel for blocks of up to 64 KiB, which is what formats write; longer ones go the slow way. */
+/** The codec on our kernel for blocks of up to 64 KiB, as formats write them. Longer ones use plain TypeScript. */
 export async function loadLz4Wasm(): Promise<Lz4Codec> {
   const kernel = await loadKernel<Lz4Exports>(WASM);
   const maxRaw = kernel.maxRaw();

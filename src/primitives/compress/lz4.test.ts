@@ -5,7 +5,7 @@ import { decodeBase64, decodeHex, encodeHex } from "../../base/text.ts";
 import { type Lz4Codec, lz4Bound, lz4Javascript, provesLz4 } from "./lz4.ts";
 import { loadLz4Wasm } from "./lz4-wasm.ts";
 
-/** Blocks at the edges of the format, and what liblz4 1.9.4 makes of them; offset 0 is ours to refuse. */
+/** Blocks at the edges of the format, and how liblz4 1.9.4 decodes them. Refusing offset 0 is our own rule. */
 const EDGES: readonly { what: string; block: string; byteLength: number; raw: string | undefined }[] = [
   { what: "no bytes", block: "", byteLength: 16, raw: undefined },
   { what: "3 literals", block: "30616263", byteLength: 3, raw: "616263" },
@@ -34,7 +34,7 @@ const EDGES: readonly { what: string; block: string; byteLength: number; raw: st
   { what: "decodes to fewer bytes than capacity", block: "5068656c6c6f", byteLength: 5, raw: "68656c6c6f" },
 ];
 
-/** Blocks that liblz4 wrote (fast and HC), with the SHA-256 of what went in. */
+/** Blocks that liblz4 wrote (fast and HC), with the SHA-256 of the input. */
 const LIBLZ4 = [
   {
     raw: 65536,
@@ -105,7 +105,7 @@ describe.each(CODECS)("LZ4 blocks, %s", (_name, load) => {
     expect(createHash("sha256").update(into).digest("hex")).toBe(sha256);
   });
 
-  it("gives back whatever was encoded, up to 64 KiB and beyond", async () => {
+  it("decodes what it encoded, up to 64 KiB and beyond", async () => {
     const codec = await load();
     const runs = fc.array(fc.tuple(fc.uint8Array({ minLength: 1, maxLength: 9 }), fc.integer({ min: 1, max: 3000 })));
     fc.assert(
@@ -123,7 +123,7 @@ describe.each(CODECS)("LZ4 blocks, %s", (_name, load) => {
     );
   });
 
-  it("never crashes on damage, and never hands out another length", async () => {
+  it("never crashes on damage, and never returns another length", async () => {
     const codec = await load();
     const raw = Uint8Array.from({ length: 5000 }, (_, i) => (i % 11 < 6 ? 7 : (i * 37) & 255));
     const room = new Uint8Array(lz4Bound(raw.byteLength));

@@ -2,17 +2,17 @@ import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, type Location } from "../../base/errors.ts";
 
 /**
- * Raw LZ4 blocks, without a frame. Synchronous: a block has a few kilobytes, and whoever decodes a tensor decodes
- * thousands. A match offset of zero is refused, although liblz4 lets it through: it means bytes that nobody wrote.
+ * Raw LZ4 blocks, without a frame. Synchronous, because a block has a few kilobytes and a tensor has thousands of
+ * blocks. Refuses a match offset of zero, although liblz4 accepts it: it would copy bytes that were never written.
  */
 export interface Lz4Codec {
-  /** Fills `into` exactly; FormatError `format/lz4.block` where the block is malformed or has another length. */
+  /** Fills `into` exactly; FormatError `format/lz4.block` if the block is malformed or has another length. */
   decode(block: Bytes, into: Bytes, at: Location): void;
-  /** Writes a block to the front of `into` and returns its length; undefined where it does not fit. */
+  /** Writes a block to the start of `into` and returns its length; undefined if it does not fit. */
   encode(bytes: Bytes, into: Bytes): number | undefined;
 }
 
-/** Most bytes that a block of so many raw bytes can take. */
+/** The longest block that this many raw bytes can give. */
 export function lz4Bound(byteLength: number): number {
   return byteLength + Math.floor(byteLength / 255) + 16;
 }
@@ -22,7 +22,7 @@ export function lz4Error(block: Bytes, wanted: number, at: Location): FormatErro
   return new FormatError("format/lz4.block", message, at);
 }
 
-/** A block of "abcabcabc…" and one that no match shortens must come back. */
+/** "abcabcabc…" followed by bytes without matches must survive a round trip, and a known block must decode. */
 export function provesLz4(codec: Lz4Codec): boolean {
   const at = { source: "engine" };
   const raw = Uint8Array.from({ length: 1000 }, (_, i) => (i < 500 ? 97 + (i % 3) : (i * i * 31) >> 3));
@@ -31,7 +31,7 @@ export function provesLz4(codec: Lz4Codec): boolean {
   if (byteLength === undefined) return false;
   const back = new Uint8Array(raw.byteLength);
   codec.decode(room.subarray(0, byteLength), back, at);
-  // "aaaa…" of 24 from one literal, and five literals at the end: written by hand from the block format.
+  // Written by hand from the block format: a run of "a" from one literal, and five literals at the end.
   const known = Uint8Array.from([0x1f, 0x61, 1, 0, 0, 0x50, 0x62, 0x63, 0x64, 0x65, 0x66]);
   const text = new Uint8Array(25);
   codec.decode(known, text, at);
@@ -44,7 +44,7 @@ const MATCH_LIMIT = 12;
 const HASH_BITS = 14;
 const MAX_OFFSET = 0xffff;
 
-/** The codec in plain TypeScript: for blocks of any length, and where WebAssembly is not allowed. */
+/** The codec in plain TypeScript, for blocks of any length, and for hosts that do not allow WebAssembly. */
 export const lz4Javascript: Lz4Codec = {
   decode(block: Bytes, into: Bytes, at: Location): void {
     if (decodeBlock(block, into) !== into.byteLength) throw lz4Error(block, into.byteLength, at);
@@ -59,7 +59,7 @@ export const lz4Javascript: Lz4Codec = {
   },
 };
 
-/** The number of bytes decoded; -1 where the block is malformed. */
+/** The number of bytes decoded; -1 if the block is malformed. */
 function decodeBlock(block: Bytes, into: Bytes): number {
   const last = block.byteLength;
   let from = 0;
@@ -98,7 +98,7 @@ function decodeBlock(block: Bytes, into: Bytes): number {
   return -1;
 }
 
-/** Short runs byte by byte: calling a built-in costs as much as copying thirty of them. */
+/** Copies short runs byte by byte: calling a built-in costs as much as copying thirty bytes. */
 function copyForward(block: Bytes, from: number, length: number, into: Bytes, to: number): void {
   if (length > 32) into.set(block.subarray(from, from + length), to);
   else for (let i = 0; i < length; i++) into[to + i] = block[from + i] as number;
@@ -123,7 +123,7 @@ function encodeBlock(bytes: Bytes, into: Bytes): number {
       const seen = table[slot] as number;
       table[slot] = at;
       if (seen < 0 || at - seen > MAX_OFFSET || wordAt(bytes, seen) !== word) {
-        at += misses++ >> 6; // what does not compress is passed over faster and faster
+        at += misses++ >> 6; // skip faster and faster over input that does not compress
         continue;
       }
       misses = 1 << 6;

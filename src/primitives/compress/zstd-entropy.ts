@@ -2,15 +2,15 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Location } from "../../base/errors.ts";
 import { frameFault } from "./zstd.ts";
 
-/** Bytes that a bit reader may touch behind the last one it was given. */
+/** How far past its last byte a bit reader may read. */
 export const BIT_PADDING = 8;
 
 /**
  * Reads bits from the end of a run of bytes towards its start (RFC 8878 section 4.1): the highest set bit of the last
- * byte marks where the bits begin. `bytes` has BIT_PADDING more bytes than are read.
+ * byte marks where the bits begin. `bytes` must have BIT_PADDING bytes after the run.
  */
 export class ReverseBits {
-  /** Bits not yet read; negative once more were taken than there are. */
+  /** Bits not yet read; negative if more were read than there are. */
   left: number;
   readonly #view: DataView<ArrayBuffer>;
   readonly #start: number;
@@ -23,7 +23,7 @@ export class ReverseBits {
     this.left = (end - start) * 8 - 1 - Math.clz32(last << 24);
   }
 
-  /** The next `count` bits, 0 … 24; 0 for those that are not there. They stay. */
+  /** The next `count` bits, 0 … 24, without consuming them. Missing bits are 0. */
   peek(count: number): number {
     const position = this.left - count;
     if (position < 0) return this.left <= 0 ? 0 : this.#at(0, this.left) << -position;
@@ -60,7 +60,7 @@ class ForwardBits {
     this.#end = end;
   }
 
-  /** The next `count` bits, 0 … 16; 0 for those that are not there. */
+  /** The next `count` bits, 0 … 16, without consuming them. Missing bits are 0. */
   peek(count: number): number {
     const byte = this.#start + (this.#position >> 3);
     const word = this.#byte(byte) | (this.#byte(byte + 1) << 8) | (this.#byte(byte + 2) << 16);
@@ -71,7 +71,7 @@ class ForwardBits {
     this.#position += count;
   }
 
-  /** Where the byte behind the last bit stands; undefined where more was read than there is. */
+  /** The position of the byte after the last bit; undefined if more was read than there is. */
   end(): number | undefined {
     const end = this.#start + ((this.#position + 7) >> 3);
     return end <= this.#end ? end : undefined;
@@ -123,7 +123,7 @@ export function singleSymbolTable(symbol: number): FseTable {
   };
 }
 
-/** RFC 8878 section 4.1.1, from the probability of each symbol; -1 stands for "less than 1". */
+/** RFC 8878 section 4.1.1, from the probability of each symbol; -1 means "less than 1". */
 export function buildFseTable(counts: readonly number[], accuracyLog: number, at: Location): FseTable {
   const size = 1 << accuracyLog;
   const symbols = spreadSymbols(counts, size, at);
@@ -141,7 +141,7 @@ export function buildFseTable(counts: readonly number[], accuracyLog: number, at
   return { accuracyLog, symbols, bitCounts, baselines };
 }
 
-/** The state that follows; takes its bits. */
+/** The next state; consumes its bits. */
 export function nextState(table: FseTable, state: number, bits: ReverseBits): number {
   return (table.baselines[state] ?? 0) + bits.read(table.bitCounts[state] ?? 0);
 }
@@ -149,7 +149,7 @@ export function nextState(table: FseTable, state: number, bits: ReverseBits): nu
 function readCounts(bits: ForwardBits, total: number, limits: FseLimits, at: Location): number[] {
   const counts: number[] = [];
   for (let left = total; left > 0; ) {
-    // Values 0 … left + 1 are possible. The low ones take one bit less, as far as that leaves room for the others.
+    // Values 0 … left + 1 are possible. The lowest `short` of them take one bit less.
     const width = 32 - Math.clz32(left + 1);
     const short = (1 << width) - 1 - (left + 1);
     let value = bits.peek(width - 1);
@@ -170,7 +170,7 @@ function readCounts(bits: ForwardBits, total: number, limits: FseLimits, at: Loc
   return counts;
 }
 
-/** A probability of 0 is followed by two bits: how many more there are; 3 is followed by two bits more. */
+/** Two bits after a probability of 0 say how many more zeros follow. After a 3 come two more such bits. */
 function readZeros(bits: ForwardBits, counts: number[], limits: FseLimits): void {
   for (let repeat = 3; repeat === 3 && counts.length <= limits.maxSymbol + 1; ) {
     repeat = bits.peek(2);
@@ -201,7 +201,7 @@ function spreadSymbols(counts: readonly number[], size: number, at: Location): U
 /** RFC 8878 section 4.2.1: no code of a literal is longer. */
 const MAX_CODE_BITS = 11;
 
-/** RFC 8878 section 4.2.1.2: weights are 0 … 12 by their table; what exceeds MAX_CODE_BITS is refused later. */
+/** RFC 8878 section 4.2.1.2: the table allows weights 0 … 12. Codes above MAX_CODE_BITS are refused later. */
 const WEIGHT_LIMITS = { maxAccuracyLog: 6, maxSymbol: 12 };
 
 /** The symbol of every run of `maxBits` bits, and how many of them are its code. */
@@ -257,7 +257,7 @@ function readPlainWeights(bytes: Bytes, start: number, count: number): number[] 
   });
 }
 
-/** Two states take turns until the bits of the next one are no longer there (RFC 8878 section 4.2.1.2). */
+/** Two states take turns until the bits for the next one run out (RFC 8878 section 4.2.1.2). */
 function readCodedWeights(run: Run, at: Location): number[] {
   const { table, end } = decodeFseTable(run, WEIGHT_LIMITS, at);
   const bits = new ReverseBits(run.bytes, end, run.end, at);
@@ -271,7 +271,7 @@ function readCodedWeights(run: Run, at: Location): number[] {
       weights.push(table.symbols[states[turn ^ 1] ?? 0] ?? 0);
       return weights;
     }
-    // 255 weights and the one that is implied are all symbols there are. Also ends tables whose states take no bits.
+    // There are 256 symbols: 255 weights and the implied one. This also ends tables whose states take no bits.
     if (weights.length > 254) throw frameFault("a Huffman tree must have <= 255 weights", at);
     states[turn] = nextState(table, state, bits);
   }

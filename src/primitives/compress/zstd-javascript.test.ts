@@ -7,7 +7,7 @@ import { portableEngine } from "../portable.ts";
 const libzstd = portableEngine({ tier: "wasm" });
 const own = portableEngine({ tier: "javascript" });
 
-/** Bytes with some values far more common than others, so that literals are worth Huffman codes. */
+/** Bytes with some values far more common than others, so that Huffman codes pay off for literals. */
 function skewed(byteLength: number): Bytes {
   return noise(byteLength).map((byte) => Math.floor((byte / 256) ** 4 * 200));
 }
@@ -19,7 +19,7 @@ describe("the plain TypeScript decoder", () => {
     ["noise", noise],
     ["runs", (length) => noise(length).map((byte, i) => (i % 97 < 60 ? 7 : byte & 3))],
     ["matches far apart", (length) => concatBytes([noise(length >> 1), noise(length >> 1)])],
-  ])("gives what libzstd compressed: %s", async (_, make) => {
+  ])("decodes what libzstd compressed: %s", async (_, make) => {
     for (const length of [1, 5, 31, 64, 257, 1000, 4096, 65_537, 150_000]) {
       const content = make(length);
       for (const level of [1, 3, 6]) {

@@ -1,5 +1,6 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { IntegrityError, type Location } from "../../base/errors.ts";
+import { hex32 } from "../../base/text.ts";
 import { xxh64 } from "../digest/xxh64.ts";
 import {
   frameFault,
@@ -27,7 +28,7 @@ function encodeStoredFrame(bytes: Bytes): Bytes {
   view.setUint8(4, 0xe0); // size field of 8 bytes, single segment
   view.setBigUint64(5, BigInt(bytes.byteLength), true);
   const pieces: Bytes[] = [header];
-  // At least one block, so that an empty frame has its last one too.
+  // At least one block, so that an empty frame has a last block too.
   for (let start = 0; start === 0 || start < bytes.byteLength; start += MAX_BLOCK_BYTES) {
     const content = bytes.subarray(start, start + MAX_BLOCK_BYTES);
     const isLast = start + MAX_BLOCK_BYTES >= bytes.byteLength;
@@ -37,11 +38,11 @@ function encodeStoredFrame(bytes: Bytes): Bytes {
   return concatBytes(pieces);
 }
 
-/** More is not allocated before the content is there: a declared size alone costs nothing. */
+/** The first allocation. It grows only with decoded content, so a declared size alone costs nothing. */
 const FIRST_BYTES = 1 << 20;
 
 /**
- * The content of a frame by RFC 8878 alone, without libzstd. The output grows with what is decoded and never beyond
+ * The content of a frame, decoded by RFC 8878 without libzstd. The output grows with the decoded content, never beyond
  * `target.maxBytes`.
  */
 function decodeZstdContent(bytes: Bytes, target: ZstdTarget): Bytes {
@@ -61,7 +62,7 @@ class BlockDecoder implements SequenceTarget {
   readonly #target: ZstdTarget;
   readonly #literals = new LiteralsDecoder();
   readonly #sequences = new SequencesDecoder();
-  /** The block with room behind it, so that bit readers may take whole words. */
+  /** The block with padding after it, so that bit readers may read whole words. */
   readonly #scratch: Bytes = new Uint8Array(MAX_BLOCK_BYTES + BIT_PADDING);
   #at: Location;
   #output: Bytes;
@@ -109,7 +110,7 @@ class BlockDecoder implements SequenceTarget {
     const start = this.#grow(byteLength);
     const output = this.#output;
     if (offset >= byteLength && byteLength > 32) output.copyWithin(start, start - offset, start - offset + byteLength);
-    // Byte by byte: a match may reach into what it writes, which repeats it.
+    // Byte by byte: a match may overlap its own output, which repeats it.
     else for (let i = start; i < start + byteLength; i++) output[i] = output[i - offset] ?? 0;
   }
 
@@ -153,12 +154,8 @@ function checkChecksum(bytes: Bytes, end: number, content: Bytes, at: Location):
   const stored = new DataView(bytes.buffer, bytes.byteOffset + end, 4).getUint32(0, true);
   const computed = Number(xxh64(content) & 0xffff_ffffn);
   if (stored === computed) return;
-  const message = `Cannot decompress zstd: the checksum must be ${hex(computed)}, found ${hex(stored)}`;
+  const message = `Cannot decompress zstd: the checksum must be ${hex32(computed)}, found ${hex32(stored)}`;
   throw new IntegrityError("integrity/zstd.checksum", message, { ...at, offset: (at.offset ?? 0) + end });
-}
-
-function hex(value: number): string {
-  return value.toString(16).padStart(8, "0");
 }
 
 interface LiteralsHeader {
@@ -171,7 +168,7 @@ interface LiteralsHeader {
 
 const KINDS = ["raw", "rle", "compressed", "treeless"] as const;
 
-/** Reads the literals of one block after another; the Huffman tree of one may serve the next. */
+/** Reads the literals of one block after another. A block may reuse the Huffman tree of the one before. */
 class LiteralsDecoder {
   /** The literals of the last block: the first `byteLength` bytes. */
   readonly bytes: Bytes = new Uint8Array(MAX_BLOCK_BYTES);
@@ -205,7 +202,7 @@ class LiteralsDecoder {
     } else this.#decodeFour(table, { ...run, start }, at);
   }
 
-  /** A table of three 2-byte lengths, then four streams of equally many literals, the last with the rest. */
+  /** Three 2-byte lengths, then four streams: three with the same number of literals, the last with the rest. */
   #decodeFour(table: HuffmanTable, run: Run, at: Location): void {
     const share = (this.byteLength + 3) >> 2;
     if (this.byteLength < 6 || run.start + 6 > run.end) {

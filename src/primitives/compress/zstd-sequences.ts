@@ -11,13 +11,13 @@ import {
   singleSymbolTable,
 } from "./zstd-entropy.ts";
 
-/** Gets the sequences of a block: copy so many literals, then so many bytes from `offset` before the end. */
+/** Receives the sequences of a block: copy `count` literals, then `byteLength` bytes from `offset` before the end. */
 export interface SequenceTarget {
   addLiterals(count: number): void;
   addMatch(offset: number, byteLength: number): void;
 }
 
-/** A kind of code: what its table may hold, the table where none is sent, and the numbers its symbols stand for. */
+/** A kind of code: the limits of its table, and the table to use if the block sends none. */
 interface CodeKind {
   readonly name: string;
   readonly limits: FseLimits;
@@ -47,7 +47,8 @@ const MATCH_LENGTHS: CodeKind = {
   predefined: buildFseTable([1, 4, 3, ...times(6, 2), ...times(37, 1), ...times(7, -1)], 6, NOWHERE),
 };
 
-// Extra bits of each code, RFC 8878 section 3.1.1.3.2.1.1; where a code's numbers start follows from those before it.
+// Extra bits of each code, RFC 8878 section 3.1.1.3.2.1.1. Where a code's numbers start follows from the codes before
+// it.
 const LITERAL_BITS = [...times(16, 0), 1, 1, 1, 1, 2, 2, 3, 3, 4, ...upTo(6, 16)];
 const MATCH_BITS = [...times(32, 0), 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, ...upTo(7, 16)];
 const LITERAL_STARTS = startsOf(LITERAL_BITS, 0);
@@ -58,7 +59,7 @@ export class SequencesDecoder {
   #literals: FseTable | undefined;
   #offsets: FseTable | undefined;
   #matches: FseTable | undefined;
-  /** RFC 8878 section 3.1.1.5: the three last offsets, newest first, as a frame starts with them. */
+  /** RFC 8878 section 3.1.1.5: the last three offsets, newest first. A frame starts with these values. */
   #recent: [number, number, number] = [1, 4, 8];
 
   /** RFC 8878 section 3.1.1.3.2; the run is the rest of the block. */
@@ -107,7 +108,7 @@ export class SequencesDecoder {
     }
   }
 
-  /** Values 1 … 3 name a recent offset; after no literals they name the one before it, and 3 the newest less 1. */
+  /** Values 1 … 3 name a recent offset. Without literals, 1 and 2 name the next older one, and 3 the newest less 1. */
   #offsetOf(value: number, literalLength: number): number {
     const [first, second, third] = this.#recent;
     if (value > 3) {

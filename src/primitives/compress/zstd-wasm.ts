@@ -3,10 +3,10 @@ import { decodeBase64 } from "../../base/text.ts";
 import { WASM } from "../../kernels/generated/zstd.ts";
 import type { ZstdCodec } from "./zstd.ts";
 
-/** Above 6 a level costs three times what it does in machine code. */
+/** Levels above 6 cost three times as much as in machine code. */
 const MAX_LEVEL = 6;
 
-/** Memory of WebAssembly never shrinks: an instance that grew beyond this is left to the collector. */
+/** WebAssembly memory never shrinks, so an instance that grew beyond this is left to the garbage collector. */
 const KEPT_BYTES = 64 << 20;
 
 const PAGE_BYTES = 0x1_0000;
@@ -16,7 +16,7 @@ interface Exports {
   readonly c: WebAssembly.Memory;
   /** Runs static constructors; once. */
   d(): void;
-  /** malloc: 0 where there is no memory. */
+  /** malloc: 0 if there is no memory. */
   f(byteLength: number): number;
   /** free */
   g(pointer: number): void;
@@ -28,13 +28,13 @@ interface Exports {
   j(to: number, capacity: number, from: number, byteLength: number): number;
 }
 
-/** libzstd compiled to WebAssembly. Rejects where WebAssembly is missing or a page's policy forbids compiling. */
+/** libzstd compiled to WebAssembly. Rejects if WebAssembly is missing or a page's policy forbids compiling. */
 export async function loadZstdWasm(): Promise<ZstdCodec> {
   const module = await WebAssembly.compile(decodeBase64(WASM) ?? new Uint8Array(0));
   let kept: Exports | undefined;
   const run = async (bytes: Bytes, capacity: (it: Exports) => number, call: Call): Promise<Bytes> => {
     const exports = kept ?? (await instantiate(module));
-    kept = undefined; // where a call fails, its memory is in doubt
+    kept = undefined; // if a call fails, its memory may be corrupt
     const output = runOnHeap(exports, bytes, { capacity: capacity(exports), call });
     if (exports.c.buffer.byteLength <= KEPT_BYTES) kept = exports;
     return output;
@@ -60,7 +60,7 @@ type Call = (it: Exports, to: number, capacity: number, from: number) => number;
 async function instantiate(module: WebAssembly.Module): Promise<Exports> {
   const memory = (): WebAssembly.Memory => exports.c;
   const env = {
-    /** emscripten_resize_heap: 1 where the heap has `byteLength` bytes now. */
+    /** emscripten_resize_heap: 1 if the heap has `byteLength` bytes now. */
     a: (byteLength: number): number => {
       const missing = (byteLength >>> 0) - memory().buffer.byteLength;
       try {
@@ -85,7 +85,7 @@ function runOnHeap(it: Exports, bytes: Bytes, options: { capacity: number; call:
   const capacity = Math.max(options.capacity, 1);
   const from = allocate(it, Math.max(bytes.byteLength, 1));
   const to = allocate(it, capacity);
-  // Taken after the last allocation: growing detaches every earlier view.
+  // Make the view after the last allocation: growing detaches every earlier view.
   new Uint8Array(it.c.buffer).set(bytes, from);
   const byteLength = options.call(it, to, capacity, from);
   if (byteLength < 0) throw new Error("zstd gave an error");

@@ -9,7 +9,7 @@ const hex = (text: string): Bytes => decodeHex(text) ?? new Uint8Array(0);
 
 describe("decodeZstdHeader()", () => {
   it.each([
-    // A single segment keeps all its content: the window is the size. Sizes have 1, 2, 4 or 8 bytes; 2 count from 256.
+    // In a single segment the window is the content size. Sizes have 1, 2, 4 or 8 bytes; 2-byte sizes count from 256.
     ["28b52ffd2005", { byteLength: 6, windowBytes: 5, contentBytes: 5, checksum: "absent" }],
     ["28b52ffd602c00", { byteLength: 7, windowBytes: 300, contentBytes: 300, checksum: "absent" }],
     ["28b52ffda4e0930400", { byteLength: 9, windowBytes: 300_000, contentBytes: 300_000, checksum: "present" }],

@@ -6,20 +6,20 @@ import type { ZstdCompressOptions, ZstdDecompressOptions } from "../engine.ts";
 /** RFC 8878 section 3.1.1: the magic number 0xFD2FB528, little-endian. */
 export const ZSTD_MAGIC = 0xfd2f_b528;
 
-/** RFC 8878 section 3.1.1.2.3: no block holds or regenerates more, whatever the window. */
+/** RFC 8878 section 3.1.1.2.3: no block holds or gives more, whatever the window. */
 export const MAX_BLOCK_BYTES = 128 << 10;
 
-/** The window that a decoder must keep is bounded whatever the frame asks for; the zstd tool has the same bound. */
+/** The largest window that we accept, whatever the frame asks for. The zstd tool has the same bound. */
 const MAX_WINDOW_BYTES = 128 << 20;
 
-/** Where the frame stands, for messages: `offset` is that of its first byte. */
+/** Where the frame is, for messages: `offset` is that of its first byte. */
 export type FramePlace = Location;
 
 export interface ZstdFrameHeader {
   /** Bytes of the header, from the magic number to the first block. */
   readonly byteLength: number;
   readonly windowBytes: number;
-  /** The size of the content, where the frame declares it. */
+  /** The size of the content, if the frame declares it. */
   readonly contentBytes: number | undefined;
   /** Whether four bytes of XXH64 follow the last block. */
   readonly checksum: "present" | "absent";
@@ -31,11 +31,11 @@ export interface ZstdBlock {
   readonly offset: number;
   /** Stored bytes of its data. */
   readonly byteLength: number;
-  /** What it regenerates; for a compressed block the most it may. */
+  /** The size of its content; for a compressed block, the maximum. */
   readonly maxContentBytes: number;
 }
 
-/** What walking the block headers says about a frame, without decoding it. */
+/** What the block headers say about a frame, without decoding it. */
 export interface ZstdFrame extends ZstdFrameHeader {
   readonly blockCount: number;
   /** Raw and RLE blocks alone: the content is at least this long. */
@@ -52,7 +52,7 @@ export function decodeZstdHeader(bytes: Bytes, at: FramePlace): ZstdFrameHeader 
   const isSingleSegment = (descriptor & 0x20) !== 0;
   if ((descriptor & 0x08) !== 0) throw frameFault("the reserved bit of the frame header must be 0", at, 4);
   const dictionaryBytes = [0, 1, 2, 4][descriptor & 3] ?? 0;
-  // The size field has 0, 2, 4 or 8 bytes; with a single segment there is always one, so 0 becomes 1.
+  // The size field has 0, 2, 4 or 8 bytes. A single segment always has one, so 0 becomes 1.
   const sizeBytes = [isSingleSegment ? 1 : 0, 2, 4, 8][descriptor >> 6] ?? 0;
   const windowField = isSingleSegment ? 0 : 1;
   const byteLength = 5 + windowField + dictionaryBytes + sizeBytes;
@@ -64,7 +64,7 @@ export function decodeZstdHeader(bytes: Bytes, at: FramePlace): ZstdFrameHeader 
   return { byteLength, windowBytes, contentBytes, checksum: (descriptor & 0x04) === 0 ? "absent" : "present" };
 }
 
-/** The blocks of the frame in order; the last one is followed by the checksum, or by the end of the frame. */
+/** The blocks of the frame in order. After the last one comes the checksum, or the end of the frame. */
 export function* walkZstdBlocks(bytes: Bytes, header: ZstdFrameHeader, at: FramePlace): Generator<ZstdBlock> {
   const blockLimit = Math.min(header.windowBytes, MAX_BLOCK_BYTES);
   let position = header.byteLength;
@@ -86,8 +86,8 @@ export function* walkZstdBlocks(bytes: Bytes, header: ZstdFrameHeader, at: Frame
 }
 
 /**
- * Reads the header and the block headers of the one frame that `bytes` must be: nothing may follow it. Frames that do
- * not declare their size (AeroVault's do not) are bounded by the sum of their blocks.
+ * Reads the header and the block headers of a frame. `bytes` must hold exactly one frame: nothing may follow it. For
+ * frames that do not declare their size, as AeroVault's, the sum of their blocks is the bound.
  */
 export function decodeZstdFrame(bytes: Bytes, at: FramePlace): ZstdFrame {
   const header = decodeZstdHeader(bytes, at);
@@ -118,11 +118,11 @@ export function frameFault(message: string, at: FramePlace, position = 0): Forma
 const BLOCK_TYPES = ["raw", "rle", "compressed"] as const;
 
 function checkMagic(view: DataView, at: FramePlace): void {
-  // Five bytes: the magic number and the descriptor behind it.
+  // Five bytes: the magic number and the descriptor.
   if (view.byteLength < 5) throw truncated(5, view.byteLength, at);
   const magic = view.getUint32(0, true);
   if (magic === ZSTD_MAGIC) return;
-  // RFC 8878 section 3.1.2: sixteen magic numbers announce a frame that holds no content.
+  // RFC 8878 section 3.1.2: sixteen magic numbers mark frames without content.
   const isSkippable = (magic & 0xffff_fff0) >>> 0 === 0x184d_2a50;
   const found = isSkippable ? "a skippable frame" : `0x${magic.toString(16).padStart(8, "0")}`;
   throw frameFault(`the magic number must be 0xfd2fb528, found ${found}`, at);
@@ -133,7 +133,7 @@ function checkNoDictionary(id: Bytes, at: FramePlace): void {
   throw frameFault("the frame must not need a dictionary", at, 4);
 }
 
-/** Beyond 2^53 the exact number no longer matters: every limit is far below. */
+/** Beyond 2^53 the exact number does not matter, because every limit is far below. */
 function readContentSize(view: DataView, position: number, byteLength: number): number | undefined {
   switch (byteLength) {
     case 0:
@@ -164,13 +164,13 @@ function windowTooLarge(windowBytes: number, at: FramePlace): LimitError {
   return new LimitError("limit/zstd.window", message, { ...at, offset: (at.offset ?? 0) + 5 });
 }
 
-/** A frame whose headers were checked, and what may come out of it. */
+/** A frame with checked headers, and the bounds of its output. */
 export interface ZstdTarget {
   readonly frame: ZstdFrame;
   readonly at: Location;
   /** The output is never longer. */
   readonly maxBytes: number;
-  /** The error for an output that would be. */
+  /** The error for a longer output. */
   tooLong(found: string): TareError;
 }
 
@@ -179,22 +179,22 @@ export interface ZstdCodec {
   /** One frame that declares its size, without checksum and dictionary. */
   compress(bytes: Bytes, level: number): Bytes | Promise<Bytes>;
   /**
-   * Decodes a frame that cannot regenerate more than `target.maxBytes` and two blocks. May throw anything: what is
-   * wrong with the frame is found out by the plain TypeScript decoder.
+   * Decodes a frame that cannot give more than `target.maxBytes` plus two blocks. May throw anything: the plain
+   * TypeScript decoder then finds out what is wrong with the frame.
    */
   decompress(bytes: Bytes, target: ZstdTarget): Bytes | Promise<Bytes>;
 }
 
-/** The level of AERO metadata, and of everything that does not ask for another. */
-export const DEFAULT_LEVEL = 6;
+/** For callers that name no level. Formats name theirs: AERO in aero/write/metadata.ts, vaults in their profiles. */
+const DEFAULT_LEVEL = 6;
 
-/** What a fast decoder may regenerate beyond the limit before the result is refused. */
+/** How much a fast decoder may decode beyond the limit before we refuse the result. */
 const SLACK_BYTES = 2 * MAX_BLOCK_BYTES;
 
 /**
- * Decodes the one frame that `bytes` must be. What it declares is checked before anything is decoded. A frame whose
- * blocks could regenerate much more than it may goes to the plain TypeScript decoder, which stops at the limit; so does
- * one on which `codec` fails, so that the error and its place are the same whatever decodes.
+ * Decodes the single frame in `bytes`. Checks what the frame declares before it decodes anything. If the blocks could
+ * give much more than the limit, the plain TypeScript decoder takes the frame, because it stops at the limit. It also
+ * takes frames on which `codec` fails, so that every tier reports the same error at the same place.
  */
 export async function decompressZstd(codec: ZstdCodec, bytes: Bytes, options: ZstdDecompressOptions): Promise<Bytes> {
   const target = planDecompression(bytes, options);
@@ -205,13 +205,13 @@ export async function decompressZstd(codec: ZstdCodec, bytes: Bytes, options: Zs
   return content;
 }
 
-/** True where the codec gives back what a frame of libzstd holds, and its own frame. */
+/** True if the codec decodes a known frame of libzstd and its own frame. */
 export async function provesZstd(codec: ZstdCodec): Promise<boolean> {
   const frame = decodeHex(KNOWN_FRAME) ?? new Uint8Array(0);
   const expected = knownContent();
   const own = await codec.compress(expected, DEFAULT_LEVEL);
   for (const bytes of [frame, own]) {
-    // Not by `decompressZstd`: that would cover up for a decoder that fails.
+    // Not with `decompressZstd`, which would hide a decoder that fails.
     const content = await codec.decompress(bytes, planDecompression(bytes, { maxBytes: expected.byteLength }));
     if (!equalBytes(content, expected)) return false;
   }
@@ -223,7 +223,7 @@ async function decode(codec: ZstdCodec, bytes: Bytes, target: ZstdTarget): Promi
     try {
       return await codec.decompress(bytes, target);
     } catch (error) {
-      if (isTareError(error)) throw error; // the TypeScript decoder itself
+      if (isTareError(error)) throw error; // thrown by the TypeScript decoder
     }
   }
   const { zstdJavascript } = await import("./zstd-javascript.ts");
@@ -241,7 +241,7 @@ function planDecompression(bytes: Bytes, options: ZstdDecompressOptions): ZstdTa
   const wanted = exactBytes ?? contentBytes ?? minContentBytes;
   if (wanted > options.maxBytes) throw outputLimit(options.maxBytes, `${wanted}`, at);
   checkSize(contentBytes, exactBytes, at);
-  // A size that the blocks cannot give is refused before anyone allocates it.
+  // Refuse a size that the blocks cannot give before anything allocates it.
   const size = exactBytes ?? contentBytes;
   if (size !== undefined && size > maxContentBytes) throw sizeFault(size, `at most ${maxContentBytes}`, at);
   if (size !== undefined && size < minContentBytes) throw sizeFault(size, `at least ${minContentBytes}`, at);
@@ -250,7 +250,7 @@ function planDecompression(bytes: Bytes, options: ZstdDecompressOptions): ZstdTa
   return { frame, at, maxBytes: size ?? options.maxBytes, tooLong };
 }
 
-/** Decoders that allocate ahead take the declared size, or a full block for every block of the frame. */
+/** Decoders allocate the declared size in advance, or a full block for every block of the frame. */
 function isBounded({ frame, maxBytes }: ZstdTarget): boolean {
   if (frame.contentBytes !== undefined) return true;
   return frame.blockCount * Math.min(frame.windowBytes, MAX_BLOCK_BYTES) <= maxBytes + SLACK_BYTES;
@@ -269,13 +269,13 @@ function outputLimit(maxBytes: number, found: string, at: Location): LimitError 
   return new LimitError("limit/zstd.output", message, at, { hint: "Raise the limit only if you trust this file" });
 }
 
-/** What libzstd 1.5.7 makes of `knownContent()` at level 6: Huffman-coded literals and FSE-coded sequences. */
+/** `knownContent()` compressed by libzstd 1.5.7 at level 6: Huffman-coded literals and FSE-coded sequences. */
 const KNOWN_FRAME =
   "28b52ffd609000c5030022850f13b0a70d000811c46e6a58556477f74eb9bec3f1a49e69daab8fbab67bcba847b657dea18d" +
   "7ee8d4b293599dc6a7bfb5c4cae50480600ef22b05610ce60424a861545df7df0043a33a1046ac7c586806a1b75921133c6b" +
   "1edee7d591d9aca8cb390e022b09b6072f7ddff90cda781ae3e28511f82a";
 
-/** 400 characters of words and numbers in an order that a small generator gives. */
+/** 400 characters of words and numbers, in the order of a small generator. */
 function knownContent(): Bytes {
   const words = ["tensor", "weight", "layer", "bias", "attn", "norm", "proj", "embed"];
   let text = "";
@@ -286,7 +286,7 @@ function knownContent(): Bytes {
   return encodeUtf8(text.slice(0, 400));
 }
 
-/** Levels of libzstd without its negative ones. */
+/** The highest level of libzstd. Negative levels are not supported. */
 const MAX_LEVEL = 22;
 
 export async function compressZstd(codec: ZstdCodec, bytes: Bytes, options: ZstdCompressOptions): Promise<Bytes> {

@@ -14,7 +14,7 @@ import {
 /** Pseudo-random numbers in a block of addresses. */
 const ADDRESSES = 128;
 
-/** Argon2id (RFC 9106) in plain TypeScript. Memory is what the parameters say. */
+/** Argon2id (RFC 9106) in plain TypeScript. It takes as much memory as the parameters say. */
 export function argon2Javascript(password: Bytes, parameters: Argon2Parameters, extras?: Argon2Extras): Promise<Bytes> {
   return runArgon2((shape) => new JavascriptMemory(shape), password, { parameters, extras });
 }
@@ -73,7 +73,7 @@ class JavascriptMemory implements Argon2Memory {
     return this.#memory.subarray(start, start + ARGON2_BLOCK_WORDS);
   }
 
-  /** §3.4.1.2: numbers that depend on the position only, so that they tell nothing of the password. */
+  /** §3.4.1.2: numbers that depend on the position only, so that they reveal nothing about the password. */
   #nextAddresses({ pass, slice, lane }: Argon2Segment, counter: number): void {
     const input = new Uint32Array(ARGON2_BLOCK_WORDS);
     const { lanes, passes } = this.#shape;
@@ -111,7 +111,7 @@ const ARGON2_BLOCK_WORDS = 256;
 
 const mixed = new Int32Array(ARGON2_BLOCK_WORDS);
 
-/** G of RFC 9106 §3.5: `target` becomes the compression of the two blocks, or that combined with what it held. */
+/** G of RFC 9106 §3.5: writes the compression of the two blocks to `target`, or adds it to what `target` held. */
 function compressBlock(
   previous: Uint32Array,
   reference: Uint32Array,
@@ -146,8 +146,8 @@ function permute(start: number, step: number): void {
 }
 
 /**
- * GB of §3.6: BLAKE2b's mixing with a product in every sum. Arguments are the places of the low words. Written out,
- * with every word in a variable: this is where all the time of Argon2 goes, and calls for its steps would triple it.
+ * GB of §3.6: BLAKE2b's mixing with a product in every sum. Arguments are the indexes of the low words. Written out
+ * with every word in a variable: Argon2 spends all its time here, and calls for the steps would triple it.
  */
 function mix(a: number, b: number, c: number, d: number): void {
   let al = mixed[a] as number;
@@ -217,7 +217,7 @@ function sumHigh(x: number, xHigh: number, y: number, yHigh: number): number {
   const doubled = low << 1;
   const first = (x + y) | 0;
   const second = (first + doubled) | 0;
-  // A sum of two words has a carry where it is below either of them, counted without sign.
+  // A sum of two words has a carry if it is below either of them, compared without sign.
   const carry = (first >>> 0 < x >>> 0 ? 1 : 0) + (second >>> 0 < doubled >>> 0 ? 1 : 0);
   return (xHigh + yHigh + ((high << 1) | (low >>> 31)) + carry) | 0;
 }

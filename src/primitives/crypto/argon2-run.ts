@@ -6,14 +6,14 @@ import { wipe } from "./secrets.ts";
 
 /** A block of Argon2's memory. */
 export const ARGON2_BLOCK_BYTES = 1024;
-/** Slices of a pass; between them lanes may look at each other. */
+/** Slices of a pass. Lanes may read each other's finished slices. */
 export const ARGON2_SLICES = 4;
 /** RFC 9106 §3.1: version, and y for Argon2id. */
 const VERSION = 0x13;
 /** y of §3.1. */
 export const ARGON2_TYPE = 2;
 
-/** RFC 9106 allows a key and more data beside the password; its test vectors use them. */
+/** RFC 9106 also allows a key and associated data; its test vectors use them. */
 export interface Argon2Extras {
   readonly secret?: Bytes;
   readonly data?: Bytes;
@@ -35,7 +35,7 @@ export interface Argon2Memory {
   wipe(): void;
 }
 
-/** The size of the matrix: so many blocks a segment, four segments a lane. */
+/** The size of the matrix: blocks per segment; a lane has four segments. */
 export interface Argon2Shape extends Argon2Parameters {
   readonly segmentBlocks: number;
 }
@@ -61,7 +61,7 @@ export async function runArgon2(
   for (let pass = 0; pass < passes; pass++) {
     for (let slice = 0; slice < ARGON2_SLICES; slice++) {
       for (let lane = 0; lane < lanes; lane++) memory.fillSegment({ pass, slice, lane });
-      // A turn of the event loop: a page that derives a key stays alive.
+      // A turn of the event loop keeps a page responsive while it derives a key.
       await new Promise((resolve) => setTimeout(resolve));
     }
   }
@@ -77,7 +77,7 @@ export async function runArgon2(
   return result;
 }
 
-/** A host that has not that much memory throws a RangeError of its own. */
+/** A host without that much memory throws its own RangeError. */
 function allocate(make: () => Argon2Memory, memoryKib: number): Argon2Memory {
   try {
     return make();

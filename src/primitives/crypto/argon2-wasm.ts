@@ -19,7 +19,7 @@ interface Argon2Kernel extends KernelExports {
 
 const PAGE_BYTES = 0x1_0000;
 
-/** Argon2id with its memory in WebAssembly, in an instance of its own that is dropped with the result. */
+/** Argon2id with its memory in WebAssembly. Each call has its own instance, which is dropped after the result. */
 export async function loadArgon2Wasm(): Promise<Argon2id> {
   const { WASM } = await import("../../kernels/generated/argon2.ts");
   const module = await WebAssembly.compile(decodeBase64(WASM) ?? new Uint8Array(0));

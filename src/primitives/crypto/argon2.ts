@@ -19,11 +19,11 @@ export interface Argon2Parameters {
 /** Turns a password into a key, slowly and with much memory. */
 export type Argon2id = (password: Bytes, parameters: Argon2Parameters) => Promise<Bytes>;
 
-/** Beyond these the function is not tried: what a file may ask for is for its format to say, and is less. */
+/** We never try more than these. How much a file may ask for is up to its format, and is less. */
 const MAX_MEMORY_KIB = 4 << 20;
 const MAX_COUNT = 1 << 12;
 
-/** Refuses parameters that RFC 9106 §3.1 does not have or that no machine should try. */
+/** Refuses parameters that RFC 9106 §3.1 does not allow or that no machine should try. */
 export function checkArgon2({ salt, memoryKib, passes, lanes, byteLength }: Argon2Parameters): void {
   const isCount = (value: number, most: number): boolean => Number.isSafeInteger(value) && value >= 1 && value <= most;
   const fits =
@@ -39,7 +39,7 @@ export function checkArgon2({ salt, memoryKib, passes, lanes, byteLength }: Argo
   throw new UsageError("usage/argon2", message, { source: "engine" });
 }
 
-/** True where the reference program's own test value comes out: 256 KiB, two passes, two lanes. */
+/** True if the reference program's test value comes out: 256 KiB, two passes, two lanes. */
 export async function provesArgon2(argon2id: Argon2id): Promise<boolean> {
   const parameters = { salt: encodeUtf8("somesalt"), memoryKib: 256, passes: 2, lanes: 2, byteLength: 32 };
   const expected = decodeHex("6d093c501fd5999645e0ea3bf620d7b8be7fd2db59c20d9fff9539da2bf57037");

@@ -20,8 +20,8 @@ interface Point {
 const NEUTRAL: Point = { x: 0n, y: 1n, z: 1n, t: 0n };
 
 /**
- * Ed25519 with big integers, for hosts whose WebCrypto lacks it. Its time depends on the key: sign with it only where
- * nobody can measure that.
+ * Ed25519 with big integers, for hosts whose WebCrypto lacks it. Its time depends on the key, so sign with it only if
+ * no attacker can measure that time.
  */
 export const ed25519Javascript: Ed25519 = {
   publicKey: async (seed) => encodePoint(multiply(basePoint(), expandSeed(seed).scalar)),
@@ -41,7 +41,7 @@ export const ed25519Javascript: Ed25519 = {
     if (key === undefined || s >= ORDER) return false;
     const challenge = reduce(commitment, publicKey, message);
     const negative = { ...key, x: modulo(-key.x), t: modulo(-key.t) };
-    // R = s·B - k·A, compared as bytes: the equation without the cofactor, as OpenSSL has it.
+    // R = s·B - k·A, compared as bytes: the equation without the cofactor, as in OpenSSL.
     const expected = add(multiply(basePoint(), s), multiply(negative, challenge));
     return equalBytes(encodePoint(expected), commitment);
   },
@@ -64,7 +64,7 @@ function basePoint(): Point {
   return base;
 }
 
-/** §5.1.4: complete, so the same for equal points. */
+/** §5.1.4. The formula is complete: it also works for equal points. */
 function add(p: Point, q: Point): Point {
   const a = modulo((p.y - p.x) * (q.y - q.x));
   const b = modulo((p.y + p.x) * (q.y + q.x));
@@ -87,7 +87,7 @@ function encodePoint({ x, y, z }: Point): Bytes {
   return bytes;
 }
 
-/** §5.1.3; undefined where there is no such point. */
+/** §5.1.3; undefined if there is no such point. */
 function decodePoint(bytes: Bytes): Point | undefined {
   const coordinate = bytes.slice();
   const sign = BigInt((coordinate[31] as number) >> 7);

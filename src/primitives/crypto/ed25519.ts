@@ -10,7 +10,7 @@ export const ED25519_SIGNATURE_BYTES = 64;
 export interface Ed25519 {
   publicKey(seed: Bytes): Promise<Bytes>;
   sign(seed: Bytes, message: Bytes): Promise<Bytes>;
-  /** False for anything that is no signature of the message by the key, bytes that are no point among it. */
+  /** False for anything that is not a signature of the message by the key, also for bytes that are not a point. */
   verify(publicKey: Bytes, message: Bytes, signature: Bytes): Promise<boolean>;
 }
 
@@ -21,7 +21,7 @@ const MESSAGE = "af82";
 const SIGNATURE =
   "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a";
 
-/** True where the published signature comes out, is accepted, and is refused for another message. */
+/** True if the published signature comes out, is accepted, and is refused for another message. */
 export async function provesEd25519(ed25519: Ed25519): Promise<boolean> {
   const [seed, publicKey, message, signature] = [SEED, PUBLIC_KEY, MESSAGE, SIGNATURE].map(
     (hex) => decodeHex(hex) ?? EMPTY_BYTES,
@@ -34,7 +34,7 @@ export async function provesEd25519(ed25519: Ed25519): Promise<boolean> {
   );
 }
 
-/** Ed25519 of the host's WebCrypto, where it has that. */
+/** Ed25519 of the host's WebCrypto, if it has it. */
 export async function loadEd25519WebCrypto(): Promise<Ed25519> {
   const { subtle } = globalThis.crypto;
   if (subtle === undefined) throw new Error("no WebCrypto here");
@@ -42,7 +42,7 @@ export async function loadEd25519WebCrypto(): Promise<Ed25519> {
     subtle.importKey("pkcs8", privateKeyDer(seed), "Ed25519", true, ["sign"]);
   return {
     async publicKey(seed) {
-      // The public half of a private key comes out as a JSON Web Key only; its text is base64url.
+      // WebCrypto exports the public half of a private key only as a JSON Web Key, in base64url.
       const { x = "" } = await subtle.exportKey("jwk", await importSeed(seed));
       const bytes = decodeBase64(x.replaceAll("-", "+").replaceAll("_", "/"));
       if (bytes === undefined) throw new Error("no public key in the exported one");
@@ -56,7 +56,7 @@ export async function loadEd25519WebCrypto(): Promise<Ed25519> {
         const key = await subtle.importKey("raw", publicKey, "Ed25519", false, ["verify"]);
         return await subtle.verify("Ed25519", key, signature, message);
       } catch {
-        return false; // bytes that are no key of the curve
+        return false; // the bytes are not a key of the curve
       }
     },
   };
@@ -64,12 +64,12 @@ export async function loadEd25519WebCrypto(): Promise<Ed25519> {
 
 /** RFC 8410 §7: a PKCS#8 PrivateKeyInfo of version 1 up to its seed, in DER. */
 const PRIVATE_PREFIX = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-/** RFC 5958: the form with the public key behind, which some tools write. */
+/** RFC 5958: the form with the public key at the end, which some tools write. */
 const PAIR_PREFIX = [0x30, 0x51, 0x02, 0x01, 0x01, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 /** RFC 8410 §4: a SubjectPublicKeyInfo up to its key. */
 const PUBLIC_PREFIX = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/** A key file is a few lines; more is not read as one. */
+/** A key file has a few lines. Longer text is not read as a key. */
 export const MAX_KEY_TEXT = 16 << 10;
 
 /** Base64 columns of a PEM line (RFC 7468 §2). */
@@ -95,9 +95,10 @@ export function publicKeyDer(publicKey: Bytes): Bytes {
   return concatBytes([Uint8Array.from(PUBLIC_PREFIX), publicKey]);
 }
 
-/** The seed of an Ed25519 key in PKCS#8 PEM. `source` names the file in errors; nothing of its content is shown. */
-export function parsePrivateKey(text: string, source: string): Bytes {
-  if (/-----BEGIN (ENCRYPTED |OPENSSH )/.test(text)) {
+/** The seed of an Ed25519 key in PKCS#8, PEM or DER. `source` names the key in errors, which never show its content. */
+export function parsePrivateKey(key: string | Uint8Array, source: string): Bytes {
+  const text = keyText(key);
+  if (typeof text === "string" && /-----BEGIN (ENCRYPTED |OPENSSH )/.test(text)) {
     const message = "Cannot use the key: must be an unencrypted PKCS#8 PEM, found another form";
     throw new UnsupportedError(
       "unsupported/key.form",
@@ -108,7 +109,7 @@ export function parsePrivateKey(text: string, source: string): Bytes {
       },
     );
   }
-  const der = decodePem(text, "PRIVATE KEY", source);
+  const der = typeof text === "string" ? decodePem(text, "PRIVATE KEY", source) : text;
   if (startsWith(der, PRIVATE_PREFIX) && der.byteLength === PRIVATE_PREFIX.length + ED25519_SEED_BYTES) {
     return der.slice(PRIVATE_PREFIX.length);
   }
@@ -120,12 +121,23 @@ export function parsePrivateKey(text: string, source: string): Bytes {
   throw otherKey("private", source);
 }
 
-/** The 32 bytes of an Ed25519 key in SPKI PEM. */
-export function parsePublicKey(text: string, source: string): Bytes {
-  const der = decodePem(text, "PUBLIC KEY", source);
+/** The 32 bytes of an Ed25519 key in SPKI, PEM or DER. */
+export function parsePublicKey(key: string | Uint8Array, source: string): Bytes {
+  const text = keyText(key);
+  const der = typeof text === "string" ? decodePem(text, "PUBLIC KEY", source) : text;
   const fits = startsWith(der, PUBLIC_PREFIX) && der.byteLength === PUBLIC_PREFIX.length + ED25519_PUBLIC_BYTES;
   if (!fits) throw otherKey("public", source);
   return der.slice(PUBLIC_PREFIX.length);
+}
+
+/** The first byte of both forms in DER: a sequence. PEM begins with a dash, or with remarks. */
+const DER_SEQUENCE = 0x30;
+
+/** PEM text as it is, and DER as bytes. Longer ones are not looked at: they are no key. */
+function keyText(key: string | Uint8Array): string | Bytes {
+  if (typeof key === "string") return key.slice(0, MAX_KEY_TEXT);
+  const bytes = new Uint8Array(key.subarray(0, MAX_KEY_TEXT));
+  return bytes[0] === DER_SEQUENCE ? bytes : new TextDecoder("latin1").decode(bytes);
 }
 
 function otherKey(kind: "private" | "public", source: string): UnsupportedError {

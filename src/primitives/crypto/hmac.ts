@@ -2,7 +2,7 @@ import { type Bytes, concatBytes, EMPTY_BYTES } from "../../base/bytes.ts";
 import type { Engine, Hasher } from "../engine.ts";
 import { wipe } from "./secrets.ts";
 
-/** What HMAC pads the key to: a block of the hash (FIPS 180-4 §1). */
+/** HMAC pads the key to a block of the hash (FIPS 180-4 §1). */
 const BLOCK_BYTES = { sha1: 64, sha256: 64, sha512: 128 } as const;
 
 type HmacAlgorithm = keyof typeof BLOCK_BYTES;
@@ -18,14 +18,14 @@ export function hmacSha512(engine: Pick<Engine, "hasher">, key: Bytes, pieces: I
 }
 
 export interface HkdfOptions {
-  /** None is the same as zeros (RFC 5869 §2.2). */
+  /** No salt is the same as zeros (RFC 5869 §2.2). */
   readonly salt?: Bytes;
   readonly info: Bytes;
   /** At most 255 · 32. */
   readonly byteLength: number;
 }
 
-/** HKDF with SHA-256 (RFC 5869): keys of any number from one secret. The caller owns `secret` and the result. */
+/** HKDF with SHA-256 (RFC 5869): any number of keys from one secret. The caller owns `secret` and the result. */
 export async function hkdfSha256(
   engine: Pick<Engine, "hasher">,
   secret: Bytes,
@@ -44,7 +44,7 @@ export async function hkdfSha256(
   return result;
 }
 
-/** Equal or not, in a time that does not tell how much of it is. */
+/** Compares in constant time: the time does not show how many bytes are equal. */
 export function equalSecrets(a: Bytes, b: Bytes): boolean {
   if (a.byteLength !== b.byteLength) return false;
   let difference = 0;
@@ -67,7 +67,7 @@ async function hmac(
   return hasher.digest();
 }
 
-/** HMAC (RFC 2104) of a message that comes in pieces. The caller owns `key`, of which nothing is kept after `digest`. */
+/** HMAC (RFC 2104) of a message that comes in pieces. The caller owns `key`; no part of it is kept after `digest`. */
 export async function createHmac(
   engine: Pick<Engine, "hasher">,
   algorithm: HmacAlgorithm,

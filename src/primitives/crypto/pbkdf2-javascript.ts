@@ -7,7 +7,7 @@ import { wipe } from "./secrets.ts";
 /** Five words, the digest of SHA-1. */
 const DIGEST_BYTES = 20;
 
-/** PBKDF2 in plain TypeScript. Both pads of HMAC are hashed once: each turn is two compressions. */
+/** PBKDF2 in plain TypeScript. Hashes both pads of HMAC only once, so each turn is two compressions. */
 export const pbkdf2Javascript: Pbkdf2Sha1 = async (password, { salt, iterations, byteLength }) => {
   const prf = new HmacWords(password);
   const result = new DataView(new ArrayBuffer(Math.ceil(byteLength / DIGEST_BYTES) * DIGEST_BYTES));
@@ -59,7 +59,7 @@ class HmacWords {
     return words;
   }
 
-  /** HMAC of a digest, in its place. */
+  /** HMAC of a digest, in place. */
   ofWords(words: Int32Array): void {
     this.#end(words, this.#inner);
     this.#end(words, this.#outer);

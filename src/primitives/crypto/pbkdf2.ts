@@ -7,7 +7,9 @@ export interface Pbkdf2Parameters {
   readonly byteLength: number;
 }
 
-/** PBKDF2 with HMAC-SHA-1 (RFC 8018 §5.2): what WinZip's encryption makes its keys with, a thousand times too quickly. */
+/**
+ * PBKDF2 with HMAC-SHA-1 (RFC 8018 §5.2). WinZip's encryption derives its keys with it, a thousand times too quickly.
+ */
 export type Pbkdf2Sha1 = (password: Bytes, parameters: Pbkdf2Parameters) => Promise<Bytes>;
 
 /** RFC 6070, with a result longer than one block of the hash. */
@@ -18,7 +20,7 @@ const ANSWER = {
   key: "3d2eec4fe41c849b80c8d83662c0e44a8b291a964cf2f07038",
 } as const;
 
-/** True where the published answer comes out. */
+/** True if the published answer comes out. */
 export async function provesPbkdf2(pbkdf2: Pbkdf2Sha1): Promise<boolean> {
   const expected = decodeHex(ANSWER.key);
   if (expected === undefined) return false;
@@ -27,7 +29,7 @@ export async function provesPbkdf2(pbkdf2: Pbkdf2Sha1): Promise<boolean> {
   return equalBytes(await pbkdf2(encodeUtf8(ANSWER.password), parameters), expected);
 }
 
-/** PBKDF2 of the host's WebCrypto. Rejects where there is none: on pages that came over plain http. */
+/** PBKDF2 of the host's WebCrypto. Rejects if there is none, as on pages that came over plain http. */
 export async function loadPbkdf2WebCrypto(): Promise<Pbkdf2Sha1> {
   const { subtle } = globalThis.crypto;
   if (subtle === undefined) throw new Error("no WebCrypto here");

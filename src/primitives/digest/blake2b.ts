@@ -1,5 +1,5 @@
 import type { Bytes } from "../../base/bytes.ts";
-import { squareRootFractions } from "./prime-roots.ts";
+import { squareRootFractions } from "./sha512-javascript.ts";
 
 /** RFC 7693 §2.7; rounds 10 and 11 take the first two rows again. */
 const SCHEDULE = [
@@ -31,7 +31,7 @@ const ROUNDS = 12;
 const BLOCK_BYTES = 128;
 const INITIAL_STATE = squareRootFractions(8);
 
-/** BLAKE2b (RFC 7693) without a key. For the short inputs of Argon2: big integers are exact, not fast. */
+/** BLAKE2b (RFC 7693) without a key, for the short inputs of Argon2. Big integers are exact, not fast. */
 export function blake2b(input: Bytes, byteLength: number): Bytes {
   const state = BigUint64Array.from(INITIAL_STATE);
   // Parameter block: digest length, no key, fanout 1, depth 1.
@@ -51,7 +51,7 @@ export function blake2b(input: Bytes, byteLength: number): Bytes {
 }
 
 interface Position {
-  /** Bytes hashed, this block counted. */
+  /** Bytes hashed, including this block. */
   readonly total: number;
   readonly place?: "last";
 }
@@ -71,7 +71,7 @@ function compress(state: BigUint64Array, block: Bytes, { total, place }: Positio
   for (let i = 0; i < 8; i++) state[i] = (state[i] as bigint) ^ (v[i] as bigint) ^ (v[i + 8] as bigint);
 }
 
-/** RFC 7693 §3.1; the array cuts sums to 64 bits. */
+/** RFC 7693 §3.1. The array truncates sums to 64 bits. */
 function mix(
   v: BigUint64Array,
   [a, b, c, d]: readonly [number, number, number, number],

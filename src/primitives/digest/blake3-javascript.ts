@@ -1,13 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
-import {
-  BLAKE3_BLOCK_BYTES,
-  BLAKE3_CV_BYTES,
-  BLAKE3_FLAGS,
-  BLAKE3_IV,
-  type Blake3Core,
-  type Blake3Domain,
-  type CvSlot,
-} from "./blake3.ts";
+import { BLAKE3_BLOCK_BYTES, BLAKE3_CV_BYTES, BLAKE3_FLAGS, BLAKE3_IV } from "./blake3.ts";
+import type { Blake3Core, Blake3Domain, CvSlot } from "./implementation.ts";
 
 /** BLAKE3 in plain TypeScript, for hosts without WebAssembly or without its SIMD. */
 export const blake3Javascript: Blake3Core = {
@@ -24,7 +17,7 @@ export const blake3Javascript: Blake3Core = {
   },
 };
 
-// Scratch that every call overwrites from the start: nothing is kept between calls, nothing is allocated per block.
+// Scratch memory that every call overwrites. So no block needs an allocation, and nothing is kept between calls.
 const chaining = new Int32Array(8);
 const padded = new Uint8Array(BLAKE3_BLOCK_BYTES);
 
@@ -62,9 +55,9 @@ function store(chain: Int32Array, out: CvSlot): void {
 }
 
 /**
- * BLAKE3 paper §2.2; only the first half of the output is ever needed here. State and message live in variables,
- * written out: the same with arrays and a function for each quarter round runs at a third of the speed. The words of
- * the message trade places between rounds by the permutation of table 2, here as its two cycles.
+ * BLAKE3 paper §2.2. Only the first half of the output is needed here. State and message are in variables, and the
+ * rounds are written out: arrays and a function for each quarter round run at a third of the speed. Between rounds the
+ * words of the message change places by the permutation of table 2, here as its two cycles.
  */
 function compress(
   chain: Int32Array,

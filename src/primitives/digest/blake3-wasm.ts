@@ -1,6 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadKernel } from "../../kernels/load.ts";
-import { BLAKE3_CHUNK_BYTES, BLAKE3_CV_BYTES, type Blake3Core, type Blake3Domain, type CvSlot } from "./blake3.ts";
+import { BLAKE3_CHUNK_BYTES, BLAKE3_CV_BYTES } from "./blake3.ts";
+import type { Blake3Core, Blake3Domain, CvSlot } from "./implementation.ts";
 
 /** What src/kernels/blake3.as.ts exports. */
 interface Blake3Kernel extends KernelExports {
@@ -19,7 +20,7 @@ export async function loadBlake3Wasm(): Promise<Blake3Core> {
   return new Blake3Wasm(await loadKernel<Blake3Kernel>(WASM));
 }
 
-/** Every call copies in what it needs and its result out, so any number of hashers share one kernel. */
+/** Every call copies its input in and its result out, so any number of hashers share one kernel. */
 class Blake3Wasm implements Blake3Core {
   readonly maxChunks: number;
   readonly #kernel: Blake3Kernel;

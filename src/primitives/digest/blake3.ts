@@ -1,11 +1,10 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
-import { UsageError } from "../../base/errors.ts";
-import type { CutDigest, HashExtent, Hasher, Subtrees } from "../engine.ts";
-import type { Blake3Implementation, DigestImplementation } from "./implementation.ts";
+import type { CutDigest, Hasher } from "../engine.ts";
+import type { Blake3Core, Blake3Domain, Blake3Implementation, CvSlot } from "./implementation.ts";
 
 /** A leaf of the tree; only the last one may be shorter. */
 export const BLAKE3_CHUNK_BYTES = 1024;
-/** What one compression takes in. */
+/** The input of one compression. */
 export const BLAKE3_BLOCK_BYTES = 64;
 /** A chaining value: eight 32-bit words, little-endian. */
 export const BLAKE3_CV_BYTES = 32;
@@ -13,36 +12,12 @@ export const BLAKE3_CV_BYTES = 32;
 /** Domain flags, BLAKE3 paper §2.1 table 3. */
 export const BLAKE3_FLAGS = { chunkStart: 1, chunkEnd: 2, parent: 4, root: 8, keyedHash: 16 } as const;
 
-/** BLAKE3 paper §2.1 table 1: the same eight words as SHA-256's, as the key of the plain hash. */
+/** BLAKE3 paper §2.1 table 1: the same eight words as SHA-256's. They are the key of the plain hash. */
 export const BLAKE3_IV = [
   0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 ] as const;
 
-/** A place for one or two chaining values inside a larger buffer. */
-export interface CvSlot {
-  readonly bytes: Bytes;
-  readonly offset: number;
-}
-
-/** What a node of the tree is computed with: the 32 bytes of the key (the IV in the plain hash) and common flags. */
-export interface Blake3Domain {
-  readonly key: Bytes;
-  readonly flags: number;
-}
-
-/** The compression part of BLAKE3, keyed by one domain; the tree above it is the same for all. */
-export interface Blake3Core {
-  /** Most chunks that `subtree` takes at once, a power of two. */
-  readonly maxChunks: number;
-  /** Root of the complete subtree over `input`, a power of two of whole chunks, the first of which is `counter`. */
-  subtree(domain: Blake3Domain, input: Bytes, counter: number, out: CvSlot): void;
-  /** One chunk of 0 to 1024 bytes; `flags` are added on its last block. */
-  chunk(domain: Blake3Domain, input: Bytes, counter: number, flags: number, out: CvSlot): void;
-  /** Replaces the two chaining values at `pair` by their parent, which lands where the left one was. */
-  parent(domain: Blake3Domain, pair: CvSlot, flags: number): void;
-}
-
-/** Inputs end below 2^53 bytes, so chunks below 2^43: the tree is never deeper than this. */
+/** Inputs have fewer than 2^53 bytes, so fewer than 2^43 chunks. The tree is never deeper than this. */
 const MAX_DEPTH = 44;
 
 /** BLAKE3 on top of any core, plain and keyed (BLAKE3 paper §2.3). */
@@ -53,7 +28,14 @@ export function blake3(core: Blake3Core): Blake3Implementation {
     create: () => new Blake3Hasher(core, plain),
     keyed(key) {
       const domain = { key: key.slice(), flags: BLAKE3_FLAGS.keyedHash };
-      return { create: () => new Blake3Hasher(core, domain) };
+      return {
+        create: () => new Blake3Hasher(core, domain),
+        wipe() {
+          domain.key.fill(0);
+          // A core in WebAssembly has the last key in its memory; hashing under the erased one replaces it.
+          core.chunk(domain, new Uint8Array(0), 0, 0, { bytes: new Uint8Array(BLAKE3_CV_BYTES), offset: 0 });
+        },
+      };
     },
   };
 }
@@ -68,10 +50,10 @@ function plainDomain(): Blake3Domain {
 }
 
 /**
- * Keeps the roots of the complete subtrees seen so far on a stack. The last chunk, even a full one, waits until more
- * input arrives: only then is it known not to be the end, which is hashed with other flags.
+ * Keeps the roots of the complete subtrees so far on a stack. The last chunk waits until more input arrives, even if it
+ * is full: it may be the end of the input, which is hashed with other flags.
  */
-export class Blake3Hasher implements Hasher {
+class Blake3Hasher implements Hasher {
   readonly #core: Blake3Core;
   readonly #domain: Blake3Domain;
   readonly #stack: Bytes = new Uint8Array(MAX_DEPTH * BLAKE3_CV_BYTES);
@@ -134,7 +116,7 @@ export class Blake3Hasher implements Hasher {
     return { bytes: this.#stack, offset: this.#depth * BLAKE3_CV_BYTES };
   }
 
-  /** A subtree of `count` chunks was put on the stack: merges every pair of equal size. */
+  /** Call after putting a subtree of `count` chunks on the stack: merges every pair of equal size. */
   #pushed(count: number): void {
     this.#depth++;
     this.#chunkCount += count;
@@ -147,34 +129,20 @@ export class Blake3Hasher implements Hasher {
 }
 
 /**
- * BLAKE3 of an input that is cut into subtrees. A chunk's chaining value depends on its number and on nothing before it, and a
- * subtree is hashed as an input of its own would be, but for those numbers and the flag of the root (BLAKE3 paper §2.4).
+ * BLAKE3 of an input that is cut into subtrees. A chunk's chaining value depends on its number, not on the bytes before
+ * it. So a subtree is hashed like a separate input, except for those numbers and the flag of the root (BLAKE3 paper
+ * §2.4).
  */
 export function cutBlake3(core: Blake3Core): CutDigest {
   const domain = plainDomain();
   return {
     subtree: (at) => new Blake3Hasher(coreWithin(core, at / BLAKE3_CHUNK_BYTES), domain),
+    whole: () => new Blake3Hasher(core, domain),
     join: (values) => joinValues(core, domain, values, BLAKE3_FLAGS.root),
   };
 }
 
-/** Hashers of extents, the first of which are subtrees. */
-export function cutHashers(
-  implementation: DigestImplementation & { readonly tree?: Blake3Core },
-  extents: readonly HashExtent[],
-  { count, at }: Subtrees,
-): (index: number) => Hasher {
-  const { tree } = implementation;
-  if (tree === undefined) {
-    const message = "Cannot hash a subtree: this implementation takes an input from its beginning on";
-    throw new UsageError("usage/engine.range", message, { source: "engine" });
-  }
-  const cut = cutBlake3(tree);
-  const before = at - (extents[0]?.offset ?? 0);
-  return (index) => (index < count ? cut.subtree(before + (extents[index]?.offset ?? 0)) : implementation.create());
-}
-
-/** The same core for chunks of which the first is not that of the input, below a node that is not its root. */
+/** The same core for a run of chunks inside the input: counts from `first`, and never sets the flag of the root. */
 function coreWithin(core: Blake3Core, first: number): Blake3Core {
   const inner = (flags: number): number => flags & ~BLAKE3_FLAGS.root;
   return {
@@ -185,7 +153,7 @@ function coreWithin(core: Blake3Core, first: number): Blake3Core {
   };
 }
 
-/** The left half has as many subtrees as a power of two can be, and leaves some for the right one. */
+/** The left half has the largest power of two of subtrees that leaves at least one for the right half. */
 function joinValues(core: Blake3Core, domain: Blake3Domain, values: readonly Bytes[], flags: number): Bytes {
   const [only] = values;
   if (only !== undefined && values.length === 1) return only;

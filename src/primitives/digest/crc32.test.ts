@@ -13,7 +13,7 @@ describe("crc32Combine", () => {
   });
 
   it("reaches over lengths beyond 32 bits", () => {
-    // 2^33 zero bytes behind "a", against the same in two steps: the map of 2^32 zeros applied twice.
+    // 2^33 zero bytes after "a", compared with two steps of 2^32 zeros.
     const first = crc32Javascript(encodeUtf8("a"), 0);
     const half = crc32Combine(first, 0, 2 ** 32);
     expect(crc32Combine(first, 0, 2 ** 33)).toBe(crc32Combine(half, 0, 2 ** 32));

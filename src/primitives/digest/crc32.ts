@@ -3,7 +3,7 @@ import type { Bytes } from "../../base/bytes.ts";
 /** The reflected form of the polynomial of IEEE 802.3, 0x04c11db7. */
 const POLYNOMIAL = 0xedb88320;
 
-/** Slicing-by-16: sixteen bytes go through sixteen tables at once instead of one table sixteen times. */
+/** Slicing-by-16: looks up sixteen bytes in sixteen tables at once, instead of in one table sixteen times. */
 const SLICES = 16;
 
 let tables: Int32Array | undefined;
@@ -32,7 +32,7 @@ function updateBlocks(t: Int32Array, view: DataView, byteLength: number, seed: n
   return crc;
 }
 
-/** One word through four tables; its first byte is furthest from the end, so it takes the last of the four. */
+/** One word through four tables. Its first byte is furthest from the end, so it uses the last of the four. */
 function lookup(t: Int32Array, word: number, base: number): number {
   return (
     (t[base + 768 + (word & 0xff)] as number) ^
@@ -58,9 +58,9 @@ function buildTables(): Int32Array {
 }
 
 /**
- * The CRC-32 of two runs of bytes one after the other, from their own CRCs and the length of the second: for files
- * whose beginning is known last. Appending a byte is a linear map over 32 bits, so appending n of them is its n-th
- * power, which squaring finds in as many steps as n has bits.
+ * The CRC-32 of two concatenated runs of bytes, from the CRC of each and the length of the second. For files whose
+ * beginning is written last. Appending a zero byte is a linear map over 32 bits, so appending n of them is its n-th
+ * power. Squaring finds that in as many steps as n has bits.
  */
 export function crc32Combine(first: number, second: number, secondBytes: number): number {
   let crc = first;

@@ -1,18 +1,49 @@
 import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { decodeHex } from "../../base/text.ts";
 import type { Hasher, HasherAlgorithm } from "../engine.ts";
-import type { Blake3Core } from "./blake3.ts";
 
 /** One implementation of a digest: makes any number of independent hashers. */
 export interface DigestImplementation {
   create(): Hasher;
 }
 
-/** BLAKE3 has a keyed mode: the same hashing under 32 bytes that others do not know. */
+/** A place for one or two chaining values inside a larger buffer. */
+export interface CvSlot {
+  readonly bytes: Bytes;
+  readonly offset: number;
+}
+
+/** The inputs that all nodes of a tree share: the 32 bytes of the key (the IV in the plain hash) and flags. */
+export interface Blake3Domain {
+  readonly key: Bytes;
+  readonly flags: number;
+}
+
+/** The compression part of BLAKE3. The tree above it is the same code for all implementations. */
+export interface Blake3Core {
+  /** Most chunks that `subtree` takes at once, a power of two. */
+  readonly maxChunks: number;
+  /**
+   * Root of the complete subtree over `input`: a power of two of whole chunks. `counter` is the number of the first.
+   */
+  subtree(domain: Blake3Domain, input: Bytes, counter: number, out: CvSlot): void;
+  /** One chunk of 0 to 1024 bytes; `flags` are added on its last block. */
+  chunk(domain: Blake3Domain, input: Bytes, counter: number, flags: number, out: CvSlot): void;
+  /** Replaces the two chaining values at `pair` with their parent, in the place of the left one. */
+  parent(domain: Blake3Domain, pair: CvSlot, flags: number): void;
+}
+
+/** A digest under one key, of which it has a copy. */
+export interface KeyedImplementation extends DigestImplementation {
+  /** Erases the copy, and what hashing leaves of it in memory that lasts. */
+  wipe(): void;
+}
+
+/** BLAKE3 also has a keyed mode: the same hash under a secret key of 32 bytes. */
 export interface Blake3Implementation extends DigestImplementation {
   /** `key` is copied. */
-  keyed(key: Bytes): DigestImplementation;
-  /** Present where nodes of the tree can be computed one by one, so that runs of an input can be hashed apart. */
+  keyed(key: Bytes): KeyedImplementation;
+  /** Present if nodes of the tree can be computed one by one, so that runs of an input can be hashed separately. */
   readonly tree?: Blake3Core;
 }
 
@@ -35,16 +66,16 @@ const KNOWN_ANSWERS: Record<HasherAlgorithm, { readonly byteLength: number; read
 
 const PATTERN_BYTES = 251;
 
-/** The bytes 0, 1, … 250, 0, 1, …: what the published BLAKE3 vectors are computed over. */
+/** The bytes 0, 1, … 250, 0, 1, …: the input of the published BLAKE3 vectors. */
 export function patternBytes(byteLength: number): Bytes {
   const bytes = new Uint8Array(byteLength);
   for (let i = 0; i < Math.min(byteLength, PATTERN_BYTES); i++) bytes[i] = i;
-  // Doubled up to the end: this runs at every start.
+  // Fill by doubling, because this runs at every start.
   for (let i = PATTERN_BYTES; i < byteLength; i *= 2) bytes.copyWithin(i, 0, Math.min(i, byteLength - i));
   return bytes;
 }
 
-/** True where the implementation gives the known digest, in two pieces as well as in one. */
+/** True if the implementation gives the known digest, in two pieces as well as in one. */
 export function provesDigest(algorithm: HasherAlgorithm, implementation: DigestImplementation): boolean {
   const { byteLength, hex } = KNOWN_ANSWERS[algorithm];
   const input = patternBytes(byteLength);
@@ -63,7 +94,7 @@ const KEYED_ANSWER = {
   hex: "954a2a75420c8d6547e3ba5b98d963e6fa6491addc8c023189cc519821b4a1f5",
 } as const;
 
-/** As provesDigest, and in the keyed mode as well. */
+/** Like provesDigest, and checks the keyed mode too. */
 export function provesBlake3(implementation: Blake3Implementation): boolean {
   const [key, expected] = [decodeHex(KEYED_ANSWER.key), decodeHex(KEYED_ANSWER.hex)];
   if (key === undefined || expected === undefined || !provesDigest("blake3", implementation)) return false;
@@ -72,7 +103,7 @@ export function provesBlake3(implementation: Blake3Implementation): boolean {
   return equalBytes(hasher.digest(), expected);
 }
 
-/** True where CRC-32 of "123456789" is the check value of the catalogue of CRCs, whole and continued. */
+/** True if the CRC-32 of "123456789" is the check value of the catalogue of CRCs, in one piece and in two. */
 export function provesCrc32(crc32: Crc32Function): boolean {
   const digits = Uint8Array.from({ length: 9 }, (_, i) => 0x31 + i);
   const continued = crc32(digits.subarray(4), crc32(digits.subarray(0, 4), 0));

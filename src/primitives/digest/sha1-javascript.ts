@@ -5,7 +5,7 @@ import { MD_BLOCK_BYTES, type MdCore, MdHasher } from "./sha256.ts";
 /** FIPS 180-4 §5.3.1. */
 export const SHA1_INITIAL_STATE = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0] as const;
 
-/** One schedule for all: the function runs from start to end without a pause. */
+/** One schedule for all hashers: the function runs from start to end without a pause. */
 const words = new Int32Array(80);
 
 const core: MdCore = {
@@ -23,12 +23,12 @@ const core: MdCore = {
 };
 
 /**
- * SHA-1 in plain TypeScript. It is broken as a digest, and none of ours: vaults of version 1 use it inside HMAC and PBKDF2,
- * where its collisions do not matter.
+ * SHA-1 in plain TypeScript. It is broken as a digest, so we do not use it as one. Vaults of version 1 use it inside
+ * HMAC and PBKDF2, where its collisions do not matter.
  */
 export const sha1Javascript: DigestImplementation = { create: () => new MdHasher(core, SHA1_INITIAL_STATE) };
 
-/** FIPS 180-4 §6.1.2 on one block, whose sixteen words stand at the front of the schedule. */
+/** FIPS 180-4 §6.1.2 on one block. Its sixteen words are at the start of the schedule. */
 export function compressSha1(chain: Int32Array, schedule: Int32Array): void {
   for (let i = 16; i < 80; i++) {
     const mixed =

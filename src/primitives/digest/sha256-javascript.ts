@@ -35,7 +35,7 @@ function expand(view: DataView, offset: number, words: Int32Array): void {
 
 /** FIPS 180-4 §6.2.2 steps 2 to 4. */
 function rounds(chain: Int32Array, words: Int32Array): void {
-  // Word by word: taking the array apart in one statement runs an iterator for every block.
+  // Word by word: destructuring would run an iterator for every block.
   let a = chain[0] as number;
   let b = chain[1] as number;
   let c = chain[2] as number;

@@ -3,7 +3,7 @@ import type { Bytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/text.ts";
 import { sha256 } from "./sha256.ts";
 
-/** Takes no time, so that inputs beyond 2^32 bits can be given, and keeps what it was asked to compress last. */
+/** A compression that takes no time, so that inputs may exceed 2^32 bits. Keeps its last input. */
 function recordLast(): { readonly last: () => Bytes; readonly compress: (state: Bytes, blocks: Bytes) => void } {
   let last: Bytes = new Uint8Array(0);
   return {
@@ -21,7 +21,7 @@ describe("sha256() padding, FIPS 180-4 §5.1.1", () => {
     [56, 128],
     [63, 128],
     [64, 64],
-  ])("%i bytes end in %i bytes of last block", (byteLength, expected) => {
+  ])("the padding of %i bytes makes a tail of %i bytes", (byteLength, expected) => {
     const core = recordLast();
     const hasher = sha256(core).create();
     hasher.update(new Uint8Array(byteLength));

@@ -2,14 +2,14 @@ import type { Bytes } from "../../base/bytes.ts";
 import type { Hasher } from "../engine.ts";
 import type { DigestImplementation } from "./implementation.ts";
 
-/** What one compression takes in. */
+/** The input of one compression. */
 export const SHA256_BLOCK_BYTES = 64;
 /** Eight 32-bit words; the digest has the same length. */
 export const SHA256_STATE_BYTES = 32;
 
 /**
- * The compression function of SHA-256 over whole blocks. `state` holds the eight words little-endian, whatever the
- * host's order, so that it can be copied to and from WebAssembly memory as it is.
+ * The compression function of SHA-256 over whole blocks. `state` holds the eight words little-endian on every host, so
+ * that it can be copied to and from WebAssembly memory as it is.
  */
 export interface Sha256Core {
   compress(state: Bytes, blocks: Bytes): void;
@@ -25,15 +25,15 @@ export function sha256(core: Sha256Core): DigestImplementation {
   return { create: () => new MdHasher(core, INITIAL_STATE) };
 }
 
-/** What SHA-1 and SHA-256 take in at a time. */
+/** The block of SHA-1 and SHA-256. */
 export const MD_BLOCK_BYTES = 64;
 
-/** A compression function over whole blocks. `state` holds the words little-endian, whatever the host's order. */
+/** A compression function over whole blocks. `state` holds the words little-endian on every host. */
 export interface MdCore {
   compress(state: Bytes, blocks: Bytes): void;
 }
 
-/** The frame that SHA-1 and SHA-256 share: blocks of 64 bytes, and an end that tells the length (FIPS 180-4 §5.1.1). */
+/** What SHA-1 and SHA-256 share: blocks of 64 bytes, and padding that ends with the length (FIPS 180-4 §5.1.1). */
 export class MdHasher implements Hasher {
   readonly #core: MdCore;
   readonly #state: Bytes;
@@ -67,7 +67,7 @@ export class MdHasher implements Hasher {
     this.#pendingLength = rest.byteLength - whole;
   }
 
-  /** A one bit, zeros, and the length in bits as a 64-bit big-endian number end the last block. */
+  /** The padding is a one bit, zeros, and the length in bits as a 64-bit big-endian number. */
   digest(): Bytes {
     const tail = new Uint8Array(this.#pendingLength < MD_BLOCK_BYTES - 8 ? MD_BLOCK_BYTES : 2 * MD_BLOCK_BYTES);
     tail.set(this.#pending.subarray(0, this.#pendingLength));

@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Hasher } from "../engine.ts";
 import type { DigestImplementation } from "./implementation.ts";
-import { cubeRootFractions, squareRootFractions } from "./prime-roots.ts";
 
 const BLOCK_BYTES = 128;
 const DIGEST_BYTES = 64;
@@ -15,7 +14,7 @@ function splitWords(values: readonly bigint[]): Int32Array {
 const ROUND_CONSTANTS = splitWords(cubeRootFractions(ROUNDS));
 const INITIAL_STATE = splitWords(squareRootFractions(8));
 
-/** SHA-512 in plain TypeScript: WebCrypto has it, but not in pieces. */
+/** SHA-512 in plain TypeScript. WebCrypto has it too, but cannot hash in pieces. */
 export const sha512Javascript: DigestImplementation = { create: () => new Sha512Hasher() };
 
 class Sha512Hasher implements Hasher {
@@ -42,7 +41,7 @@ class Sha512Hasher implements Hasher {
     this.#pendingLength = rest.byteLength - whole;
   }
 
-  /** FIPS 180-4 §5.1.2: a one bit, zeros, and the length in bits as a 128-bit number end the last block. */
+  /** FIPS 180-4 §5.1.2: the padding is a one bit, zeros, and the length in bits as a 128-bit number. */
   digest(): Bytes {
     const tail = new Uint8Array(this.#pendingLength < BLOCK_BYTES - 16 ? BLOCK_BYTES : 2 * BLOCK_BYTES);
     tail.set(this.#pending.subarray(0, this.#pendingLength));
@@ -83,7 +82,7 @@ function expand(view: DataView, offset: number, words: Int32Array): void {
   }
 }
 
-/** FIPS 180-4 §6.4.2 steps 2 to 4: the eight working variables stand in `v`, moved along by two words a round. */
+/** FIPS 180-4 §6.4.2 steps 2 to 4. `v` holds the eight working variables and moves by two words a round. */
 function rounds(state: Int32Array, words: Int32Array): void {
   const v = Int32Array.from(state);
   for (let i = 0; i < 2 * ROUNDS; i += 2) {
@@ -125,7 +124,7 @@ function rounds(state: Int32Array, words: Int32Array): void {
   }
 }
 
-/** One word of a 64-bit rotation to the right by `count` below 32; the words change places for the other one. */
+/** One word of a 64-bit rotation to the right by `count` below 32. Swap the arguments for the other word. */
 function right(word: number, other: number, count: number): number {
   return (word >>> count) | (other << (32 - count));
 }
@@ -135,7 +134,38 @@ function left(word: number, other: number, count: number): number {
   return (word << count) | (other >>> (32 - count));
 }
 
-/** What a sum of unsigned words passes on to the next word. */
+/** The carry of a sum of unsigned words. */
 function carry(sum: number): number {
   return Math.floor(sum / 0x1_0000_0000);
+}
+
+/**
+ * The fractional parts of roots of the first primes, as 64-bit words: the constants of SHA-512 (FIPS 180-4 §4.2.3 and
+ * §5.3.5). BLAKE2b has the same initial state (RFC 7693 §2.6). Computed, so that no table can be mistyped.
+ */
+
+/** The first 64 bits of the fractional parts of the square roots of the first `count` primes. */
+export function squareRootFractions(count: number): bigint[] {
+  return firstPrimes(count).map((prime) => BigInt.asUintN(64, integerRoot(BigInt(prime) << 128n, 2n)));
+}
+
+/** The same for their cube roots. */
+export function cubeRootFractions(count: number): bigint[] {
+  return firstPrimes(count).map((prime) => BigInt.asUintN(64, integerRoot(BigInt(prime) << 192n, 3n)));
+}
+
+/** Newton's iteration from above, which ends at the floor of the root. */
+function integerRoot(value: bigint, degree: bigint): bigint {
+  let root = 1n << (BigInt(value.toString(2).length) / degree + 1n);
+  for (;;) {
+    const next = ((degree - 1n) * root + value / root ** (degree - 1n)) / degree;
+    if (next >= root) return root;
+    root = next;
+  }
+}
+
+function firstPrimes(count: number): number[] {
+  const primes: number[] = [];
+  for (let n = 2; primes.length < count; n++) if (primes.every((prime) => n % prime !== 0)) primes.push(n);
+  return primes;
 }

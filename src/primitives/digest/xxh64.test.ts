@@ -13,7 +13,7 @@ describe("xxh64()", () => {
     expect(xxh64(encodeUtf8(text))).toBe(hash);
   });
 
-  it("of 300 bytes has the low word that libzstd puts behind them", () => {
+  it("of 300 bytes has the low word that libzstd writes after them", () => {
     expect(xxh64(words(300)) & 0xffff_ffffn).toBe(0xaf76de37n);
   });
 });

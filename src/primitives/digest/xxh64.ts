@@ -7,7 +7,7 @@ const PRIME_3 = 0x165667b19e3779f9n;
 const PRIME_4 = 0x85ebca77c2b2ae63n;
 const PRIME_5 = 0x27d4eb2f165667c5n;
 
-/** XXH64 with seed 0. It only checks frames that other decoders refused, so it is written to be read. */
+/** XXH64 with seed 0. It only checks frames that other decoders refused, so it is simple rather than fast. */
 export function xxh64(bytes: Bytes): bigint {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let position = 0;

@@ -19,7 +19,7 @@ describe("KnownKeys", () => {
     }
   });
 
-  it.each(["nam", "named", "", "data_of", "data_oft", "Name"])('knows no "%s"', (name) => {
+  it.each(["nam", "named", "", "data_of", "data_oft", "Name"])('does not know "%s"', (name) => {
     const keys = new KeyTable(NAMES);
     expect([find(keys, "name"), find(keys, name), find(keys, "shape")]).toEqual([0, -1, 1]);
   });
@@ -34,7 +34,7 @@ describe("KnownKeys", () => {
     expect([keys.text(0), keys.text(31), keys.text(32)]).toEqual(["key 0", "key 31", ""]);
   });
 
-  it("a reader leaves a key of no number where it is", () => {
+  it("a reader does not consume an unknown key", () => {
     const reader = new MsgpackReader(Uint8Array.of(0xa1, 0x78, 0xa4, ...encodeUtf8("name")), { source: "test" });
     const keys = new KeyTable(NAMES);
     expect([reader.readKnownKey(keys), reader.offset]).toEqual([-1, 0]);

@@ -1,21 +1,22 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 
-/** Keys of a schema are short; longer text is a name and comes once. */
+/** Keys of a schema are short. Longer text is a name and occurs only once. */
 const MAX_KEY_BYTES = 32;
-/** A schema has some ten keys. No more are learned, which keeps a hostile file from making searches long. */
+/** A schema has about ten keys. The bound keeps a hostile file from making searches slow. */
 const MAX_KEYS = 32;
 
 interface TableKey {
   readonly bytes: Bytes;
   readonly text: string;
-  /** The number of the one that followed it the last time. */
+  /** The number of the key that followed it the last time. */
   next: number;
 }
 
 /**
- * Keys by number, so that a reader of a million entries compares a few bytes where it would decode text and look it up.
- * Entries of one program repeat their keys in one order: what came next the last time is tried first.
+ * Keys by number, so that a reader of a million entries compares a few bytes instead of decoding text and looking it
+ * up. A program writes the keys of every entry in the same order, so the key that came next the last time is tried
+ * first.
  */
 export class KeyTable {
   readonly #keys: TableKey[];
@@ -39,12 +40,12 @@ export class KeyTable {
     return found;
   }
 
-  /** What the key of a number says. */
+  /** The text of a key. */
   text(number: number): string {
     return this.#keys[number]?.text ?? "";
   }
 
-  /** Keeps a key that was not found, where it is one worth keeping. */
+  /** Keeps a key that was not found, if it is short and there is room. */
   learn(bytes: Bytes, text: string): void {
     if (bytes.byteLength > MAX_KEY_BYTES || this.#keys.length >= MAX_KEYS) return;
     this.#follow(this.#keys.push({ bytes: bytes.slice(), text, next: 0 }) - 1);

@@ -1,9 +1,9 @@
 import type { Location } from "../../base/errors.ts";
 
-/** What kind of value the first byte of a MessagePack value announces. */
+/** The kind of a MessagePack value, as its first byte says. */
 export type MsgpackType = "nil" | "bool" | "integer" | "float" | "string" | "bin" | "array" | "map" | "ext" | "unused";
 
-/** First bytes of the MessagePack specification ("Formats", overview), named as it names them. */
+/** First bytes of the MessagePack specification ("Formats", overview), with its names. */
 export const HEAD = {
   fixmap: 0x80,
   fixarray: 0x90,
@@ -60,19 +60,21 @@ function typeOf(head: number): MsgpackType {
   return head <= HEAD.array32 ? "array" : "map";
 }
 
-/** Where the bytes stand, for messages. */
+/** Where the bytes are, for messages. */
 export interface MsgpackPlace {
   /** Source label. */
   readonly source: string;
-  /** Absolute offset of `bytes[0]` in that source; 0 where absent. */
+  /** Absolute offset of `bytes[0]` in that source; 0 if absent. */
   readonly base?: number | undefined;
-  /** What is being read: "AERO TIDX"; "MessagePack" where absent. */
+  /** What is being read: "AERO TIDX"; "MessagePack" if absent. */
   readonly what?: string | undefined;
-  /** Prefix of every path; a function is asked only when a read fails, so it may follow a loop: `tensors[3]`. */
+  /**
+   * Prefix of every path. A function is called only if a read fails, so it may use the state of a loop: `tensors[3]`.
+   */
   readonly path?: string | (() => string) | undefined;
 }
 
-/** Where a value is that begins `position` bytes into what is read. */
+/** Where the value is that begins at `position` in the bytes. */
 export function locateIn({ source, base = 0, path: prefix }: MsgpackPlace, position: number, path?: string): Location {
   const start = typeof prefix === "function" ? prefix() : prefix;
   const whole = start === undefined ? path : path === undefined ? start : `${start}.${path}`;

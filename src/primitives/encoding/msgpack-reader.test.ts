@@ -25,12 +25,12 @@ describe("MsgpackReader", () => {
     ["c7", "ext"],
     ["d8", "ext"],
     ["c1", "unused"],
-  ])("peekType() of %s is %s, and nothing is read", (hex, type) => {
+  ])("peekType() of %s is %s, and consumes nothing", (hex, type) => {
     const reader = read(hex);
     expect([reader.peekType(), reader.offset]).toEqual([type, 0]);
   });
 
-  // The specification's forms of each width, also where a shorter one exists.
+  // The specification's forms of each width, even if a shorter one exists.
   it.each<readonly [string, number | bigint]>([
     ["00", 0],
     ["7f", 127],
@@ -94,7 +94,7 @@ describe("MsgpackReader", () => {
     ["01", (reader) => reader.readNil(), "nil must follow, found integer"],
     ["01", (reader) => reader.readExt(), "an extension must follow, found integer"],
     ["c1", (reader) => reader.skip(), "a value must follow, found the unused byte 0xc1"],
-  ])("refuses %s where another type is due", (hex, run, message) => {
+  ])("refuses %s if another type is expected", (hex, run, message) => {
     const wanted = { code: "format/msgpack.type", message: `Cannot read AERO TIDX: ${message}` };
     expect(() => run(read(hex))).toThrow(expect.objectContaining(wanted));
   });
@@ -132,13 +132,13 @@ describe("MsgpackReader", () => {
     expect(keys.map(() => reader.readKey())).toEqual(keys);
   });
 
-  it("skip() passes over any value, however deep", () => {
+  it("skip() skips any value, however deep", () => {
     const reader = read(`${"91".repeat(100_000)}83a161c0a162920102a16381c4016107${"05"}`);
     reader.skip();
     expect(reader.readUint()).toBe(5);
   });
 
-  it("asks for the prefix of a path only when it fails", () => {
+  it("asks for the prefix of a path only if a read fails", () => {
     let asked = 0;
     const path = () => `tensors[${asked++}]`;
     const reader = new MsgpackReader(Uint8Array.of(1, 0xc0), { source: "test", path });

@@ -12,10 +12,10 @@ export interface MsgpackExt {
 }
 
 /**
- * Walks MessagePack in place, value by value: a schema reader goes through a million entries without building
- * objects for them. Every length and count is checked against what is left before anything is made of it. Any legal
- * width is accepted for a number or a length; a value of another type than asked is a FormatError with its offset.
- * The last argument of a read is the field's path as the specification spells it.
+ * Walks MessagePack in place, value by value, so that a schema reader goes through a million entries without building
+ * objects for them. Checks every length and count against the remaining bytes before using it. Accepts any legal width
+ * for a number or a length. A value of an unexpected type is a FormatError with its offset. The last argument of a read
+ * is the field's path as the specification spells it.
  */
 export class MsgpackReader {
   readonly byteLength: number;
@@ -47,7 +47,7 @@ export class MsgpackReader {
     return locateIn(this.#place, position, path);
   }
 
-  /** The type of the next value, which stays where it is. */
+  /** The type of the next value, which is not consumed. */
   peekType(path?: string): MsgpackType {
     return TYPES[this.#head(path)] ?? "unused";
   }
@@ -77,7 +77,7 @@ export class MsgpackReader {
       this.#take(9, path);
       const high = this.#view.getUint32(start + 1);
       const low = this.#view.getUint32(start + 5);
-      // The location costs more than the number, so it is made only for a value that is refused.
+      // The location costs more than the number, so build it only for a refused value.
       return high <= 0x1f_ffff ? high * 0x1_0000_0000 + low : toOffset(low, high, this.at(path, start));
     }
     const value = this.#integer(head, path);
@@ -85,7 +85,7 @@ export class MsgpackReader {
     return Number(value);
   }
 
-  /** Any integer: a number where that is exact, else a bigint. */
+  /** Any integer: a number if that is exact, else a bigint. */
   readInteger(path?: string): number | bigint {
     return this.#integer(this.#head(path), path);
   }
@@ -105,14 +105,14 @@ export class MsgpackReader {
     return this.#text(start, byteLength, path);
   }
 
-  /** What stands where text is expected, as a view: for bytes that are compared and need not be UTF-8. */
+  /** The bytes of a text, as a view: for text that is only compared and need not be UTF-8. */
   readTextBytes(path?: string): Bytes {
     const byteLength = this.#stringHeader(path);
     const start = this.#take(byteLength, path);
     return this.#bytes.subarray(start, start + byteLength);
   }
 
-  /** Text that is expected to come again and again: it is decoded once. */
+  /** Text that is expected to repeat: it is decoded once. */
   readKey(path?: string): string {
     const byteLength = this.#stringHeader(path);
     const start = this.#take(byteLength, path);
@@ -123,7 +123,7 @@ export class MsgpackReader {
     return text;
   }
 
-  /** The number of the key that comes next; -1 for a key of no number, which stays where it is. */
+  /** The number of the next key; -1 for an unknown key, which is not consumed. */
   readKnownKey(keys: KeyTable, path?: string): number {
     const start = this.#position;
     const byteLength = this.#stringHeader(path);
@@ -155,7 +155,7 @@ export class MsgpackReader {
     };
   }
 
-  /** The number of elements that follow, each at least one byte: as many bytes are left. */
+  /** The number of elements that follow. At least one byte is left for each. */
   readArrayHeader(path?: string): number {
     const head = this.#head(path);
     const start = this.#position;
@@ -164,7 +164,7 @@ export class MsgpackReader {
     return this.#checkCount(count, { minBytes: 1, start, path });
   }
 
-  /** The number of key and value pairs that follow; at least two bytes are left for each. */
+  /** The number of key and value pairs that follow. At least two bytes are left for each. */
   readMapHeader(path?: string): number {
     const head = this.#head(path);
     const start = this.#position;
@@ -173,9 +173,9 @@ export class MsgpackReader {
     return this.#checkCount(count, { minBytes: 2, start, path });
   }
 
-  /** Passes over one value of any type, however deep it is nested. */
+  /** Skips one value of any type, however deep it is nested. */
   skip(path?: string): void {
-    // Counted instead of nested: depth costs nothing here. Every count was checked against the bytes left.
+    // A counter instead of recursion, so that depth costs nothing. Every count was checked against the remaining bytes.
     for (let pending = 1; pending > 0; pending--) {
       switch (this.peekType(path)) {
         case "array":
@@ -207,7 +207,7 @@ export class MsgpackReader {
     }
   }
 
-  /** Refuses bytes behind the last value. */
+  /** Refuses bytes after the last value. */
   checkEnd(path?: string): void {
     if (this.remaining === 0) return;
     throw this.#fault(
@@ -231,7 +231,7 @@ export class MsgpackReader {
     return start;
   }
 
-  /** A first byte and a length of 1, 2 or 4 bytes: the three members of a family come in this order. */
+  /** Reads a first byte and a length of 1, 2 or 4 bytes, which is the order of the three members of a family. */
   #sized(width: number, path: string | undefined): number {
     const start = this.#take(1 + (1 << width), path) + 1;
     if (width === 0) return this.#view.getUint8(start);

@@ -8,12 +8,12 @@ import { MsgpackWriter } from "./msgpack-writer.ts";
 export type MsgpackValue =
   | { readonly type: "nil" }
   | { readonly type: "bool"; readonly value: boolean }
-  /** A bigint exactly where the value is beyond ±(2^53 - 1). */
+  /** A bigint if, and only if, the value is beyond ±(2^53 - 1). */
   | { readonly type: "integer"; readonly value: number | bigint }
   /** Read from either width; written with 64 bits. */
   | { readonly type: "float"; readonly value: number }
   | { readonly type: "string"; readonly value: string }
-  /** A view of what was decoded. */
+  /** A view of the decoded bytes. */
   | { readonly type: "bin"; readonly value: Bytes }
   | { readonly type: "ext"; readonly extType: number; readonly value: Bytes }
   | { readonly type: "array"; readonly items: readonly MsgpackValue[] }
@@ -22,9 +22,9 @@ export type MsgpackValue =
 /** One pair of a map. */
 export type MsgpackEntry = readonly [key: string, value: MsgpackValue];
 
-/** Where the bytes stand and what bounds the tree. */
+/** Where the bytes are and what bounds the tree. */
 export interface MsgpackDecodeOptions extends MsgpackPlace {
-  /** How deep arrays and maps may nest; 64 where absent. */
+  /** How deep arrays and maps may nest; 64 if absent. */
   readonly maxDepth?: number;
   /** Values the tree may have: memory is bounded by this, not by the length of the bytes. */
   readonly maxValues?: number;
@@ -33,7 +33,7 @@ export interface MsgpackDecodeOptions extends MsgpackPlace {
 const DEFAULT_MAX_DEPTH = 64;
 const DEFAULT_MAX_VALUES = 1_000_000;
 
-/** The one value that the bytes hold; bytes behind it are refused. */
+/** The single value in the bytes. Refuses bytes after it. */
 export function decodeMsgpack(bytes: Bytes, options: MsgpackDecodeOptions): MsgpackValue {
   const reader = new MsgpackReader(bytes, options);
   const value = readMsgpackValue(reader, options);
@@ -41,17 +41,7 @@ export function decodeMsgpack(bytes: Bytes, options: MsgpackDecodeOptions): Msgp
   return value;
 }
 
-/** The first value and where it ends: for fields that are padded. */
-export function decodeFirstMsgpack(
-  bytes: Bytes,
-  options: MsgpackDecodeOptions,
-): { readonly value: MsgpackValue; readonly byteLength: number } {
-  const reader = new MsgpackReader(bytes, options);
-  const value = readMsgpackValue(reader, options);
-  return { value, byteLength: reader.offset };
-}
-
-/** The value at the reader's position as a tree; for one branch of a document that is otherwise walked. */
+/** The value at the reader's position as a tree, for one branch of a document that is otherwise only walked. */
 export function readMsgpackValue(
   reader: MsgpackReader,
   options: Pick<MsgpackDecodeOptions, "maxDepth" | "maxValues" | "what"> = {},

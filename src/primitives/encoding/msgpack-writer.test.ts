@@ -10,7 +10,7 @@ const write = (use: (writer: MsgpackWriter) => void): string => {
 };
 
 describe("MsgpackWriter", () => {
-  // Both sides of every border between two widths, as the specification has them.
+  // Both sides of every border between two widths of the specification.
   it.each<readonly [number | bigint, string]>([
     [0, "00"],
     [127, "7f"],
@@ -128,7 +128,7 @@ describe("MsgpackWriter", () => {
     expect(() => use(new MsgpackWriter())).toThrow(expect.objectContaining({ code: "usage/msgpack.value" }));
   });
 
-  it("take() begins anew", () => {
+  it("take() empties the writer", () => {
     const writer = new MsgpackWriter(4);
     writer.string("abcdefgh");
     expect([encodeHex(writer.take()), writer.byteLength]).toEqual(["a86162636465666768", 0]);

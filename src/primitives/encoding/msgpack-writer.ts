@@ -8,9 +8,9 @@ const U32 = 0x1_0000_0000;
 const encoder = new TextEncoder();
 
 /**
- * Appends MessagePack to a buffer that grows. Canonical: every number, length and count takes its shortest form,
- * text goes to the str family and bytes to bin, maps keep the order they are given, as msgpack-python writes with
- * `use_bin_type`. After `map(n)` the caller writes n keys and values, after `array(n)` n values.
+ * Appends MessagePack to a buffer that grows. The output is canonical, as msgpack-python writes it with `use_bin_type`:
+ * numbers, lengths and counts have their shortest form, text is of the str family, bytes are of bin, and maps keep
+ * their order. After `map(n)` the caller writes n keys and values, after `array(n)` n values.
  */
 export class MsgpackWriter {
   readonly #buffer: GrowingBytes;
@@ -41,7 +41,7 @@ export class MsgpackWriter {
     this.int(value);
   }
 
-  /** Any integer -2^63 … 2^64 - 1; what is not negative takes an unsigned form. */
+  /** Any integer -2^63 … 2^64 - 1. From 0 on it has an unsigned form. */
   int(value: number | bigint): void {
     if (typeof value === "number") {
       if (!Number.isSafeInteger(value)) throw outOfRange(value, "a safe integer");
@@ -106,7 +106,7 @@ export class MsgpackWriter {
     this.#append(bytes);
   }
 
-  /** What was written since the start or the last call; the writer begins anew. */
+  /** The bytes written since the start or the last call. The writer is empty afterwards. */
   take(): Bytes {
     return this.#buffer.take();
   }
@@ -148,7 +148,7 @@ export class MsgpackWriter {
     }
   }
 
-  /** Characters are bytes as long as all are ASCII; where one is not, nothing was written. */
+  /** Writes text that is all ASCII, a byte for each character. If it is not, writes nothing and returns false. */
   #shortAscii(text: string, length: number): boolean {
     const isFixed = length < 32;
     const start = this.#buffer.grow(length + (isFixed ? 1 : 2));
@@ -197,7 +197,7 @@ export class MsgpackWriter {
 
 const TEXT_FAULT = "Cannot write text as MessagePack: must be well-formed Unicode, found half a surrogate pair";
 
-/** An unpaired surrogate: TextEncoder would put U+FFFD in its place without a word. */
+/** An unpaired surrogate. TextEncoder would silently replace it with U+FFFD. */
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 
 function outOfRange(value: number | bigint, wanted: string): UsageError {

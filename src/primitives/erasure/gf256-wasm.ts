@@ -1,7 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type KernelExports, loadFirstKernel } from "../../kernels/load.ts";
-import { multiplyGf256 } from "./gf256.ts";
-import type { Combine, CombineRequest } from "./reed-solomon.ts";
+import { type Combine, type CombineRequest, multiplyGf256 } from "./gf256.ts";
 
 /** What src/kernels/gf256.as.ts exports. */
 interface Gf256Kernel extends KernelExports {
@@ -16,7 +15,7 @@ interface Gf256Kernel extends KernelExports {
 /** Two lookups of sixteen products each: for the low and the high four bits. */
 const LOOKUP_BYTES = 32;
 
-/** In WebAssembly SIMD. Every call copies in what it needs and its results out, so all codes share one kernel. */
+/** In WebAssembly SIMD. Every call copies its inputs in and its results out, so all codes share one kernel. */
 export async function loadCombineWasm(): Promise<Combine> {
   const kernel = await loadFirstKernel<Gf256Kernel>([
     async () => (await import("../../kernels/generated/gf256-relaxed.ts")).WASM,

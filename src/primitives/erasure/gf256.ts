@@ -1,5 +1,4 @@
 import type { Bytes } from "../../base/bytes.ts";
-import type { Combine } from "./reed-solomon.ts";
 
 /** x^8 + x^4 + x^3 + x^2 + 1, of which 2 is a generator. */
 const MODULUS = 0x11d;
@@ -7,7 +6,7 @@ const MODULUS = 0x11d;
 let powers: Bytes | undefined;
 let logarithms: Bytes | undefined;
 
-/** Powers of 2, twice over so that the sum of two logarithms is an index; and logarithms. */
+/** Powers of 2, and logarithms. The powers are there twice, so that the sum of two logarithms is an index. */
 function tables(): readonly [powers: Bytes, logarithms: Bytes] {
   if (powers === undefined || logarithms === undefined) {
     powers = new Uint8Array(510);
@@ -42,6 +41,20 @@ export function powerGf256(a: number, n: number): number {
   const [power, logarithm] = tables();
   return power[((logarithm[a] as number) * n) % 255] as number;
 }
+
+/** Sums of products, which is all that a code computes on shards. */
+export interface CombineRequest {
+  /** For each output, the factor of each input. */
+  readonly rows: readonly Bytes[];
+  /** Undefined means zeros. */
+  readonly inputs: readonly (Bytes | undefined)[];
+  readonly outputs: readonly Bytes[];
+  /** Whether to overwrite the outputs or to add to them. */
+  readonly mode: "replace" | "add";
+}
+
+/** One implementation. Outputs never overlap inputs. */
+export type Combine = (request: CombineRequest) => void;
 
 /** In plain TypeScript: one table of 256 products for each factor. */
 export const combineJavascript: Combine = ({ rows, inputs, outputs, mode }) => {

@@ -3,9 +3,9 @@ import { xorshiftBytes } from "../../../test/vectors/xorshift.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { encodeHex } from "../../base/text.ts";
 import { portableEngine } from "../portable.ts";
-import { combineJavascript } from "./gf256.ts";
+import { type Combine, combineJavascript } from "./gf256.ts";
 import { loadCombineWasm } from "./gf256-wasm.ts";
-import { type Combine, codingMatrix, provesReedSolomon, type ReedSolomon, reedSolomon } from "./reed-solomon.ts";
+import { codingMatrix, provesReedSolomon, type ReedSolomon, reedSolomon } from "./reed-solomon.ts";
 
 const TIERS: readonly (readonly [string, () => Promise<Combine>])[] = [
   ["plain TypeScript", async () => combineJavascript],
@@ -35,7 +35,7 @@ describe("codingMatrix()", () => {
   });
 });
 
-/** AVEC payloads of the vault format: header, checksums, parity; the digests are those of the AeroVault reference's. */
+/** AVEC payloads of the vault format: header, checksums, parity. The digests come from the AeroVault reference. */
 const PAYLOADS = [
   {
     byteLength: 100_000,
@@ -89,7 +89,7 @@ describe.each(TIERS)("Reed-Solomon in %s", (_name, load) => {
     }
   });
 
-  it("accumulate() of every shard in any order equals encode(), and absent shards are zeros", () => {
+  it("accumulate() of every shard in any order equals encode(), and absent shards count as zeros", () => {
     const code = reedSolomon(combine, 5, 3);
     const data = [3, 1, 4].map((seed) => xorshiftBytes(10_000, BigInt(seed)));
     const make = (): Bytes[] => [0, 1, 2].map(() => new Uint8Array(10_000));
@@ -101,7 +101,7 @@ describe.each(TIERS)("Reed-Solomon in %s", (_name, load) => {
     expect(Buffer.compare(concatBytes(whole), concatBytes(piecewise))).toBe(0);
   });
 
-  it("reconstruct() brings back every pair of data shards, and refuses with too few", () => {
+  it("reconstruct() restores every pair of data shards, and refuses if too few are left", () => {
     const code = reedSolomon(combine, 7, 2);
     const data = Array.from({ length: 7 }, (_, i) => xorshiftBytes(77, BigInt(i + 10)));
     const parity = [new Uint8Array(77), new Uint8Array(77)];
@@ -120,7 +120,7 @@ describe.each(TIERS)("Reed-Solomon in %s", (_name, load) => {
     expect(untouched.every((byte) => byte === 5)).toBe(true);
   });
 
-  it("refuses counts that no code has and shards of different lengths", () => {
+  it("refuses invalid shard counts and shards of different lengths", () => {
     for (const [data, parity] of [
       [0, 1],
       [1, 0],

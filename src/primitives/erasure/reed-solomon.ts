@@ -1,10 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { invertGf256, multiplyGf256, powerGf256 } from "./gf256.ts";
+import { type Combine, invertGf256, multiplyGf256, powerGf256 } from "./gf256.ts";
 
 /**
  * A Reed-Solomon erasure code over GF(2^8) modulo 0x11D with the systematic Vandermonde matrix (that of Backblaze,
- * klauspost and reed-solomon-erasure). Synchronous. All shards of a call have one length.
+ * klauspost and reed-solomon-erasure). Synchronous. All shards of a call have the same length.
  */
 export interface ReedSolomon {
   readonly dataShards: number;
@@ -12,36 +12,22 @@ export interface ReedSolomon {
   /** Fills `parity`. Data shards that are undefined, or missing at the end of the list, are zeros. */
   encode(data: readonly (Bytes | undefined)[], parity: readonly Bytes[]): void;
   /**
-   * Adds what data shard `index` contributes to `parity`, which starts as zeros: the same as `encode` once every shard
-   * came, in any order, with one shard in memory.
+   * Adds the contribution of data shard `index` to `parity`, which starts as zeros. After all shards, in any order, the
+   * result is that of `encode`, with only one shard in memory at a time.
    */
   accumulate(index: number, shard: Bytes, parity: readonly Bytes[]): void;
   /**
-   * Computes lost data shards. `shards` are all data shards, then all parity shards, undefined where lost; those that are
-   * zeros and stored nowhere may share one buffer of zeros. `lost` says where each wanted data shard goes, by its index.
-   * False, and nothing written, where fewer than `dataShards` are left.
+   * Computes lost data shards. `shards` are all data shards, then all parity shards; lost ones are undefined. Shards of
+   * zeros that are stored nowhere may share one buffer. `lost` maps the index of each wanted data shard to its buffer.
+   * If fewer than `dataShards` are left, returns false and writes nothing.
    */
   reconstruct(shards: readonly (Bytes | undefined)[], lost: ReadonlyMap<number, Bytes>): boolean;
 }
 
-/** Sums of products: all that a code computes on shards. */
-export interface CombineRequest {
-  /** For each output the factor of each input. */
-  readonly rows: readonly Bytes[];
-  /** Undefined is zeros. */
-  readonly inputs: readonly (Bytes | undefined)[];
-  readonly outputs: readonly Bytes[];
-  /** What becomes of what the outputs hold. */
-  readonly mode: "replace" | "add";
-}
-
-/** One implementation. Outputs never overlap inputs. */
-export type Combine = (request: CombineRequest) => void;
-
-/** GF(2^8) has so many elements, and each shard needs one of its own. */
+/** The number of elements of GF(2^8). Each shard needs its own element. */
 const MAX_SHARDS = 256;
 
-/** The code of so many data and parity shards, on any implementation. */
+/** The code with these numbers of shards, on any implementation. */
 export function reedSolomon(combine: Combine, dataShards: number, parityShards: number): ReedSolomon {
   const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1;
   if (!isCount(dataShards) || !isCount(parityShards) || dataShards + parityShards > MAX_SHARDS) {
@@ -116,7 +102,7 @@ function usage(rule: string): UsageError {
   return new UsageError("usage/reed-solomon", `Cannot use a Reed-Solomon code: ${rule}`, { source: "engine" });
 }
 
-/** True where the answer of the reed-solomon-erasure crate's own test comes out, and lost shards come back. */
+/** True if the answer of the reed-solomon-erasure crate's test comes out, and lost shards are restored. */
 export function provesReedSolomon(combine: Combine): boolean {
   const code = reedSolomon(combine, 5, 5);
   const data = [0, 4, 2, 6, 8].map((value) => Uint8Array.of(value, value + 1));
@@ -131,8 +117,9 @@ export function provesReedSolomon(combine: Combine): boolean {
 }
 
 /**
- * One row for each shard: what it is made of. The Vandermonde matrix, whose row r has r^0, r^1, …, times the inverse of
- * its top square; so the first rows are those of the identity, and any `dataShards` rows can be inverted.
+ * One row for each shard: its factors for the data shards. It is the Vandermonde matrix, whose row r is r^0, r^1, …,
+ * times the inverse of its top square. So the first rows are those of the identity, and any `dataShards` rows can be
+ * inverted.
  */
 export function codingMatrix(dataShards: number, parityShards: number): Bytes[] {
   const vandermonde = Array.from({ length: dataShards + parityShards }, (_, r) =>
@@ -148,12 +135,12 @@ export function codingMatrix(dataShards: number, parityShards: number): Bytes[] 
   });
 }
 
-/** What each data shard is made of, in terms of the shards that are there: as many as there are data shards. */
+/** For each data shard, its factors for the present shards. There are as many of these as data shards. */
 function decodingRows(matrix: readonly Bytes[], present: readonly number[]): Bytes[] {
   return invertMatrix(present.map((index) => matrix[index] as Bytes));
 }
 
-/** Gauss and Jordan's elimination; the matrix is known to have an inverse. */
+/** Gauss-Jordan elimination. The matrix is known to have an inverse. */
 function invertMatrix(matrix: readonly Bytes[]): Bytes[] {
   const size = matrix.length;
   const rows = matrix.map((row, i) => {

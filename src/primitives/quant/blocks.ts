@@ -4,7 +4,7 @@ import { halfValues } from "./half.ts";
 /**
  * Decoders of ggml's blocks of 32 (ggml-common.h: d, m are float16, qs holds two elements a byte, j and j + 16). Every
  * step rounds to float32 as ggml's reference does, so the values are bit-equal to its own. A product of two float32
- * is exact in double precision: storing it rounds once, and a sum behind it needs `Math.fround` in between.
+ * is exact in double precision: storing it rounds once, and a sum after it needs `Math.fround` in between.
  */
 export type BlockDecoder = (bytes: Bytes, values: Float32Array<ArrayBuffer>) => void;
 
@@ -77,8 +77,8 @@ function u16(bytes: Bytes, at: number): number {
 }
 
 /**
- * Decoders of ggml's K-quants: super-blocks of 256 elements with scales of their own for each 16 or 32 of them. The
- * order of operations is ggml's: (d·scale)·q - (dmin·min), each product rounded to float32, nothing fused.
+ * Decoders of ggml's K-quants: super-blocks of 256 elements with a separate scale for each 16 or 32 of them. The order
+ * of operations is ggml's: (d·scale)·q - (dmin·min), each product rounded to float32, nothing fused.
  */
 const SUPER_BLOCK_ELEMENTS = 256;
 
@@ -101,7 +101,7 @@ export const decodeQ4_K: BlockDecoder = (bytes, values) => {
   }
 };
 
-/** Q5_K: as Q4_K, with the fifth bits of all elements in 32 bytes before the nibbles. */
+/** Q5_K: like Q4_K, with the fifth bits of all elements in 32 bytes before the nibbles. */
 export const decodeQ5_K: BlockDecoder = (bytes, values) => {
   const half = halfValues();
   for (let at = 0, out = 0; out < values.length; at += 176, out += SUPER_BLOCK_ELEMENTS) {
@@ -158,7 +158,9 @@ export const decodeQ2_K: BlockDecoder = (bytes, values) => {
   }
 };
 
-/** Q3_K: 32 bytes of third bits, 64 of bit pairs, twelve of 6-bit scales, d. A third bit that is clear means minus 4. */
+/**
+ * Q3_K: 32 bytes of third bits, 64 of bit pairs, twelve of 6-bit scales, d. A third bit that is clear means minus 4.
+ */
 export const decodeQ3_K: BlockDecoder = (bytes, values) => {
   const half = halfValues();
   for (let at = 0, out = 0; out < values.length; at += 110, out += SUPER_BLOCK_ELEMENTS) {
@@ -175,12 +177,14 @@ export const decodeQ3_K: BlockDecoder = (bytes, values) => {
   }
 };
 
-/** Where sub-block k of 16 elements finds its bit pairs: 128 elements share 32 bytes, four groups of 32 by shifts. */
+/** Where the bit pairs of sub-block k of 16 elements are. 128 elements share 32 bytes: four groups of 32, by shifts. */
 function pairsOf(k: number): { readonly from: number; readonly shift: number } {
   return { from: (k >> 3) * 32 + (k & 1) * 16, shift: ((k >> 1) & 3) * 2 };
 }
 
-/** Eight 6-bit scales and eight minima in twelve bytes: the first four plain, the others in nibbles and top bits. */
+/**
+ * Eight 6-bit scales and eight minima in twelve bytes: four as they are, the others split into nibbles and top bits.
+ */
 function scaleOf(bytes: Bytes, at: number, k: number): number {
   if (k < 4) return (bytes[at + k] as number) & 63;
   return ((bytes[at + k + 4] as number) & 15) | (((bytes[at + k - 4] as number) >> 6) << 4);
@@ -203,8 +207,8 @@ function i8(bytes: Bytes, at: number): number {
 }
 
 /**
- * aprender's own quantised types. They have the names of ggml's, and another layout: nibbles alternate between low and
- * high, and blocks run over the whole tensor instead of along its rows.
+ * aprender's own quantised types. They have the names of ggml's types, but another layout: nibbles alternate between
+ * low and high, and blocks run over the whole tensor instead of along its rows.
  */
 
 const APR_ELEMENTS = 32;
@@ -224,13 +228,13 @@ export function decodeAprQ4(bytes: Bytes, values: Float32Array<ArrayBuffer>): vo
   }
 }
 
-/** One float32 scale for the whole tensor, then a signed byte per element. `bytes` are those behind the scale. */
+/** One float32 scale for the whole tensor, then a signed byte per element. `bytes` are those after the scale. */
 export function decodeAprQ8(bytes: Bytes, scale: number, values: Float32Array<ArrayBuffer>): void {
   const signed = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let i = 0; i < values.length; i++) values[i] = scale * (signed[i] as number);
 }
 
-/** aprender reads NaN, infinite and subnormal scales as zero, so files that hold them mean zeros. */
+/** aprender reads NaN, infinite and subnormal scales as zero, so such scales in a file mean zeros. */
 function isUsable(bits: number): boolean {
   const exponent = (bits >> 10) & 31;
   return exponent !== 0 && exponent !== 31;

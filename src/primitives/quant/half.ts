@@ -1,4 +1,4 @@
-/** The value of every float16 pattern, made on first use: looking one up beats computing it. */
+/** The value of every float16 pattern, made on first use. A lookup is faster than computing the value. */
 export function halfValues(): Float32Array<ArrayBuffer> {
   table ??= Float32Array.from({ length: 0x1_0000 }, (_, bits) => decodeHalf(bits));
   return table;
@@ -25,7 +25,7 @@ export function encodeHalf(value: number): number {
   return halfOfBits(scratchBits[0] as number);
 }
 
-/** IEEE 754 binary32 → binary16, subnormals and overflow to infinity included; NaN keeps its sign and no payload. */
+/** IEEE 754 binary32 → binary16, with subnormals and overflow to infinity. NaN keeps its sign, but no payload. */
 export function halfOfBits(bits: number): number {
   const sign = (bits >>> 16) & 0x8000;
   const magnitude = bits & 0x7fff_ffff;
@@ -40,6 +40,6 @@ export function halfOfBits(bits: number): number {
   const rest = mantissa & ((1 << shift) - 1);
   const half = 1 << (shift - 1);
   const rounded = kept + (rest > half || (rest === half && (kept & 1) === 1) ? 1 : 0);
-  // A carry out of the mantissa lands in the exponent, which is exactly what rounding up means.
+  // A carry out of the mantissa goes into the exponent, which is the correct way to round up.
   return exponent >= 113 ? sign | (((exponent - 113) << 10) + rounded) : sign | rounded;
 }

@@ -1,15 +1,16 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { type BlockDecoder, decodeQ4_0, decodeQ4_1, decodeQ5_0, decodeQ5_1, decodeQ8_0 } from "./blocks.ts";
 import { encodeHalf } from "./half.ts";
-import { countBadBlocks, QUANT_ELEMENTS, type Quantizer, type QuantType } from "./quantizer.ts";
+import { findBadBlocks, QUANT_ELEMENTS, type Quantizer, type QuantType } from "./quantizer.ts";
 
 type Floats = Float32Array<ArrayBuffer>;
 
 /**
- * ggml's reference quantisers in plain TypeScript: every operation rounds to float32 (Math.fround), the unrounded scale's
- * reciprocal is multiplied by, and the first of equal magnitudes gives its sign. The kernel does the same, faster.
+ * ggml's reference quantisers in plain TypeScript. Every operation rounds to float32 (Math.fround). They multiply by
+ * the reciprocal of the unrounded scale, and the first of equal magnitudes gives the sign. The kernel does the same,
+ * faster.
  */
-export type BlockEncoder = (values: Floats, into: Bytes) => void;
+type BlockEncoder = (values: Floats, into: Bytes) => void;
 
 const HALF = QUANT_ELEMENTS / 2;
 const fround = Math.fround;
@@ -77,7 +78,7 @@ const BLOCK_ENCODERS: Readonly<Record<QuantType, BlockEncoder>> = {
   Q5_1: encodeQ5_1,
 };
 
-/** The first value of the largest magnitude; comparisons with NaN are false, so it never is one. */
+/** The first value of the largest magnitude; never NaN. */
 function extreme(values: Floats, from: number): number {
   let most = 0;
   let found = 0;
@@ -103,19 +104,19 @@ function range(values: Floats, from: number, steps: number): { readonly low: num
 
 const MAX_FLOAT = 3.4028234663852886e38;
 
-/** 1/d; 0 where d is, and where 1/d overflows: the stored scale is zero then, and so is every value read back. */
+/** 1/d; 0 if d is 0 or 1/d overflows. The stored scale is zero then, and so is every decoded value. */
 function inverse(d: number): number {
   const id = d === 0 ? 0 : fround(1 / d);
   return Number.isFinite(id) ? id : 0;
 }
 
-/** x·id + shift, cut to a whole number from 0 up. */
+/** value·id + shift, truncated to a whole number from 0 up. */
 function whole(value: number, id: number, shift: number): number {
   const cut = Math.trunc(fround(fround(value * id) + shift));
   return cut > 0 ? Math.min(cut, 255) : 0;
 }
 
-/** Halves go away from zero, as C's roundf does; NaN counts as 0, as in the kernel. */
+/** Rounds halves away from zero, as C's roundf does. NaN counts as 0, as in the kernel. */
 function roundAway(value: number): number {
   const cut = Math.trunc(value);
   if (Number.isNaN(cut)) return 0;
@@ -148,11 +149,11 @@ const DECODERS: Readonly<Record<QuantType, BlockDecoder>> = {
   Q5_1: decodeQ5_1,
 };
 
-/** Plain TypeScript, where WebAssembly or its SIMD is missing. */
+/** Plain TypeScript, for hosts without WebAssembly or its SIMD. */
 export const quantizerJavascript: Quantizer = {
   encode(type, values, into) {
     BLOCK_ENCODERS[type](values, into);
-    return countBadBlocks(type, into, values.length / QUANT_ELEMENTS);
+    return findBadBlocks(type, values, into).length;
   },
   decode: (type, blocks, into) => DECODERS[type](blocks, into),
 };

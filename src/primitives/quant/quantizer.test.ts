@@ -6,7 +6,7 @@ import { provesQuantizer, QUANT_BYTES, QUANT_ELEMENTS, QUANT_TYPES, type Quantiz
 import { quantizerJavascript } from "./quantizer-javascript.ts";
 import { loadQuantizerWasm } from "./quantizer-wasm.ts";
 
-/** Inputs, little-endian float32, and the SHA-256 of the blocks that ggml 0.25.3's reference functions make of them. */
+/** Inputs, little-endian float32, and the SHA-256 of their blocks by ggml 0.25.3's reference functions. */
 const GGML = [
   {
     what: "block0 all +0; block1 all -0; block2 -0 at even index; block3 -0 first, zeros, one nonzero last element",
@@ -135,14 +135,25 @@ describe.each(QUANTIZERS)("quantised blocks, %s", (_name, load) => {
   });
 
   it("rounds halves away from zero and 0.49999997 down", async () => {
-    // The largest magnitude is 127, so the scale is 1 and values stand for themselves.
+    // The largest magnitude is 127, so the scale is 1 and each quant is the rounded value.
     const values = new Float32Array(QUANT_ELEMENTS);
     values.set([127, 0.5, -0.5, 1.5, -1.5, Math.fround(0.49999997), -126.5]);
     const block = encode(await load(), "Q8_0", values);
     expect([...new Int8Array(block.buffer, 2, 7)]).toEqual([127, 1, -1, 2, -2, 0, -127]);
   });
 
-  it("decodes what is too small for a scale to zero, whatever it was", async () => {
+  it.each([
+    ["a NaN beside usable values", Number.NaN, 1],
+    ["an infinite value", Number.NEGATIVE_INFINITY, 1],
+    ["a scale that rounds to infinity", 65520 * 127, 1],
+    ["the largest finite scale", 65519 * 127, 0],
+  ])("counts the blocks with %s", async (_what, value, count) => {
+    const values = new Float32Array(3 * QUANT_ELEMENTS).fill(0.5);
+    values[QUANT_ELEMENTS + 5] = value;
+    expect((await load()).encode("Q8_0", values, new Uint8Array(3 * 34))).toBe(count);
+  });
+
+  it("decodes values that are too small for a scale to zero", async () => {
     const quantizer = await load();
     for (const type of QUANT_TYPES) {
       const back = new Float32Array(QUANT_ELEMENTS).fill(1);
@@ -153,9 +164,12 @@ describe.each(QUANTIZERS)("quantised blocks, %s", (_name, load) => {
 });
 
 describe("both quantizers", () => {
-  const value = fc.oneof(fc.float({ noNaN: true }), fc.constantFrom(0, -0, 1, -1, 65504, 1e-30, Number.NaN));
+  const value = fc.oneof(
+    fc.float({ noNaN: true }),
+    fc.constantFrom(0, -0, 1, -1, 65504, 65519, 65520, 65535, 8321040, 1e-30, Number.NaN),
+  );
 
-  it("agree on every byte and every bit, beyond what one call of the kernel holds", async () => {
+  it("agree on every byte and every bit, also for more blocks than one call of the kernel takes", async () => {
     const wasm = await loadQuantizerWasm();
     const run = fc.array(value, { minLength: QUANT_ELEMENTS, maxLength: QUANT_ELEMENTS });
     fc.assert(
@@ -165,6 +179,7 @@ describe("both quantizers", () => {
           (_, i) => values[i % QUANT_ELEMENTS] as number,
         );
         const blocks = encode(wasm, type, floats);
+        expect(wasm.encode(type, floats, blocks)).toBe(quantizerJavascript.encode(type, floats, blocks));
         expect(Buffer.compare(blocks, encode(quantizerJavascript, type, floats))).toBe(0);
         const a = new Float32Array(floats.length);
         const b = new Float32Array(floats.length);

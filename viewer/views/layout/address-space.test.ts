@@ -14,7 +14,7 @@ const space = new AddressSpace({
   dtypes: ["", "F32", "F16"],
 });
 
-test("files lie one behind the other, and an address leads back to its file", () => {
+test("files follow one another, and an address leads back to its file", () => {
   expect(space.byteLength).toBe(150);
   expect(space.address(1, 7)).toBe(107);
   expect(space.place(107)).toEqual({ part: 1, offset: 7 });

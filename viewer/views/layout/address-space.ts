@@ -8,14 +8,14 @@ export interface MapRun extends Interval {
   readonly part: number;
   readonly kind: Kind;
   readonly name: string;
-  /** In its own file. */
+  /** Offset in its own file. */
   readonly offset: number;
 }
 
-/** All files of a model one behind the other: the map has one line of addresses. */
+/** All files of a model, one after the other: the map has one line of addresses. */
 export class AddressSpace {
   readonly table: LayoutTable;
-  /** Where each file begins, and at last where all end. */
+  /** The start of each file, and finally the end of all. */
   readonly bases: readonly number[];
   readonly #starts: Float64Array;
 
@@ -39,7 +39,7 @@ export class AddressSpace {
     return (this.bases[part] ?? 0) + offset;
   }
 
-  /** The file of an address, and where in it. */
+  /** The file of an address, and the offset in it. */
   place(address: number): { readonly part: number; readonly offset: number } {
     let part = this.table.files.length - 1;
     while (part > 0 && (this.bases[part] ?? 0) > address) part--;
@@ -60,7 +60,7 @@ export class AddressSpace {
     };
   }
 
-  /** The last run that begins at or before an address; the first where there is none. */
+  /** The last run that begins at or before an address; the first if there is none. */
   indexAt(address: number): number {
     let low = 0;
     let high = this.count;
@@ -73,8 +73,8 @@ export class AddressSpace {
   }
 }
 
-/** The part of the line that is on screen, at least so many bytes long. */
-export const SMALLEST_WINDOW = 256;
+/** Least length of the window on screen, in bytes. */
+const SMALLEST_WINDOW = 256;
 
 /** A window inside the line, of a legal length. */
 export function clampWindow({ start, end }: Interval, byteLength: number): Interval {
@@ -83,7 +83,7 @@ export function clampWindow({ start, end }: Interval, byteLength: number): Inter
   return { start: first, end: first + length };
 }
 
-/** A window `factor` times as long that has `anchor` where it was. */
+/** A window `factor` times as long that keeps `anchor` in its place. */
 export function zoomWindow(window: Interval, factor: number, anchor: number, byteLength: number): Interval {
   const start = anchor - (anchor - window.start) * factor;
   return clampWindow({ start, end: start + (window.end - window.start) * factor }, byteLength);

@@ -5,7 +5,7 @@ import { narrowest } from "./verification.ts";
 const runsOf = (set: IntervalSet): number[][] => set.runs.map(({ start, end }) => [start, end]);
 
 describe("IntervalSet", () => {
-  test("keeps runs apart, joins those that touch or overlap, in any order", () => {
+  test("keeps separate runs, joins those that touch or overlap, in any order", () => {
     const set = new IntervalSet();
     for (const [start, end] of [
       [10, 20],
@@ -41,7 +41,7 @@ describe("IntervalSet", () => {
     }
   });
 
-  test("finds what shares a byte with a window", () => {
+  test("finds the runs that share a byte with a window", () => {
     const set = new IntervalSet();
     for (const start of [0, 10, 20, 30]) set.add(start, start + 5);
     expect(set.within(5, 20).map(({ start }) => start)).toEqual([10]);
@@ -50,7 +50,7 @@ describe("IntervalSet", () => {
   });
 });
 
-test("a fault that holds a smaller one is not painted; those that overlap are", () => {
+test("a fault that contains a smaller one is not painted; overlapping ones are", () => {
   const faults = [
     { start: 0, end: 1000 },
     { start: 64, end: 128 },

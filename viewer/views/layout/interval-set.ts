@@ -18,7 +18,7 @@ export class IntervalSet {
 
   add(start: number, end: number): void {
     if (end <= start) return;
-    // The first run that ends at or behind the beginning, and the first that begins behind the end.
+    // The first run that ends at or after the beginning, and the first that begins after the end.
     const from = firstWhere(this.#runs, (run) => run.end >= start);
     const to = firstWhere(this.#runs, (run) => run.start > end);
     const joined = this.#runs.slice(from, to);
@@ -38,7 +38,7 @@ export class IntervalSet {
   }
 }
 
-/** Position of the first run for which it is true, from where on it must stay so. */
+/** Index of the first run for which `isTrue` holds; it must hold for all later ones too. */
 function firstWhere(runs: readonly Interval[], isTrue: (run: Interval) => boolean): number {
   let low = 0;
   let high = runs.length;

@@ -13,7 +13,7 @@ export interface LayoutMapProps {
   readonly window: Interval;
   readonly checked: IntervalSet | undefined;
   readonly damaged: IntervalSet;
-  /** Changes whenever the two sets did. */
+  /** Changes whenever one of the two sets does. */
   readonly version: number;
   readonly bytes: Uint8Array | undefined;
   readonly cursor: number | undefined;
@@ -115,7 +115,7 @@ export function LayoutMap(props: LayoutMapProps) {
   );
 }
 
-/** Setting a size, even the one it has, gives a canvas new memory. */
+/** Setting a size gives a canvas new memory, even if the size is the same. */
 function resize(canvas: HTMLCanvasElement, width: number, height: number): void {
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;
@@ -139,7 +139,7 @@ function observeWidth(element: Element | null, take: (width: number) => void): (
   return () => observer.disconnect();
 }
 
-/** Preact's own listener could not keep the page from scrolling. */
+/** Preact's own listener cannot keep the page from scrolling. */
 function useWheel(element: { readonly current: HTMLElement | null }, act: (event: WheelEvent) => void): void {
   const latest = useRef(act);
   latest.current = act;

@@ -7,18 +7,18 @@ export const LANES = 14;
 export const LANE_HEIGHT = 22;
 export const LANE_GAP = 5;
 
-/** Bytes get their hex digits from this width on. */
+/** From this width on, bytes show their hex digits. */
 const DIGITS_WIDTH = 17;
 
 export interface MapPicture {
   readonly space: AddressSpace;
   readonly window: Interval;
-  /** What was compared; undefined before anybody asked. */
+  /** The bytes that were compared; undefined before a verification. */
   readonly checked: IntervalSet | undefined;
   readonly damaged: IntervalSet;
   /** The run under the cursor. */
   readonly cursor: number | undefined;
-  /** Bytes of the window, where it is short enough to show them. */
+  /** Bytes of the window, if it is short enough to show them. */
   readonly bytes: Uint8Array | undefined;
 }
 
@@ -43,7 +43,7 @@ export function mapColors(element: Element): MapColors {
   };
 }
 
-/** Where an address of the window is, in lanes of `width`. */
+/** The address at a position of the picture, with lanes of `width`. */
 export function addressAt(x: number, y: number, width: number, window: Interval): number {
   const lane = Math.max(0, Math.min(LANES - 1, Math.floor(y / (LANE_HEIGHT + LANE_GAP))));
   const share = (lane + Math.max(0, Math.min(0.999999, x / width))) / LANES;
@@ -69,13 +69,13 @@ export function paintMap(
   if (picture.bytes !== undefined) painter.digits(picture.bytes, picture.window.start, colors.ink);
 }
 
-/** Before anything was compared all is plain; afterwards what was not is pale. */
+/** Before a verification everything has full colour; afterwards the unchecked runs are pale. */
 function paintRuns(painter: Painter, { space, window, checked }: MapPicture, colors: MapColors): void {
   const opacity = checked === undefined ? 1 : 0.28;
   for (let i = space.indexAt(window.start); i < space.count; i++) {
     const { start, end, kind } = space.run(i);
     if (start >= window.end) break;
-    // Neighbours differ, so that a row of tensors is not one bar.
+    // Neighbours differ in shade, so that a row of tensors is not one bar.
     const shade = kind === "tensor" && i % 2 === 1 ? 0.78 : 1;
     painter.run(start, end, colors[kind], opacity * shade);
     for (const done of checked?.within(start, end) ?? []) {
@@ -99,7 +99,7 @@ class Painter {
     this.#laneBytes = (window.end - window.start) / LANES;
   }
 
-  /** A run, with a hair of paper behind it where there is room. */
+  /** A run, followed by a thin gap if there is room. */
   run(start: number, end: number, color: string, opacity: number): void {
     const right = ((end - this.#window.start) / this.#laneBytes) * this.#width;
     if (Math.floor(right) <= this.#painted && right - this.#painted < 0.5) return;
@@ -112,7 +112,7 @@ class Painter {
     this.#context.globalAlpha = 1;
   }
 
-  /** Something laid over runs; at least `least` pixels wide. */
+  /** A mark over runs; at least `least` pixels wide. */
   band(start: number, end: number, color: string, opacity: number, least: number): void {
     this.#pieces(start, end, (x, y, w) => {
       this.#context.globalAlpha = opacity;

@@ -10,7 +10,7 @@ export type Found = VerifyProgress["findings"][number];
 
 export interface Verification {
   readonly phase: "idle" | "running" | "done" | "failed";
-  /** Undefined before anybody asked. */
+  /** Undefined before a verification. */
   readonly checked: IntervalSet | undefined;
   readonly damaged: IntervalSet;
   readonly found: readonly Found[];
@@ -18,7 +18,7 @@ export interface Verification {
   readonly error: unknown;
   /** Changes with every message. */
   readonly version: number;
-  /** Milliseconds that it took, or takes. */
+  /** Milliseconds that it took, or has taken so far. */
   readonly milliseconds: number;
 }
 
@@ -33,7 +33,7 @@ const IDLE: Verification = {
   milliseconds: 0,
 };
 
-/** A shard is wrong where one of its pages is: only what has no smaller fault inside is painted. */
+/** A shard is wrong if one of its pages is, so only faults without a smaller fault inside are painted. */
 export function narrowest(faults: readonly Interval[]): IntervalSet {
   const set = new IntervalSet();
   const isInside = (a: Interval, b: Interval): boolean =>
@@ -44,7 +44,7 @@ export function narrowest(faults: readonly Interval[]): IntervalSet {
   return set;
 }
 
-/** Runs a verification and keeps what it has said so far. */
+/** Runs a verification and keeps what it has reported so far. */
 export function useVerification(session: Session, overview: Overview, space: AddressSpace) {
   const [state, setState] = useState<Verification>(IDLE);
   const controller = useRef<AbortController | undefined>(undefined);

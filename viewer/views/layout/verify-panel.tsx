@@ -12,7 +12,7 @@ interface VerifyPanelProps {
   readonly onShow: (found: Found) => void;
 }
 
-/** How far a verification is, and what it found. */
+/** The progress of a verification, and its findings. */
 export function VerifyPanel({ state, byteLength, verb, onStart, onStop, onShow }: VerifyPanelProps) {
   const { phase, checked, found, report, error } = state;
   const done = checked?.total ?? 0;
@@ -58,7 +58,7 @@ function verdictOf({ ok, weights, checked, findings }: Report, milliseconds: num
     : "The structure is sound. The file has no digests of its weights to compare them with.";
 }
 
-/** Findings of the report, with the places that were told while it ran. */
+/** Findings of the report, with the places that were reported while it ran. */
 function* withRuns(report: Report, found: readonly Found[]): Generator<Found> {
   const keyOf = ({ code, message }: Found): string => `${code} ${message}`;
   const told = new Map(found.map((finding) => [keyOf(finding), finding]));

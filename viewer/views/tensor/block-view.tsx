@@ -7,7 +7,7 @@ import type { TensorPlace } from "./plane-props.ts";
 
 const BLOCKS = 4;
 
-/** Quantised blocks as they are stored: scales and quants, and what they stand for. */
+/** Quantised blocks as they are stored: scales and quants, and their decoded values. */
 export function BlockView({ session, overview, facts }: TensorPlace) {
   const [first, setFirst] = useState(0);
   const request = { target: overview.target, name: facts.name, first, count: BLOCKS };

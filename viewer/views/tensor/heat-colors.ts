@@ -1,13 +1,16 @@
-/** Blue for negative, white for zero, orange for positive: told apart in both kinds of colour blindness. */
+/** Blue for negative, white for zero, orange for positive: distinguishable in both kinds of colour blindness. */
 const NEGATIVE = [33, 102, 172] as const;
 const ZERO = [247, 247, 247] as const;
 const POSITIVE = [202, 90, 20] as const;
 const NOT_A_NUMBER = [214, 0, 80] as const;
 
-/** Values beyond so many root mean squares get the strongest colour: a few outliers must not turn the rest white. */
+/**
+ * Values beyond this many root mean squares get the strongest colour, so that a few outliers do not turn the rest
+ * white.
+ */
 const FULL_AT = 2.5;
 
-/** The magnitude that has the strongest colour. */
+/** The magnitude that gets the strongest colour. */
 export function scaleOf(values: Float32Array): number {
   let squares = 0;
   let count = 0;

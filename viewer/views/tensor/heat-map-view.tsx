@@ -7,7 +7,7 @@ import { formatInteger, formatSize, formatValue } from "../../widgets/numbers.ts
 import { colorOf, scaleOf } from "./heat-colors.ts";
 import type { Cell, PlaneProps } from "./plane-props.ts";
 
-/** A picture is never larger, so that it stays quick on any screen. */
+/** Most pixels per side of a picture, so that it stays fast on any screen. */
 const MAX_PIXELS = 512;
 const HEIGHT = 320;
 

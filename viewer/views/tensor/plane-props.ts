@@ -9,16 +9,16 @@ export interface Cell {
   readonly column: number;
 }
 
-/** A tensor of what is open. */
+/** A tensor of the opened content. */
 export interface TensorPlace {
   readonly session: Session;
   readonly overview: Overview;
   readonly facts: TensorFacts;
 }
 
-/** What a plane of it is drawn from, as a picture or as numbers. */
+/** The data for drawing a plane of it, as a picture or as numbers. */
 export interface PlaneProps extends TensorPlace {
-  /** Which slice of the outer dimensions. */
+  /** The slice of the outer dimensions. */
   readonly leading: readonly number[];
   readonly plane: Plane;
   readonly cursor: Cell;

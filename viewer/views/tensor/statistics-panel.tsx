@@ -8,7 +8,7 @@ import { formatInteger, formatShare, formatSize, formatValue } from "../../widge
 import type { TensorFacts } from "./tensor-page.tsx";
 
 const BINS = 64;
-/** Larger tensors are read when asked for, not because somebody looked at their shape. */
+/** Larger tensors are read on request, not as soon as their page is shown. */
 const AT_ONCE_BYTES = 64 << 20;
 
 interface StatisticsPanelProps {
@@ -83,7 +83,7 @@ function Summary({ result }: { readonly result: TensorStatistics }) {
   );
 }
 
-/** Heights are the square root of the counts: weights pile up at zero, and the tails are what one looks for. */
+/** Heights are the square root of the counts: weights pile up at zero, and the tails are of interest. */
 function HistogramChart({ histogram }: { readonly histogram: Histogram }) {
   const { low, high, counts } = histogram;
   const top = Math.sqrt(Math.max(...counts, 1));

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { DType } from "../../../src/model/dtype.ts";
-import { blockFields } from "../../../src/model/ggml/blocks.ts";
+import { blockFields } from "../../../src/model/ggml/block-fields.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
@@ -19,7 +19,7 @@ export interface TensorFacts {
   readonly shape: readonly number[];
   readonly byteLength: number;
   readonly offset: number;
-  /** Which of the files the bytes are in. */
+  /** Index of the file that has the bytes. */
   readonly part: number;
 }
 

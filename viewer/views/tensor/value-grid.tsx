@@ -6,7 +6,7 @@ import type { PlaneProps } from "./plane-props.ts";
 const ROWS = 12;
 const COLUMNS = 10;
 
-/** A few of the numbers, as they are. */
+/** A few of the values as numbers. */
 export function ValueGrid({ session, overview, facts, leading, plane, cursor }: PlaneProps) {
   const row = Math.min(cursor.row, Math.max(0, plane.rows - ROWS));
   const column = Math.min(cursor.column, Math.max(0, plane.columns - COLUMNS));

@@ -6,6 +6,7 @@ import { useCall } from "../../app/use-call.ts";
 import type { SortKey, TensorTable } from "../../pages/tensor-table.ts";
 import { formatCount, formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { SearchField } from "../../widgets/search-field.tsx";
+import { TensorName } from "../../widgets/tensor-name.tsx";
 import { toggled } from "../../widgets/toggled.ts";
 import { VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { TensorPage } from "../tensor/tensor-page.tsx";
@@ -132,8 +133,8 @@ function headingCells(table: TensorTable, { group, count, byteLength }: Heading,
 function tensorCells(table: TensorTable, index: number) {
   return (
     <>
-      <div role="gridcell" class="name mono" title={table.names[index]}>
-        <bdi>{table.names[index]}</bdi>
+      <div role="gridcell" class="name mono" title={table.names[index]} aria-label={table.names[index]}>
+        <TensorName name={table.names[index] ?? ""} />
       </div>
       <div role="gridcell" class="dtype mono">
         {table.dtypeNames[table.dtype[index] as number]}

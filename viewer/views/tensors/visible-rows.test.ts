@@ -33,7 +33,7 @@ function shown(change: Partial<RowOptions>): string[] {
   });
 }
 
-test("words of a filter are names, types, shapes or globs, and all must match", () => {
+test("words of a filter match names, types, shapes or globs, and all must match", () => {
   expect(shown({ filter: "attn f16" })).toHaveLength(2);
   expect(shown({ filter: "f32" })).toEqual(["model.layers.0.norm"]);
   expect(shown({ filter: "*.1.*" })).toEqual(["model.layers.1.attn.weight"]);
@@ -41,7 +41,7 @@ test("words of a filter are names, types, shapes or globs, and all must match", 
   expect(shown({ filter: "nothing" })).toEqual([]);
 });
 
-test("groups have what passed the filter, and closed ones only their heading", () => {
+test("groups have the rows that pass the filter, and closed ones only their heading", () => {
   expect(shown({ grouping: "layer", filter: "weight", closed: new Set([0]) })).toEqual([
     "model.layers.0 1 10",
     "model.layers.1 1 30",

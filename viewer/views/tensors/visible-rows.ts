@@ -1,16 +1,16 @@
-import { matchGlob } from "../../../src/operations/select.ts";
+import { matchGlob } from "../../../src/operations/reading/glob.ts";
 import type { TensorTable } from "../../pages/tensor-table.ts";
 
-/** What stands over the tensors of a group. */
+/** The heading of a group of tensors. */
 export interface Heading {
   readonly group: number;
   readonly count: number;
   readonly byteLength: number;
 }
 
-/** A row is a number, the tensor's, where 100 000 objects would lengthen every collection while one scrolls. */
+/** A row is the tensor's number, because 100 000 objects would make every garbage collection longer while scrolling. */
 export interface TableRows {
-  /** A tensor's position; below zero, the complement of a heading's. */
+  /** A tensor's position; if negative, the complement of a heading's. */
   readonly rows: ArrayLike<number>;
   readonly headings: readonly Heading[];
 }
@@ -23,7 +23,7 @@ export interface RowOptions {
   readonly closed: ReadonlySet<number>;
 }
 
-/** What the table shows: filtered, in order, under headings. Pure, so that it can be tested without a page. */
+/** The rows of the table: filtered, in order, under headings. Pure, so that it can be tested without a page. */
 export function visibleRows(table: TensorTable, options: RowOptions): TableRows {
   const { order, direction, closed } = options;
   const matches = matcher(table, options.filter);

@@ -3,6 +3,7 @@ import { FormatError, IntegrityError, isTareError, reviveError } from "../../../
 import { checkLimit } from "../../../base/limits.ts";
 import { encodeHex } from "../../../base/text.ts";
 import { type Extent, planBatches } from "../../../bytes/extents.ts";
+import { OPENING_BYTES } from "../../../bytes/layers/opening-read.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { FOURCC } from "../layout.ts";
@@ -12,7 +13,7 @@ import { type Chunk, chunkAt, chunkTitle, isCompressed, type Toc } from "./toc.t
 /** Chunks that must be stored raw (spec, "Chunk Types"). */
 const RAW: readonly string[] = [FOURCC.weights, FOURCC.control, FOURCC.pages];
 
-/** What reading a metadata chunk needs beside the chunk. */
+/** What reading a metadata chunk needs besides the chunk. */
 export interface ChunkContext {
   readonly toc: Toc;
   readonly label: string;
@@ -21,11 +22,11 @@ export interface ChunkContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Refuses a metadata chunk by what it declares, before it is read. */
+/** Refuses a metadata chunk by its declared size, before it is read. */
 export function checkChunkSize(chunk: Chunk, { label, limits }: ChunkContext): void {
   const at = { ...chunkAt(label, chunk), path: `toc[${chunk.index}].chunk_ulen` };
   const larger = Math.max(chunk.ulen, chunk.byteLength);
-  const what = `${chunkTitle(chunk)} of so many bytes`;
+  const what = `${chunkTitle(chunk)} of this many bytes`;
   checkLimit(larger, limits.metadataBytes, what, "limit/aero.metadata-bytes", at);
   if (!isCompressed(chunk) && chunk.ulen !== chunk.byteLength) {
     const message = `Cannot read ${chunkTitle(chunk)}: chunk_ulen must equal chunk_length ${chunk.byteLength}, found ${chunk.ulen}`;
@@ -33,7 +34,7 @@ export function checkChunkSize(chunk: Chunk, { label, limits }: ChunkContext): v
   }
 }
 
-/** The content of a chunk whose stored bytes are here; never more than `chunk_ulen` bytes, whatever a frame claims. */
+/** Decodes the stored bytes of a chunk. Never gives more than `chunk_ulen` bytes, whatever a frame claims. */
 export async function decodeChunk(chunk: Chunk, stored: Bytes, context: ChunkContext): Promise<Bytes> {
   checkChunkSize(chunk, context);
   if (!isCompressed(chunk)) return stored;
@@ -51,13 +52,13 @@ export async function decodeChunk(chunk: Chunk, stored: Bytes, context: ChunkCon
   throw new FormatError("format/aero.chunk-size", message, at);
 }
 
-/** Throws where the content is not what the TOC's digest was made from. */
+/** Throws if the content does not match the TOC's digest. */
 export async function checkChunkHash(chunk: Chunk, content: Bytes, context: ChunkContext): Promise<void> {
   const problem = compareHash(chunk, await context.engine.digest("blake3", content), context);
   if (problem !== undefined) throw problem;
 }
 
-/** The error for a digest that differs from the TOC's; undefined where they agree. */
+/** The error for a digest that differs from the TOC's; undefined if they agree. */
 export function compareHash(
   chunk: Chunk,
   found: Bytes,
@@ -86,8 +87,8 @@ export async function readChunk(source: Source, chunk: Chunk, context: ChunkCont
 }
 
 /**
- * Runs a decoder over the content of a chunk. Offsets that it names count from the chunk's first byte in the file;
- * in compressed chunks there is no such byte, so the chunk is located and the place inside it goes into the message.
+ * Runs a decoder over the content of a chunk. Offsets in its errors count from the chunk's first byte in the file. A
+ * compressed chunk has no such byte, so the error gives the chunk's place, and its message the place inside it.
  */
 export async function decodeContent<T>(chunk: Chunk, label: string, decode: () => T | Promise<T>): Promise<T> {
   try {
@@ -101,14 +102,14 @@ export async function decodeContent<T>(chunk: Chunk, label: string, decode: () =
   }
 }
 
-/** Refuses a compressed chunk where the specification says "Never". */
+/** Refuses a compressed chunk if the specification says "Never". */
 export function checkRaw(chunk: Chunk, label: string): void {
   if (!RAW.includes(chunk.fourcc) || !isCompressed(chunk)) return;
   const message = `Cannot check ${chunkTitle(chunk)}: must be stored raw, found the flag COMPRESSED_ZSTD`;
   throw new FormatError("format/aero.compressed", message, chunkAt(label, chunk));
 }
 
-/** A chunk that is stored raw is as long as it is stored. */
+/** A raw chunk must have equal lengths. */
 export function checkRawSize(chunk: Chunk, label: string): void {
   if (chunk.ulen === chunk.byteLength) return;
   const message = `Cannot check ${chunkTitle(chunk)}: chunk_ulen must equal chunk_length ${chunk.byteLength}, found ${chunk.ulen}`;
@@ -116,19 +117,19 @@ export function checkRawSize(chunk: Chunk, label: string): void {
   throw new FormatError("format/aero.chunk-size", message, at);
 }
 
-/** Unwanted bytes worth fetching to save a round trip: the length of the opening read. */
-const MAX_GAP = 256 << 10;
-/** Longer runs are fetched apart, so that no one buffer grows beyond what every system has. */
+/** Unneeded bytes worth fetching to save a round trip: the length of the opening read. */
+const MAX_GAP = OPENING_BYTES;
+/** Longer runs are fetched separately, so that no buffer grows beyond what every system has. */
 const MAX_BATCH = 1 << 30;
 
-/** What is to be fetched: `wanted` in any case, `welcome` only where it comes along with something wanted. */
+/** What to fetch: `wanted` in any case, `welcome` only if it comes along with something wanted. */
 interface TogetherRequest<E extends Extent> {
   readonly wanted: readonly E[];
   readonly welcome?: readonly E[];
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Fetches extents in as few reads as their places allow; the result has views, one for each extent fetched. */
+/** Fetches extents in as few reads as their places allow; returns one view for each fetched extent. */
 export async function readTogether<E extends Extent>(
   source: Source,
   opening: Bytes,

@@ -4,7 +4,7 @@ import { alignUp, checkedAdd } from "../../../base/integers.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import { Turns } from "../../../base/turns.ts";
-import { withHead } from "../../../bytes/layers/prefix.ts";
+import { OPENING_BYTES, withHead } from "../../../bytes/layers/opening-read.ts";
 import type { Source } from "../../../bytes/source.ts";
 import {
   CHUNK_ALIGNMENT,
@@ -21,18 +21,15 @@ import type { AeroLimits } from "../limits.ts";
 import { readTogether } from "./chunk.ts";
 import { Toc } from "./toc.ts";
 
-/** The opening read, which `openSource` has made already. */
-const OPENING_BYTES = 256 << 10;
-
 /** Header, TOC and string table of one file. */
 export interface Control {
   readonly header: FileHeader;
   readonly toc: Toc;
-  /** The first bytes of the file: what lies in them costs no further read. */
+  /** The first bytes of the file, which cost no further read. */
   readonly opening: Bytes;
 }
 
-/** Reads the control region: nothing more than the opening read where it ends within that, else one read more. */
+/** Reads the control region: only the opening read if the region ends within it, else one more read. */
 export async function readControl(
   source: Source,
   limits: AeroLimits,
@@ -50,7 +47,7 @@ export async function readControl(
   const tocBytes = await readTocHeader(withHead(source, opening), header, limits, signal);
   const toc = { offset: header.tocOffset, byteLength: tocBytes };
   const names = { offset: header.stringTableOffset, byteLength: header.stringTableLength };
-  // An empty table may claim to be anywhere: nothing is read for it.
+  // An empty table may claim to be anywhere; it is not read.
   const wanted = names.byteLength === 0 ? [toc] : [toc, names];
   const found = await readTogether(source, opening, { wanted, signal });
   const place = { label, fileBytes: source.byteLength, header };
@@ -59,9 +56,9 @@ export async function readControl(
   return { header, toc: await Toc.decode(entries, text, place, new Turns(signal)), opening };
 }
 
-/** Another version is refused before anything else of the header is believed. */
+/** Refuses another version before it uses anything else of the header. */
 function checkVersion(opening: Bytes, label: string): void {
-  if (opening.byteLength < fileHeader.byteLength) return; // said better by the layout
+  if (opening.byteLength < fileHeader.byteLength) return; // the layout has a better message
   const view = new DataView(opening.buffer, opening.byteOffset, opening.byteLength);
   const [major, minor] = [view.getUint16(4, true), view.getUint16(6, true)];
   if (view.getUint32(0, false) !== 0x4145_524f || (major === VERSION.major && minor === VERSION.minor)) return;
@@ -74,13 +71,13 @@ function checkVersion(opening: Bytes, label: string): void {
   );
 }
 
-/** The declared sizes, judged before anything is read for them. */
+/** Checks the declared sizes before anything is read. */
 function checkTables(header: FileHeader, source: Source, limits: AeroLimits): void {
   const { tocOffset, tocLength, stringTableOffset, stringTableLength } = header;
   const tocAt: Location = { source: source.label, offset: 12, path: "header.toc_offset" };
   const namesAt: Location = { source: source.label, offset: 28, path: "header.string_table_offset" };
   const lengthAt: Location = { source: source.label, offset: 36, path: "header.string_table_length" };
-  const what = "an AERO string table of so many bytes";
+  const what = "an AERO string table of this many bytes";
   checkLimit(stringTableLength, limits.stringTableBytes, what, "limit/aero.string-table-bytes", lengthAt);
   if (tocOffset < fileHeader.byteLength) {
     const message = `Cannot read AERO TOC: toc_offset must be >= ${fileHeader.byteLength}, found ${tocOffset}`;
@@ -102,7 +99,7 @@ function checkInside(what: string, end: number, fileBytes: number, at: Location)
   });
 }
 
-/** How many bytes the TOC really takes: its count is judged by limit and room before the entries are read. */
+/** How many bytes the TOC really takes. The count is checked against limit and room before the entries are read. */
 async function readTocHeader(
   source: Source,
   header: FileHeader,
@@ -112,7 +109,7 @@ async function readTocHeader(
   const at: Location = { source: source.label, offset: header.tocOffset, path: "toc.entry_count" };
   const bytes = await source.read(header.tocOffset, tocHeader.byteLength, { signal });
   const { entryCount } = tocHeader.decode(bytes, { ...at, path: "toc" }, { code: "format/aero.toc" });
-  checkLimit(entryCount, limits.chunks, "an AERO TOC of so many chunks", "limit/aero.chunks", at);
+  checkLimit(entryCount, limits.chunks, "an AERO TOC of this many chunks", "limit/aero.chunks", at);
   const byteLength = tocHeader.byteLength + entryCount * tocEntry.byteLength;
   if (byteLength <= header.tocLength) return byteLength;
   const message = `Cannot read AERO TOC: ${entryCount} entries need ${byteLength} bytes, toc_length is ${header.tocLength}`;
@@ -133,13 +130,13 @@ export interface ChunkRecord {
   readonly digest: Bytes;
 }
 
-/** Where header, TOC and string table lie: a matter of the chunks' names alone. */
+/** Where header, TOC and string table are; this depends only on the chunks' names. */
 interface ControlLayout {
   readonly tocLength: number;
   readonly stringTableOffset: number;
   /** Padding included. */
   readonly stringTableLength: number;
-  /** Where the first chunk begins, and what IHSH covers. */
+  /** Where the first chunk begins and the region that IHSH covers ends. */
   readonly payloadsStart: number;
 }
 
@@ -183,7 +180,7 @@ export function encodeControl(uuid: Bytes, chunks: readonly ChunkRecord[]): Byte
   return region;
 }
 
-/** The region with the digest of every TOC entry zeroed: what IHSH is computed over (AIP-0001). */
+/** The region with the digest of every TOC entry zeroed: the input of IHSH (AIP-0001). */
 export function withoutDigests(region: Bytes, chunkCount: number): Bytes {
   const copy = region.slice();
   const first = fileHeader.byteLength + tocHeader.byteLength + TOC_HASH_OFFSET;

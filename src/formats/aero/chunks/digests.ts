@@ -1,8 +1,10 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, UnsupportedError } from "../../../base/errors.ts";
+import { printable } from "../../../base/text.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
 import { HASH_BYTES } from "../layout.ts";
+import type { FurtherKeys } from "./further-keys.ts";
 import type { ContentPlace } from "./tidx.ts";
 
 /** A run of the file, end exclusive. */
@@ -13,11 +15,13 @@ export interface ControlHash {
   /** In order, without overlap. */
   readonly ranges: readonly Range[];
   readonly digest: Bytes;
+  /** Bytes of the value; the rest of the chunk is padding. */
+  readonly valueBytes: number;
 }
 
-/** Decodes the first MessagePack value: the reference pads the chunk with zeros to 256 bytes, the text of the AIP does not. */
-export function decodeIhsh(content: Bytes, place: ContentPlace): ControlHash {
-  const decoder = new IhshDecoder(content, place);
+/** Decodes the first MessagePack value: the reference pads the chunk with zeros to 256 bytes, the AIP does not. */
+export function decodeIhsh(content: Bytes, place: ContentPlace, further?: FurtherKeys): ControlHash {
+  const decoder = new IhshDecoder(content, place, further);
   return decoder.run();
 }
 
@@ -26,8 +30,10 @@ class IhshDecoder {
   #algo: string | undefined;
   #ranges: readonly Range[] | undefined;
   #digest: Bytes | undefined;
+  readonly #further: FurtherKeys | undefined;
 
-  constructor(content: Bytes, place: ContentPlace) {
+  constructor(content: Bytes, place: ContentPlace, further: FurtherKeys | undefined) {
+    this.#further = further;
     const where = { source: place.label, base: place.offset, what: "AERO IHSH", path: "ihsh" };
     this.#reader = new MsgpackReader(content, where);
   }
@@ -36,6 +42,7 @@ class IhshDecoder {
     const reader = this.#reader;
     for (let left = reader.readMapHeader(); left > 0; left--) {
       const key = reader.readKey();
+      if (this.#isUnplaced(key)) this.#further?.unplaced(`IHSH.${printable(key)}`);
       if (key === "algo") this.#algo = reader.readString(key);
       else if (key === "covered_ranges") this.#ranges = this.#readRanges(key);
       else if (key === "digest") this.#digest = reader.readBin(key);
@@ -49,10 +56,17 @@ class IhshDecoder {
     if (this.#digest?.byteLength !== HASH_BYTES) {
       throw this.#fault(`digest must have ${HASH_BYTES} bytes, found ${this.#digest?.byteLength ?? "none"}`);
     }
-    return { ranges: this.#ranges, digest: this.#digest };
+    return { ranges: this.#ranges, digest: this.#digest, valueBytes: reader.offset };
   }
 
-  /** In order and apart, so that no list, however long, makes us read more than the file. */
+  /** Keys that the specification does not name, and a second value of one that it names. */
+  #isUnplaced(key: string): boolean {
+    if (key === "algo") return this.#algo !== undefined;
+    if (key === "covered_ranges") return this.#ranges !== undefined;
+    return key !== "digest" || this.#digest !== undefined;
+  }
+
+  /** Ranges must be in order without overlap, so that no list, however long, makes us read more than the file. */
   #readRanges(path: string): Range[] {
     const reader = this.#reader;
     const ranges: Range[] = [];
@@ -62,7 +76,7 @@ class IhshDecoder {
       const start = reader.readUint(path);
       const end = reader.readUint(path);
       if (start < position || end < start) {
-        throw this.#fault(`covered_ranges must be in order, found ${start} to ${end} behind ${position}`);
+        throw this.#fault(`covered_ranges must be in order, found ${start} to ${end} after ${position}`);
       }
       ranges.push([start, end]);
       position = end;
@@ -80,9 +94,14 @@ export interface PageHashes {
   readonly shardName: string | undefined;
   readonly pageBytes: number;
   readonly pageCount: number;
-  /** The digests one after the other. */
+  /** The digests in one run. */
   readonly digests: Bytes;
+  /** The first keys that the specification does not name, and those that it names but that come again. */
+  readonly furtherKeys: readonly string[];
 }
+
+/** A key more tells nothing more. */
+const MAX_FURTHER = 3;
 
 /** `shardBytes` is the length of the shard: the pages must cover exactly that. */
 export function decodePhsh(content: Bytes, place: ContentPlace, shardBytes: number): PageHashes {
@@ -93,8 +112,13 @@ export function decodePhsh(content: Bytes, place: ContentPlace, shardBytes: numb
   let shardName: string | undefined;
   let pageBytes = 0;
   let digests: Bytes | undefined;
+  const furtherKeys: string[] = [];
+  const seen = new Set<string>();
   for (let left = reader.readMapHeader(); left > 0; left--) {
     const key = reader.readKey();
+    const isKnown = key === "shard_name" || key === "page_size" || key === "digests";
+    if ((!isKnown || seen.has(key)) && furtherKeys.length < MAX_FURTHER) furtherKeys.push(printable(key));
+    if (isKnown) seen.add(key);
     if (key === "shard_name") shardName = reader.readString(key);
     else if (key === "page_size") pageBytes = reader.readUint(key);
     else if (key === "digests") digests = readDigests(reader, fault);
@@ -108,12 +132,12 @@ export function decodePhsh(content: Bytes, place: ContentPlace, shardBytes: numb
   if (pageCount !== wanted) {
     throw fault(`a shard of ${shardBytes} bytes must have ${wanted} pages of ${pageBytes}, found ${pageCount} digests`);
   }
-  return { shardName, pageBytes, pageCount, digests };
+  return { shardName, pageBytes, pageCount, digests, furtherKeys };
 }
 
 function readDigests(reader: MsgpackReader, fault: (problem: string) => FormatError): Bytes {
   const count = reader.readArrayHeader("digests");
-  // Each takes at least two bytes of head and its 32: refused before room is made for them.
+  // Each takes at least two bytes of header and 32 of digest: refused before memory is allocated.
   if (count > reader.remaining / (2 + HASH_BYTES)) throw fault(`${count} digests cannot follow`);
   const digests = new Uint8Array(count * HASH_BYTES);
   for (let i = 0; i < count; i++) {
@@ -127,8 +151,8 @@ function readDigests(reader: MsgpackReader, fault: (problem: string) => FormatEr
 }
 
 /**
- * Bytes of an IHSH payload. Its length is part of what it hashes, so it is fixed; the MessagePack value in front is
- * shorter, and readers that take the first value and readers that take the chunk as a whole find the same digest.
+ * Bytes of an IHSH payload. Its length is part of what it hashes, so it is fixed. The MessagePack value at its start is
+ * shorter; readers that take the first value and readers that take the whole chunk find the same digest.
  */
 export const CONTROL_HASH_BYTES = 256;
 
@@ -163,7 +187,7 @@ export function encodePageHashes(shardName: string, pageBytes: number, digests: 
   return writer.take();
 }
 
-/** The length that `encodePageHashes` will have: a digest takes its 32 bytes and two of bin header. */
+/** The length of `encodePageHashes`: a digest takes its 32 bytes and two of bin header. */
 export function measurePageHashes(shardName: string, pageBytes: number, count: number): number {
   const writer = new MsgpackWriter();
   writePageHeader(writer, shardName, pageBytes, count);

@@ -1,40 +1,40 @@
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
 import { decodeBase64, encodeBase64, printable } from "../../../base/text.ts";
-import type { Loss } from "../../../model/format.ts";
+import type { Loss } from "../../../model/finding.ts";
 import type { Json } from "../../../model/origin.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import type { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
 import { ENTRY_FIELDS } from "../layout.ts";
 
-/** Pairs of a MessagePack map as they are stored: key, value, key, value. */
+/** Pairs of a MessagePack map as stored: key, value, key, value. */
 export interface StoredPairs {
   readonly count: number;
   readonly bytes: Bytes;
-  /** Present where one of the keys is `flags`, which the writer then does not set itself. */
+  /** Present if one of the keys is `flags`; then the writer does not set it. */
   readonly flags?: "given" | undefined;
 }
 
 /**
- * What all further keys of one file may take, as stored: they travel in `tare.origin`, which readers hold in memory. An
- * extension that needs more is no longer a key beside the others, and is told as a loss.
+ * The most stored bytes for all further keys of one file: they are kept in `tare.origin`, which readers hold in memory.
+ * Larger extensions are reported as a loss.
  */
 export const MAX_FURTHER_BYTES = 256 << 10;
 
 /**
- * Keys of TIDX and MMSG that the specification does not name. It lets writers add them (formats/aero.md 1.3), so a file
- * that is written again must have them again.
+ * Keys of TIDX and MMSG that the specification does not name. It lets writers add them, so a rewritten file must have
+ * them too.
  */
 export class FurtherKeys {
   #left = MAX_FURTHER_BYTES;
-  #dropped = 0;
-  #firstDropped = "";
+  readonly #dropped = new Tally();
+  readonly #misstated = new Tally();
   readonly #root: Bytes[] = [];
   readonly #manifest: Bytes[] = [];
   readonly #model: Bytes[] = [];
   readonly #entries = new Map<string, StoredPairs>();
 
-  /** A pair of TIDX beside `tensors`. */
+  /** A pair of TIDX next to `tensors`. */
   root(key: string, pair: Bytes): void {
     this.#keep(this.#root, `TIDX.${key}`, pair);
   }
@@ -56,12 +56,17 @@ export class FurtherKeys {
     this.#keep(this.#model, `MMSG.model.${key}`, pair);
   }
 
-  /** Something of the manifest that has no place in one that is made anew. */
+  /** Something in the manifest that a new manifest has no place for. */
   unplaced(path: string): void {
     this.#drop(path);
   }
 
-  /** For `tare.origin`; undefined where the file has no such keys. */
+  /** A value in the manifest that a new manifest replaces by another. */
+  misstated(path: string): void {
+    this.#misstated.add(path);
+  }
+
+  /** For `tare.origin`; undefined if the file has no such keys. */
   facts(): { readonly [key: string]: Json } | undefined {
     const facts: { [key: string]: Json } = {};
     for (const [key, pairs] of [
@@ -90,10 +95,10 @@ export class FurtherKeys {
 
   /** What was not kept. */
   losses(): Loss[] {
-    if (this.#dropped === 0) return [];
-    const more = this.#dropped === 1 ? "" : ` and ${this.#dropped - 1} more`;
-    const reason = `keys that the specification does not name, beyond what is carried${more}`;
-    return [{ name: this.#firstDropped, reason }];
+    return [
+      ...this.#dropped.losses("keys that the specification does not name, beyond what is carried"),
+      ...this.#misstated.losses("a value that the file's tables do not have, and a new manifest repeats the tables"),
+    ];
   }
 
   #keep(list: Bytes[], path: string, pair: Bytes): void {
@@ -108,11 +113,27 @@ export class FurtherKeys {
   }
 
   #drop(path: string): void {
-    if (this.#dropped++ === 0) this.#firstDropped = path;
+    this.#dropped.add(path);
   }
 }
 
-/** What `FurtherKeys.facts` told, ready to be written. */
+/** Counts paths and keeps the first. */
+class Tally {
+  #count = 0;
+  #first = "";
+
+  add(path: string): void {
+    if (this.#count++ === 0) this.#first = path;
+  }
+
+  losses(reason: string): Loss[] {
+    if (this.#count === 0) return [];
+    const more = this.#count === 1 ? "" : ` and ${this.#count - 1} more`;
+    return [{ name: this.#first, reason: `${reason}${more}` }];
+  }
+}
+
+/** The result of `FurtherKeys.facts`, ready to be written. */
 export interface CarriedKeys {
   readonly root?: StoredPairs | undefined;
   readonly manifest?: StoredPairs | undefined;
@@ -125,7 +146,7 @@ const MANIFEST_KEYS: readonly string[] = ["format", "model", "chunks", "shards"]
 const MODEL_KEYS: readonly string[] = ["name", "architecture"];
 const ENTRY_KEYS = ENTRY_FIELDS.filter((key) => key !== "flags");
 
-/** Facts come from a file: whatever is not as `FurtherKeys` writes it is as if it were not there. */
+/** Facts come from a file: ignores everything that is not as `FurtherKeys` writes it. */
 export function parseFurther(fact: Json | undefined): CarriedKeys {
   if (typeof fact !== "object" || fact === null || Array.isArray(fact)) return NOTHING;
   const { root, manifest, model, entries } = fact as { readonly [key: string]: Json };
@@ -144,7 +165,7 @@ export function parseFurther(fact: Json | undefined): CarriedKeys {
   };
 }
 
-/** `[count, base64]`; a key that the writer sets itself would come twice, and no reader takes that. */
+/** `[count, base64]`. Refuses keys that the writer sets itself: they would appear twice, and no reader accepts that. */
 function parsePairs(fact: Json | undefined, taken: readonly string[]): StoredPairs | undefined {
   const [count, text] = Array.isArray(fact) ? (fact as readonly Json[]) : [];
   const bytes = typeof text === "string" ? decodeBase64(text) : undefined;
@@ -166,7 +187,7 @@ function parsePairs(fact: Json | undefined, taken: readonly string[]): StoredPai
   }
 }
 
-/** Appends the pairs to a map whose header has counted them. */
+/** Appends the pairs to a map whose header counts them. */
 export function writePairs(writer: MsgpackWriter, pairs: StoredPairs | undefined): void {
   if (pairs !== undefined) writer.encoded(pairs.bytes);
 }

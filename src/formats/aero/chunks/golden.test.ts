@@ -5,7 +5,8 @@ import { alignUp } from "../../../base/integers.ts";
 import { encodeHex, encodeUtf8 } from "../../../base/text.ts";
 import { memoryOutput, memorySource } from "../../../bytes/memory.ts";
 import { stringValue } from "../../../model/metadata.ts";
-import { contentOf, planConversion, writeConversion } from "../../../operations/convert.ts";
+import { contentOf } from "../../../operations/convert/content.ts";
+import { planConversion, writeConversion } from "../../../operations/convert.ts";
 import { verify } from "../../../operations/verify.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import { aero } from "../index.ts";
@@ -15,7 +16,7 @@ import { type ChunkRecord, encodeControl, layOutControl } from "./control.ts";
 import { encodeManifest, renderJsonObject } from "./metadata.ts";
 import { encodeTensorIndex } from "./tidx.ts";
 
-/** The reference's `make-test-vector`, as docs/formats/aero.md tells it: lengths and BLAKE3-256 of the contents. */
+/** The reference's `make-test-vector`, as in docs/formats/aero.md: lengths and BLAKE3-256 of the contents. */
 const CONTENTS = [
   ["meta.json", 66, "775db4bdb5782d55cdb21fc0896ed3f4086aea4ef25d3fa1f3458635ad0b8e50"],
   ["manifest", 309, "4920e3dac5c241ebf2092c99ee28f3c40f0e0dddfc8ab2bbd6e2905929415ac2"],
@@ -64,7 +65,7 @@ test("the contents of the golden vector are rendered byte for byte", async () =>
   }
 });
 
-/** The whole file, with whatever compresses MMSG and TIDX. */
+/** The whole file, with MMSG and TIDX compressed by `compress`. */
 async function render(compress: (content: Bytes, i: number) => Promise<Bytes>) {
   const names = CONTENTS.map(([name]) => name);
   const pieces: Bytes[] = [];
@@ -105,7 +106,7 @@ test("the golden vector is rendered byte for byte with the bytes that zstd 1.5.7
   expect(encodeHex(await engine.digest("sha256", file))).toBe(SHA256);
 });
 
-test("whatever zstd makes of it, the golden vector holds the same", async () => {
+test("the golden vector holds the same, however zstd compresses it", async () => {
   const { file, records } = await render((content) => engine.zstdCompress(content, { level: 6 }));
   for (const [i, { offset, length, ulen }] of records.entries()) {
     const stored = file.slice(offset, offset + length);
@@ -116,7 +117,7 @@ test("whatever zstd makes of it, the golden vector holds the same", async () => 
   expect(encodeHex(file.subarray(0, 112))).toBe(encodeHex(GOLDEN.subarray(0, 112)));
 });
 
-test("the golden vector reads as what it holds, verified, with digests as the reference publishes them", async () => {
+test("the golden vector reads correctly, verified, with the digests that the reference publishes", async () => {
   const container = await openAero(memorySource(GOLDEN, "golden.aero"), { engine, limits: {} });
   const { toc } = container.content.control;
   const chunks = toc.chunks.map((chunk) => [chunk.name, chunk.ulen, encodeHex(toc.hashOf(chunk))]);
@@ -141,7 +142,7 @@ test.each([0, 1])("the golden vector written again holds the same, and reads the
   const again = await openAero(memorySource(output.files.get("m") as Bytes), { engine, limits: {} });
   const { toc } = again.content.control;
   const shard = toc.chunks.find(({ fourcc }) => fourcc === "WTSH");
-  // Tight, as it was, the shard is the very same; on multiples of 64 it is not.
+  // Packed tightly as before, the shard is identical; on multiples of 64 it is not.
   expect(shard && encodeHex(toc.hashOf(shard)) === CONTENTS[3][2]).toBe(choice === 0);
   expect(again.facts[0]).toEqual(["uuid", "11".repeat(16)]);
   expect(again.content.manifest).toEqual(container.content.manifest);

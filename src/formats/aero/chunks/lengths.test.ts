@@ -59,7 +59,7 @@ test("encodeTensorIndex() writes what another decoder reads, the digest last", (
   expect(tensors.map((tensor) => Object.keys(tensor).at(-1))).toEqual(["hash_b3", "hash_b3", "hash_b3"]);
 });
 
-/** AIP-0002's size: 31 and the name, the width of the page size, that of the count, and 34 for each page. */
+/** AIP-0002's size: 31 and the name, the width of the page size, the width of the count, and 34 a page. */
 test.each([
   [0, 64, 31 + 4 + 1 + 1],
   [15, 100, 31 + 4 + 1 + 1 + 34 * 15],

@@ -6,8 +6,9 @@ import { parseJsonNumber, renderMembers, renderValue } from "../../../model/meta
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
 import { decodeJsonText, type JsonNode, parseStrictJson } from "../../../struct/strict-json.ts";
-import { VERSION } from "../layout.ts";
+import { FOURCC, VERSION } from "../layout.ts";
 import { type CarriedKeys, type FurtherKeys, writePairs } from "./further-keys.ts";
+import { type ManifestRow, SHARD_NUMBERS, type ShardRow, type StatedRows } from "./manifest-rows.ts";
 import type { ContentPlace } from "./tidx.ts";
 
 /** The JSON metadata: its entries, in order. */
@@ -15,7 +16,7 @@ export interface JsonMetadata {
   readonly entries: readonly MetadataEntry[];
 }
 
-/** Refuses what is not one JSON object. */
+/** Refuses content that is not one JSON object. */
 export function decodeMjsn(content: Bytes, { label, offset }: ContentPlace): JsonMetadata {
   const place = { source: label, offset, what: "AERO MJSN" };
   const text = decodeJsonText(content, place);
@@ -49,9 +50,9 @@ function toValue(node: JsonNode): MetadataValue {
 }
 
 /**
- * JSON as the reference writer renders it: compact, keys sorted by code point, everything beyond ASCII escaped. Maps
- * inside keep their order, since nothing else in the file would tell it. Strings that are not UTF-8 and byte strings
- * have no JSON form; callers keep them out.
+ * JSON as the reference writer renders it: compact, keys sorted by code point, everything beyond ASCII escaped. Inner
+ * maps keep their order, because nothing else in the file records it. Byte strings and strings that are not UTF-8 have
+ * no JSON form; callers keep them out.
  */
 export function renderJsonObject(entries: readonly MetadataEntry[]): string {
   return renderMembers(
@@ -82,35 +83,56 @@ function compareCodePoints(a: string, b: string): number {
   return left.length - right.length;
 }
 
-/** The part of the manifest that says something the tables do not; its lists of chunks and shards repeat the TOC. */
+/** The part of the manifest that the tables do not repeat; its lists of chunks and shards repeat the TOC. */
 export interface Manifest {
   readonly name?: string;
   readonly architecture?: string;
+  /** Rows about chunks with a role or a type that the specification does not name. */
+  readonly rows?: readonly ManifestRow[];
 }
 
-/** What the lists have in each row (formats/aero.md 1.5): it is made anew with the tables. */
+/** The role of each type of chunk (docs/formats/aero.md#mmsg). */
+const ROLES: ReadonlyMap<string, ChunkRole> = new Map([
+  [FOURCC.control, "control_integrity"],
+  [FOURCC.json, "json"],
+  [FOURCC.manifest, "manifest"],
+  [FOURCC.index, "tensors"],
+  [FOURCC.pages, "page_hashes"],
+  [FOURCC.weights, "weights"],
+]);
+
+/** The keys of each row (docs/formats/aero.md#mmsg). Writers make new rows from the tables. */
 const ROW_KEYS: Readonly<Record<string, readonly string[]>> = {
   chunks: ["role", "fourcc", "toc_index", "shard_id"],
   shards: ["shard_id", "toc_index", "size_bytes", "tensor_count", "mmap_critical"],
 };
 
 /**
- * Walks the whole manifest, so that damage anywhere in it is found; keeps the model's name and architecture, and hands
- * the keys that the specification does not name to `further`.
+ * Walks the whole manifest, so that it finds damage anywhere. Keeps the model's name and architecture, and hands the
+ * keys that the specification does not name to `further`.
  */
-export function decodeMmsg(content: Bytes, place: ContentPlace, further?: FurtherKeys): Manifest {
-  return new MmsgDecoder(content, place, further).run();
+export function decodeMmsg(content: Bytes, place: ContentPlace, notes: ManifestNotes = {}): Manifest {
+  return new MmsgDecoder(content, place, notes).run();
+}
+
+/** Takes what the manifest says besides the model's name and architecture. */
+export interface ManifestNotes {
+  readonly further?: FurtherKeys;
+  readonly stated?: StatedRows;
 }
 
 class MmsgDecoder {
   readonly #content: Bytes;
   readonly #reader: MsgpackReader;
   readonly #further: FurtherKeys | undefined;
+  readonly #rows: ManifestRow[] = [];
+  readonly #stated: StatedRows | undefined;
 
-  constructor(content: Bytes, place: ContentPlace, further: FurtherKeys | undefined) {
+  constructor(content: Bytes, place: ContentPlace, { further, stated }: ManifestNotes) {
     this.#content = content;
     this.#reader = new MsgpackReader(content, { source: place.label, base: place.offset, what: "AERO MMSG" });
     this.#further = further;
+    this.#stated = stated;
   }
 
   run(): Manifest {
@@ -133,7 +155,7 @@ class MmsgDecoder {
       }
     }
     reader.checkEnd("mmsg");
-    return manifest;
+    return this.#rows.length === 0 ? manifest : { ...manifest, rows: this.#rows };
   }
 
   #readModel(): Manifest {
@@ -155,7 +177,7 @@ class MmsgDecoder {
     return found;
   }
 
-  /** A new manifest says AERO 0.1: whatever else stands there is told. */
+  /** A new manifest says AERO 0.1, so anything else here is reported. */
   #readFormat(): void {
     const reader = this.#reader;
     if (reader.peekType("format") !== "map") {
@@ -186,19 +208,60 @@ class MmsgDecoder {
         this.#further?.unplaced(`MMSG.${list}`);
         continue;
       }
+      const row: RowDraft = {};
       for (let members = reader.readMapHeader(list); members > 0; members--) {
         const key = this.#readAnyText(list);
-        const isFalse = reader.peekType(list) === "bool" && this.#content[reader.offset] === FALSE;
-        reader.skip(list);
-        // `mmap_critical` is true in every manifest that is made: another value would be lost.
-        if (key === undefined || !known.includes(key) || isFalse) {
-          this.#further?.unplaced(`MMSG.${list}[].${key ?? "?"}`);
-        }
+        if (list === "chunks") this.#readMember(row, key);
+        else this.#readShardMember(row, key);
+        if (key === undefined || !known.includes(key)) this.#further?.unplaced(`MMSG.${list}[].${key ?? "?"}`);
       }
+      if (list === "chunks") this.#takeRow(row);
+      else this.#stated?.shards.push(row);
     }
   }
 
-  /** Undefined for what is no text, or no UTF-8: where nobody reads it, that is no damage. */
+  /** Reads one value of a row about a chunk. */
+  #readMember(row: RowDraft, key: string | undefined): void {
+    const reader = this.#reader;
+    if (key === "role" || key === "fourcc") {
+      row[key] = this.#readAnyText("chunks");
+      if (row[key] === undefined) this.#further?.unplaced(`MMSG.chunks[].${key}, which is no text`);
+    } else if (key === "toc_index" || key === "shard_id") this.#readNumber(row, key, "chunks");
+    else reader.skip("chunks");
+  }
+
+  /** Reads one value of a row about a shard. */
+  #readShardMember(row: RowDraft, key: string | undefined): void {
+    const reader = this.#reader;
+    const number = SHARD_NUMBERS.find((name) => name === key);
+    if (number !== undefined) {
+      this.#readNumber(row, number, "shards");
+      return;
+    }
+    const isTrue = reader.peekType("shards") === "bool" && this.#content[reader.offset] === TRUE;
+    reader.skip("shards");
+    // Every new manifest has `mmap_critical` true, so another value would be lost.
+    if (key === "mmap_critical" && !isTrue) this.#further?.misstated(`MMSG.shards[].${key}`);
+  }
+
+  #readNumber(row: RowDraft, key: (typeof SHARD_NUMBERS)[number], list: "chunks" | "shards"): void {
+    const reader = this.#reader;
+    const value = reader.peekType(list) === "integer" ? reader.readInteger(list) : reader.skip(list);
+    if (typeof value === "number") row[key] = value;
+    else this.#further?.misstated(`MMSG.${list}[].${key}`);
+  }
+
+  /** A new manifest has its own row for every written chunk, so only what it would not say is kept. */
+  #takeRow({ role, fourcc = "", toc_index: tocIndex, shard_id: shardId }: RowDraft): void {
+    if (role === undefined || ROLES.get(fourcc) === role) {
+      this.#stated?.chunks.push({ role: role ?? "", fourcc, tocIndex, shardId });
+      return;
+    }
+    if (fourcc === "" && [...ROLES.values()].some((known) => known === role)) return;
+    this.#rows.push({ role, fourcc, tocIndex, shardId });
+  }
+
+  /** Undefined if the value is not text or not UTF-8: that is no damage in parts that are not read. */
   #readAnyText(path: string): string | undefined {
     const reader = this.#reader;
     if (reader.peekType(path) === "string") return decodeUtf8(reader.readTextBytes(path));
@@ -207,13 +270,18 @@ class MmsgDecoder {
   }
 }
 
-/** MessagePack's byte for false. */
-const FALSE = 0xc2;
+interface RowDraft extends ShardRow {
+  role?: string | undefined;
+  fourcc?: string | undefined;
+}
 
-/** What `format.name` is (formats/aero.md 1.5). */
+/** MessagePack's byte for true. */
+const TRUE = 0xc3;
+
+/** The value of `format.name` (docs/formats/aero.md#mmsg). */
 const FORMAT_NAME = "AERO";
 
-/** `value` is one whole value: it has been walked over. */
+/** `value` is one whole value, which the caller has walked over. */
 function isVersion(value: Bytes): boolean {
   const reader = new MsgpackReader(value, { source: "", base: 0 });
   if (reader.peekType() !== "array" || reader.readArrayHeader() !== 2) return false;
@@ -221,11 +289,12 @@ function isVersion(value: Bytes): boolean {
   return numbers.every((number) => reader.peekType() === "integer" && reader.readInteger() === number);
 }
 
-/** What a chunk is for, as the manifest names it. */
+/** The role of a chunk, as the manifest names it. */
 export type ChunkRole = "control_integrity" | "json" | "manifest" | "tensors" | "page_hashes" | "weights";
 
 interface ManifestChunk {
-  readonly role: ChunkRole;
+  /** Absent for a chunk that the manifest does not list. */
+  readonly role: string | undefined;
   readonly fourcc: string;
   /** For weights and their page hashes. */
   readonly shardId?: number | undefined;
@@ -245,7 +314,7 @@ export interface PlannedManifest {
   /** In TOC order. */
   readonly chunks: readonly ManifestChunk[];
   readonly shards: readonly ManifestShard[];
-  /** Keys that the specification does not name: of the manifest, and of its `model`. */
+  /** Keys of the manifest and of its `model` that the specification does not name. */
   readonly further?: Pick<CarriedKeys, "manifest" | "model"> | undefined;
 }
 
@@ -267,7 +336,7 @@ export function encodeManifest(manifest: PlannedManifest): Bytes {
   writeText(writer, "architecture", manifest.architecture);
   writePairs(writer, further?.model);
   writer.string("chunks");
-  writer.array(manifest.chunks.length);
+  writer.array(manifest.chunks.filter(({ role }) => role !== undefined).length);
   for (const [tocIndex, chunk] of manifest.chunks.entries()) writeChunk(writer, chunk, tocIndex);
   writer.string("shards");
   writer.array(manifest.shards.length);
@@ -277,6 +346,7 @@ export function encodeManifest(manifest: PlannedManifest): Bytes {
 }
 
 function writeChunk(writer: MsgpackWriter, { role, fourcc, shardId }: ManifestChunk, tocIndex: number): void {
+  if (role === undefined) return;
   writer.map(shardId === undefined ? 3 : 4);
   writeText(writer, "role", role);
   writeText(writer, "fourcc", fourcc);

@@ -13,7 +13,7 @@ import { ENTRY_FIELD, ENTRY_FIELDS, HASH_BYTES } from "../layout.ts";
 import type { AeroLimits } from "../limits.ts";
 import { type FurtherKeys, type StoredPairs, writePairs } from "./further-keys.ts";
 
-/** One entry of the tensor index (spec, "TIDX Schema"), numbers checked to be whole and from 0 up. */
+/** One entry of the tensor index (spec, "TIDX Schema"); its numbers are checked to be integers of at least 0. */
 export interface TensorEntry {
   readonly name: string;
   /** Bytes of the name as stored. */
@@ -29,25 +29,25 @@ export interface TensorEntry {
   readonly hash: string | undefined;
 }
 
-/** Where the content stands, for messages. */
+/** Where the content is, for messages. */
 export interface ContentPlace {
   readonly label: string;
   /** Offset of the chunk. */
   readonly offset: number;
 }
 
-/** No use of `quant_params` needs more; a map of a million values would cost memory for nothing. */
+/** No use of `quant_params` needs more; a map of a million values would only waste memory. */
 const MAX_QUANT_VALUES = 1024;
 
 const WHAT = "AERO TIDX";
 
-/** What bounds `quant_params`. */
+/** The bounds of `quant_params`. */
 export const QUANT_PARAMS = { what: WHAT, maxValues: MAX_QUANT_VALUES };
 
-/** Takes one entry after the other. The object is used again for the next one: keep what it holds, never itself. */
+/** Takes the entries one by one. The object is reused for the next entry: keep its values, never the object. */
 export type EntryVisitor = (entry: TensorEntry, index: number) => void;
 
-/** Where the content stands, and what it may hold. */
+/** Where the content is, and what it may hold. */
 interface TidxOptions {
   readonly place: ContentPlace;
   readonly limits: AeroLimits;
@@ -56,8 +56,8 @@ interface TidxOptions {
 }
 
 /**
- * Walks the entries in order, a step for each, a million of them without an object for each. Throws at the first that breaks the schema,
- * naming it; keys that it does not know go to `further` as they are stored.
+ * Walks the entries in order, one step each, without a new object for each: there may be a million. Throws at the first
+ * entry that breaks the schema, and names it. Unknown keys go to `further` as stored.
  */
 export function decodeTidx(content: Bytes, options: TidxOptions, visit: EntryVisitor): Steps<void> {
   return new TidxDecoder(content, options).run(visit);
@@ -98,7 +98,7 @@ class TidxDecoder {
   *#readEntries(visit: EntryVisitor): Steps<void> {
     const reader = this.#reader;
     const count = reader.readArrayHeader("tensors");
-    const what = "an AERO index of so many tensors";
+    const what = "an AERO index of this many tensors";
     checkLimit(count, this.#limits.tensors, what, "limit/aero.tensors", reader.at("tensors"));
     for (this.#index = 0; this.#index < count; this.#index++) {
       this.#readEntry();
@@ -118,7 +118,7 @@ class TidxDecoder {
       if (field < 0 || field === ENTRY_FIELD.flags) {
         const value = field < 0 ? undefined : reader.offset;
         reader.skip(field < 0 ? reader.readKey() : ENTRY_FIELDS[field]);
-        // Writers put 0 there, one byte: only another value says something.
+        // Writers put a 0 there, one byte: only another value carries information.
         const isUsual = value !== undefined && reader.offset === value + 1 && this.#content[value] === 0;
         if (!isUsual) draft.further.push(this.#content.subarray(start, reader.offset));
         continue;
@@ -176,16 +176,16 @@ class TidxDecoder {
     draft.name = reader.readString("name");
     draft.nameBytes = reader.offset - start;
     if (draft.nameBytes <= this.#limits.nameBytes) return; // a location for every name would cost more than the name
-    const what = "a tensor name of so many bytes";
+    const what = "a tensor name of this many bytes";
     checkLimit(draft.nameBytes, this.#limits.nameBytes, what, "limit/aero.name-bytes", reader.at("name", start));
   }
 
-  /** Neighbours often have one shape, which is then one array: `last` is that of the entry before. */
+  /** Neighbours often have the same shape; they then share one array. `last` is the shape of the entry before. */
   #readShape(last: Shape): Shape {
     const reader = this.#reader;
     const rank = reader.readArrayHeader("shape");
     if (rank > 4) {
-      const what = "a tensor of so many dimensions";
+      const what = "a tensor of this many dimensions";
       checkLimit(rank, this.#limits.dimensions, what, "limit/aero.dimensions", reader.at("shape"));
     }
     let shape: number[] | undefined = rank === last.length ? undefined : [];
@@ -197,7 +197,7 @@ class TidxDecoder {
     return shape ?? last;
   }
 
-  /** Empty text and nil mean that there is none, as in the reference. */
+  /** Empty text and nil both mean that there is no digest, as in the reference. */
   #readHash(key: string): string | undefined {
     const reader = this.#reader;
     if (reader.peekType(key) === "nil") {
@@ -219,10 +219,10 @@ class TidxDecoder {
   }
 }
 
-/** The first six fields; the specification names the others as optional. */
+/** The first six fields; the others are optional in the specification. */
 const REQUIRED = 0b11_1111;
 
-/** An entry in the making. */
+/** An entry while it is read. */
 class Draft implements TensorEntry {
   seen = 0;
   name = "";
@@ -235,10 +235,10 @@ class Draft implements TensorEntry {
   quantId: number | undefined = undefined;
   quantParams: MsgpackValue | undefined = undefined;
   hash: string | undefined = undefined;
-  /** Views of pairs that no field above says. */
+  /** Views of pairs that no field above covers. */
   further: Bytes[] = [];
 
-  /** Required fields are overwritten by the next entry, or it is refused. */
+  /** Required fields need no reset: the next entry overwrites them or is refused. */
   clear(): void {
     this.seen = 0;
     this.quantId = undefined;
@@ -255,12 +255,12 @@ export interface TensorRow {
   readonly dtype: number;
   readonly shape: Shape;
   readonly shardId: number;
-  /** From the start of the shard. */
+  /** Offset from the start of the shard. */
   readonly dataOff: number;
   readonly dataLen: number;
-  /** Place in the MJSN's `quant_descriptors`; packed tensors only. */
+  /** Index into the MJSN's `quant_descriptors`; packed tensors only. */
   readonly quantId?: number | undefined;
-  /** Bytes are MessagePack as it is to be written. */
+  /** Bytes are MessagePack, written as they are. */
   readonly quantParams?: { readonly [key: string]: Json } | Bytes | undefined;
   /** Keys that the specification does not name. */
   readonly further?: StoredPairs | undefined;
@@ -282,7 +282,7 @@ export function encodeTensorIndex(
   return writer.take();
 }
 
-/** The length that `encodeTensorIndex` will have: digests are hex of fixed length, so they need not be known yet. */
+/** The length of `encodeTensorIndex`: digests are hex of fixed length, so they need not be known yet. */
 export function measureTensorIndex(
   rows: readonly TensorRow[],
   kind: "plain" | "hashed",
@@ -298,7 +298,7 @@ export function measureTensorIndex(
   return byteLength;
 }
 
-/** Further keys come first, so that the entries are the end of the map. */
+/** Further keys come first, so that the entries end the map. */
 function writeRoot(writer: MsgpackWriter, count: number, further: StoredPairs | undefined): void {
   writer.map(1 + (further?.count ?? 0));
   writePairs(writer, further);
@@ -306,7 +306,7 @@ function writeRoot(writer: MsgpackWriter, count: number, further: StoredPairs | 
   writer.array(count);
 }
 
-/** Keys in the order of the reference writer; `hash_b3` is always the last one. */
+/** Keys in the order of the reference writer; `hash_b3` is always last. */
 function writeRow(writer: MsgpackWriter, row: TensorRow, hash: Bytes | undefined): void {
   const { name, dtype, shape, shardId, dataOff, dataLen, quantId, quantParams, further } = row;
   const optional = [quantId, quantParams, hash].filter((item) => item !== undefined).length;

@@ -4,10 +4,20 @@ import { checkedAdd } from "../../../base/integers.ts";
 import { decodeUtf8, findInvalidUtf8, printable } from "../../../base/text.ts";
 import type { Turns } from "../../../base/turns.ts";
 import type { Extent } from "../../../bytes/extents.ts";
-import type { Finding } from "../../../model/finding.ts";
-import { CHUNK_FLAGS, type FileHeader, HASH_BYTES, TOC_HASH_OFFSET, tocEntry, tocHeader } from "../layout.ts";
+import type { Finding, Loss } from "../../../model/finding.ts";
+import {
+  CHUNK_FLAGS,
+  CHUNK_NAMES,
+  type ChunkNames,
+  type FileHeader,
+  FOURCC,
+  HASH_BYTES,
+  TOC_HASH_OFFSET,
+  tocEntry,
+  tocHeader,
+} from "../layout.ts";
 
-/** One chunk as the TOC lists it; `offset` and `byteLength` are those of the stored payload. */
+/** One chunk as the TOC lists it; `offset` and `byteLength` describe the stored payload. */
 export interface Chunk extends Extent {
   readonly index: number;
   readonly fourcc: string;
@@ -17,14 +27,14 @@ export interface Chunk extends Extent {
   readonly name: string;
 }
 
-/** Where the tables of a file are, and what they say. */
+/** Where the tables of a file are, and what the header says about them. */
 interface TocPlace {
   readonly label: string;
   readonly fileBytes: number;
   readonly header: FileHeader;
 }
 
-/** The table of contents with its names: every extent lies inside the file. */
+/** The table of contents with its names; every extent is inside the file. */
 export class Toc {
   readonly chunks: readonly Chunk[];
   readonly warnings: readonly Finding[];
@@ -36,7 +46,7 @@ export class Toc {
     this.warnings = warnings;
   }
 
-  /** `bytes` are the TOC header and exactly as many entries as it announces. */
+  /** `bytes` holds the TOC header and exactly the number of entries that it announces. */
   static async decode(bytes: Bytes, names: Bytes, place: TocPlace, turns: Turns): Promise<Toc> {
     const { label, header } = place;
     const table = new StringTable(names, { label, offset: header.stringTableOffset });
@@ -56,13 +66,22 @@ export class Toc {
     return new Toc(chunks, bytes, reserved.findings());
   }
 
-  /** The BLAKE3-256 that the TOC has for a chunk's uncompressed bytes; a view. */
+  /** The TOC's BLAKE3-256 of a chunk's uncompressed bytes; a view. */
   hashOf(chunk: Chunk): Bytes {
     const start = tocHeader.byteLength + chunk.index * tocEntry.byteLength + TOC_HASH_OFFSET;
     return this.#entries.subarray(start, start + HASH_BYTES);
   }
 
-  /** The first chunk of a type: what counts where there should be one. */
+  /** Where the names of chunks lie in the string table. */
+  nameExtents(): Extent[] {
+    const view = new DataView(this.#entries.buffer, this.#entries.byteOffset, this.#entries.byteLength);
+    return this.chunks.map(({ index }) => {
+      const start = tocHeader.byteLength + index * tocEntry.byteLength;
+      return { offset: view.getUint32(start + 32, true), byteLength: view.getUint32(start + 36, true) };
+    });
+  }
+
+  /** The first chunk of a type: the one that counts if there should be only one. */
   first(fourcc: string): Chunk | undefined {
     return this.chunks.find((chunk) => chunk.fourcc === fourcc);
   }
@@ -117,7 +136,7 @@ function decodeEntry(bytes: Bytes, { index, start, table, place }: EntryPlace): 
   return { index, fourcc, flags, offset: chunkOffset, byteLength: chunkLength, ulen: chunkUlen, name };
 }
 
-/** Fields that must be zero and that no reader has ever checked: others are told, in one line. */
+/** Fields that must be zero and that no reader has ever checked: other values are reported, in one line. */
 class ReservedFields {
   readonly #place: TocPlace;
   #count = 0;
@@ -145,14 +164,14 @@ class ReservedFields {
   }
 }
 
-/** Tables up to this are decoded in one piece: a hundred thousand short names cost one call instead of as many. */
+/** Tables up to this length are decoded in one piece: a hundred thousand short names cost one call, not one each. */
 const WHOLE_BYTES = 16 << 20;
 
-/** Chunk names by (name_off, name_len). NULs only separate them for people: readers go by the lengths. */
+/** Chunk names by (name_off, name_len). The NULs only separate names for people; readers use the lengths. */
 class StringTable {
   readonly byteLength: number;
   readonly #bytes: Bytes;
-  /** The whole table, where every byte is one character. */
+  /** The whole table, if every byte is one character. */
   readonly #text: string | undefined;
   readonly #label: string;
   readonly #offset: number;
@@ -165,7 +184,7 @@ class StringTable {
     this.#text = bytes.byteLength <= WHOLE_BYTES && isAscii(bytes) ? decodeUtf8(bytes) : undefined;
   }
 
-  /** `locate` is only called to refuse: a name outside the table, or one that is not UTF-8. */
+  /** Calls `locate` only to refuse a name outside the table or a name that is not UTF-8. */
   name(nameOff: number, nameLen: number, locate: () => Location): string {
     const end = nameOff + nameLen; // two u32: exact
     if (end > this.byteLength) {
@@ -188,4 +207,28 @@ class StringTable {
 function isAscii(bytes: Bytes): boolean {
   for (let i = 0; i < bytes.length; i++) if ((bytes[i] as number) > 0x7f) return false;
   return true;
+}
+
+/** The chunks that a file has once, by their role. */
+export const NAMED_CHUNKS = [
+  ["control_integrity", FOURCC.control],
+  ["json", FOURCC.json],
+  ["manifest", FOURCC.manifest],
+  ["tensors", FOURCC.index],
+] as const;
+
+/** The longest tensor name that the C++ reader accepts; longer names would only fill `tare.origin`. */
+export const MAX_NAME_LENGTH = 4096;
+
+/** Unusual names of the chunks that a file has once; `losses` are names that are not carried. */
+export function chunkNames(toc: Toc): { readonly names: ChunkNames; readonly losses: readonly Loss[] } {
+  const names: { [role: string]: string } = {};
+  const losses: Loss[] = [];
+  for (const [role, fourcc] of NAMED_CHUNKS) {
+    const name = toc.first(fourcc)?.name ?? CHUNK_NAMES[role];
+    if (name === CHUNK_NAMES[role]) continue;
+    if (name.length <= MAX_NAME_LENGTH) names[role] = name;
+    else losses.push({ name: fourcc, reason: `its name of ${name.length} characters is too long to be carried` });
+  }
+  return { names, losses };
 }

@@ -19,7 +19,7 @@ interface Made {
   readonly copies: Source[];
 }
 
-/** A remote tensor (without a descriptor) that may be held in memory up to `maxBytes`. */
+/** A remote tensor (without a descriptor); up to `maxBytes` of it may be held in memory. */
 async function make(bytes: Bytes, maxBytes: number, damage?: Bytes): Promise<Made> {
   const meter = { reads: 0, bytes: 0 };
   const copies: Source[] = [];
@@ -71,7 +71,7 @@ describe("HashedTensorReader of a remote tensor that is too long for memory", ()
     await expect(source.read(50_000, 100)).rejects.toMatchObject({ code: "integrity/aero.tensor-hash" });
     await expect(copies[0]?.read(0, 1)).rejects.toMatchObject({ code: "source/closed" });
   });
-  test("is not spooled where it fits", async () => {
+  test("is not spooled if it fits", async () => {
     const { source, copies } = await make(BYTES, BYTES.byteLength);
     expect(await source.read(0, 10)).toHaveLength(10);
     expect(copies).toEqual([]);

@@ -4,36 +4,34 @@ import { encodeHex, printable } from "../../../base/text.ts";
 import { allocateFor, deliver, ReadGuard } from "../../../bytes/layers/base.ts";
 import type { Spool } from "../../../bytes/sink.ts";
 import { runOf, type SliceSource, sliceSource, type WithinSource } from "../../../bytes/slice.ts";
-import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
+import { PIECE_BYTES, type ReadOptions, type Source, type StreamOptions } from "../../../bytes/source.ts";
 import type { Tensor, TensorReader } from "../../../model/tensor.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 
-/** Local tensors up to this are read once and checked in memory; longer ones are hashed where they lie, then read. */
+/** Local tensors up to this length are read once and checked in memory; longer ones are hashed in place, then read. */
 const WHOLE_BYTES = 8 << 20;
-/** Pieces of a stream over bytes in memory. */
-const PIECE_BYTES = 1 << 20;
 
-/** A tensor with a digest of its own, by which it is checked. */
+/** A tensor with its own digest, which checks it. */
 interface HashedTensor {
   readonly name: string;
-  /** `data_len` bytes: what the digest covers, padding included. */
+  /** `data_len` bytes, padding included: the digest covers them. */
   readonly stored: Source;
-  /** Where they begin in the file. */
+  /** Their offset in the file. */
   readonly offset: number;
   /** 64 lower-case hex digits. */
   readonly hash: string;
   readonly engine: Engine;
   /** Most bytes of a remote tensor to hold for checking. */
   readonly maxBytes: number;
-  /** Takes what is longer; without it such a tensor is refused. */
+  /** Takes longer tensors; without it they are refused. */
   readonly spool?: Spool | undefined;
-  /** Its shard, where that has page digests: for readers that go through all of it. */
+  /** Its shard, if that has page digests: for callers that read all of the tensor. */
   readonly paged?: TensorReader | undefined;
 }
 
 /**
- * Hands out a tensor's bytes only after all of them were found right: the digest covers the whole tensor, so the first
- * read of any part reads it all. Once checked, later reads go straight to the file.
+ * Hands out a tensor's bytes only after all of them are found right: the digest covers the whole tensor, so the first
+ * read of any part reads it all. Later reads go straight to the file.
  */
 export class HashedTensorReader implements TensorReader {
   readonly #tensor: HashedTensor;
@@ -55,12 +53,12 @@ export class HashedTensorReader implements TensorReader {
     return this.#state === "checked";
   }
 
-  /** Where the bytes are to be read from once they were checked, `plain` unless there is a copy. */
+  /** The source of the checked bytes: the copy if there is one, else `plain`. */
   checkedSource(plain: Source): Source {
     return this.#copy === undefined ? plain : sliceSource(this.#copy, 0, plain.byteLength, plain.label);
   }
 
-  /** The stored bytes where they fit in memory, checked; undefined where they were checked without being kept. */
+  /** The checked bytes if they fit in memory; undefined if they were checked without being kept. */
   async check(signal: AbortSignal | undefined): Promise<Bytes | undefined> {
     const { stored, engine, maxBytes, spool } = this.#tensor;
     const { byteLength } = stored;
@@ -76,7 +74,7 @@ export class HashedTensorReader implements TensorReader {
     return bytes;
   }
 
-  /** Several readers of one tensor wait for the same pass; where its first reader gave up, the next one starts over. */
+  /** Several readers of one tensor wait for the same pass; if the first reader gives up, the next one starts over. */
   async #checkInPlace(signal: AbortSignal | undefined): Promise<void> {
     const waiting = this.#checking;
     this.#checking ??= this.#hashInPlace(signal).finally(() => {
@@ -98,7 +96,7 @@ export class HashedTensorReader implements TensorReader {
     this.#compare(await engine.digestRange("blake3", stored, { offset: 0, byteLength, signal }));
   }
 
-  /** One download: hashed on its way to the disk, and read from there once it was found right. */
+  /** Downloads once: hashes on the way to the disk, and reads from there once the digest is right. */
   async #spoolChecked(spool: Spool, signal: AbortSignal | undefined): Promise<void> {
     const { stored, engine } = this.#tensor;
     const hasher = await engine.hasher("blake3");
@@ -138,7 +136,7 @@ export class HashedTensorReader implements TensorReader {
   }
 }
 
-/** The error for a tensor that is not what its `hash_b3` was made from. */
+/** The error for a tensor that does not match its `hash_b3`. */
 export function tensorError(
   tensor: {
     readonly name: string;
@@ -207,7 +205,7 @@ class HashedSource implements WithinSource {
     }
   }
 
-  /** Whoever opened the file closes it. */
+  /** The caller that opened the file closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }

@@ -5,7 +5,7 @@ import { PageAssembly } from "./pages.ts";
 
 const PAGE = 100;
 
-/** The runs that come of pieces of these lengths, over and over. */
+/** The runs that result from pieces of these lengths, repeated. */
 function assemble(all: Bytes, lengths: readonly number[]): { runs: Bytes[]; copied: number } {
   const assembly = new PageAssembly(PAGE, "s");
   const runs: Bytes[] = [];

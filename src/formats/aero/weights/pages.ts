@@ -4,22 +4,20 @@ import { checkLimit } from "../../../base/limits.ts";
 import { encodeHex } from "../../../base/text.ts";
 import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import { BlockCache } from "../../../bytes/layers/cache.ts";
+import type { Spool } from "../../../bytes/sink.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
-import type { PageDigests, PagedRun } from "../../../model/format.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import type { Engine } from "../../../primitives/engine.ts";
-import { checkChunkHash, checkChunkSize, readChunk } from "../chunks/chunk.ts";
+import { type ChunkContext, checkChunkHash, checkChunkSize, readChunk } from "../chunks/chunk.ts";
 import { decodePhsh, type PageHashes } from "../chunks/digests.ts";
 import { type Chunk, chunkAt, chunkTitle, isCompressed } from "../chunks/toc.ts";
 import { HASH_BYTES } from "../layout.ts";
-import type { AeroModel } from "../model.ts";
-import type { ShardContext } from "./shards.ts";
 import { namesIn } from "./tensor-map.ts";
 
-/** Pages kept after they were checked, so that small reads one after the other do not hash a page again and again. */
+/** Checked pages that are kept, so that small reads in a row do not hash a page again and again. */
 const CACHE_BYTES = 16 << 20;
 
-/** What a page-checked source is made from. */
+/** What a page-checked source needs. */
 export interface PagedShard {
   /** The shard's stored bytes. */
   readonly stored: Source;
@@ -27,9 +25,9 @@ export interface PagedShard {
   readonly offset: number;
   readonly name: string;
   readonly engine: Engine;
-  /** Reads the digests; called once, again only after a failure. Readers share it, so no one's signal ends it. */
+  /** Reads the digests; called once, and again only after a failure. Readers share it, so no single signal ends it. */
   readonly readPages: () => Promise<PageHashes>;
-  /** Called before each read, so that the owner can let go of the pages of other shards. */
+  /** Called before each read, so that the owner can release the pages of other shards. */
   readonly onUse?: (source: PageSource) => void;
   /** All tensors of the file, for messages. */
   readonly tensors: () => readonly Tensor[];
@@ -38,7 +36,7 @@ export interface PagedShard {
 /**
  * A shard whose every byte is checked against its page's digest before it is handed out. A read fetches exactly the
  * pages it touches: partial ones through a small cache, whole ones straight into the caller's buffer. It has no
- * descriptor: a worker that opened the file itself would get unchecked bytes.
+ * descriptor: a worker that opens the file itself would get unchecked bytes.
  */
 export class PageSource implements Source {
   readonly label: string;
@@ -62,7 +60,7 @@ export class PageSource implements Source {
     return pages.read(offset, options.into ?? allocateFor(byteLength, this.label), options.signal);
   }
 
-  /** From one stream below: one request, however long the run. Pieces hold as many pages as came together. */
+  /** Reads from one stream: one request, however long the run. A piece holds all pages that arrived together. */
   async *stream(offset: number, options: StreamOptions = {}): AsyncGenerator<Bytes> {
     const end = offset + this.#guard.checkStream(offset, options);
     if (end === offset) return;
@@ -92,7 +90,7 @@ export class PageSource implements Source {
     );
   }
 
-  /** Whoever opened the file closes it. */
+  /** The caller that opened the file closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }
@@ -143,7 +141,7 @@ class CheckedPages {
     const { pageBytes } = this.#hashes;
     const end = offset + target.byteLength;
     const isLast = end === this.#shard.stored.byteLength;
-    // The whole pages in the middle, if any; the last page of the shard is whole although it may be short.
+    // The whole pages in the middle, if any. The last page of the shard counts as whole although it may be short.
     const from = Math.ceil(offset / pageBytes) * pageBytes;
     const to = isLast ? end : Math.floor(end / pageBytes) * pageBytes;
     const copies: Promise<unknown>[] = [];
@@ -154,7 +152,7 @@ class CheckedPages {
       copies.push(this.#readWhole(from, target.subarray(from - offset, to - offset), signal));
       if (to < end) copies.push(this.#copyCached(to, target.subarray(to - offset), signal));
     }
-    // Every part is seen to its end, so that no rejection goes unhandled and nobody writes to `target` afterwards.
+    // Waits for every part, so that no rejection is unhandled and nothing writes to `target` afterwards.
     for (const result of await Promise.allSettled(copies)) {
       if (result.status === "fulfilled") continue;
       target.fill(0);
@@ -177,7 +175,7 @@ class CheckedPages {
     }
   }
 
-  /** Whole pages from `offset` on, checked where they land. */
+  /** Reads whole pages from `offset` on and checks them in the caller's buffer. */
   async #readWhole(offset: number, target: Bytes, signal: AbortSignal | undefined): Promise<Bytes> {
     const { pageBytes } = this.#hashes;
     await this.#shard.stored.read(offset, target.byteLength, { into: target, signal });
@@ -189,7 +187,7 @@ class CheckedPages {
     return target;
   }
 
-  /** How far a run of pages is what their digests say, and what is wrong then. */
+  /** How many bytes of a run of pages match their digests, and the first failure. */
   async check(first: number, run: Bytes): Promise<{ readonly goodBytes: number; readonly failure?: unknown }> {
     const { pageBytes } = this.#hashes;
     for (let start = 0; start < run.byteLength; start += pageBytes) {
@@ -202,7 +200,7 @@ class CheckedPages {
     return { goodBytes: run.byteLength };
   }
 
-  /** Throws where the page is not what its digest says. */
+  /** Throws if the page does not match its digest. */
   async #checkPage(index: number, page: Bytes): Promise<void> {
     const wanted = this.#hashes.digests.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
     const found = await this.#shard.engine.digest("blake3", page);
@@ -228,7 +226,7 @@ export interface BadPage {
   readonly shard: string;
   readonly label: string;
   readonly index: number;
-  /** In the file. */
+  /** Offset in the file. */
   readonly start: number;
   readonly byteLength: number;
   /** The tensors concerned, as text. */
@@ -245,7 +243,7 @@ export function pageError(page: BadPage): IntegrityError {
   return new IntegrityError("integrity/aero.page-hash", message, at, { hint: "Download the file again" });
 }
 
-/** Makes runs of whole pages of pieces that come in any length. */
+/** Joins pieces of any length into runs of whole pages. */
 export class PageAssembly {
   readonly #pageBytes: number;
   readonly #label: string;
@@ -258,7 +256,7 @@ export class PageAssembly {
     this.#label = label;
   }
 
-  /** The whole pages that are complete now; `left` bytes were to come when the last run ended, the last page may be short. */
+  /** The whole pages that are complete now. `left` bytes follow the last run; the last page may be short. */
   *add(piece: Bytes, left: number): Generator<Bytes> {
     let rest = left;
     for (let taken = 0; taken < piece.byteLength; ) {
@@ -285,6 +283,17 @@ export class PageAssembly {
   }
 }
 
+/** What shards need besides the file's tables. */
+export interface ShardContext extends ChunkContext {
+  readonly source: Source;
+  /** Stored bytes of chunks that opening the file has already read. */
+  readonly preloaded: ReadonlyMap<Chunk, Bytes>;
+  /** All tensors of the file, for messages. */
+  readonly tensors: () => readonly Tensor[];
+  /** Takes remote tensors that are too long to be checked in memory. */
+  readonly spool?: Spool | undefined;
+}
+
 /** Reads and decodes a PHSH chunk; refuses one that is compressed, damaged or does not fit its shard. */
 export async function readPages(context: ShardContext, pages: Chunk, shardBytes: number): Promise<PageHashes> {
   const { label, source, preloaded } = context;
@@ -301,21 +310,13 @@ export async function readPages(context: ShardContext, pages: Chunk, shardBytes:
   return decodePhsh(content, { label, offset: pages.offset }, shardBytes);
 }
 
-/** A page is held whole until it has been checked. */
-export function checkPageBytes({ pageBytes }: PageHashes, pages: Chunk, { label, limits }: ShardContext): void {
+/** A page is held whole until it is checked. No page has more bytes than its shard, whatever page_size says. */
+export function checkPageBytes(
+  { pageBytes, shardBytes }: { readonly pageBytes: number; readonly shardBytes: number },
+  pages: Chunk,
+  { label, limits }: ShardContext,
+): void {
   const at = { ...chunkAt(label, pages), path: "phsh.page_size" };
-  checkLimit(pageBytes, limits.verifyBytes, "pages of so many bytes", "limit/aero.verify-bytes", at);
-}
-
-/** The page digests of every shard (PHSH chunks), as far as they have them. */
-export async function aeroPageDigests(model: AeroModel, signal?: AbortSignal): Promise<PageDigests> {
-  const { shards } = model.content;
-  const runs: PagedRun[] = [];
-  let bare = shards.hidden.length;
-  for (const { name, offset, byteLength } of shards.weights.values()) {
-    const pages = await shards.named(name).readPages(signal);
-    if (pages === undefined) bare++;
-    else runs.push({ offset, byteLength, pageBytes: pages.pageBytes, digests: pages.digests });
-  }
-  return { runs, coverage: bare === 0 ? "all" : "some" };
+  const held = Math.min(pageBytes, shardBytes);
+  checkLimit(held, limits.verifyBytes, "pages of this many bytes", "limit/aero.verify-bytes", at);
 }

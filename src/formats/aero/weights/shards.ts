@@ -1,33 +1,21 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, type TareError } from "../../../base/errors.ts";
 import { failingSource } from "../../../bytes/derived.ts";
-import type { Spool } from "../../../bytes/sink.ts";
 import { sliceSource } from "../../../bytes/slice.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Tensor, TensorReader } from "../../../model/tensor.ts";
-import type { ChunkContext } from "../chunks/chunk.ts";
 import type { PageHashes } from "../chunks/digests.ts";
 import { type Chunk, chunkAt, chunkTitle, isCompressed } from "../chunks/toc.ts";
 import { FOURCC, pageHashName, shardName } from "../layout.ts";
-import { checkPageBytes, PageSource, readPages } from "./pages.ts";
+import { checkPageBytes, PageSource, readPages, type ShardContext } from "./pages.ts";
+import { ShardProof } from "./shard-proof.ts";
 
-/** Shards whose checked pages are kept: a reader that goes through a file in order is in one, or between two. */
+/** Shards whose checked pages are kept: a reader that goes through a file in order is in one shard, or between two. */
 const ACTIVE_SHARDS = 2;
 
-/** What shards need beside the file's tables. */
-export interface ShardContext extends ChunkContext {
-  readonly source: Source;
-  /** Stored bytes of chunks that opening the file has read already. */
-  readonly preloaded: ReadonlyMap<Chunk, Bytes>;
-  /** All tensors of the file, for messages. */
-  readonly tensors: () => readonly Tensor[];
-  /** Takes remote tensors that are too long to be checked in memory. */
-  readonly spool?: Spool | undefined;
-}
-
-/** A WTSH chunk, or the lack of one, as the tensors' reader. */
+/** A WTSH chunk, or a missing one, as the tensors' reader. */
 export class Shard implements TensorReader {
-  /** As the index refers to it. */
+  /** The number that the index uses. */
   readonly id: number;
   readonly name: string;
   readonly chunk: Chunk | undefined;
@@ -47,7 +35,7 @@ export class Shard implements TensorReader {
     this.problem = this.#findProblem();
   }
 
-  /** Bytes of the shard; 0 where there is none. */
+  /** Bytes of the shard; 0 if it is missing or unreadable. */
   get byteLength(): number {
     return this.problem === undefined ? (this.chunk?.byteLength ?? 0) : 0;
   }
@@ -58,25 +46,26 @@ export class Shard implements TensorReader {
     if (chunk === undefined || problem !== undefined) {
       return failingSource(label, tensor.byteLength, problem ?? this.#missing());
     }
-    this.#checked ??= this.pages === undefined ? this.stored() : this.#pageSource(chunk, this.pages);
+    this.#checked ??=
+      this.pages === undefined ? this.#shards.proof.follow(chunk, this.stored()) : this.#pageSource(chunk, this.pages);
     return sliceSource(this.#checked, tensor.offset - chunk.offset, tensor.byteLength);
   }
 
-  /** The shard's bytes as they are, unchecked. */
+  /** The shard's bytes, unchecked. */
   stored(): Source {
     const { chunk } = this;
     if (chunk === undefined) return failingSource(this.#shards.context.label, 0, this.#missing());
     return sliceSource(this.#shards.context.source, chunk.offset, chunk.byteLength);
   }
 
-  /** The page digests, read and checked; undefined where the shard has none. */
+  /** The page digests, read and checked; undefined if the shard has none. */
   readPages(signal: AbortSignal | undefined): Promise<PageHashes> | undefined {
     const { chunk, pages } = this;
     if (chunk === undefined || pages === undefined) return undefined;
     return readPages({ ...this.#shards.context, signal }, pages, chunk.byteLength);
   }
 
-  /** The stored page digests, where opening the file has read them; nothing is checked. */
+  /** The stored page digests if opening the file has read them; unchecked. */
   preloadedPages(): Bytes | undefined {
     return this.pages === undefined ? undefined : this.#shards.context.preloaded.get(this.pages);
   }
@@ -92,7 +81,7 @@ export class Shard implements TensorReader {
       onUse: (source) => this.#shards.use(source),
       readPages: async () => {
         const hashes = await readPages(context, pages, chunk.byteLength);
-        checkPageBytes(hashes, pages, context);
+        checkPageBytes({ ...hashes, shardBytes: chunk.byteLength }, pages, context);
         return hashes;
       },
     });
@@ -116,7 +105,7 @@ export class Shard implements TensorReader {
   }
 }
 
-/** The shards of a file by id, made as they are asked for. */
+/** The shards of a file by id, made on first use. */
 export class Shards {
   readonly context: ShardContext;
   /** The first WTSH chunk of each name, and the first PHSH chunk. */
@@ -124,11 +113,14 @@ export class Shards {
   readonly pages: ReadonlyMap<string, Chunk>;
   /** Chunks that another one of the same type and name hides. */
   readonly hidden: readonly Chunk[];
+  /** Compares the shards that were read without being checked. */
+  readonly proof: ShardProof;
   readonly #byId = new Map<number, Shard>();
   #active: PageSource[] = [];
 
   constructor(context: ShardContext) {
     this.context = context;
+    this.proof = new ShardProof(context);
     const hidden: Chunk[] = [];
     this.weights = firstByName(context.toc.chunks, FOURCC.weights, hidden);
     this.pages = firstByName(context.toc.chunks, FOURCC.pages, hidden);
@@ -148,7 +140,7 @@ export class Shards {
     return new Shard(-1, name, this);
   }
 
-  /** Keeps the checked pages of the shards in use; others let go of theirs. */
+  /** Keeps the checked pages of the shards in use; the others release theirs. */
   use(source: PageSource): void {
     if (this.#active[0] === source) return;
     const others = this.#active.filter((other) => other !== source);

@@ -13,11 +13,11 @@ export function namesIn(tensors: readonly Tensor[], offset: number, byteLength: 
   return map.describe(offset, byteLength);
 }
 
-/** Which tensors have bytes where: found without walking over all of them each time. */
+/** Finds the tensors with bytes in a run without walking over all of them each time. */
 class TensorMap {
-  /** By offset, empty ones left out. */
+  /** By offset, without empty ones. */
   readonly #sorted: readonly Tensor[];
-  /** The furthest end of the tensors up to each: shared ranges make ends run ahead of offsets. */
+  /** The furthest end of the tensors up to each: with shared ranges an earlier tensor may end later. */
   readonly #reach: readonly number[];
 
   constructor(tensors: readonly Tensor[]) {

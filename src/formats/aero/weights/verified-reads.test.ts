@@ -16,7 +16,7 @@ import { type RangeServer, startRangeServer } from "../../../../test/support/ran
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import type { LimitOverrides } from "../../../base/limits.ts";
 import { openHttp } from "../../../bytes/http/index.ts";
-import { withHead } from "../../../bytes/layers/prefix.ts";
+import { withHead } from "../../../bytes/layers/opening-read.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import type { Source } from "../../../bytes/source.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
@@ -25,17 +25,17 @@ import { openAero } from "../read.ts";
 
 const engine = portableEngine();
 
-/** Beyond the opening read of 256 KiB, so that every read of weights is seen. */
+/** Past the opening read of 256 KiB, so that every read of weights is seen. */
 const FAR = 300 << 10;
 const PAGE = 100;
 const ROW = 40;
 const weights = Uint8Array.from({ length: 2000 }, (_, i) => Math.imul(i, 0x9e3779b1) >>> 24);
 const shard = wtsh(weights);
 
-/** "rows" is the shard but for its first 10 bytes: rows lie across pages. */
+/** "rows" is the shard without its first 10 bytes, so rows cross page borders. */
 const rows = (more = {}) => ({ name: "rows", dtype: 5, shape: [49, ROW], off: 10, len: 49 * ROW, more });
 
-/** The index in front, then a gap, the shard, and its page hashes. */
+/** The index first, then a gap, the shard, and its page hashes. */
 function fileOf(chunks: readonly BuiltChunk[], damageAt?: number): { readonly bytes: Bytes; readonly start: number } {
   const gaps = chunks.map(({ fourcc }) => (fourcc === "WTSH" ? FAR : 0));
   const bytes = buildAero({ chunks, gaps });
@@ -72,7 +72,7 @@ async function watch(file: ReturnType<typeof fileOf>, limits: LimitOverrides = {
 
 const paged = (): ReturnType<typeof fileOf> => fileOf([tidx([rows()]), phsh(shard, PAGE), shard]);
 
-test("opening costs one read where control region and index end within it, two where they do not", async () => {
+test("opening costs one read if control region and index end within it, else two", async () => {
   const near = await watch(paged());
   expect(near.source.calls).toHaveLength(1);
   expect(near.model.facts).toContainEqual(["verified reads", "yes, by page hashes"]);
@@ -104,7 +104,7 @@ test("pages that were checked are kept for a while", async () => {
   ]);
 });
 
-test("every read gives what the file holds, whatever it covers", async () => {
+test("every read gives what the file holds, whatever its range", async () => {
   const { model } = await watch(paged());
   const source = model.tensor("rows").source();
   const all = weights.subarray(10, 10 + source.byteLength);
@@ -159,6 +159,24 @@ test("page hashes that cannot be trusted stop reads instead of being ignored", a
   await expect(large.model.tensor("rows").bytes()).rejects.toMatchObject({ code: "limit/aero.verify-bytes" });
   const exact = await watch(paged(), { aero: { verifyBytes: PAGE } });
   expect(await exact.model.tensor("rows").bytes()).toHaveLength(49 * ROW);
+});
+
+test("the limit counts the bytes that a page has, not what page_size says", async () => {
+  const limits = { aero: { verifyBytes: shard.content.byteLength } };
+  const file = (damageAt?: number): ReturnType<typeof fileOf> =>
+    fileOf([tidx([rows()]), phsh(shard, 2 ** 40), shard], damageAt);
+  const { model } = await watch(file(), limits);
+  const tensor = model.tensor("rows");
+  const all = weights.subarray(10, 10 + tensor.byteLength);
+  expect(await tensor.bytes()).toEqual(all);
+  expect(await tensor.rows(3).bytes()).toEqual(all.subarray(3 * ROW, 4 * ROW));
+  const pieces: Bytes[] = [];
+  for await (const piece of tensor.stream()) pieces.push(piece);
+  expect(concatBytes(pieces)).toEqual(all);
+  const damaged = await watch(file(950), limits);
+  await expect(damaged.model.tensor("rows").bytes()).rejects.toMatchObject({ code: "integrity/aero.page-hash" });
+  const long = await watch(file(), { aero: { verifyBytes: shard.content.byteLength - 1 } });
+  await expect(long.model.tensor("rows").bytes()).rejects.toMatchObject({ code: "limit/aero.verify-bytes" });
 });
 
 const digest = hex(b3(weights.subarray(10, 10 + 49 * ROW)));
@@ -247,7 +265,7 @@ test("the first row of a remote file takes at most three requests, checked", asy
   }
 });
 
-test("row 3: a remote tensor without bytes takes no request of its own", async () => {
+test("a remote tensor without bytes takes no extra request", async () => {
   const empty = (name: string, more = {}) => ({ name, shape: [0], len: 0, off: 1000, more });
   const index = tidx([empty("plain"), empty("hashed", { hash_b3: hex(b3(new Uint8Array(0))) })]);
   for (const pages of [[], [phsh(shard, PAGE)]]) {

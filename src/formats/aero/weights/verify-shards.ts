@@ -4,6 +4,7 @@ import { encodeHex } from "../../../base/text.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { VerifyContext } from "../../../model/format.ts";
+import { isFarAway } from "../../../primitives/ranges.ts";
 import { checkRaw, checkRawSize, compareHash } from "../chunks/chunk.ts";
 import type { PageHashes } from "../chunks/digests.ts";
 import { type Chunk, chunkAt, chunkTitle } from "../chunks/toc.ts";
@@ -15,18 +16,18 @@ import { pageError } from "./pages.ts";
 import type { Shard } from "./shards.ts";
 import { namesIn } from "./tensor-map.ts";
 
-/** Shards hashed at once: as many as keep the engine's workers busy, and few enough for a disk. */
+/** Shards hashed at once: enough to keep the engine's workers busy, and few enough for a disk. */
 const CONCURRENCY = 4;
-/** Extents of one job: what a worker gets in a message. */
-const JOB_EXTENTS = 1 << 16;
-/** Such jobs of one shard at once. Their extents are made as they are needed: a page may be as short as one byte. */
+/** Extents of one job, which a worker gets in one message. */
+export const JOB_EXTENTS = 1 << 16;
+/** Such jobs of one shard at once. Their extents are made when needed: a page may be as short as one byte. */
 const JOBS = 2;
-/** Tensors may share bytes; beyond so many times the shard's length, hashing them all is refused. */
+/** Tensors may share bytes; if they add up to more than this many times the shard's length, hashing them is refused. */
 export const MAX_SHARING = 16;
-/** Damaged pages of one shard that are told one by one. */
+/** Damaged pages of one shard that are reported one by one. */
 const MAX_PAGE_FINDINGS = 1000;
 
-/** Every byte of every shard: chunk digest, page digests and tensor digests in one pass. */
+/** Checks every byte of every shard: chunk digest, page digests and tensor digests in one pass. */
 export async function* verifyShards(model: AeroModel, context: VerifyContext): AsyncGenerator<Finding> {
   const chunks = model.content.control.toc.chunks.filter((chunk) => chunk.fourcc === FOURCC.weights);
   const byChunk = hashesByChunk(model);
@@ -63,11 +64,11 @@ interface ShardTask {
   readonly model: AeroModel;
   readonly context: VerifyContext;
   readonly chunk: Chunk;
-  /** Tensors of this shard with a digest of their own. */
+  /** Tensors of this shard with their own digest. */
   readonly tensors: readonly TensorHash[];
 }
 
-/** A digest to be made, and what it is compared with. */
+/** A digest to compute, and what to compare it with. */
 interface Check extends Extent {
   readonly compare: (found: Bytes) => readonly Finding[];
 }
@@ -93,9 +94,8 @@ class ShardWork {
     const pages = await this.#readPages();
     const tensors = this.#tensorChecks();
     const partCount = (pages?.pageCount ?? 0) + tensors.length;
-    // A lone shard is hashed by two workers, where reading it twice costs little; else it is read once, whatever it costs.
-    const { descriptor, prefers } = model.content.source;
-    const isLocal = descriptor !== undefined && prefers !== "stream";
+    // Two workers hash a single shard if reading it twice costs little; else it is read once, even if that is slower.
+    const isLocal = !isFarAway(model.content.source);
     const apart = partCount > JOB_EXTENTS || (isLocal && shardCount === 1 && partCount > 0);
     const parts = this.#partChecks(pages, tensors);
     if (apart) await Promise.all([this.#hash([chunkCheck], context.onProgress), this.#hashParts(parts)]);
@@ -202,7 +202,7 @@ class ShardWork {
     this.#findings.push({ severity: "error", code: "integrity/aero.page-hash", message, at, name: chunk.name });
   }
 
-  /** Only the first chunk of a name has tensors and pages; a hidden one is compared with its digest alone. */
+  /** Only the first chunk of a name has tensors and pages; a hidden one is compared only with its own digest. */
   #shard(): Shard | undefined {
     const { chunk, model } = this.#task;
     const { shards } = model.content;
@@ -230,7 +230,7 @@ class ShardWork {
     return groups.map((rows) => this.#tensorCheck(rows));
   }
 
-  /** Tensors that share an extent are hashed once, and compared with as many digests as they claim to have. */
+  /** Tensors that share an extent are hashed once, and compared with every digest that they claim. */
   #tensorCheck(rows: readonly TensorHash[]): Check {
     const { label } = this.#task.model.content.source;
     const [{ tensor, byteLength }] = rows as readonly [TensorHash];
@@ -262,7 +262,7 @@ class ShardWork {
   }
 }
 
-/** Cuts without holding more than one cut at a time. */
+/** Cuts the items without holding more than one slice at a time. */
 function* slices<T>(items: Iterable<T>, length: number): Generator<T[]> {
   let slice: T[] = [];
   for (const item of items) {

@@ -6,13 +6,11 @@ import { CONTROL_HASH_BYTES, encodeControlHash, encodePageHashes } from "../chun
 import { encodeTensorIndex } from "../chunks/tidx.ts";
 import { CHUNK_FLAGS, fileHeader, shardName } from "../layout.ts";
 import type { AeroImage } from "../plan.ts";
-import type { SeekableSink } from "../write.ts";
 import type { PlannedChunk } from "./layout.ts";
-import type { WrittenDigests } from "./shards.ts";
+import { ZSTD_LEVEL } from "./metadata.ts";
+import type { SeekableSink, WrittenDigests } from "./shards.ts";
 
-/** The reference writer's level (formats/aero.md 1.4). */
-const ZSTD_LEVEL = 6;
-/** Up to here the JSON stays legible in a hex dump; a vocabulary in it is worth compressing. */
+/** Up to this length the JSON stays readable in a hex dump; one with a vocabulary is worth compressing. */
 const MAX_PLAIN_JSON = 64 << 10;
 
 /** A chunk's content as it goes to the file, and as the TOC describes it. */
@@ -38,7 +36,7 @@ export async function writeControl(
   );
   for (const { bytes, record } of records) if (bytes.byteLength > 0) await sink.fill(record.offset, bytes);
   await sink.fill(fileHeader.byteLength, region.subarray(fileHeader.byteLength));
-  // Until here the file begins with zeros, which no reader takes for AERO.
+  // Until now the file begins with zeros, which no reader takes for AERO.
   await sink.fill(0, region.subarray(0, fileHeader.byteLength));
 }
 
@@ -58,8 +56,10 @@ async function storeChunk(
       const name = shardName(chunk.shardId ?? 0);
       return storeContent(chunk, encodePageHashes(name, image.pageBytes ?? 0, shard?.pages ?? []), engine);
     }
+    case "carried":
+      return { bytes: EMPTY_BYTES, record: carriedRecord(image, chunk) };
     case "control_integrity":
-      // Known last; its length is known now, and that is all that its own digest depends on.
+      // Its content is known last. Its length is known now, and its own digest depends on nothing else.
       return storeContent(chunk, new Uint8Array(CONTROL_HASH_BYTES), engine);
     case "json":
       return image.json.byteLength > MAX_PLAIN_JSON
@@ -69,7 +69,7 @@ async function storeChunk(
       return compressContent(chunk, image.manifest, engine);
     case "tensors": {
       const index = encodeTensorIndex(image.rows, digests.tensors, image.furtherRoot);
-      // Without shards this is the end of the file: uncompressed it fills its room, and nothing trails.
+      // Without shards this is the end of the file. Uncompressed it fills its room, and nothing follows it.
       return image.shards.length === 0 ? storeContent(chunk, index, engine) : compressContent(chunk, index, engine);
     }
   }
@@ -80,7 +80,7 @@ async function storeContent(chunk: PlannedChunk, content: Bytes, engine: Engine)
   return { bytes: content, record: recordOf(chunk, content.byteLength, await engine.digest("blake3", content)) };
 }
 
-/** Compressed where that is shorter: the room is what the content takes, so more would not fit. */
+/** Compresses only if that is shorter: the room is the length of the content, so more would not fit. */
 async function compressContent(chunk: PlannedChunk, content: Bytes, engine: Engine): Promise<StoredChunk> {
   checkLength(chunk, content);
   const bytes = await engine.zstdCompress(content, { level: ZSTD_LEVEL });
@@ -97,12 +97,19 @@ function recordOf(
   return { fourcc, name, flags, offset, length, ulen: byteLength, digest };
 }
 
+/** Its digest was compared with the copied bytes. */
+function carriedRecord({ carried }: AeroImage, planned: PlannedChunk): ChunkRecord {
+  const chunk = planned.carried?.chunk;
+  if (carried === undefined || chunk === undefined) throw new Error(`nothing is carried for ${planned.name}`);
+  return { ...recordOf(planned, chunk.byteLength, carried.from.toc.hashOf(chunk)), ulen: chunk.ulen };
+}
+
 function checkLength({ name, byteLength }: PlannedChunk, content: Bytes): void {
   if (content.byteLength === byteLength) return;
   throw new Error(`planned ${byteLength} bytes for ${name}, made ${content.byteLength}`);
 }
 
-/** Puts the digest over header, TOC and names into the IHSH chunk, where there is one (AIP-0001). */
+/** Puts the digest over header, TOC and names into the IHSH chunk, if there is one (AIP-0001). */
 async function sealControl(
   image: AeroImage,
   stored: readonly StoredChunk[],

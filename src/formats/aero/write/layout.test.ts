@@ -14,11 +14,11 @@ test("planShards() fills shards in order and never cuts a tensor", () => {
   expect(cut([100, 1], 15).shards.map(({ byteLength }) => byteLength)).toEqual([100, 1]);
 });
 
-test("planShards() opens a new shard behind one that is too large, also for an empty tensor", () => {
+test("planShards() opens a new shard after one that is too large, also for an empty tensor", () => {
   expect(cut([100, 0], 15).placements.map(({ shardId }) => shardId)).toEqual([0, 1]);
 });
 
-test("planShards() counts padding, and puts none behind the last tensor", () => {
+test("planShards() counts padding, and puts none after the last tensor", () => {
   const { placements, shards } = cut([3, 8, 1], 72, 64);
   expect(placements).toEqual([
     { shardId: 0, dataOff: 0 },
@@ -34,7 +34,7 @@ test("planShards() keeps an empty tensor inside its shard", () => {
   expect(shards).toEqual([{ byteLength: 70, tensorCount: 2 }]);
 });
 
-test("planShards() cuts where it is told", () => {
+test("planShards() cuts by the given counts", () => {
   const { shards } = planShards([1, 1, 1], { align: 1, maxShardBytes: 100, counts: [1, 2] });
   expect(shards.map(({ tensorCount }) => tensorCount)).toEqual([1, 2]);
 });

@@ -3,28 +3,39 @@ import { alignUp } from "../../../base/integers.ts";
 import { layOutControl } from "../chunks/control.ts";
 import { CONTROL_HASH_BYTES, measurePageHashes, pageCount } from "../chunks/digests.ts";
 import type { ChunkRole } from "../chunks/metadata.ts";
-import { CHUNK_ALIGNMENT, CHUNK_FLAGS, FOURCC, pageHashName, shardName } from "../layout.ts";
+import type { CarriedChunk } from "../chunks/unknown.ts";
+import {
+  CHUNK_ALIGNMENT,
+  CHUNK_FLAGS,
+  CHUNK_NAMES,
+  type ChunkNames,
+  FOURCC,
+  pageHashName,
+  shardName,
+} from "../layout.ts";
 import { AERO_LIMITS } from "../limits.ts";
 
-/** A chunk to be: what it holds is known or has a known length. */
+/** A chunk to write; its content, or at least its length, is known. */
 export interface ChunkDraft {
-  readonly role: ChunkRole;
+  /** "carried" for a chunk that is copied unchanged from another file. */
+  readonly role: ChunkRole | "carried";
   readonly fourcc: string;
   readonly name: string;
-  /** Flags without COMPRESSED_ZSTD, which is set when compression turns out to help. */
+  /** Flags without COMPRESSED_ZSTD, which is set if compression helps. */
   readonly flags: number;
   readonly shardId?: number | undefined;
+  readonly carried?: CarriedChunk | undefined;
 }
 
 /** A chunk with its place. A compressed one takes less than its room; the rest stays zero. */
 export interface PlannedChunk extends ChunkDraft {
   readonly offset: number;
-  /** Bytes before compression. */
+  /** Bytes before compression; for a carried chunk, stored bytes. */
   readonly byteLength: number;
 }
 
 export interface FileLayout {
-  /** In TOC order, which is that of the file. */
+  /** In TOC order, which is also the order in the file. */
   readonly chunks: readonly PlannedChunk[];
   /** Where the first chunk begins. */
   readonly payloadsStart: number;
@@ -34,30 +45,37 @@ export interface FileLayout {
 interface ChunkOptions {
   readonly pageBytes: number | undefined;
   readonly controlHash: "control" | undefined;
+  /** Names that replace the usual ones. */
+  readonly names?: ChunkNames | undefined;
 }
 
 const { CHUNK_IS_INDEX, CHUNK_IS_MMAP_CRITICAL, CHUNK_IS_OPTIONAL } = CHUNK_FLAGS;
 
 /**
- * The chunks of a file in order: everything that a reader needs before the weights, page digests included, comes
- * first, so that one request fetches it all. The specification leaves the order open. Shards come in the order of
- * their numbers as given.
+ * The chunks of a file in order. Everything that a reader needs before the weights, page digests included, comes first,
+ * so that one request fetches it all. The specification leaves the order open. Shards follow in the given order of
+ * their numbers, then carried chunks.
  */
-export function draftChunks(shardIds: readonly number[], options: ChunkOptions): ChunkDraft[] {
+export function draftChunks(
+  shardIds: readonly number[],
+  options: ChunkOptions,
+  carried: readonly CarriedChunk[] = [],
+): ChunkDraft[] {
+  const names = { ...CHUNK_NAMES, ...options.names };
   const chunks: ChunkDraft[] = [];
   if (options.controlHash !== undefined) {
     chunks.push({
       role: "control_integrity",
       fourcc: FOURCC.control,
-      name: "control.integrity",
+      name: names.control_integrity,
       flags: CHUNK_IS_OPTIONAL,
     });
   }
-  chunks.push({ role: "json", fourcc: FOURCC.json, name: "meta.json", flags: 0 });
-  chunks.push({ role: "manifest", fourcc: FOURCC.manifest, name: "manifest", flags: 0 });
-  chunks.push({ role: "tensors", fourcc: FOURCC.index, name: "tensors", flags: CHUNK_IS_INDEX });
+  chunks.push({ role: "json", fourcc: FOURCC.json, name: names.json, flags: 0 });
+  chunks.push({ role: "manifest", fourcc: FOURCC.manifest, name: names.manifest, flags: 0 });
+  chunks.push({ role: "tensors", fourcc: FOURCC.index, name: names.tensors, flags: CHUNK_IS_INDEX });
   const perShard = options.pageBytes === undefined ? 1 : 2;
-  checkChunkCount(chunks.length + shardIds.length * perShard);
+  checkChunkCount(chunks.length + shardIds.length * perShard + carried.length);
   const shards = shardIds.map((shardId) => ({ shardId, name: shardName(shardId) }));
   if (options.pageBytes !== undefined) {
     for (const { shardId, name } of shards) {
@@ -67,6 +85,10 @@ export function draftChunks(shardIds: readonly number[], options: ChunkOptions):
   }
   for (const { shardId, name } of shards) {
     chunks.push({ role: "weights", fourcc: FOURCC.weights, name, flags: CHUNK_IS_MMAP_CRITICAL, shardId });
+  }
+  for (const item of carried) {
+    const { fourcc, name, flags } = item.chunk;
+    chunks.push({ role: "carried", fourcc, name, flags, shardId: item.row?.shardId, carried: item });
   }
   return chunks;
 }
@@ -88,7 +110,7 @@ interface Lengths {
   readonly align: number;
 }
 
-/** Gives every chunk its place. Metadata gets the room it takes uncompressed; the file ends with its last chunk. */
+/** Places every chunk. Metadata gets the room it takes uncompressed; the file ends with its last chunk. */
 export function layOutFile(drafts: readonly ChunkDraft[], lengths: Lengths): FileLayout {
   const { payloadsStart } = layOutControl(drafts.map(({ name }) => name));
   const shardAlignment = Math.max(CHUNK_ALIGNMENT, lengths.align);
@@ -102,7 +124,7 @@ export function layOutFile(drafts: readonly ChunkDraft[], lengths: Lengths): Fil
   return { chunks, payloadsStart, fileBytes: position };
 }
 
-function lengthOf({ role, shardId = 0 }: ChunkDraft, lengths: Lengths): number {
+function lengthOf({ role, shardId = 0, carried }: ChunkDraft, lengths: Lengths): number {
   const shard = lengths.shards.get(shardId) ?? 0;
   switch (role) {
     case "control_integrity":
@@ -115,6 +137,8 @@ function lengthOf({ role, shardId = 0 }: ChunkDraft, lengths: Lengths): number {
       return lengths.tensors;
     case "weights":
       return shard;
+    case "carried":
+      return carried?.chunk.byteLength ?? 0;
     case "page_hashes": {
       const pageBytes = lengths.pageBytes ?? 1;
       return measurePageHashes(shardName(shardId), pageBytes, pageCount(shard, pageBytes));
@@ -122,15 +146,15 @@ function lengthOf({ role, shardId = 0 }: ChunkDraft, lengths: Lengths): number {
   }
 }
 
-/** Where one tensor lies in its shard. */
+/** Where one tensor is in its shard. */
 interface Placement {
   readonly shardId: number;
-  /** From the start of the shard; the shard itself begins on a multiple of the alignment. */
+  /** Offset from the start of the shard, which begins on a multiple of the alignment. */
   readonly dataOff: number;
 }
 
 export interface PlannedShard {
-  /** The last tensor's end: there is no padding behind it. */
+  /** The last tensor's end: no padding follows it. */
   readonly byteLength: number;
   readonly tensorCount: number;
 }
@@ -149,8 +173,8 @@ interface ShardOptions {
 }
 
 /**
- * Greedy, in order, never cutting a tensor: one that is larger than a shard may be has a shard to itself. Padding
- * counts, so a shard is never longer than `maxShardBytes` unless a single tensor is.
+ * Greedy and in order; never cuts a tensor. A tensor larger than `maxShardBytes` gets its own shard. Padding counts, so
+ * a shard exceeds `maxShardBytes` only if a single tensor does.
  */
 export function planShards(lengths: readonly number[], { align, maxShardBytes, counts }: ShardOptions): ShardPlan {
   const placements: Placement[] = [];
@@ -167,7 +191,7 @@ export function planShards(lengths: readonly number[], { align, maxShardBytes, c
       shards.push(shard);
     }
     const end = shard.byteLength;
-    // An empty tensor takes no room, not even padding, and must not stand behind the end.
+    // An empty tensor takes no room, not even padding, and must not be past the end.
     const dataOff = byteLength > 0 ? alignUp(end, align) : end - (end % align);
     placements.push({ shardId: shards.length - 1, dataOff });
     if (byteLength > 0) shard.byteLength = dataOff + byteLength;

@@ -7,7 +7,8 @@ import { encodeUtf8 } from "../../../base/text.ts";
 import { memoryOutput, memorySource } from "../../../bytes/memory.ts";
 import type { Format, ModelContent } from "../../../model/format.ts";
 import { Metadata, stringValue } from "../../../model/metadata.ts";
-import { contentOf, planConversion, requireWriter, writeConversion } from "../../../operations/convert.ts";
+import { contentOf } from "../../../operations/convert/content.ts";
+import { planConversion, requireWriter, writeConversion } from "../../../operations/convert.ts";
 import { portableEngine } from "../../../primitives/portable.ts";
 import { formatById } from "../../registry.ts";
 import { aero } from "../index.ts";
@@ -39,7 +40,7 @@ describe("the name and architecture of the manifest", () => {
       { name: "", "general.name": "\ud800", model_type: "" },
       { name: "converted", architecture: "unknown" },
     ],
-  ])("come from %j, and the metadata comes back as it was", async (texts, manifest) => {
+  ])("come from %j, and the metadata comes back unchanged", async (texts, manifest) => {
     const metadata = new Metadata(Object.entries(texts).map(([key, value]) => ({ key, value: stringValue(value) })));
     const output = memoryOutput("m");
     const plan = planAero({ metadata, tensors: [float32Tensor("t", [1])], chain: [] }, { name: "m" });
@@ -52,7 +53,7 @@ describe("the name and architecture of the manifest", () => {
   });
 });
 
-/** A foreign file whose MJSN is this text, through other formats and back to AERO. */
+/** Converts a foreign file with this MJSN text through other formats and back to AERO. */
 async function through(text: string, ...formats: readonly string[]): Promise<AeroModel> {
   const json: BuiltChunk = { ...mjsn({}), content: encodeUtf8(text) };
   let bytes = buildAero({ chunks: [json, mmsg("", ""), ...smallAero().slice(2)] });
@@ -69,7 +70,7 @@ async function through(text: string, ...formats: readonly string[]): Promise<Aer
   return open(bytes);
 }
 
-/** The JSON that readers see who know nothing of `tare.origin`. */
+/** The JSON that readers see that do not know `tare.origin`. */
 function jsonText({ content }: AeroModel, bytes: Bytes): string {
   const chunk = content.control.toc.first("MJSN");
   return new TextDecoder().decode(bytes.subarray(chunk?.offset, (chunk?.offset ?? 0) + (chunk?.byteLength ?? 0)));
@@ -92,7 +93,7 @@ describe("JSON of another writer", () => {
     expect(metadata.get("list")).toMatchObject({ type: "array", length: 100, elementType: "i64" });
   });
 
-  test("is there for readers that know nothing of tare: compact, sorted at the top, ASCII", async () => {
+  test("is readable without knowing tare: compact, sorted at the top, ASCII", async () => {
     const text = await textOf(await through(FOREIGN));
     expect(text).toContain(
       '{"alpha":{"z":[1,2.5,null],"a":{"y":true,"b":"\\u00e9"}},"architecture":"unknown","list":[7,',

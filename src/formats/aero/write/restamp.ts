@@ -2,7 +2,7 @@ import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
 import { UnsupportedError, UsageError } from "../../../base/errors.ts";
 import { alignUp } from "../../../base/integers.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
-import type { Extent } from "../../../bytes/extents.ts";
+import { type Extent, endOf } from "../../../bytes/extents.ts";
 import type { Container } from "../../../model/archive.ts";
 import type { FormatRestamp, RestampContext, RestampPiece } from "../../../model/capabilities.ts";
 import { Metadata } from "../../../model/metadata.ts";
@@ -14,8 +14,9 @@ import { renderJsonObject } from "../chunks/metadata.ts";
 import { type Chunk, isCompressed } from "../chunks/toc.ts";
 import { CHUNK_FLAGS, FOURCC, fileHeader, HASH_BYTES, TOC_HASH_OFFSET, tocEntry, tocHeader } from "../layout.ts";
 import { AeroModel } from "../model.ts";
+import { ZSTD_LEVEL } from "./metadata.ts";
 
-/** A chunk with other content. */
+/** A chunk with new content. */
 interface NewChunk {
   readonly chunk: Chunk;
   /** Uncompressed. */
@@ -24,10 +25,10 @@ interface NewChunk {
   readonly flags: number;
 }
 
-/** What does not fit moves everything behind it by a multiple of this, so that pages of memory stay aligned. */
+/** If a chunk does not fit, everything after it moves by a multiple of this, so that memory pages stay aligned. */
 const SHIFT_ALIGNMENT = 4096;
 
-/** The file with some chunks replaced: in their own room where that suffices; offsets and digests of the TOC follow. */
+/** The file with some chunks replaced, in their own room if they fit. Offsets and digests in the TOC are updated. */
 async function planChunks(
   model: AeroModel,
   replaced: readonly NewChunk[],
@@ -68,7 +69,7 @@ async function planChunks(
 
 /** The error for files whose metadata cannot be replaced alone. */
 function unfit(label: string, problem: string): UnsupportedError {
-  const hint = "Write the file anew with: tare convert IN.aero OUT.aero";
+  const hint = "Write the file again with: tare convert IN.aero OUT.aero";
   const message = `Cannot edit the metadata of this AERO file: it ${problem}`;
   return new UnsupportedError("unsupported/stamp.layout", message, { source: label }, { hint });
 }
@@ -91,7 +92,7 @@ interface PlacedChunk extends NewChunk {
   readonly roomEnd: number;
 }
 
-/** In the order of the file, each with its room; refuses chunks that share bytes or stand before the tables' end. */
+/** In the order of the file, each with its room; refuses chunks that share bytes or begin before the tables end. */
 function orderExtents(
   { content }: AeroModel,
   tables: readonly Extent[],
@@ -125,7 +126,7 @@ interface Move {
   readonly shift: number;
 }
 
-/** Gives every chunk that begins in a copied run its new offset. */
+/** Records the new offset of every chunk that begins in a copied run. */
 function moveChunks({ content }: AeroModel, edits: TocEdits, { from, to, shift }: Move): void {
   if (shift === 0) return;
   for (const chunk of content.control.toc.chunks) {
@@ -137,11 +138,11 @@ interface ControlParts {
   readonly pieces: readonly RestampPiece[];
   readonly context: RestampContext;
   readonly controlEnd: number;
-  /** Of the first chunk that is replaced. */
+  /** Offset of the first replaced chunk. */
   readonly firstOffset: number;
 }
 
-/** Puts the tables in front; where there is an IHSH, its digest is made anew (AIP-0001). */
+/** Puts the tables first. If there is an IHSH, computes its digest again (AIP-0001). */
 async function withControlHash(
   model: AeroModel,
   edits: TocEdits,
@@ -174,7 +175,7 @@ function findDigest(stored: Bytes, digest: Bytes, label: string): number {
   throw unfit(label, "must have the digest of its control hash (IHSH) in one piece");
 }
 
-/** The pieces with one copied run replaced by bytes of its length; the run lies in a single piece, before any shift. */
+/** The pieces with one copied run replaced by bytes of its length; the run is in a single piece, before any shift. */
 function replaceRun(pieces: readonly RestampPiece[], run: Extent, bytes: Bytes): RestampPiece[] {
   return pieces.flatMap((piece): RestampPiece[] => {
     if (piece.kind !== "copy" || run.offset < piece.offset || run.offset >= endOf(piece)) return [piece];
@@ -192,7 +193,7 @@ interface EntryValues extends Extent {
   readonly digest: Bytes;
 }
 
-/** Header and tables, with entries of the TOC written over. */
+/** Header and tables, with edited TOC entries. */
 class TocEdits {
   readonly bytes: Bytes;
   readonly #view: DataView<ArrayBuffer>;
@@ -223,7 +224,7 @@ class TocEdits {
     this.bytes.set(digest, this.#at(chunk) + TOC_HASH_OFFSET);
   }
 
-  /** In a copy of the file's first bytes. */
+  /** Zeroes the digests in a copy of the file's first bytes. */
   zeroDigests(covered: Bytes): void {
     for (let i = 0; i < this.#count; i++) {
       const start = this.#first + i * tocEntry.byteLength + TOC_HASH_OFFSET;
@@ -236,14 +237,10 @@ class TocEdits {
   }
 }
 
-function endOf({ offset, byteLength }: Extent): number {
-  return offset + byteLength;
-}
-
-/** Edits the MJSN chunk, and the manifest where it repeats the model's name or architecture. */
+/** Edits the MJSN chunk, and the manifest if it repeats the model's name or architecture. */
 export const aeroRestamp: FormatRestamp = {
   values: "json",
-  // How quantised tensors are read follows from these.
+  // These decide how quantised tensors are read.
   fixedKeys: ["source_format", "quant_descriptors"],
   target(container) {
     const model = aeroModel(container);
@@ -271,20 +268,20 @@ function aeroModel(container: Container): AeroModel {
   throw new UsageError("usage/aero.container", `Cannot treat a ${container.format} container as AERO`, at);
 }
 
-/** A writer that exceeds what readers hold would lock its own file. */
+/** Refuses content above what readers hold: the file could not be opened again. */
 function checkSize(model: AeroModel, chunk: Chunk, { byteLength }: Bytes, context: RestampContext): void {
   checkChunkSize({ ...chunk, flags: 0, byteLength, ulen: byteLength }, model.chunkContext(context));
 }
 
-/** Compressed where it was and where that still helps. */
+/** Compresses only if the chunk was compressed and compression still helps. */
 async function pack(chunk: Chunk, content: Bytes, { engine }: RestampContext): Promise<NewChunk> {
   const raw = { chunk, content, stored: content, flags: chunk.flags & ~CHUNK_FLAGS.COMPRESSED_ZSTD };
   if (!isCompressed(chunk)) return raw;
-  const stored = await engine.zstdCompress(content);
+  const stored = await engine.zstdCompress(content, { level: ZSTD_LEVEL });
   return stored.byteLength < content.byteLength ? { ...raw, stored, flags: chunk.flags } : raw;
 }
 
-/** The manifest with the name and the architecture that the metadata has now; undefined where nothing changes. */
+/** The manifest with the metadata's new name and architecture; undefined if nothing changes. */
 async function editManifest(
   model: AeroModel,
   metadata: Metadata,
@@ -307,7 +304,7 @@ async function editManifest(
   return { chunk, content: replaceTexts(content, wanted, source.label) };
 }
 
-/** The MessagePack map with texts of its member "model" replaced, every other byte as it was. */
+/** The MessagePack map with texts of its member "model" replaced and every other byte unchanged. */
 function replaceTexts(content: Bytes, wanted: ReadonlyMap<string, string>, label: string): Bytes {
   const reader = new MsgpackReader(content, { source: label, base: 0, what: "AERO MMSG" });
   const pieces: Bytes[] = [];

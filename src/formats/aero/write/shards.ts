@@ -1,4 +1,5 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
+import { UnsupportedError } from "../../../base/errors.ts";
 import { type AssembledPart, assembledSource } from "../../../bytes/assembled.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Sink } from "../../../bytes/sink.ts";
@@ -6,13 +7,12 @@ import type { WriteContext } from "../../../model/format.ts";
 import { type Piece, writePieces } from "../../../model/pieces.ts";
 import type { Engine, Hasher } from "../../../primitives/engine.ts";
 import type { AeroImage } from "../plan.ts";
-import type { SeekableSink } from "../write.ts";
 
-/** BLAKE3-256 of everything in the shards that the file has a place for. */
+/** BLAKE3-256 of everything in the shards that the file has a digest for. */
 export interface WrittenDigests {
   /** By the shard's number. */
   readonly shards: ReadonlyMap<number, ShardDigests>;
-  /** In the order of the rows; undefined where they are not wanted, or where one is not known. */
+  /** In the order of the rows; undefined if they are not wanted, or if one is not known. */
   readonly tensors: readonly (Bytes | undefined)[] | undefined;
 }
 
@@ -21,7 +21,7 @@ interface ShardDigests {
   readonly pages: readonly Bytes[];
 }
 
-/** Appends the shards at their places, hashing what passes. The sink stands anywhere before the first one. */
+/** Appends the shards at their places and hashes the bytes on the way. The sink is before the first shard. */
 export async function writeShards(
   image: AeroImage,
   sink: SeekableSink,
@@ -44,7 +44,7 @@ export async function writeShards(
 
 interface ShardRows {
   readonly id: number;
-  /** Which rows of the index lie in the shard. */
+  /** The rows of the index that are in the shard. */
   readonly rows: { readonly start: number; readonly end: number };
 }
 
@@ -79,9 +79,9 @@ async function writeShard(
   }
 }
 
-/** Digests of pages and tensors that a worker makes beside the copy, where it can. */
+/** Digests of pages and tensors that a worker computes while the bytes are copied, if possible. */
 class AsideHashes {
-  /** Undefined where they are made inline, or not wanted. */
+  /** Undefined if they are computed inline, or not wanted. */
   readonly digests: Promise<readonly Bytes[]> | undefined;
   readonly #stopping = new AbortController();
 
@@ -90,10 +90,10 @@ class AsideHashes {
     const signals = context.signal === undefined ? [] : [context.signal];
     const signal = AbortSignal.any([...signals, this.#stopping.signal]);
     this.digests = hashAside(pieces, runs, { engine: context.engine, signal });
-    this.digests.catch(() => undefined); // whoever awaits it sees it; a failed copy does not
+    this.digests.catch(() => undefined); // the caller that awaits it sees the error; after a failed copy there is none
   }
 
-  /** Harmless when they are done. */
+  /** Does nothing if they are done. */
   stop(): void {
     this.#stopping.abort();
   }
@@ -118,18 +118,18 @@ function shardPieces(image: AeroImage, { start, end }: ShardRows["rows"]): Piece
   return pieces;
 }
 
-/** Every digest takes a block while it is in the core's second-level cache. */
+/** Every digest uses a block while it is in the core's second-level cache. */
 const BLOCK_BYTES = 256 << 10;
-/** Shorter appends are gathered into blocks: 100 000 tensors of 70 bytes are a few writes. */
+/** Shorter appends are gathered into blocks: 100 000 tensors of 70 bytes take a few writes. */
 const SMALL_BYTES = 64 << 10;
-/** Blocks kept for gathering again. */
+/** Blocks kept for reuse. */
 const KEPT_BLOCKS = 4;
 
 const DONE: Promise<void> = Promise.resolve();
 
 /**
- * A Sink that hashes what passes through it on the way to another one: every byte is read once, and what is hashed is
- * what was written. Hashing runs on the calling thread while the system's threads read and write.
+ * A Sink that hashes bytes on the way to another one: every byte is read once, and the hashed bytes are those that were
+ * written. Hashing runs on the calling thread while the system's threads read and write.
  */
 export class HashingSink implements Sink {
   readonly label: string;
@@ -141,7 +141,7 @@ export class HashingSink implements Sink {
   #position = 0;
   #block: Bytes | undefined;
   #gathered = 0;
-  /** What was flushed last; it fails where anything before it failed. */
+  /** The last flush; it fails if anything before it failed. */
   #flushed: Promise<void> = DONE;
 
   constructor(sink: Sink, digests: readonly RunDigests[]) {
@@ -154,14 +154,14 @@ export class HashingSink implements Sink {
     return this.#sink.position + this.#gathered;
   }
 
-  /** Copies what is small, and then waits only where a block is full: that keeps the gathered bytes bounded. */
+  /** Copies small appends, and waits only when a block is full: that bounds the gathered bytes. */
   append(bytes: Bytes): Promise<void> {
     if (bytes.byteLength < SMALL_BYTES) return this.#gather(bytes);
     this.#flush();
     return this.#pass(bytes);
   }
 
-  /** Resolves when all that was appended has been hashed and handed on. */
+  /** Resolves when all appended bytes are hashed and handed on. */
   async settled(): Promise<void> {
     this.#flush();
     await Promise.all([this.#flushed, this.#hashed]);
@@ -195,10 +195,10 @@ export class HashingSink implements Sink {
       if (this.#free.length < KEPT_BLOCKS) this.#free.push(block);
     });
     this.#flushed = Promise.all([this.#flushed, passed]).then(() => undefined);
-    this.#flushed.catch(() => undefined); // told by `settled`, and by the append that fills the next block
+    this.#flushed.catch(() => undefined); // reported by `settled`, and by the append that fills the next block
   }
 
-  /** Blocks are hashed in the order of the appends; a failure fails every later one. */
+  /** Blocks are hashed in the order of the appends; a failure makes every later one fail. */
   async #pass(bytes: Bytes): Promise<void> {
     const start = this.#position;
     this.#position += bytes.byteLength;
@@ -220,9 +220,9 @@ export class HashingSink implements Sink {
 const MIN_BYTES = 64 << 20;
 
 /**
- * True where a worker can hash these tensors from their own files while they are being copied: the bytes are the same
- * and they are in the page cache, so that one core hashes pages and tensors beside the one that hashes whole shards.
- * Sources that only this thread has, such as a URL or a cast, are never read twice.
+ * True if a worker can hash these tensors from their own files while they are copied. The bytes are the same and in the
+ * page cache, so one core hashes pages and tensors while another hashes whole shards. Sources that only this thread
+ * has, such as a URL or a cast, are never read twice.
  */
 export function canHashAside(pieces: readonly Piece[]): boolean {
   let byteLength = 0;
@@ -234,7 +234,7 @@ export function canHashAside(pieces: readonly Piece[]): boolean {
   return byteLength >= MIN_BYTES;
 }
 
-/** BLAKE3-256 of runs of the shard that the pieces will be, in the order of the runs. */
+/** BLAKE3-256 of runs of the shard that the pieces form, in the order of the runs. */
 export function hashAside(
   pieces: readonly Piece[],
   runs: readonly Extent[],
@@ -256,8 +256,8 @@ export function* pageExtents(shardBytes: number, pageBytes: number): Generator<E
 }
 
 /**
- * BLAKE3-256 of consecutive runs of a stream of bytes. Runs come in order and do not overlap, bytes between them
- * belong to none; an empty run has the digest of nothing.
+ * BLAKE3-256 of consecutive runs of a byte stream. Runs come in order and do not overlap; bytes between them belong to
+ * none. An empty run has the digest of no bytes.
  */
 export class RunDigests {
   readonly #engine: Engine;
@@ -274,7 +274,7 @@ export class RunDigests {
     this.#next();
   }
 
-  /** Takes the bytes that stand at `position` of the stream; calls follow each other without gap. */
+  /** Takes the bytes at `position` of the stream; calls follow each other without a gap. */
   async feed(bytes: Bytes, position: number): Promise<void> {
     const end = position + bytes.byteLength;
     for (let run = this.#run; run !== undefined; run = this.#run) {
@@ -290,14 +290,14 @@ export class RunDigests {
     }
   }
 
-  /** The digests in the order of the runs, once all bytes were fed. */
+  /** The digests in the order of the runs, once all bytes are fed. */
   async finish(): Promise<readonly Bytes[]> {
     await this.feed(EMPTY_BYTES, Number.MAX_SAFE_INTEGER);
     if (this.#run !== undefined) throw new Error(`no bytes came for the run at ${this.#run.offset}`);
     return this.#digests;
   }
 
-  /** Adds a part of the run; one that is the whole run costs no object of its own. */
+  /** Adds a part of the run; a part that is the whole run needs no hasher. */
   async #take(part: Bytes, run: Extent): Promise<void> {
     if (part.byteLength === run.byteLength) {
       this.#digests.push(await this.#engine.digest("blake3", part));
@@ -316,4 +316,14 @@ export class RunDigests {
     const next = this.#runs.next();
     this.#run = next.done === true ? undefined : next.value;
   }
+}
+
+/** A Sink that can go back. AERO needs it because digests of the weights come before the weights. */
+export type SeekableSink = Sink & Required<Pick<Sink, "reserve" | "fill">>;
+
+/** Refuses a Sink that cannot go back. */
+export function checkSeekable(sink: Sink): SeekableSink {
+  if (sink.reserve !== undefined && sink.fill !== undefined) return sink as SeekableSink;
+  const message = "Cannot write AERO to an output that cannot go back: digests of the weights come before them";
+  throw new UnsupportedError("unsupported/aero.sequential-output", message, { source: sink.label });
 }

@@ -1,8 +1,8 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
-import { decodeBase64 } from "../../../base/text.ts";
+import { decodeBase64, isWellFormed } from "../../../base/text.ts";
 import { byteLengthOf, type DType } from "../../../model/dtype.ts";
-import type { Loss } from "../../../model/format.ts";
+import type { Loss } from "../../../model/finding.ts";
 import { arrayValue, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import type { CarriedTensor, Json, OriginFacts } from "../../../model/origin.ts";
 import type { Tensor } from "../../../model/tensor.ts";
@@ -15,7 +15,7 @@ export interface StoredType {
   /** dtype id. */
   readonly dtype: number;
   readonly quantId?: number | undefined;
-  /** Bytes are MessagePack as it is to be written. */
+  /** Bytes are MessagePack, written as they are. */
   readonly quantParams?: { readonly [key: string]: Json } | Bytes | undefined;
 }
 
@@ -26,14 +26,14 @@ export interface StoredTensor extends StoredType {
 export interface TensorPlan {
   /** In the order of the content. */
   readonly stored: readonly StoredTensor[];
-  /** Tensors whose type no field of the index says. */
+  /** Tensors whose type the index has no field for. */
   readonly carried: readonly CarriedTensor[];
-  /** The MJSN's `quant_descriptors`; undefined where no tensor has a `quant_id` of ours. */
+  /** The MJSN's `quant_descriptors`; undefined if no tensor has one of our `quant_id`s. */
   readonly descriptors: MetadataValue | undefined;
   readonly losses: readonly Loss[];
 }
 
-/** Decides how each tensor is held. Nothing is read; bytes always go over as they are. */
+/** Decides how each tensor is stored. Reads nothing; bytes are always copied as they are. */
 export function planTensors(tensors: readonly Tensor[], facts: OriginFacts | undefined): TensorPlan {
   const stored: StoredTensor[] = [];
   const carried: CarriedTensor[] = [];
@@ -56,7 +56,7 @@ export function planTensors(tensors: readonly Tensor[], facts: OriginFacts | und
   return { stored, carried, descriptors: types.descriptors(), losses };
 }
 
-/** True where the reader finds the type by `quant_params`, because it has the length that the shape asks for. */
+/** True if the reader finds the type by `quant_params`, because the length fits the shape. */
 function tellsLength({ dtype, shape, byteLength, name }: Tensor): boolean {
   try {
     return byteLengthOf(dtype, shape, { source: name }) === byteLength;
@@ -70,11 +70,6 @@ function nameFault(name: string, names: ReadonlySet<string>): string | undefined
   if (names.has(name)) return "another tensor has the same name";
   // Half a surrogate pair has no UTF-8 form: writing it would change the name.
   return isWellFormed(name) ? undefined : "its name is no well-formed Unicode text";
-}
-
-/** Text that UTF-8 can hold has no half of a surrogate pair. */
-export function isWellFormed(text: string): boolean {
-  return !/[\ud800-\udfff]/.test(text) || !/\p{Surrogate}/u.test(text);
 }
 
 /** A row of `quant_descriptors`, as the reference's GGUF converter writes it. */
@@ -92,7 +87,7 @@ class TypeTable {
   readonly #quants: ReadonlyMap<string, StoredType>;
 
   constructor(facts: OriginFacts | undefined) {
-    // Only an AERO file's own ids of unknown types mean the same in an AERO file.
+    // Ids of unknown types mean the same only if they come from an AERO file.
     this.#unknownIds = facts === undefined ? "packed" : "kept";
     this.#quants = quantFacts(facts?.["quants"]);
   }
@@ -147,7 +142,7 @@ function paramValue(value: number | string): MetadataValue {
   return typeof value === "number" ? integerValue(value) : stringValue(value);
 }
 
-/** Rows as `packedFacts` makes them, of packed tensors whose meaning nobody here knows. */
+/** Rows as `packedFacts` makes them, for packed tensors whose meaning is unknown here. */
 function quantFacts(fact: unknown): ReadonlyMap<string, StoredType> {
   const quants = new Map<string, StoredType>();
   for (const row of Array.isArray(fact) ? (fact as readonly unknown[]) : []) {
@@ -164,7 +159,7 @@ function quantFacts(fact: unknown): ReadonlyMap<string, StoredType> {
   return quants;
 }
 
-/** One MessagePack value, such as our own reader takes. */
+/** One MessagePack value that our own reader accepts. */
 function parseParams(text: unknown): Bytes | undefined {
   const bytes = typeof text === "string" ? decodeBase64(text) : undefined;
   if (bytes === undefined) return undefined;

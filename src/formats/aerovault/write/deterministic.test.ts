@@ -5,10 +5,10 @@ import { type Content, makeContent } from "../../../../test/builders/vault-conte
 import { streamZstd, ZSTD_VERSION } from "../../../../test/support/streaming-zstd.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import { memorySource } from "../../../bytes/memory.ts";
-import { nativeEngine } from "../../../platform/node/native-engine.ts";
+import { nativeEngine } from "../../../platform/node/engine/native.ts";
+import type { VaultArchive } from "../archive.ts";
 import { openAerovault } from "../open.ts";
 import { closeVault } from "../vault.ts";
-import type { VaultArchive } from "../vault-archive.ts";
 import { levelSettings, type VaultSettings } from "./profiles.ts";
 
 type Files = readonly (readonly [path: string, content: Content])[];
@@ -25,11 +25,11 @@ interface Case {
   readonly password?: string;
   readonly parityPercent?: number;
   readonly steps: readonly Step[];
-  /** SHA-256 of the file after creation and after every step, first twelve digits; of the last one all. */
+  /** SHA-256 of the file after creation and after every step: the first twelve digits, for the last step all digits. */
   readonly digests: readonly string[];
   /**
-   * SHA-256 over chunks and entries of the last state, for vaults with frames that other versions of zstd write in another
-   * way: with those, only this and the first digest are compared.
+   * SHA-256 over chunks and entries of the last state, for vaults whose frames other versions of zstd write
+   * differently: with those versions, only this and the first digest are compared.
    */
   readonly structure?: string;
 }
@@ -43,12 +43,12 @@ const GOLDEN_PASSWORD = "aerovault-fixture-pw";
 const PATTERN = "AeroVault v3 cross-impl big-file pattern block. ";
 
 /**
- * Vaults that the reference's own deterministic test mode made, or its repository keeps ("golden"), with the SHA-256 that
- * its files have. A fixed random stream and a stopped clock make ours the same, byte for byte, after every step.
+ * Vaults from the reference's own deterministic test mode, or from its repository ("golden"), with the SHA-256 of its
+ * files. With a fixed random stream and a stopped clock, our vaults are the same, byte for byte, after every step.
  */
 const CASES: readonly Case[] = [
   {
-    name: "row 2: golden",
+    name: "golden",
     settings: levelSettings(9),
     password: GOLDEN_PASSWORD,
     steps: [
@@ -214,7 +214,7 @@ function digest(bytes: Uint8Array, digits: number): string {
   return createHash("sha256").update(bytes).digest("hex").slice(0, digits);
 }
 
-/** Everything about chunks and entries that does not depend on how well they were compressed. */
+/** Everything about chunks and entries that does not depend on compression. */
 async function structureOf(testVault: TestVault): Promise<string> {
   const vault = await testVault.open();
   try {
@@ -250,7 +250,7 @@ describe("the reference's vaults are rebuilt byte for byte", () => {
   }
 });
 
-test("row 1: the golden opens with its password and gives its five entries, and with no other", async () => {
+test("the golden opens only with its password and has its five entries", async () => {
   const golden = CASES[0] as Case;
   const vault = new TestVault({ engine, random: await fixedRandom(), compress: streamZstd, manner: "reference" });
   await vault.create(golden.settings, { password: GOLDEN_PASSWORD });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { NO_EXTRA_KEYS } from "../field-reader.ts";
-import type { ManifestEntry } from "../manifest.ts";
+import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
+import type { ManifestEntry } from "../manifest/records.ts";
 import { directoryEntry, EntryTree } from "./entry-tree.ts";
 
 const OLD = "2026-01-01T00:00:00Z";
@@ -18,14 +18,14 @@ function tree(...entries: ManifestEntry[]): EntryTree {
   return new EntryTree(entries, "test.aerovault");
 }
 
-test("makeDirectory() makes what is missing above, once", () => {
+test("makeDirectory() makes missing parents, once", () => {
   const made = tree();
   expect(made.makeDirectory("a/b/c", NOW)).toBe(3);
   expect(made.makeDirectory("a/b", NOW)).toBe(0);
   expect(paths(made)).toEqual(["a/", "a/b/", "a/b/c/"]);
 });
 
-test("put() replaces a file, never a directory, and nothing goes below a file", () => {
+test("put() replaces a file, never a directory, and puts nothing below a file", () => {
   const edited = tree(file("f", ["1"]), file("d/x"));
   expect(edited.put(file("f", ["2"]))?.chunks).toEqual(["1"]);
   expect(() => edited.put(file("d"))).toThrow(expect.objectContaining({ code: "usage/vault.exists" }));
@@ -37,19 +37,19 @@ test("put() replaces a file, never a directory, and nothing goes below a file", 
 });
 
 test.each(["", "/a", "a//b", "a/../b", "./a", "a\\b", "C:x", "a:b", "a\0", " a", "a "])(
-  "rows 9 and 10: put() refuses the path %j, which no vault can be opened with",
+  "put() refuses the path %j, because a vault with it could not be opened",
   (path) => {
     expect(() => tree().put(file(path))).toThrow(expect.objectContaining({ code: "usage/vault.path" }));
   },
 );
 
-test.each(["a..b", "..a", "…", "con", "a/ b"])("row 10: put() stores %j", (path) => {
+test.each(["a..b", "..a", "…", "con", "a/ b"])("put() stores %j", (path) => {
   const edited = tree();
   edited.put(file(path));
   expect(edited.get(path)?.path).toBe(path);
 });
 
-test("move() takes everything below along and refreshes the times", () => {
+test("move() moves everything below and updates the times", () => {
   const edited = tree(directoryEntry("d", OLD), file("d/a"), file("d/e/b"), file("dd"));
   edited.move("d", "new/place", NOW);
   expect(paths(edited)).toEqual(["dd", "new/", "new/place/", "new/place/a", "new/place/e/b"]);
@@ -63,7 +63,7 @@ test("move() to the same path changes nothing", () => {
   expect(edited.get("a")?.modified).toBe(OLD);
 });
 
-test("move() and copy() refuse to go into themselves, onto others and from nowhere", () => {
+test("move() and copy() refuse to go into themselves, onto others, and from a missing path", () => {
   const edited = tree(file("d/a"), file("b"));
   const before = paths(edited);
   expect(() => edited.move("d", "d/x", NOW)).toThrow(expect.objectContaining({ code: "usage/vault.into-itself" }));
@@ -82,7 +82,7 @@ test("copy() shares chunks", () => {
   expect([...edited.referenced()]).toEqual(["1", "2"]);
 });
 
-test("remove() takes all or nothing", () => {
+test("remove() removes all or nothing", () => {
   const edited = tree(directoryEntry("d", OLD), file("d/a"), file("b"), directoryEntry("empty", OLD));
   expect(() => edited.remove(["b", "d"], "empty")).toThrow(expect.objectContaining({ code: "usage/vault.not-empty" }));
   expect(() => edited.remove(["b", "no"], "recursive")).toThrow(
@@ -93,7 +93,7 @@ test("remove() takes all or nothing", () => {
   expect(paths(edited)).toEqual(["b"]);
 });
 
-test("kindOf() knows directories that only their contents imply, for as long as there are some", () => {
+test("kindOf() knows directories that only their contents imply, as long as these exist", () => {
   const edited = tree(file("a/b/c"));
   expect([edited.kindOf("a"), edited.kindOf("a/b"), edited.kindOf("a/b/c")]).toEqual([
     "directory",
@@ -104,7 +104,7 @@ test("kindOf() knows directories that only their contents imply, for as long as 
   expect(edited.kindOf("a")).toBeUndefined();
 });
 
-test("no path is made that readers would refuse, by any verb", () => {
+test("no verb makes a path that readers would refuse", () => {
   const deep = (count: number): string => Array.from({ length: count }, () => "d").join("/");
   const edited = tree(file("a/b"), file("f"));
   const refused = expect.objectContaining({ code: "usage/vault.path" });
@@ -112,7 +112,7 @@ test("no path is made that readers would refuse, by any verb", () => {
   expect(() => edited.put(file(deep(257)))).toThrow(refused);
   expect(() => edited.put(file("n".repeat(4097)))).toThrow(refused);
   expect(() => edited.makeDirectory(deep(257), NOW)).toThrow(refused);
-  // The destination is fine, what comes along is not.
+  // The destination is short enough, but not the paths that move with it.
   expect(() => edited.move("a", `e/${deep(255)}`, NOW)).toThrow(refused);
   expect(() => edited.copy("a", `e/${deep(255)}`, NOW)).toThrow(refused);
   edited.copy("f", `e/${deep(255)}`, NOW);

@@ -1,19 +1,19 @@
 import { UsageError } from "../../../base/errors.ts";
 import { nearNames } from "../../../model/model.ts";
-import { NO_EXTRA_KEYS } from "../field-reader.ts";
-import type { ManifestEntry } from "../manifest.ts";
+import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
+import type { ManifestEntry } from "../manifest/records.ts";
 import { comparePaths, findPathExcess, findPathFault, parentOf } from "../paths.ts";
 
-/** What a removal takes away with a directory. */
+/** Whether a removal takes only empty directories, or also everything below. */
 export type RemoveDepth = "empty" | "recursive";
 
 /**
- * The entries of a vault while they are edited. A directory exists where it has an entry, or only because something lies
- * below it. Every method leaves the tree as it was where it throws. Paths are canonical.
+ * The entries of a vault while they are edited. A directory exists if it has an entry, or if something is below it. A
+ * method that throws leaves the tree as it was. Paths are canonical.
  */
 export class EntryTree {
   readonly #entries = new Map<string, ManifestEntry>();
-  /** How many entries lie below each path, at any depth. */
+  /** How many entries are below each path, at any depth. */
   readonly #below = new Map<string, number>();
   /** Shown in errors. */
   readonly label: string;
@@ -23,9 +23,16 @@ export class EntryTree {
     for (const entry of entries) this.#set(entry);
   }
 
-  /** The same entries, to try a change on. */
+  /** A copy with the same entries, to try a change on. */
   copyOf(): EntryTree {
     return new EntryTree([...this.#entries.values()], this.label);
+  }
+
+  /** Goes back to the entries of a copy. */
+  restore(copy: EntryTree): void {
+    this.#entries.clear();
+    this.#below.clear();
+    for (const entry of copy.#entries.values()) this.#set(entry);
   }
 
   get size(): number {
@@ -36,14 +43,14 @@ export class EntryTree {
     return this.#entries.get(path);
   }
 
-  /** "directory" also where only something below it says so. */
+  /** "directory" also if only an entry below it implies it. */
   kindOf(path: string): "file" | "directory" | undefined {
     const entry = this.#entries.get(path);
     if (entry !== undefined && !entry.isDir) return "file";
     return entry !== undefined || this.#below.has(path) ? "directory" : undefined;
   }
 
-  /** In the order in which a manifest is written. */
+  /** In the order of a written manifest. */
   sorted(): ManifestEntry[] {
     return [...this.#entries.values()].sort((a, b) => comparePaths(a.path, b.path));
   }
@@ -55,7 +62,7 @@ export class EntryTree {
     return ids;
   }
 
-  /** Makes a directory and its parents; how many there were to make. Refuses a file in the way. */
+  /** Makes a directory and its parents; returns how many were missing. Refuses a file in the way. */
   makeDirectory(path: string, now: string): number {
     this.#checkPath(path);
     const missing = this.#missingAbove(path);
@@ -66,7 +73,7 @@ export class EntryTree {
     return missing.length;
   }
 
-  /** Refuses a path that no file can be put at. */
+  /** Refuses a path where a file cannot be put. */
   checkFile(path: string): void {
     this.#checkPath(path);
     this.#missingAbove(path);
@@ -74,7 +81,7 @@ export class EntryTree {
     throw new UsageError("usage/vault.exists", `Cannot store "${path}": a directory has this name`, this.#at(path));
   }
 
-  /** Adds or replaces a file or directory, with its parents; what was there before, where that was a file. */
+  /** Adds or replaces a file or directory, with its parents; returns the file that it replaces, if any. */
   put(entry: ManifestEntry): ManifestEntry | undefined {
     const { path } = entry;
     if (!entry.isDir) this.checkFile(path);
@@ -87,7 +94,7 @@ export class EntryTree {
     return before?.isDir === false ? before : undefined;
   }
 
-  /** Gives an entry, with all below it, another path; their times become `now`. The same path changes nothing. */
+  /** Moves an entry, with all below it, to another path; their times become `now`. The same path changes nothing. */
   move(from: string, to: string, now: string): void {
     const moved = this.#subtree(from);
     if (from === to) return;
@@ -96,7 +103,7 @@ export class EntryTree {
     this.#place(moved, from, to, now);
   }
 
-  /** A second entry, with all below it, that shares the chunks of the first. */
+  /** Adds a second entry, with all below it, that shares the chunks of the first. */
   copy(from: string, to: string, now: string): number {
     const copied = this.#subtree(from);
     this.#checkDestination(from, to, copied);
@@ -104,7 +111,7 @@ export class EntryTree {
     return copied.length;
   }
 
-  /** Removes entries; how many are gone. One that is not there, or a directory that is not empty, is refused first. */
+  /** Removes entries; returns how many. First refuses a missing entry, or a directory that is not empty. */
   remove(paths: readonly string[], depth: RemoveDepth): number {
     const gone = new Set<string>();
     for (const path of paths) {
@@ -115,7 +122,7 @@ export class EntryTree {
           "usage/vault.not-empty",
           `Cannot remove "${path}": it is a directory that is not empty`,
           this.#at(path),
-          { hint: "Pass --recursive to remove what is in it too" },
+          { hint: "Pass the option recursive to remove what is in it too" },
         );
       }
       for (const entry of subtree) gone.add(entry.path);
@@ -124,7 +131,7 @@ export class EntryTree {
     return gone.size;
   }
 
-  /** The entry and all below it; throws where there is neither. */
+  /** The entry and all below it; throws if there is neither. */
   #subtree(path: string): ManifestEntry[] {
     if (this.kindOf(path) === undefined) throw this.#notFound(path);
     const own = this.#entries.get(path);
@@ -149,13 +156,13 @@ export class EntryTree {
     this.#missingAbove(to);
   }
 
-  /** Parents are made after what moved has left its place: the destination may lie below a sibling of it. */
+  /** Makes parents after the moved entries have left their place: the destination may be below a sibling. */
   #place(entries: readonly ManifestEntry[], from: string, to: string, now: string): void {
     for (const directory of this.#missingAbove(to)) this.#set(directoryEntry(directory, now));
     for (const entry of entries) this.#set({ ...entry, path: to + entry.path.slice(from.length), modified: now });
   }
 
-  /** Directories above a path that have no entry, shallow first; throws where a file is among them. */
+  /** Directories above a path that have no entry, the shallowest first; throws if one of them is a file. */
   #missingAbove(path: string): string[] {
     const missing: string[] = [];
     for (let parent = parentOf(path); parent !== undefined; parent = parentOf(parent)) {
@@ -207,7 +214,7 @@ export class EntryTree {
   }
 }
 
-/** An empty directory, as the reference writes it (dossier 3.2). */
+/** An empty directory, as the reference writes it (docs/formats/aerovault.md#writing). */
 export function directoryEntry(path: string, now: string): ManifestEntry {
   return { path, size: 0, modified: now, isDir: true, chunks: [], extra: NO_EXTRA_KEYS };
 }

@@ -1,21 +1,21 @@
 import { UsageError } from "../../../base/errors.ts";
 import { isPowerOfTwo } from "../../../base/integers.ts";
-import { type ChunkBounds, DEFAULT_BOUNDS } from "../manifest.ts";
+import { type ChunkBounds, DEFAULT_BOUNDS } from "../manifest/records.ts";
 
-/** A wider window for zstd, coarser deduplication (spec §3). */
-export const ARCHIVE_BOUNDS: ChunkBounds = { min: 1 << 20, avg: 4 << 20, max: 16 << 20 };
-/** Levels from here on take the archive's bounds unless told otherwise (dossier 2.2). */
+/** A wider window for zstd, coarser deduplication (docs/vault.md#profiles). */
+const ARCHIVE_BOUNDS: ChunkBounds = { min: 1 << 20, avg: 4 << 20, max: 16 << 20 };
+/** Levels from this one on take the archive's bounds by default (docs/formats/aerovault.md#cuts). */
 const ARCHIVE_LEVEL = 19;
-/** zstd has no level above; the reference records any number and lets zstd cap it. */
+/** The highest level of zstd; the reference records any number and lets zstd cap it. */
 const MAX_LEVEL = 22;
 const LEAST_MIN = 4096;
-/** A block may have 64 MiB; one that is stored raw adds nonce and tag (dossier 7.1: a longer one could never be read back). */
+/** A block may have 64 MiB; one that is stored raw adds nonce and tag. No reader accepts a longer one. */
 const MOST_MAX = (64 << 20) - 28;
 
 export const PROFILES = ["fast", "balanced", "archive"] as const;
 export type Profile = (typeof PROFILES)[number];
 
-/** What a vault is created with, and what its manifest records. */
+/** The settings of a new vault, which its manifest records. */
 export interface VaultSettings {
   readonly level: number;
   readonly bounds: ChunkBounds;
@@ -23,17 +23,17 @@ export interface VaultSettings {
 
 const LEVELS: Readonly<Record<Profile, number>> = { fast: 3, balanced: 9, archive: ARCHIVE_LEVEL };
 
-/** Level and bounds of a profile (spec §3). */
+/** Level and bounds of a profile (docs/vault.md#profiles). */
 export function profileSettings(profile: Profile): VaultSettings {
   return levelSettings(LEVELS[profile]);
 }
 
-/** A level with the bounds that go with it. */
+/** A level with its default bounds. */
 export function levelSettings(level: number): VaultSettings {
   return { level, bounds: level >= ARCHIVE_LEVEL ? ARCHIVE_BOUNDS : DEFAULT_BOUNDS };
 }
 
-/** Refuses bounds that the reference would not chunk with, or whose chunks could not be read back. */
+/** Refuses bounds that the reference would not use, or whose chunks could not be read back. */
 export function checkBounds(bounds: ChunkBounds, label: string): void {
   const { min, avg, max } = bounds;
   const fine = min >= LEAST_MIN && min <= avg && avg <= max && max <= MOST_MAX && isPowerOfTwo(avg);

@@ -44,7 +44,7 @@ describe("APR1", () => {
     expect([model.tensors.length, model.metadata.size]).toEqual([0, 0]);
   });
 
-  test("is refused or blamed where it contradicts itself", async () => {
+  test("is refused or reported if it contradicts itself", async () => {
     expect(await refusalOf(buildApr1("{}", [W], { count: 2 }))).toBe("format/apr.index");
     expect(await refusalOf(buildApr1("{}", [W]).slice(0, -5))).toBe("format/apr.tensor-bounds");
     expect((await faultsOf(buildApr1("{}", [W], { crc: "wrong" }))).map(({ code }) => code)).toEqual([
@@ -73,14 +73,14 @@ describe("the wrapper", () => {
     }
   });
 
-  test("finds damage inside by the checksum of what was wrapped", async () => {
+  test("finds damage inside by the checksum of the wrapped file", async () => {
     const damaged = inner.slice();
     damaged[inner.byteLength - 6] = 0x55;
     const bytes = buildWrapper("APR\0", 1, inner.byteLength, lz4Literals(damaged));
     expect((await faultsOf(bytes)).map(({ code }) => code)).toEqual(["integrity/apr.crc"]);
   });
 
-  test("is refused where the content is not what it announces", async () => {
+  test("is refused if the content is not what the header says", async () => {
     const { byteLength } = inner;
     const notApr1 = new Uint8Array(byteLength);
     expect(await refusalOf(buildWrapper("APR\0", 1, byteLength, lz4Literals(notApr1)))).toBe("format/apr.packed");

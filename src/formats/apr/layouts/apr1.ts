@@ -15,7 +15,7 @@ import { dataEndOf, decodeJsonIndex, placeTensors } from "./tensors.ts";
 
 /** "APR1" and metadata_len. */
 const HEAD_BYTES = 8;
-/** n_tensors and index_len, behind the metadata. */
+/** n_tensors and index_len, after the metadata. */
 const COUNTS_BYTES = 8;
 
 /** An APR1 file, by itself or inside a wrapper. */
@@ -35,13 +35,14 @@ export async function openApr1(source: Source, _opening: Bytes, context: OpenCon
     metadata: contents.metadata,
     tensors: contents.tensors,
     warnings: tolerated.warnings,
+    unread: tolerated.losses,
     facts: [],
     details: new WildDetails({ ...contents, faults: tolerated.faults }),
   });
 }
 
 /** Reads everything but the data. */
-export async function readApr1(source: Source, tolerated: Tolerated, context: OpenContext): Promise<Apr1Contents> {
+async function readApr1(source: Source, tolerated: Tolerated, context: OpenContext): Promise<Apr1Contents> {
   const { signal } = context;
   const limits = wildLimits(context.limits);
   const head = await readRegion(source, { offset: 0, byteLength: HEAD_BYTES, path: "metadata_len" }, signal);
@@ -96,10 +97,10 @@ async function readEntries(
   throw new FormatError("format/apr.index", message, { ...at, offset: offset - COUNTS_BYTES, path: "n_tensors" });
 }
 
-/** The data is packed: whatever stands between it and the CRC belongs to nobody. */
+/** The data is packed: bytes between it and the CRC belong to nothing. */
 function tellRest(source: Source, dataEnd: number, end: number, tolerated: Tolerated): void {
   if (dataEnd === end) return;
-  const message = `${end - dataEnd} bytes stand between the data and the checksum`;
+  const message = `${end - dataEnd} bytes between the data and the checksum belong to nothing`;
   tolerated.fault("format/apr.trailing-bytes", message, { source: source.label, offset: dataEnd, path: "crc32" });
 }
 
@@ -128,7 +129,7 @@ function u32(bytes: Bytes, offset: number): number {
 
 const APR1 = [0x41, 0x50, 0x52, 0x31];
 
-/** Opens the 9-byte wrapper: a whole APR1 file, compressed. It is unpacked into memory. */
+/** Opens the 9-byte wrapper around a compressed APR1 file. The whole file is unpacked into memory. */
 export async function openWrapper(source: Source, _opening: Bytes, context: OpenContext): Promise<AprModel> {
   const start = wrapperHeader.byteLength;
   const limits = wildLimits(context.limits);
@@ -153,6 +154,7 @@ export async function openWrapper(source: Source, _opening: Bytes, context: Open
     metadata: inner.metadata,
     tensors: inner.tensors,
     warnings: tolerated.warnings,
+    unread: tolerated.losses,
     facts: [
       ["compression", compression],
       ["unpacked", `${unpackedSize} bytes`],
@@ -166,7 +168,7 @@ function wrapperSections(byteLength: number): Section[] {
   return [
     { name: "wrapper", kind: "header", part: 0, offset: 0, byteLength: start },
     { name: "compressed", kind: "data", part: 0, offset: start, byteLength: byteLength - start },
-    // The checksum inside has no place of its own in the file.
+    // The checksum inside has no place in the compressed file.
     { name: "crc32 inside", kind: "integrity", part: 0, offset: byteLength, byteLength: 0 },
   ];
 }

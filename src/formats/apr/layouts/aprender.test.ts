@@ -10,6 +10,9 @@ import {
   ROW_MAJOR,
   type WildTensor,
 } from "../../../../test/builders/apr-layouts.ts";
+import { memorySource } from "../../../bytes/memory.ts";
+import { openSource } from "../../../open.ts";
+import { mapLayout } from "../../../operations/map.ts";
 
 const A: WildTensor = { name: "a", dtype: 0, shape: [2, 2], bytes: f32(1, 2, 3, 4) };
 const B: WildTensor = { name: "b", dtype: 0, shape: [3], bytes: f32(5, 6, 7) };
@@ -18,7 +21,7 @@ const build = (file: AprenderFile = {}): ReturnType<typeof buildAprender> =>
   buildAprender({ tensors: [A, B], ...file });
 
 describe("the 64-byte layout", () => {
-  test("gives tensors and metadata under every magic it ever had", async () => {
+  test("gives tensors and metadata under every magic it has had", async () => {
     for (const [magic, layout] of [
       ["APR\0", "aprender"],
       ["APR2", "aprender-2025"],
@@ -55,7 +58,7 @@ describe("the 64-byte layout", () => {
     expect(old.map(({ code }) => code)).toEqual(["format/apr.no-footer"]);
   });
 
-  test("notices a tensor that claims the checksum for itself", async () => {
+  test("notices a tensor that includes the checksum", async () => {
     const bytes = buildAprender({ tensors: [{ ...A, shape: [17], size: 68, bytes: f32(...Array(16).fill(1)) }] });
     expect((await openBytes(bytes)).tensor("a").byteLength).toBe(68);
     expect((await faultsOf(bytes)).map(({ code }) => code)).toEqual(["format/apr.tensor-bounds"]);
@@ -67,7 +70,7 @@ describe("the 64-byte layout", () => {
     expect(warnings.map(({ code }) => code)).toEqual(["format/apr.no-header-crc"]);
   });
 
-  test("refuses what it cannot mean", async () => {
+  test("refuses values that cannot be right", async () => {
     expect(await refusalOf(build({ version: [3, 0] }))).toBe("unsupported/apr.version");
     expect(await refusalOf(build({ flags: 0x0c00 }))).toBe("unsupported/apr.column-major");
     expect(await refusalOf(build({ tensorCount: 0xffffffff }))).toBe("format/apr.index");
@@ -79,7 +82,7 @@ describe("the 64-byte layout", () => {
     expect(await refusalOf(build({ tensors: [{ ...A, shape: Array(9).fill(1) }] }))).toBe("limit/apr.dimensions");
   });
 
-  test("tells versions, flags, order, overlap and names that are odd", async () => {
+  test("reports odd versions, flags, order, overlap and names", async () => {
     const codes = async (file: AprenderFile): Promise<string[]> =>
       (await openBytes(build(file))).warnings.map(({ code }) => code);
     expect(await codes({ version: [2, 1] })).toEqual(["format/apr.minor-version"]);
@@ -93,7 +96,27 @@ describe("the 64-byte layout", () => {
     expect(await codes({ metadata: '{"a":1,"a":2}' })).toEqual(["format/apr.duplicate-key"]);
   });
 
+  test("calls offsets beyond the end of a file without tensors a fault, and maps nothing there", async () => {
+    const far = (field: number): Uint8Array<ArrayBuffer> => {
+      const bytes = build({ tensors: [], headerCrc: "zero" });
+      new DataView(bytes.buffer).setBigUint64(field, 2n ** 32n + 1n, true);
+      return bytes;
+    };
+    for (const [field, path] of [
+      [24, "tensor_index_offset"],
+      [32, "data_offset"],
+    ] as const) {
+      const bytes = far(field);
+      const opened = await openSource(memorySource(bytes, "model.apr"));
+      const rows = mapLayout(opened);
+      expect(rows.reduce((sum, { byteLength }) => sum + byteLength, 0)).toBe(bytes.byteLength);
+      const found = (await faultsOf(bytes)).filter(({ at }) => at.path === path);
+      expect(found).toMatchObject([{ severity: "error", code: "format/apr.truncated", at: { offset: field } }]);
+    }
+  });
+
   test("never crashes on damage", async () => {
+    expect(await survives(build({ tensors: [] }))).toBeGreaterThan(100);
     expect(await survives(build())).toBeGreaterThan(100);
   });
 });
@@ -102,13 +125,13 @@ describe("the compression flags", () => {
   const raw = build();
   const body = raw.slice(64);
 
-  test("mean nothing where the metadata can be read as it is", async () => {
+  test("mean nothing if the metadata can be read uncompressed", async () => {
     const model = await openBytes(build({ flags: ROW_MAJOR | 3 }));
     expect([...(await model.tensor("a").toFloat32())]).toEqual([1, 2, 3, 4]);
     expect(await faultsOf(build({ flags: ROW_MAJOR | 1 }))).toEqual([]);
   });
 
-  test("mean that everything behind the header is compressed, as realizar reads it", async () => {
+  test("mean that everything after the header is compressed, as realizar reads it", async () => {
     for (const packed of [
       packAfterHeader(raw, 1, lz4Literals(body)),
       packAfterHeader(raw, 2, zstdFrame(body, "unsized")),

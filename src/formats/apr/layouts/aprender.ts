@@ -35,7 +35,7 @@ interface Contents {
   readonly footer: Footer;
 }
 
-/** Opens the 64-byte layout, by whatever magic and whichever program: aprender since December 2025, and realizar. */
+/** Opens the 64-byte layout under any of its magics, from aprender since December 2025 or from realizar. */
 export async function openAprender(source: Source, opening: Bytes, context: OpenContext): Promise<AprModel> {
   const tolerated = new Tolerated();
   const limits = wildLimits(context.limits);
@@ -47,6 +47,7 @@ export async function openAprender(source: Source, opening: Bytes, context: Open
     packing === undefined
       ? source
       : await unpackImage(source, packing, { engine: context.engine, limits, signal: context.signal });
+  tellFarOffsets(header, image, tolerated);
   const { metadataOffset, metadataSize, dataOffset } = header;
   const metadata = await readMetadata(
     image,
@@ -79,8 +80,8 @@ function typed64(entries: readonly RawEntry[], writer: Writer, tolerated: Tolera
 }
 
 /**
- * Q4_K of realizar and Q4 of aprender have the same id and the same size: only the marks of the writer tell them apart.
- * aprender sets the row-major flag, or at least ends its files with a checksum; realizar does neither.
+ * Q4_K of realizar and Q4 of aprender have the same id and the same size, so only the marks of the writer distinguish
+ * them. aprender sets the row-major flag, or at least ends its files with a checksum; realizar does neither.
  */
 function writerOf(marks: {
   readonly header: Header64;
@@ -99,7 +100,7 @@ function magicOf({ magic }: Header64): string {
   return String.fromCharCode(...magic);
 }
 
-/** A JSON index may be filled up to where the data begins. */
+/** A JSON index may be padded up to where the data begins. */
 function withoutPadding(bytes: Bytes): Bytes {
   let end = bytes.byteLength;
   while (end > 0 && (bytes[end - 1] === 0 || bytes[end - 1] === 0x20)) end--;
@@ -136,6 +137,7 @@ function build(source: Source, image: Source, { contents, tolerated, layout, wri
     metadata,
     tensors,
     warnings: tolerated.warnings,
+    unread: tolerated.losses,
     facts,
     details: new WildDetails({
       image,
@@ -152,7 +154,7 @@ function packedSections(source: Source, footer: Footer): Section[] {
     { name: "header", kind: "header", part: 0, offset: 0, byteLength },
     { name: "compressed", kind: "data", part: 0, offset: byteLength, byteLength: source.byteLength - byteLength },
   ];
-  // The checksum inside has no place of its own in the file.
+  // The checksum inside has no place in the compressed file.
   const inside: Section = {
     name: "crc32 inside",
     kind: "integrity",
@@ -166,18 +168,22 @@ function packedSections(source: Source, footer: Footer): Section[] {
 function sectionsOf({ header, tensors, indexBytes, footer }: Contents, image: Source): Section[] {
   const { metadataOffset, metadataSize, tensorIndexOffset, dataOffset } = header;
   const sections: Section[] = [{ name: "header", kind: "header", part: 0, offset: 0, byteLength: header64.byteLength }];
-  const add = (name: string, kind: Section["kind"], offset: number, end: number): void => {
-    if (end > offset) sections.push({ name, kind, part: 0, offset, byteLength: end - offset });
+  const limit = (footer.state === "present" ? footer.checksum?.offset : undefined) ?? image.byteLength;
+  const add = (name: string, kind: Section["kind"], offset: number, until: number): void => {
+    // The offsets of an empty index may point anywhere. A longer run is no padding: the map finds it.
+    const end = kind === "padding" ? Math.min(until, limit) : until;
+    if (end <= offset || (kind === "padding" && end - offset >= ALIGNMENT_64)) return;
+    sections.push({ name, kind, part: 0, offset, byteLength: end - offset });
   };
   add("metadata", "metadata", metadataOffset, metadataOffset + metadataSize);
   add("padding", "padding", metadataOffset + metadataSize, tensorIndexOffset);
   add("index", "index", tensorIndexOffset, tensorIndexOffset + indexBytes);
-  add("padding", "padding", tensorIndexOffset + indexBytes, Math.min(dataOffset, image.byteLength));
+  add("padding", "padding", tensorIndexOffset + indexBytes, dataOffset);
   return [...sections, ...footerSections(footer, tensors, dataEndOf(tensors, dataOffset))];
 }
 
-/** Reads the 64 bytes; a shorter file is told as cut off. */
-export async function readHeader(source: Source, signal: AbortSignal | undefined): Promise<Header64> {
+/** Reads the 64 bytes; reports a shorter file as cut off. */
+async function readHeader(source: Source, signal: AbortSignal | undefined): Promise<Header64> {
   const bytes = await readRegion(source, { offset: 0, byteLength: header64.byteLength, path: "header" }, signal);
   return header64.decode(bytes, { source: source.label, offset: 0, path: "header" }, { code: "format/apr.header" });
 }
@@ -188,8 +194,8 @@ interface HeaderContext {
   readonly tolerated: Tolerated;
 }
 
-/** Refuses another version, column-major data and a wrong CRC; tells what is odd. */
-export function checkHeader(header: Header64, { opening, source, tolerated }: HeaderContext): "valid" | "zero" {
+/** Refuses another version, column-major data and a wrong CRC; reports what is odd. */
+function checkHeader(header: Header64, { opening, source, tolerated }: HeaderContext): "valid" | "zero" {
   const at = (offset: number, path: string): Location => ({ source, offset, path });
   const crc = headerCrc(opening);
   if (crc === "wrong") {
@@ -209,10 +215,25 @@ export function checkHeader(header: Header64, { opening, source, tolerated }: He
   if (header.versionMinor !== 0) {
     const message = `Version 2.${header.versionMinor} is newer than the 2.0 that this reader knows`;
     tolerated.warn("format/apr.minor-version", message, at(5, "version_minor"));
+    tolerated.lose("version_minor", "no other file says what is new in it");
   }
   checkFlags(header.flags, at(6, "flags"), tolerated);
   checkRegions(header, source, tolerated);
   return crc;
+}
+
+/** Without tensors nothing is read at these offsets, so the file opens; they are wrong all the same. */
+function tellFarOffsets({ tensorCount, ...header }: Header64, image: Source, tolerated: Tolerated): void {
+  if (tensorCount > 0) return; // reading the index refuses them
+  const rows = [
+    ["tensor_index_offset", header.tensorIndexOffset, header64.fields.tensorIndexOffset],
+    ["data_offset", header.dataOffset, header64.fields.dataOffset],
+  ] as const;
+  for (const [path, found, { offset }] of rows) {
+    if (found <= image.byteLength) continue;
+    const message = `${path} must be at most ${image.byteLength}, the length of the file, found ${found}`;
+    tolerated.fault("format/apr.truncated", message, { source: image.label, offset, path });
+  }
 }
 
 function checkFlags(flags: number, at: Location, tolerated: Tolerated): void {
@@ -226,6 +247,7 @@ function checkFlags(flags: number, at: Location, tolerated: Tolerated): void {
   if (unknown !== 0n) {
     const message = `The flags 0x${unknown.toString(16)} have no meaning that this reader knows`;
     tolerated.warn("format/apr.unknown-flags", message, at);
+    tolerated.lose("flags", `0x${unknown.toString(16)} has no meaning that is known here`);
   }
   for (const name of ["ENCRYPTED", "SIGNED"] as const) {
     if (!FLAGS_64.has(flags, name)) continue;
@@ -253,11 +275,12 @@ function checkRegions(header: Header64, source: string, tolerated: Tolerated): v
   if (reserved.some((byte) => byte !== 0)) {
     const message = "The reserved bytes of the header must be zero";
     tolerated.warn("format/apr.reserved", message, { source, offset: 44, path: "reserved" });
+    tolerated.lose("reserved", "bytes of the header that should be zero have no place elsewhere");
   }
 }
 
-/** The index runs to where the data begins; files that end before are cut there. */
-export async function readIndexRegion(image: Source, header: Header64, context: MetadataContext): Promise<Bytes> {
+/** The index ends where the data begins, or where the file ends. */
+async function readIndexRegion(image: Source, header: Header64, context: MetadataContext): Promise<Bytes> {
   const { tensorIndexOffset: offset, dataOffset, tensorCount } = header;
   if (tensorCount === 0) return new Uint8Array(0);
   const end = Math.min(dataOffset, image.byteLength);
@@ -271,10 +294,10 @@ export async function readIndexRegion(image: Source, header: Header64, context: 
 }
 
 /**
- * aprender sets the compression flags and stores raw bytes; realizar compresses everything behind the header. Where the
- * metadata can be read as it is, nothing is compressed.
+ * aprender sets the compression flags and stores raw bytes; realizar compresses everything after the header. If the
+ * metadata can be read uncompressed, nothing is compressed.
  */
-export async function packedAs(
+async function packedAs(
   source: Source,
   header: Header64,
   { limits, signal }: MetadataContext,
@@ -292,8 +315,8 @@ export async function packedAs(
   }
 }
 
-/** The file as it was before everything behind its header was compressed. */
-export async function unpackImage(
+/** The file as it was before everything after its header was compressed. */
+async function unpackImage(
   source: Source,
   compression: Packed["compression"],
   context: Pick<OpenContext, "engine" | "signal"> & { readonly limits: WildLimits },
@@ -318,15 +341,15 @@ export interface FooterContext {
   readonly header: Header64;
   readonly magic: string;
   readonly tolerated: Tolerated;
-  /** realizar's files with an index of JSON neither align nor check anything. */
+  /** realizar's files with a JSON index have neither alignment nor checksums. */
   readonly indexKind: "binary" | "json";
 }
 
 /**
- * aprender ends a file with the padding of the last tensor and a CRC-32; realizar leaves out the CRC, and in some files
- * the padding. Entries that lead out of the file are refused elsewhere.
+ * aprender ends a file with the padding of the last tensor and a CRC-32. realizar leaves out the CRC, and in some files
+ * the padding. Entries that point outside the file are refused elsewhere.
  */
-export function findFooter(entries: readonly RawEntry[], context: FooterContext): Footer {
+function findFooter(entries: readonly RawEntry[], context: FooterContext): Footer {
   const { image, header, magic, tolerated, indexKind } = context;
   const length = image.byteLength;
   const at = { source: image.label, offset: length, path: "footer" };
@@ -350,15 +373,15 @@ export function findFooter(entries: readonly RawEntry[], context: FooterContext)
   const offset = length - CRC_BYTES;
   const extra = offset - padded;
   if (extra > 0) {
-    const message = `${extra} bytes behind the last tensor belong to nothing`;
+    const message = `${extra} bytes after the last tensor belong to nothing`;
     tolerated.warn("format/apr.trailing-bytes", message, { ...at, offset: padded });
   }
   const orAt = extra > 0 ? padded : undefined;
   return { state: "present", checksum: { offset, path: "footer", certainty: "present", orAt } };
 }
 
-/** Padding behind each tensor, and the footer. */
-export function footerSections(footer: Footer, tensors: readonly Tensor[], dataEnd: number): Section[] {
+/** Padding after each tensor, and the footer. */
+function footerSections(footer: Footer, tensors: readonly Tensor[], dataEnd: number): Section[] {
   const sections: Section[] = [];
   const checksum = footer.state === "present" ? footer.checksum : undefined;
   const limit = checksum?.offset ?? dataEnd;

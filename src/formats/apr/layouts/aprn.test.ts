@@ -59,7 +59,7 @@ test("readAprnPayload() refuses encrypted payloads, unknown compressions and wro
   expect(await refusal({ payload: zstdFrame(PAYLOAD), compression: 1, unpackedSize: 41 })).toBe("format/zstd.size");
 });
 
-test("APRN is refused where it is cut off or no map", async () => {
+test("APRN is refused if it is cut off or its metadata is no map", async () => {
   expect(await refusalOf(buildAprn({ payload: PAYLOAD }).slice(0, -1))).toBe("format/apr.truncated");
   expect(await refusalOf(buildAprn({ payload: PAYLOAD, metadata: Uint8Array.of(0x91, 0xc0) }))).toBe(
     "format/apr.metadata",

@@ -1,10 +1,11 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, UnsupportedError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
+import { encodeHex } from "../../../base/text.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { OpenContext, Section } from "../../../model/format.ts";
-import { arrayValue, Metadata, type MetadataEntry, type MetadataValue } from "../../../model/metadata.ts";
+import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import { decodeMsgpack, type MsgpackValue } from "../../../primitives/encoding/msgpack-value.ts";
 import { wildLimits } from "../limits.ts";
 import { AprModel } from "../model.ts";
@@ -12,7 +13,7 @@ import { APRN_FLAGS, type AprnHeader, aprnHeader, CRC_BYTES } from "./layout.ts"
 import { Tolerated, WildDetails, type WildFacts } from "./layout-facts.ts";
 import { readRegion, unpack } from "./regions.ts";
 
-/** By `model_type`: which Rust struct the payload is. */
+/** The Rust struct in the payload, by `model_type`. */
 const MODEL_TYPES: ReadonlyMap<number, string> = new Map([
   [0x01, "linear regression"],
   [0x02, "logistic regression"],
@@ -37,11 +38,11 @@ const MODEL_TYPES: ReadonlyMap<number, string> = new Map([
 /** By `compression`. */
 const COMPRESSIONS = ["none", "zstd", "zstd", "lz4"] as const;
 
-/** Signature (64) and public key (32), behind the payload of a signed file. */
+/** Signature (64) and public key (32), after the payload of a signed file. */
 const SIGNATURE_BYTES = 96;
 
 /** Where the payload is; `readAprnPayload` unpacks it. */
-export class AprnDetails extends WildDetails {
+class AprnDetails extends WildDetails {
   readonly header: AprnHeader;
   readonly payload: Extent;
 
@@ -53,8 +54,8 @@ export class AprnDetails extends WildDetails {
 }
 
 /**
- * Opens an APRN container as far as that goes: header and metadata. The payload is a Rust struct in bincode, whose
- * schema is not in the file, so there are no tensors to show.
+ * Opens header and metadata of an APRN container. The payload is a Rust struct in bincode, whose schema is not in the
+ * file, so there are no tensors to show.
  */
 export async function openAprn(source: Source, _opening: Bytes, context: OpenContext): Promise<AprModel> {
   const tolerated = new Tolerated();
@@ -76,6 +77,7 @@ export async function openAprn(source: Source, _opening: Bytes, context: OpenCon
   const payload = { offset: start + header.metadataSize, byteLength: header.payloadSize };
   const end = findEnd(source, header, { payload, tolerated });
   tellPayload(label, payload, tolerated);
+  tolerated.lose("header", "what it says of model and quality has no place elsewhere");
   return new AprModel({
     layout: "aprn",
     version: `${header.versionMajor}.${header.versionMinor}`,
@@ -83,6 +85,7 @@ export async function openAprn(source: Source, _opening: Bytes, context: OpenCon
     metadata,
     tensors: [],
     warnings: tolerated.warnings,
+    unread: tolerated.losses,
     facts: factsOf(header),
     details: new AprnDetails(
       {
@@ -97,7 +100,7 @@ export async function openAprn(source: Source, _opening: Bytes, context: OpenCon
   });
 }
 
-/** The payload as its program made it. Refuses encrypted ones: nothing in the file says how they were made. */
+/** The unpacked payload. Refuses encrypted ones: nothing in the file says how they were made. */
 export async function readAprnPayload(model: AprModel, context: OpenContext): Promise<Bytes> {
   const { header, payload, image } = model.details as AprnDetails;
   const at = { source: image.label, offset: payload.offset, path: "payload" };
@@ -119,11 +122,23 @@ export async function readAprnPayload(model: AprModel, context: OpenContext): Pr
   return unpack(bytes, { compression, at, unpackedSize: header.unpackedSize }, { engine: context.engine, limits });
 }
 
-/** Whoever converts the file must know that nothing of the model itself goes along. */
+/** What the header says besides lengths, for a file that keeps the payload as bytes. */
+export function aprnHeaderEntries(model: AprModel): readonly MetadataEntry[] {
+  const { versionMajor, versionMinor, modelType, flags, quality, reserved } = (model.details as AprnDetails).header;
+  const number = (key: string, value: number): MetadataEntry => ({ key, value: { type: "u32", value } });
+  return [
+    { key: "version", value: stringValue(`${versionMajor}.${versionMinor}`) },
+    ...[number("model_type", modelType), number("flags", flags), number("quality", quality)],
+    ...(reserved.some((byte) => byte !== 0) ? [{ key: "reserved", value: stringValue(encodeHex(reserved)) }] : []),
+  ];
+}
+
+/** A user who converts the file must know that nothing of the model itself is kept. */
 function tellPayload(source: string, { offset, byteLength }: Extent, tolerated: Tolerated): void {
   if (byteLength === 0) return;
   const message = `The payload of ${byteLength} bytes is a structure of aprender's: it is not read as tensors`;
   const hint = "Keep it as bytes with: tare upgrade OLD NEW --wrap";
+  tolerated.lose("payload", "a structure of aprender's, which is not read as tensors");
   tolerated.warn("format/apr.aprn-payload", message, { source, offset, path: "payload" }, { hint });
 }
 
@@ -132,7 +147,7 @@ interface Ending {
   readonly tolerated: Tolerated;
 }
 
-/** Where the checksum must stand: behind the payload, and the signature where there is one. */
+/** The offset where the checksum must be: after the payload and, if present, the signature. */
 function findEnd(source: Source, header: AprnHeader, { payload, tolerated }: Ending): number {
   const signed = APRN_FLAGS.has(header.flags, "SIGNED") ? SIGNATURE_BYTES : 0;
   const end = payload.offset + payload.byteLength + signed;

@@ -5,10 +5,10 @@ const at = { source: "test" };
 const typed = (id: number, shape: readonly number[], byteLength: number): string =>
   typeOf({ id, shape, byteLength, writer: "aprender" }, at).dtype;
 
-test("typeOf() goes by the size where an id has had several meanings", () => {
+test("typeOf() goes by the size if an id has had several meanings", () => {
   expect(typed(2, [4, 32], 256)).toBe("BF16");
   expect(typed(2, [4, 32], 72)).toBe("Q4_0");
-  expect(typed(2, [9], 18)).toBe("BF16"); // one block of Q4_0 has as many bytes
+  expect(typed(2, [9], 18)).toBe("BF16"); // one block of Q4_0 has the same length
   expect(typed(3, [32], 256)).toBe("F64");
   expect(typed(3, [32], 20)).toBe("Q4_1");
   expect(typed(6, [32], 32)).toBe("I8");
@@ -36,7 +36,7 @@ test("typeOf() takes K blocks by row and over the whole tensor", () => {
   expect(typed(14, [2, 256], 420)).toBe("Q6_K");
 });
 
-test("typeOf() hands out nothing as numbers whose size contradicts its label", () => {
+test("typeOf() hands out no numbers if the size contradicts the label", () => {
   expect(typeOf({ id: 0, shape: [2, 64], byteLength: 72, writer: "realizar" }, at)).toEqual({
     dtype: "UNKNOWN_0",
     trust: "mislabelled",

@@ -9,10 +9,10 @@ import {
 } from "../../../model/dtype.ts";
 import type { Shape } from "../../../model/shape.ts";
 
-/** Who wrote a file: the two programs give one id different meanings (docs/formats/apr-wild.md#types). */
+/** The program that wrote a file: the two give one id different meanings (docs/formats/apr-wild.md#types). */
 export type Writer = "aprender" | "realizar";
 
-/** What an id has meant, in the order in which a meaning is believed where its size fits. */
+/** The meanings an id has had. The first one whose size fits is believed. */
 const MEANINGS: Readonly<Record<number, readonly KnownDType[]>> = {
   0: ["F32"],
   1: ["F16"],
@@ -42,7 +42,7 @@ const REALIZAR_MEANINGS: Readonly<Record<number, readonly KnownDType[]>> = {
   9: ["Q6_K", "APR_Q8", "Q8_1"],
 };
 
-/** Types whose rows aprender fills up to whole blocks, or whose blocks run over the ends of rows. */
+/** Types whose rows aprender pads to whole blocks, or whose blocks run across the ends of rows. */
 const PADDED: ReadonlySet<DType> = new Set<DType>(["Q4_K", "Q6_K"]);
 
 export interface StoredType {
@@ -57,7 +57,7 @@ export type Typed =
   | { readonly dtype: DType; readonly trust: "known" }
   | { readonly dtype: DType; readonly trust: "unknown" | "mislabelled" };
 
-/** The type of a tensor by its id, its shape and its size: ids alone do not tell. */
+/** The type of a tensor by its id, its shape and its size, because the id alone is ambiguous. */
 export function typeOf(stored: StoredType, at: Location): Typed {
   const { id, writer } = stored;
   const meanings = (writer === "realizar" ? REALIZAR_MEANINGS : MEANINGS)[id];
@@ -66,7 +66,7 @@ export function typeOf(stored: StoredType, at: Location): Typed {
   return dtype === undefined ? { dtype: `UNKNOWN_${id}`, trust: "mislabelled" } : { dtype, trust: "known" };
 }
 
-/** True where a tensor of this type and shape has this size, in one of the ways in which the type is stored. */
+/** True if a tensor of this type and shape can have this size, in one of the ways in which the type is stored. */
 export function fits(
   dtype: KnownDType,
   { shape, byteLength }: Pick<StoredType, "shape" | "byteLength">,
@@ -81,7 +81,7 @@ export function fits(
   return row % facts.blockElements === 0 && (elementCount / facts.blockElements) * facts.blockBytes === byteLength;
 }
 
-/** Blocks of every row, then blocks over the whole tensor. */
+/** Length with blocks for every row, then with blocks over the whole tensor. */
 function paddedLengths(
   { blockElements, blockBytes }: BlockType,
   shape: Shape,
@@ -105,7 +105,7 @@ const NAMED: Readonly<Record<string, KnownDType>> = {
   U8: "U8",
 };
 
-/** Undefined where APR1 has no such type. */
+/** Undefined if APR1 has no such type. */
 export function namedType(name: string): KnownDType | undefined {
   const upper = name.toUpperCase();
   return Object.hasOwn(NAMED, upper) ? NAMED[upper] : undefined;
@@ -127,7 +127,7 @@ const WRITTEN_IDS: Readonly<Partial<Record<DType, number>>> = {
   APR_Q8: 129,
 };
 
-/** Undefined where aprender has no id for the type. */
+/** Undefined if aprender has no id for the type. */
 export function aprenderId(dtype: DType): number | undefined {
   return Object.hasOwn(WRITTEN_IDS, dtype) ? WRITTEN_IDS[dtype] : undefined;
 }

@@ -1,36 +1,38 @@
 import type { Location } from "../../../base/errors.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { Finding } from "../../../model/finding.ts";
+import type { Finding, Loss } from "../../../model/finding.ts";
 import type { Section } from "../../../model/format.ts";
 
 /** A CRC-32 over everything before it. */
 export interface Checksum {
-  /** Where its four bytes stand in `image`. */
+  /** Offset of its four bytes in `image`. */
   readonly offset: number;
   /** The field's name in docs/formats/apr-wild.md. */
   readonly path: string;
   /**
-   * "possible" where the file ends with its data: if its last four bytes are the CRC of those before, a tensor claims
-   * bytes that are none of its own.
+   * "possible" if the file ends with its data. If its last four bytes are the CRC of those before, a tensor claims
+   * bytes that do not belong to it.
    */
   readonly certainty: "present" | "possible";
-  /** Where it may stand as well: behind the padding of the last tensor, with bytes of nobody behind it. */
+  /**
+   * Its other possible offset: right after the padding of the last tensor, followed by bytes that belong to nothing.
+   */
   readonly orAt?: number | undefined;
-  /** Bits of the header's flags that were set after the checksum was made: it may be right without them. */
+  /** Header flags that were set after the checksum was made: the checksum may be right without them. */
   readonly lateFlags?: number | undefined;
 }
 
 export interface WildFacts {
-  /** What offsets, sections and the checksum speak of: the file, or what was unpacked from it. */
+  /** What offsets, sections and the checksum refer to: the file, or what was unpacked from it. */
   readonly image: Source;
-  /** Of the file itself. */
+  /** Sections of the file itself. */
   readonly sections: readonly Section[];
   readonly checksum?: Checksum | undefined;
-  /** What opening tolerated and verifying does not. */
+  /** Faults that opening tolerated and `verify` does not. */
   readonly faults: readonly Finding[];
 }
 
-/** What the readers of other programs' layouts leave for verify and sections; subclasses add their own. */
+/** What the readers of other programs' layouts keep for `verify` and sections; subclasses add their own facts. */
 export class WildDetails implements WildFacts {
   readonly image: Source;
   readonly sections: readonly Section[];
@@ -45,22 +47,32 @@ export class WildDetails implements WildFacts {
   }
 }
 
-/** More findings of one kind than this help nobody: the rest becomes one line. */
+/** More findings of one kind do not help: the rest becomes one line. */
 const MOST_OF_ONE_CODE = 20;
 
 /** Collects what an opening tolerates: warnings, and faults that verify will call errors. */
 export class Tolerated {
   readonly #findings: { readonly finding: Finding; readonly grade: "warning" | "fault" }[] = [];
   readonly #counts = new Map<string, number>();
+  readonly #losses: Loss[] = [];
 
-  /** Odd, and harmless. */
+  /** For something odd and harmless. */
   warn(code: string, message: string, at: Location, more: Pick<Finding, "name" | "hint"> = {}): void {
     this.#add("warning", { severity: "warning", code, message, at, ...more });
   }
 
-  /** Wrong, although the file can still be read. */
+  /** For something wrong in a file that can still be read. */
   fault(code: string, message: string, at: Location, more: Pick<Finding, "name" | "hint"> = {}): void {
     this.#add("fault", { severity: "warning", code, message, at, ...more });
+  }
+
+  /** For something that was read and has no place in any other file: a conversion must report it. */
+  lose(name: string, reason: string): void {
+    this.#losses.push({ name, reason });
+  }
+
+  get losses(): readonly Loss[] {
+    return this.#losses;
   }
 
   get warnings(): readonly Finding[] {

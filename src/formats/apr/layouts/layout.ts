@@ -3,8 +3,8 @@ import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import { ascii, bytes, type Decoded, flags, struct, u8, u16, u32, u64 } from "../../../struct/layout.ts";
 
 /**
- * Headers of the layouts that programs really write, one line per row of docs/formats/apr-wild.md. Magics are not pinned:
- * the same layout comes with several, and which one a file has was decided before.
+ * Headers of the layouts that programs really write, one line per row of docs/formats/apr-wild.md. Magics are not
+ * pinned: one layout has several, and the sniffer has already recognised the file's.
  */
 
 /** The 64-byte header of aprender and realizar, docs/formats/apr-wild.md#64-byte-header. */
@@ -23,8 +23,8 @@ export const header64 = struct("APR header", 64, {
 });
 export type Header64 = Decoded<typeof header64>;
 
-/** Where the CRC of the header stands: it covers the bytes before and behind it. */
-export const HEADER_CRC_OFFSET = 40;
+/** Offset of the header's CRC, which covers the bytes before and after it. */
+export const HEADER_CRC_OFFSET = header64.fields.headerCrc32.offset;
 
 /** Flags of the 64-byte header. */
 export const FLAGS_64 = flags("APR flags", {
@@ -46,14 +46,14 @@ export const FLAGS_64 = flags("APR flags", {
 export const ALIGNMENT_64 = 64;
 /** The CRC-32 at the end of every layout but the specification's. */
 export const CRC_BYTES = 4;
-/** name_len, dtype, ndim, offset, size; the name and 8 bytes for each dimension come on top. */
+/** name_len, dtype, ndim, offset, size; the name and 8 bytes a dimension come on top. */
 export const ENTRY_BYTES = 20;
 /** aprender cuts longer names. */
 export const MAX_NAME_BYTES = 256;
 /** aprender keeps no more dimensions. */
 export const MAX_DIMENSIONS = 8;
 
-/** The wrapper round a compressed APR1, docs/formats/apr-wild.md#wrapper. */
+/** The wrapper around a compressed APR1, docs/formats/apr-wild.md#wrapper. */
 export const wrapperHeader = struct("APR wrapper", 9, {
   magic: bytes(0, 4),
   kind: u8(4),
@@ -127,7 +127,7 @@ export const APRN_FLAGS = flags("APRN flags", {
   MODEL_CARD: 6,
 });
 
-/** The CRC-32 of a 64-byte header without the four bytes where it stands itself. */
+/** The CRC-32 of a 64-byte header without the CRC's own four bytes. */
 export function headerCrcOf(header: Bytes): number {
   const before = crc32Javascript(header.subarray(0, HEADER_CRC_OFFSET), 0);
   return crc32Javascript(header.subarray(HEADER_CRC_OFFSET + CRC_BYTES, header64.byteLength), before);

@@ -20,7 +20,7 @@ const OPENERS: Readonly<Partial<Record<AprLayout, Opener>>> = {
   aprn: openAprn,
 };
 
-/** Opens a file of one of the layouts that programs really write; `opening` are its first bytes. */
+/** Opens a file in one of the layouts that programs really write; `opening` holds its first bytes. */
 export async function openWild(source: Source, opening: Bytes, context: OpenContext): Promise<AprModel> {
   const kind = aprKind(opening);
   const open = kind !== undefined && Object.hasOwn(OPENERS, kind) ? OPENERS[kind as AprLayout] : undefined;

@@ -7,16 +7,16 @@ import type { Source } from "../../../bytes/source.ts";
 import type { OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
 import type { WildLimits } from "../limits.ts";
-import { decodeMetadata } from "../metadata.ts";
+import { decodeMetadata, shadowedLosses } from "../metadata.ts";
 import type { Tolerated } from "./layout-facts.ts";
 
-/** A run of a file that a header announces. */
+/** A run of a file that a header describes. */
 export interface Region extends Extent {
-  /** As docs/formats/apr-wild.md spells the field that says where it is. */
+  /** The field that gives its place, as docs/formats/apr-wild.md spells it. */
   readonly path: string;
 }
 
-/** Reads a region that must lie inside the file; nothing is allocated for one that does not. */
+/** Reads a region that must be inside the file; allocates nothing for one that is not. */
 export async function readRegion(source: Source, region: Region, signal?: AbortSignal | undefined): Promise<Bytes> {
   const { offset, byteLength, path } = region;
   const at = { source: source.label, offset: Math.min(offset, source.byteLength), path };
@@ -43,11 +43,12 @@ export async function readMetadata(source: Source, region: Region, context: Meta
   if (byteLength === 0) return new Metadata();
   const bytes = await readRegion(source, region, signal);
   const place = { source: source.label, offset, maxValues: limits.metadataValues };
-  const { entries, duplicates, trailingBytes } = decodeMetadata(bytes, place);
+  const { entries, duplicates, shadowed, trailingBytes } = decodeMetadata(bytes, place);
   for (const key of duplicates) {
     const message = `Metadata has the key "${key}" twice; the last value counts`;
     tolerated.warn("format/apr.duplicate-key", message, at, { name: key });
   }
+  for (const { name, reason } of shadowedLosses(shadowed)) tolerated.lose(name, reason);
   if (trailingBytes > 0) {
     const message = `${trailingBytes} bytes of padding are counted as metadata`;
     tolerated.warn("format/apr.metadata-padding", message, at);
@@ -55,19 +56,19 @@ export async function readMetadata(source: Source, region: Region, context: Meta
   return new Metadata(entries);
 }
 
-/** A match of LZ4 adds at most 255 bytes for each byte that it takes, so a longer output is a lie. */
+/** An LZ4 match adds at most 255 bytes for each byte it takes, so a longer output is impossible. */
 const LZ4_MOST = 255;
-/** The length in front of an LZ4 block, as lz4_flex prepends it. */
+/** The length before an LZ4 block, as lz4_flex prepends it. */
 const PREFIX_BYTES = 4;
 
 export interface Packed {
   readonly compression: "lz4" | "zstd";
   readonly at: Location;
-  /** What the file says comes out; undefined where it does not say. */
+  /** The unpacked size that the file states; undefined if it states none. */
   readonly unpackedSize?: number | undefined;
 }
 
-/** Unpacks what programs compress as a whole: an LZ4 block behind its length, or a zstd frame, sized or not. */
+/** Unpacks data that programs compress as a whole: an LZ4 block after its length, or a zstd frame, sized or not. */
 export async function unpack(
   bytes: Bytes,
   packed: Packed,

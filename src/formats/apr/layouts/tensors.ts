@@ -23,25 +23,25 @@ export interface WildEntry {
   readonly name: string;
   readonly dtype: DType;
   readonly trust: Typed["trust"];
-  /** As the file says it: "0", "json". */
+  /** The type as the file says it: "0", "json". */
   readonly storedType: string;
   readonly shape: Shape;
   /** Relative to where the data begins. */
   readonly offset: number;
   readonly byteLength: number;
-  /** Where the entry stands, for messages. */
+  /** Where the entry is, for messages. */
   readonly at: Location;
 }
 
 interface Placement {
   /** What offsets count from. */
   readonly dataOffset: number;
-  /** Where data must have ended. */
+  /** Data must end here at the latest. */
   readonly end: number;
   readonly tolerated: Tolerated;
 }
 
-/** Checks names and bounds, tells what is odd, and makes the tensors, in the order of the index. */
+/** Checks names and bounds, reports what is odd, and makes the tensors, in the order of the index. */
 export function placeTensors(image: Source, entries: readonly WildEntry[], placement: Placement): readonly Tensor[] {
   checkNames(entries);
   const reader: TensorReader = { source: (tensor) => sliceSource(image, tensor.offset, tensor.byteLength) };
@@ -54,7 +54,7 @@ export function placeTensors(image: Source, entries: readonly WildEntry[], place
   return tensors;
 }
 
-/** Where the last tensor ends; `dataOffset` where there is none. */
+/** Where the last tensor ends; `dataOffset` if there is none. */
 export function dataEndOf(tensors: readonly Tensor[], dataOffset: number): number {
   return tensors.reduce((end, tensor) => Math.max(end, tensor.offset + tensor.byteLength), dataOffset);
 }
@@ -98,7 +98,7 @@ function tellOverlap(tensors: readonly Tensor[], source: string, tolerated: Tole
   tolerated.fault("format/apr.overlap", message, { source, offset: b.offset }, { name: b.name });
 }
 
-/** An index entry before its type is judged: that needs to know who wrote the file. */
+/** An index entry before its type is known: that depends on the program that wrote the file. */
 export interface RawEntry extends Omit<WildEntry, "dtype" | "trust"> {
   readonly id: number;
 }
@@ -136,25 +136,25 @@ export function decodeBinaryIndex(bytes: Bytes, options: BinaryIndexOptions): Bi
   for (let i = 0; i < tensorCount; i++) entries.push(decodeEntry(cursor, i, options));
   const rest = bytes.subarray(cursor.position).findIndex((byte) => byte !== 0);
   if (rest >= 0) {
-    const message = `Bytes behind the last of ${tensorCount} index entries must be zero, found 0x${(bytes[cursor.position + rest] as number).toString(16)}`;
+    const message = `Bytes after the last of ${tensorCount} index entries must be zero, found 0x${(bytes[cursor.position + rest] as number).toString(16)}`;
     tolerated.warn("format/apr.index-rest", message, cursor.at(undefined, cursor.position + rest));
   }
   return { entries, byteLength: cursor.position };
 }
 
-/** realizar's files keep the order of the GGUF file; aprender refuses those, and cannot find their tensors. */
+/** realizar's files keep the order of the GGUF file; aprender refuses them, and cannot find their tensors. */
 export function tellOrder(entries: readonly RawEntry[], tolerated: Tolerated): void {
   const at = entries.findIndex(({ name }, i) => i > 0 && compareNames(entries[i - 1]?.name ?? "", name) > 0);
   const entry = entries[at];
   if (entry === undefined) return;
-  const message = `The index must be sorted by name, found "${printable(entry.name)}" behind "${printable(entries[at - 1]?.name ?? "")}"`;
+  const message = `The index must be sorted by name, found "${printable(entry.name)}" after "${printable(entries[at - 1]?.name ?? "")}"`;
   tolerated.warn("format/apr.unsorted", message, entry.at, { name: entry.name });
 }
 
-/** UTF-16 units above these stand below them by code point. */
+/** Some UTF-16 units above these come before them by code point. */
 const SURROGATE = /[\ud800-\udfff]/;
 
-/** By code point, which is the order of the UTF-8 bytes. */
+/** Compares by code point, which is the order of the UTF-8 bytes. */
 export function compareNames(a: string, b: string): number {
   if (!SURROGATE.test(a) && !SURROGATE.test(b)) return a < b ? -1 : a > b ? 1 : 0;
   const [left, right] = [[...a], [...b]];
@@ -188,7 +188,7 @@ function decodeEntry(cursor: Cursor, i: number, { limits, tolerated }: BinaryInd
   return { name, id, storedType: String(id), shape, offset, byteLength, at };
 }
 
-/** aprender cuts long names after 256 bytes, also inside a character: what is left of that is shown as U+FFFD. */
+/** aprender cuts long names after 256 bytes, even inside a character; the cut character is shown as U+FFFD. */
 function decodeName(cursor: Cursor, i: number, tolerated: Tolerated): string {
   const at = cursor.at(`[${i}].name`);
   const bytes = cursor.bytes(cursor.u16(`[${i}].name_len`), `[${i}].name`);
@@ -232,9 +232,9 @@ function entryOf(node: JsonNode, at: Location, limits: WildLimits): WildEntry {
   const offset = integerOf(fields.get("offset"), "offset", at);
   const byteLength = integerOf(fields.get("size"), "size", at);
   const entry = { name, storedType, shape, offset, byteLength, at };
-  // A whole model as one JSON text: a run of bytes as far as tensors go.
+  // A whole model as one JSON text, which is a run of bytes as far as tensors go.
   const dtype = storedType === "json" ? "U8" : namedType(storedType);
-  // The type has a name and no number here; 255 stands for "none of the list".
+  // The type has a name and no number here; 255 means "not in the list".
   if (dtype === undefined) return { ...entry, dtype: "UNKNOWN_255", trust: "unknown" };
   const fine = fits(dtype, entry, at);
   return fine ? { ...entry, dtype, trust: "known" } : { ...entry, dtype: "UNKNOWN_255", trust: "mislabelled" };

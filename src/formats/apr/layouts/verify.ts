@@ -1,5 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
-import { printable } from "../../../base/text.ts";
+import { hex32, printable } from "../../../base/text.ts";
 import { planBatches } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Finding } from "../../../model/finding.ts";
@@ -8,14 +8,14 @@ import type { AprModel } from "../model.ts";
 import { CRC_BYTES, FLAGS_64, HEADER_CRC_OFFSET, headerCrcOf } from "./layout.ts";
 import type { Checksum, WildDetails } from "./layout-facts.ts";
 
-/** One read for paddings that lie close together, such as those between small tensors. */
+/** One read for paddings that are close together, such as those between small tensors. */
 const BATCH = { maxGap: 64 << 10, maxBytes: 1 << 20 } as const;
 /** The flags of the 64-byte header. */
 const FLAGS_OFFSET = 6;
 
 /**
- * What opening did not look at: the checksum over the whole file and the padding (full). What opening tolerated although
- * it is wrong is an error here.
+ * Checks what opening did not read: at level "full" the checksum over the whole file and the padding. A fault that
+ * opening tolerated is an error here.
  */
 export async function* verifyWild(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
   const details = wildDetails(model);
@@ -29,7 +29,7 @@ export async function* verifyWild(model: AprModel, context: VerifyContext): Asyn
 }
 
 function wildDetails({ details }: AprModel): WildDetails {
-  // Only models of these layouts get here: the dispatch goes by the layout.
+  // Only models of these layouts get here: the caller chooses by the layout.
   return details as WildDetails;
 }
 
@@ -65,12 +65,12 @@ async function* verifyChecksum(
     };
     return;
   }
-  const message = `The file is damaged: CRC-32 of its first ${checksum.offset} bytes must be ${hex(stored)}, found ${hex(crc)}`;
+  const message = `The file is damaged: CRC-32 of its first ${checksum.offset} bytes must be ${hex32(stored)}, found ${hex32(crc)}`;
   const at = { source: image.label, offset: checksum.offset, path: checksum.path };
   yield { severity: "error", code: "integrity/apr.crc", message, at, hint: "Download the file again" };
 }
 
-/** True where the checksum stands right behind the data, and something was appended to the file. */
+/** True if the checksum comes right after the data, and something was appended to the file. */
 async function matchesBefore(image: Source, checksum: Checksum, context: VerifyContext): Promise<boolean> {
   const offset = checksum.orAt;
   if (offset === undefined) return false;
@@ -78,12 +78,12 @@ async function matchesBefore(image: Source, checksum: Checksum, context: VerifyC
   return stored === (await crcOf(image, { ...checksum, offset }, { context, patch: "as stored" }));
 }
 
-/** A checksum that is right shows that the file has one, and then the last tensor says too much. */
+/** A right checksum shows that the file has one; then the last tensor claims too many bytes. */
 function coveredFooter({ tensors }: AprModel, image: Source, { offset, path }: Checksum): Finding {
   const at = { source: image.label, offset, path };
   const tensor = tensors.find((candidate) => candidate.offset + candidate.byteLength > offset);
   if (tensor === undefined) {
-    const message = "The checksum at the end is right, but stands where padding belongs";
+    const message = "The checksum at the end is right, but is in the place of padding";
     return { severity: "warning", code: "format/apr.footer", message, at };
   }
   const message = `Tensor "${printable(tensor.name)}" reaches into the checksum at ${offset}`;
@@ -113,7 +113,7 @@ function withoutFlags(piece: Bytes, flags: number): Bytes {
   const patched = piece.slice();
   const view = new DataView(patched.buffer);
   view.setUint16(FLAGS_OFFSET, view.getUint16(FLAGS_OFFSET, true) & ~flags, true);
-  // Whoever set the flag made the header's own CRC anew.
+  // The program that set the flag also updated the header's own CRC.
   view.setUint32(HEADER_CRC_OFFSET, headerCrcOf(patched), true);
   return patched;
 }
@@ -139,8 +139,4 @@ async function* verifyPadding({ image, sections }: WildDetails, context: VerifyC
 
 function u32(bytes: Bytes): number {
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-}
-
-function hex(crc: number): string {
-  return crc.toString(16).padStart(8, "0");
 }

@@ -63,12 +63,12 @@ test("whisper.apr gives vocabulary and filterbank, byte strings included", async
   ]);
 });
 
-test("whisper.apr is refused where nobody knows what it means", async () => {
+test("whisper.apr is refused if its meaning is unknown", async () => {
   expect(await refusalOf(buildWhisper({ compressed: 1, tensors: [W] }))).toBe("unsupported/apr.whisper-compressed");
   expect(await refusalOf(buildWhisper({ tensors: [{ ...W, shape: [1, 1, 1, 1, 1] }] }))).toBe(
     "unsupported/apr.whisper-entries",
   );
-  // A vocabulary that is announced and not there.
+  // The header announces a vocabulary that is not there.
   expect(await refusalOf(buildWhisper({ flags: 1, tensors: [W] }))).toBe("format/apr.truncated");
   const lying = whisperExtras([], []);
   new DataView(lying.buffer).setUint32(4, 0xffff_ffff, true);

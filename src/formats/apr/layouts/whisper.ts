@@ -20,9 +20,9 @@ const QUANTIZATIONS: readonly (DType | undefined)[] = ["F32", "F16", "I8"];
 const INT8 = 2;
 const SCALE_BYTES = 4;
 
-/** What upgrading needs beyond the tensors: int8 values count in steps of one scale per tensor. */
+/** What upgrading needs besides the tensors: int8 values count in steps of one scale per tensor. */
 export class WhisperDetails extends WildDetails {
-  /** Value of one step, by tensor name; empty where the weights are floats. */
+  /** Value of one step, by tensor name; empty if the weights are floats. */
   readonly scales: ReadonlyMap<string, number>;
 
   constructor(facts: WildFacts, scales: ReadonlyMap<string, number>) {
@@ -39,17 +39,25 @@ export async function openWhisper(source: Source, _opening: Bytes, context: Open
   const head = await readRegion(source, { offset: 0, byteLength: whisperHeader.byteLength, path: "header" }, signal);
   const header = whisperHeader.decode(head, { source: source.label, offset: 0, path: "header" });
   checkHeader(header, source.label);
+  const unknown = WHISPER_FLAGS.unknown(header.flags);
+  if (unknown !== 0n) tolerated.lose("flags", `0x${unknown.toString(16)} has no meaning that is known here`);
   const table = {
     offset: whisperHeader.byteLength,
     byteLength: header.tensorCount * whisperEntry.byteLength,
     path: "index",
   };
   const index = await readRegion(source, table, signal);
-  const entries = Array.from({ length: header.tensorCount }, (_, i) => decodeEntry(index, i, { source, header }));
+  const entries = Array.from({ length: header.tensorCount }, (_, i) =>
+    decodeEntry(index, i, { source, header, tolerated }),
+  );
   const scalesOffset = table.offset + table.byteLength;
   const scales = await readScales(source, entries, { header, offset: scalesOffset, signal });
   const dataOffset = scalesOffset + scales.byteLength;
   const end = source.byteLength - CRC_BYTES;
+  if (dataOffset > end) {
+    const message = `Cannot read whisper.apr: the data must begin at or before ${end}, found ${dataOffset}`;
+    throw new FormatError("format/apr.truncated", message, { source: source.label, offset: end, path: "crc32" });
+  }
   const tensors = placeTensors(source, entries, { dataOffset, end, tolerated });
   const extras = await readExtras(source, {
     header,
@@ -68,6 +76,7 @@ export async function openWhisper(source: Source, _opening: Bytes, context: Open
     metadata: new Metadata(metadata),
     tensors,
     warnings: tolerated.warnings,
+    unread: tolerated.losses,
     facts: [["weights", QUANTIZATIONS[header.quantization] ?? `quantisation ${header.quantization}`]],
     details: new WhisperDetails(
       {
@@ -94,13 +103,16 @@ function checkHeader({ version, compressed }: WhisperHeader, source: string): vo
 function decodeEntry(
   index: Bytes,
   i: number,
-  { source, header }: { readonly source: Source; readonly header: WhisperHeader },
+  { source, header, tolerated }: Pick<ExtrasPlace, "header" | "tolerated"> & { readonly source: Source },
 ): WildEntry {
   const start = i * whisperEntry.byteLength;
   const at = { source: source.label, offset: whisperHeader.byteLength + start, path: `index[${i}]` };
   const entry = whisperEntry.decode(index, at, { start, code: "format/apr.index" });
   const name = textOf(entry.name);
   const { offset, size: byteLength, dimensions } = entry;
+  if (entry.reserved.some((byte) => byte !== 0)) {
+    tolerated.lose(`reserved of ${name}`, "bytes of the index that should be zero have no place elsewhere");
+  }
   const whole = [entry.shape0, entry.shape1, entry.shape2, entry.shape3];
   const storedType = String(header.quantization);
   const shape = whole.slice(0, dimensions);
@@ -117,7 +129,7 @@ function decodeEntry(
   return { ...common, dtype: `UNKNOWN_${header.quantization}`, trust: "mislabelled" };
 }
 
-/** Up to the first NUL; the writer cuts after 47 bytes, also inside a character. */
+/** The text up to the first NUL. The writer cuts after 47 bytes, even inside a character. */
 function textOf(bytes: Bytes): string {
   const end = bytes.indexOf(0);
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(end < 0 ? bytes : bytes.subarray(0, end));
@@ -163,7 +175,7 @@ function sectionsOf({ scalesOffset, dataOffset, extras, end }: Places): Section[
   return sections.filter(({ byteLength }) => byteLength > 0);
 }
 
-/** By `model_type`, as the models are called. */
+/** The models' names, by `model_type`. */
 const MODELS: readonly string[] = [
   "tiny",
   "tiny.en",
@@ -192,8 +204,8 @@ export interface WhisperContents {
   readonly scales: ReadonlyMap<string, number>;
 }
 
-/** The header's fields and the blocks behind the weights under the keys that the APR v2 specification has for them. */
-export function whisperMetadata(header: WhisperHeader, { extras, scales }: WhisperContents): MetadataEntry[] {
+/** The header's fields and the blocks after the weights, under the keys that the APR v2 specification has for them. */
+function whisperMetadata(header: WhisperHeader, { extras, scales }: WhisperContents): MetadataEntry[] {
   const entries: MetadataEntry[] = [
     { key: "model_type", value: stringValue("whisper") },
     { key: "name", value: stringValue(`whisper-${MODELS[header.modelType] ?? header.modelType}`) },
@@ -240,7 +252,7 @@ function architectureOf(header: WhisperHeader): MetadataEntry[] {
   return fields.map(([key, value]) => ({ key, value: { type: "u32", value } }));
 }
 
-/** What whisper.apr keeps behind the weights. */
+/** What whisper.apr keeps after the weights. */
 export interface WhisperExtras {
   readonly vocab?: MetadataValue;
   readonly merges?: MetadataValue;
@@ -259,11 +271,11 @@ export interface ExtrasPlace {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A block's own length, in front of it. */
+/** A block's length, before the block. */
 const LENGTH_BYTES = 4;
 
-/** Vocabulary, then filterbank, each behind its length; which of them there are, the header's flags say. */
-export async function readExtras(source: Source, place: ExtrasPlace): Promise<WhisperExtras> {
+/** Vocabulary, then filterbank, each after its length; the header's flags say which of them exist. */
+async function readExtras(source: Source, place: ExtrasPlace): Promise<WhisperExtras> {
   const { header, end, tolerated } = place;
   const regions: Region[] = [];
   let { offset } = place;
@@ -281,7 +293,7 @@ export async function readExtras(source: Source, place: ExtrasPlace): Promise<Wh
     offset += region.byteLength;
   }
   if (offset !== end) {
-    const message = `${end - offset} bytes stand before the checksum that nothing describes`;
+    const message = `${end - offset} bytes before the checksum belong to nothing`;
     tolerated.fault("format/apr.trailing-bytes", message, { source: source.label, offset, path: "crc32" });
   }
   return { ...extras, regions };
@@ -312,7 +324,7 @@ async function openBlock(
   return { cursor, region: { offset, byteLength: LENGTH_BYTES + byteLength, path } };
 }
 
-/** Tokens and merges are byte strings: byte-level vocabularies cut characters apart. */
+/** Tokens and merges are byte strings: byte-level vocabularies split characters. */
 function readVocab(cursor: Cursor, limits: WildLimits): Pick<WhisperExtras, "vocab" | "merges"> {
   const tokenCount = countOf(cursor, "n_tokens", 2, limits);
   const mergeCount = cursor.u32("n_merges");

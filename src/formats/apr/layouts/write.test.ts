@@ -100,7 +100,7 @@ describe("planAprender()", () => {
     });
     expect(Object.hasOwn(json, "created_at")).toBe(false);
     expect(Object.hasOwn(json, "n_embd")).toBe(false);
-    // Nothing is lost: what aprender would stumble over is kept for the way back.
+    // Nothing is lost: what aprender would refuse is kept for the way back.
     expect(json["tare.origin"]).toContain("created_at");
   });
 

@@ -1,10 +1,12 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { UsageError } from "../../../base/errors.ts";
 import { alignUp } from "../../../base/integers.ts";
-import { encodeUtf8 } from "../../../base/text.ts";
+import { encodeUtf8, isWellFormed } from "../../../base/text.ts";
 import type { Output } from "../../../bytes/sink.ts";
+import { configuredType, type ModelFolder } from "../../../model/configuration.ts";
 import { type DType, dtypeFacts, type KnownDType } from "../../../model/dtype.ts";
-import type { Loss, ModelContent, WriteContext, WriteOptions, WritePlan } from "../../../model/format.ts";
+import type { Loss } from "../../../model/finding.ts";
+import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../../model/format.ts";
 import { type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import { renderMetadata } from "../../../model/metadata-json.ts";
 import {
@@ -21,8 +23,8 @@ import { CrcSink, checkWritten, type Piece, writePieces } from "../../../model/p
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { ByteWriter } from "../../../struct/cursor.ts";
-import { holdingOf } from "../spec/plan.ts";
-import { isWellFormed } from "../spec/tensors.ts";
+import { holdingOf } from "../metadata.ts";
+import { factLosses } from "../spec/origin.ts";
 import { aprenderId, fits } from "./dtypes.ts";
 import {
   ALIGNMENT_64,
@@ -42,6 +44,7 @@ interface AprenderMetadata {
   readonly chain: readonly OriginLink[];
   readonly carried: readonly CarriedTensor[];
   readonly order: readonly number[] | undefined;
+  readonly folder: ModelFolder | undefined;
 }
 
 type Kind = "text" | "count" | "number" | "object";
@@ -70,7 +73,7 @@ const TYPED_KEYS: ReadonlyMap<string, Kind> = new Map([
   ...kinds("object", ["quantization", "sharding", "special_tokens"]),
 ]);
 
-/** Other spellings that realizar takes for the same key; a file that has both loses all its metadata there. */
+/** Other spellings that realizar accepts for the same key; it drops all metadata of a file that has both. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
   hidden_size: ["hidden_dim", "d_model", "n_embd"],
   num_layers: ["num_hidden_layers", "n_layers", "n_layer"],
@@ -82,12 +85,12 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   rms_norm_eps: ["layer_norm_eps", "norm_eps"],
 };
 
-/** What stands in `model_type` where a model does not say what it is. */
+/** The value of `model_type` if a model does not say what it is. */
 const UNKNOWN_TYPE = "unknown";
 
 /**
  * The members of the metadata object as aprender reads it: the keys it always writes, every key of the model that it
- * does not stumble over, and `tare.origin` with everything else, where there is anything.
+ * accepts, and `tare.origin` with everything else, if there is anything.
  */
 function planAprenderMetadata(content: AprenderMetadata): readonly MetadataEntry[] {
   const { metadata, chain, carried, order } = content;
@@ -104,7 +107,10 @@ function planAprenderMetadata(content: AprenderMetadata): readonly MetadataEntry
   const says: readonly CarriedEntry[] | undefined =
     entries === undefined && unsaid.length === 0
       ? undefined
-      : [...(entries ?? native.map(({ key }) => [key] as const)), ...unsaid.map(({ key }) => addedEntry(key))];
+      : [
+          ...(entries ?? native.map(({ key }) => [key] as const)),
+          ...unsaid.map(({ key, value }) => addedEntry(key, value)),
+        ];
   const members = [...added, ...native];
   if (chain.length === 0 && says === undefined && carried.length === 0) return members;
   const origin = encodeOrigin({
@@ -116,13 +122,13 @@ function planAprenderMetadata(content: AprenderMetadata): readonly MetadataEntry
   return [...members, { key: ORIGIN_KEY, value: stringValue(origin) }];
 }
 
-/** The keys that every file of aprender has, and the architecture where it can be said as a string. */
-function ownEntries({ metadata, tensors }: AprenderMetadata): readonly MetadataEntry[] {
+/** The keys that every file of aprender has, and the architecture if it can be a string. */
+function ownEntries({ metadata, tensors, folder }: AprenderMetadata): readonly MetadataEntry[] {
   const keep = (key: string, fallback: MetadataValue): MetadataEntry => {
     const value = metadata.get(key);
     return { key, value: value !== undefined && isAccepted(key, value) ? value : fallback };
   };
-  const architecture = architectureOf(metadata);
+  const architecture = architectureOf(metadata) ?? configuredType(folder?.configuration);
   const elements = tensors.reduce((sum, tensor) => sum + tensor.elementCount, 0);
   const byteLength = tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
   return [
@@ -136,7 +142,7 @@ function ownEntries({ metadata, tensors }: AprenderMetadata): readonly MetadataE
   ];
 }
 
-/** aprender has a string where the specification has an object, which may say its name. */
+/** aprender has a string and the specification an object, which may contain a name. */
 function architectureOf(metadata: Metadata): string | undefined {
   const own = metadata.get("architecture");
   if (own?.type === "string") return own.raw === undefined ? own.value : undefined;
@@ -165,7 +171,7 @@ function unwantedAliases(metadata: Metadata): ReadonlySet<string> {
   return dropped;
 }
 
-/** A file in the layout that aprender reads, known to the byte but for the tensors' own and the CRC over them. */
+/** A file in the layout that aprender reads. Every byte is known except those of the tensors and the CRC over them. */
 interface AprenderPlan extends WritePlan {
   readonly layout: "aprender";
   readonly pieces: readonly Piece[];
@@ -182,7 +188,7 @@ interface StoredTensor {
 /** "APR\0", the magic since January 2026. */
 const MAGIC = Uint8Array.of(0x41, 0x50, 0x52, 0);
 
-/** True for plans of this layout, whoever is asked to write them. */
+/** True for plans of this layout. */
 export function isAprenderPlan(plan: WritePlan): plan is AprenderPlan {
   return "layout" in plan && plan.layout === "aprender";
 }
@@ -195,7 +201,10 @@ export function planAprender(content: ModelContent, options: WriteOptions): Apre
   const chain = splitChain(content.chain, "apr").keep.filter(({ format }) => format !== "apr");
   const order = chain.length === 0 ? undefined : orderFor(stored.map(nameOf), sorted.map(nameOf));
   const tensors = stored.map(({ tensor }) => tensor);
-  const entries = planAprenderMetadata({ metadata: content.metadata, tensors, chain, carried, order });
+  const entries = planAprenderMetadata({
+    ...{ metadata: content.metadata, tensors, chain, carried, order },
+    folder: options.folder,
+  });
   const hasVocabulary = entries.some(({ key }) => key === "tokenizer.vocabulary" || key === "vocab");
   const metadata = encodeUtf8(renderMetadata(entries));
   const front = encodeFront(sorted, metadata, hasVocabulary ? ["HAS_VOCAB"] : []);
@@ -212,12 +221,12 @@ export function planAprender(content: ModelContent, options: WriteOptions): Apre
     pieces,
     files: [{ name: options.name, byteLength: byteLength + CRC_BYTES }],
     primary: options.name,
-    losses,
+    losses: [...factLosses(content.chain), ...losses],
     notes: [],
   };
 }
 
-/** Streams the file; its CRC is taken on the way. Nothing is visible before it was read back. */
+/** Streams the file and computes its CRC on the way. Nothing is visible before it is read back. */
 export async function writeAprender(plan: AprenderPlan, output: Output, context: WriteContext): Promise<void> {
   const sink = await output.create(plan.primary);
   try {
@@ -243,7 +252,9 @@ function checkOptions({ align, maxShardBytes, compress }: WriteOptions): void {
   const asked = maxShardBytes !== undefined ? "sets of shards" : compress === "lz4" ? "compressed tensors" : undefined;
   if (asked === undefined) return;
   const message = `Cannot write ${asked} in the aprender layout: no reader of it knows them`;
-  throw new UsageError("usage/apr.layout", message, at, { hint: "Leave --layout out for the specification's layout" });
+  throw new UsageError("usage/apr.layout", message, at, {
+    hint: "Leave out the option layout for the specification's layout",
+  });
 }
 
 function nameOf({ tensor }: StoredTensor): string {
@@ -273,7 +284,7 @@ function storeTensors(tensors: readonly Tensor[]): StoredTensors {
     const id = idOf(tensor);
     const isShort = shape.length <= MAX_DIMENSIONS;
     if (id !== undefined && isShort) stored.push({ tensor, nameBytes, id, shape });
-    // Bytes are always kept; that they are no numbers to other readers is a loss that somebody must accept.
+    // Bytes are always kept. Other readers do not see numbers in them, which is a loss that the user must accept.
     else stored.push({ tensor, nameBytes, id: aprenderId("U8") ?? 0, shape: [tensor.byteLength] });
     if (id === undefined || !isShort || dtype === "BOOL") carried.push([name, dtype, shape]);
     if (id === undefined || !isShort) losses.push({ name, reason: lossReason(tensor) });
@@ -281,9 +292,9 @@ function storeTensors(tensors: readonly Tensor[]): StoredTensors {
   return { stored, carried, losses };
 }
 
-/** Undefined where aprender has no such type, or where the bytes are not what it would expect of it. */
+/** Undefined if aprender has no such type, or if the bytes are not what it expects of it. */
 function idOf(tensor: Tensor): number | undefined {
-  // A boolean is a byte; what it means is kept in tare.origin.
+  // A boolean is a byte; tare.origin keeps its meaning.
   const dtype: DType = tensor.dtype === "BOOL" ? "U8" : tensor.dtype;
   const id = aprenderId(dtype);
   return id !== undefined && fits(dtype as KnownDType, tensor, { source: tensor.name }) ? id : undefined;
@@ -301,7 +312,7 @@ function nameFault(name: string, bytes: Bytes): string | undefined {
   return bytes.byteLength > MAX_NAME_BYTES ? `aprender cuts names after ${MAX_NAME_BYTES} bytes` : undefined;
 }
 
-/** Header, metadata and index, each filled up to 64 bytes. */
+/** Header, metadata and index, each padded to 64 bytes. */
 function encodeFront(sorted: readonly StoredTensor[], metadata: Bytes, flags: readonly "HAS_VOCAB"[]): Bytes {
   const index = encodeIndex(sorted);
   const metadataOffset = header64.byteLength;

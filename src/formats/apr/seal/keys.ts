@@ -23,25 +23,25 @@ export interface KdfCost {
   readonly lanes: number;
 }
 
-/** Half a second on a slow machine; RFC 9106 §4 recommends the memory for where 2 GiB are too much. */
+/** Takes half a second on a slow machine; RFC 9106 §4 recommends this memory if 2 GiB are too much. */
 export const DEFAULT_COST: KdfCost = { memoryKib: 64 << 10, passes: 3, lanes: 1 };
 
-/** What a reader does for a file, and what a writer may ask of readers: the least that still resists guessing, and more. */
+/** The work that a reader does for a file and a writer may demand: the lower bounds still resist guessing. */
 const COST_BOUNDS = { memoryKib: [19 << 10, 1 << 20], passes: [1, 16], lanes: [1, 16] } as const;
 
-/** How a file is encrypted; everything in it may be known. */
+/** How a file is encrypted; nothing in it is secret. */
 export interface EncryptionRecord {
   readonly cost: KdfCost;
   readonly salt: Bytes;
   /** The file key under AES Key Wrap, by the key that the password gives. */
   readonly wrappedKey: Bytes;
-  /** Random, in every tag: segments of one file never fit another. */
+  /** Random and part of every tag: segments of one file never fit another. */
   readonly fileId: Bytes;
   /** HMAC-SHA-256 of header, metadata and index. */
   readonly mac: Bytes;
 }
 
-/** A record whose bytes are not known yet: its text is exactly as long as that of any other of the same cost. */
+/** A record whose bytes are not known yet. Its text is exactly as long as any other text of the same cost. */
 export function blankRecord(cost: KdfCost): EncryptionRecord {
   return {
     cost,
@@ -71,7 +71,7 @@ export function withRecord(metadata: Bytes, record: EncryptionRecord): Bytes {
   return concatBytes([metadata.subarray(0, metadata.byteLength - 1), ...comma, member]);
 }
 
-/** Refuses a record that is not ours, is malformed, or asks for more work than is done for a file. */
+/** Refuses a record that is not ours, is malformed, or demands more work than a reader does for a file. */
 export function parseRecord(value: MetadataValue | undefined, at: Location): EncryptionRecord {
   const record = mapOf(value);
   if (record?.text("scheme") !== SCHEME) {
@@ -103,7 +103,7 @@ export function parseRecord(value: MetadataValue | undefined, at: Location): Enc
   };
 }
 
-/** Both ways: nothing is written that would not be read. */
+/** Checked for reading and for writing: nothing is written that would not be read. */
 export function checkCost(cost: KdfCost, at: Location): void {
   for (const [name, [least, most]] of Object.entries(COST_BOUNDS)) {
     const value = cost[name as keyof KdfCost];
@@ -126,7 +126,7 @@ function integerOf(map: Metadata, key: string, at: Location): number {
 function bytesOf(map: Metadata, key: string, byteLength: number, at: Location): Bytes {
   const text = map.text(key) ?? "";
   const bytes = decodeBase64(text);
-  // One spelling only: other ones would let the record change without the mac noticing.
+  // Only one spelling is accepted: others would let the record change without the mac noticing.
   if (bytes?.byteLength === byteLength && encodeBase64(bytes) === text) return bytes;
   throw malformed(key, `${byteLength} bytes in base64`, at);
 }
@@ -136,20 +136,20 @@ function malformed(key: string, wanted: string, at: Location): FormatError {
   return new FormatError("format/apr.encryption", message, { ...at, path: `metadata.${ENCRYPTION_KEY}.${key}` });
 }
 
-/** What the password is turned into a key with. */
+/** What turns the password into a key. */
 interface KeyRequest {
   readonly engine: Engine;
   readonly password: PasswordSource | undefined;
   readonly cost: KdfCost;
   readonly salt: Bytes;
-  /** Names the file to whoever is asked. */
+  /** Names the file in the password prompt. */
   readonly label: string;
 }
 
-/** The shards of a set share a salt: what was slow for the first one is remembered as long as the password's giver lives. */
+/** The shards of a set share a salt. A slowly derived key is remembered as long as its PasswordSource lives. */
 const derived = new WeakMap<PasswordSource, Map<string, Promise<Bytes>>>();
 
-/** The key that wraps file keys. Rejects with `usage/password.missing` where nobody gives a password. */
+/** The key that wraps file keys. Rejects with `usage/password.missing` if there is no password. */
 export function passwordKey(request: KeyRequest): Promise<Bytes> {
   const { password, cost, salt, label } = request;
   if (password === undefined) return Promise.reject(missingPassword(label));
@@ -162,7 +162,7 @@ export function passwordKey(request: KeyRequest): Promise<Bytes> {
   return key;
 }
 
-/** For a password that turned out to be wrong: the next try asks again. */
+/** After a wrong password: the next try asks again. */
 export function forgetPasswordKeys(password: PasswordSource | undefined): void {
   if (password !== undefined) derived.delete(password);
 }
@@ -184,29 +184,29 @@ function missingPassword(label: string): UsageError {
     message,
     { source: label },
     {
-      hint: "Pass --password-file FILE, or set TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND or TARE_PASSWORD",
+      hint: "Pass the option password",
     },
   );
 }
 
 const INFO = encodeUtf8("tare apr front matter v1");
 
-/** What describes the tensors: the bytes that are in clear and must not be changed. */
+/** What describes the tensors: plain bytes that must not change. */
 interface FrontBytes {
   readonly header: Bytes;
   readonly metadata: Bytes;
   readonly index: Bytes;
 }
 
-/** The key for the mac: derived, so that it is of no use for anything else. */
+/** The key for the mac. It is derived, so it is of no use for anything else. */
 export function frontKey(engine: Engine, fileKey: Bytes, fileId: Bytes): Promise<Bytes> {
   return hkdfSha256(engine, fileKey, { salt: fileId, info: INFO, byteLength: 32 });
 }
 
 /**
- * HMAC-SHA-256 over header, metadata and index as they lie in the file, but for two places: the flag SIGNED counts as
- * clear, since a file is signed after it was encrypted, and the text of the mac itself as that of zeros. Undefined where
- * that text is not there exactly once.
+ * HMAC-SHA-256 over header, metadata and index as they are in the file, except in two places. The flag SIGNED counts as
+ * clear, because a file is signed after it is encrypted. The text of the mac itself counts as zeros. Undefined if that
+ * text does not appear exactly once.
  */
 export async function frontMac(
   engine: Engine,

@@ -1,5 +1,6 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { IntegrityError, UsageError } from "../../../base/errors.ts";
+import { untilAborted } from "../../../bytes/abort.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
@@ -14,8 +15,8 @@ import { type EncryptionRecord, forgetPasswordKeys, frontKey, frontMac, parseRec
 import { type Unlocked, UnsealedSource } from "./segments.ts";
 
 /**
- * Opens the encrypted tensors of one file. The password is asked for when the first byte is read; before any byte is
- * given out, header, metadata and index are known to be those that were written.
+ * Opens the encrypted tensors of one file. The first read asks for the password. Before any byte is handed out, header,
+ * metadata and index are known to be those that were written.
  */
 export function unsealer(source: Source, opening: Bytes, context: OpenContext): Unseal {
   let unlocking: Promise<Unlocked> | undefined;
@@ -44,7 +45,7 @@ async function unlockFile(source: Source, opening: Bytes, context: OpenContext):
   const metadata = new Metadata(decodeMetadata(front.metadata, place).entries);
   const record = parseRecord(metadata.get(ENCRYPTION_KEY), at);
   const { cost, salt, wrappedKey, fileId } = record;
-  const wrapping = await passwordKey({ engine, password, cost, salt, label: source.label });
+  const wrapping = await untilAborted(passwordKey({ engine, password, cost, salt, label: source.label }), signal);
   const aes = await engine.aes();
   const fileKey = await aes.unwrapKey(wrapping, wrappedKey);
   if (fileKey === undefined) {

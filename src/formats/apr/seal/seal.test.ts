@@ -45,7 +45,7 @@ async function verify(model: AprModel, level: VerifyLevel = "full"): Promise<Fin
   return findings;
 }
 
-/** As damage by somebody who knows the format: the footer's CRC is right again. */
+/** Damage by an attacker who knows the format: the footer's CRC is right again. */
 function withCrc(bytes: Bytes): Bytes {
   const end = bytes.byteLength - 16;
   new DataView(bytes.buffer).setUint32(end, crc32Javascript(bytes.subarray(0, end), 0), true);
@@ -105,7 +105,7 @@ describe("writing and reading", () => {
     expect(await verify(model)).toEqual([]);
   });
 
-  it("knows an encrypted shard of another model under the same password by the manifest", async () => {
+  it("detects by the manifest an encrypted shard of another model under the same password", async () => {
     const set = (last: number): Promise<MemoryOutput> =>
       writeSealedApr([float32Tensor("a", [1, 2]), float32Tensor("b", [3, last])], engine, { maxShardBytes: 8 });
     const [own, other] = [await set(4), await set(5)];
@@ -119,7 +119,7 @@ describe("writing and reading", () => {
     }
   });
 
-  it("goes to a destination that cannot go back, too", async () => {
+  it("also writes to a destination that cannot go back", async () => {
     const seekable = fileOf(await writeSealedApr([longTensor()], engine, { compress: "lz4" }));
     const sink = memorySink("pipe");
     const pipe = {
@@ -196,7 +196,7 @@ describe("the layout of docs/formats/apr-seal.md", () => {
 });
 
 describe("refusals", () => {
-  it("tells a wrong password, none at all, and the encryption of others apart", async () => {
+  it("tells a wrong password, no password and other encryption schemes apart", async () => {
     const bytes = fileOf(await writeSealedApr(smallTensors(), engine));
     const read = async (password: typeof right | undefined): Promise<unknown> =>
       (await openApr(memorySource(bytes), { engine, limits: {}, password })).tensor("a").bytes();
@@ -224,13 +224,13 @@ describe("refusals", () => {
     },
   );
 
-  it("refuses a cost outside of the bounds before any work, and one that was changed after it", async () => {
+  it("refuses a cost outside the bounds before any work, and one that was changed later", async () => {
     const bytes = fileOf(await writeSealedApr(smallTensors(), engine));
     for (const change of ['"memory_kib":19455', '"memory_kib":10000']) {
       const changed = withCrc(replaceText(bytes, '"memory_kib":19456', change));
       await expect((await open(changed)).tensor("a").bytes()).rejects.toMatchObject({ code: "limit/apr.kdf" });
     }
-    // Within the bounds, but another cost: another key.
+    // A changed cost within the bounds gives another key.
     const other = withCrc(replaceText(bytes, '"passes":1,', '"passes":2,'));
     await expect((await open(other)).tensor("a").bytes()).rejects.toMatchObject({ code: "integrity/apr.front" });
     expect(() => parseRecord(undefined, { source: "x" })).toThrow(
@@ -238,7 +238,7 @@ describe("refusals", () => {
     );
   });
 
-  it("gives out nothing of a file in which a tensor was put in clear", async () => {
+  it("hands out nothing of a file with an added plain tensor", async () => {
     const metadata =
       '{"apr_version":"2.0.0","model_type":"t","architecture":{},"encryption":{"scheme":"tare-aes-256-gcm-v1"}}';
     const bytes = buildApr({
@@ -249,7 +249,7 @@ describe("refusals", () => {
     await expect(open(bytes)).rejects.toMatchObject({ code: "format/apr.unsealed-tensor" });
   });
 
-  it("notices segments that change places, and tensors that do", async () => {
+  it("notices swapped segments and swapped tensors", async () => {
     const bytes = fileOf(await writeSealedApr([longTensor()], engine));
     const { offset } = (await open(bytes)).tensor("long");
     const first = offset + 7;
@@ -273,7 +273,7 @@ describe("refusals", () => {
     });
   });
 
-  it("notices every changed byte, whoever repairs the checksum", async () => {
+  it("notices every changed byte, even if the checksum is repaired", async () => {
     const bytes = fileOf(await writeSealedApr([float32Tensor("a", [1]), float32Tensor("b", [2])], engine));
     const wanted = [1, 2];
     const unnoticed: number[] = [];
@@ -283,7 +283,7 @@ describe("refusals", () => {
         const model = await open(withCrc(flip(bytes, at)));
         const findings = await verify(model);
         if (findings.length === 0 && model.warnings.length === 0) unnoticed.push(at);
-        // Where reading works at all, it gives what was written.
+        // If reading works at all, it gives what was written.
         for (const [i, name] of ["a", "b"].entries()) {
           if ((await model.tensor(name).toFloat32())[0] !== wanted[i]) unnoticed.push(at);
         }
@@ -292,7 +292,7 @@ describe("refusals", () => {
       }
     }
     expect({ unnoticed, raw }).toEqual({ unnoticed: [], raw: [] });
-  }, 30_000);
+  });
 });
 
 describe("sealedByteLength() and openedByteLength()", () => {

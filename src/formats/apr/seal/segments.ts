@@ -8,30 +8,30 @@ import type { Shape } from "../../../model/shape.ts";
 import { GCM_NONCE_BYTES, GCM_TAG_BYTES, type GcmKey } from "../../../primitives/cipher/aes.ts";
 import { ByteWriter } from "../../../struct/cursor.ts";
 
-/** Stored bytes of a tensor are cut into so many, each sealed by itself. */
+/** A tensor's stored bytes are cut into segments of this length; each is sealed by itself. */
 const SEGMENT_BYTES = 64 << 10;
 /** A full segment with its tag. */
 export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + GCM_TAG_BYTES;
-/** Random bytes in front of a tensor's segments: the first part of every nonce. */
+/** Random bytes before a tensor's segments: the first part of every nonce. */
 export const NONCE_PREFIX_BYTES = 7;
 
-/** Bytes in the file for a tensor whose packed or raw form has `byteLength`; an empty one has none. */
+/** Bytes in the file for a tensor whose packed or raw form has `byteLength`; none for an empty one. */
 export function sealedByteLength(byteLength: number): number {
   if (byteLength === 0) return 0;
   return NONCE_PREFIX_BYTES + byteLength + Math.ceil(byteLength / SEGMENT_BYTES) * GCM_TAG_BYTES;
 }
 
-/** The inverse; undefined where no length gives this one. */
+/** The inverse; undefined if no length gives this one. */
 export function openedByteLength(sealed: number): number | undefined {
   if (sealed === 0) return 0;
   const body = sealed - NONCE_PREFIX_BYTES;
   const last = body % SEALED_SEGMENT_BYTES;
-  // A last segment has at least one byte beside its tag.
+  // A last segment has at least one byte besides its tag.
   if (body <= GCM_TAG_BYTES || (last !== 0 && last <= GCM_TAG_BYTES)) return undefined;
   return body - Math.ceil(body / SEALED_SEGMENT_BYTES) * GCM_TAG_BYTES;
 }
 
-/** What the tag of every segment covers beside the segment itself, so that none fits another tensor, place or file. */
+/** What the tag of every segment covers besides the segment, so that none fits another tensor, place or file. */
 interface SealedTensor {
   readonly fileId: Bytes;
   readonly name: string;
@@ -42,7 +42,7 @@ interface SealedTensor {
   readonly rawSize: number;
 }
 
-/** Bytes for everything but the segment's number, which comes last. */
+/** The bytes for everything except the segment's number, which comes last. */
 function tensorContext({ fileId, name, dtype, shape, rawSize }: SealedTensor): Bytes {
   const nameBytes = encodeUtf8(name);
   const writer = new ByteWriter(fileId.byteLength + nameBytes.byteLength + 8 * shape.length + 12);
@@ -61,7 +61,7 @@ function segmentContext(context: Bytes, number: number): Bytes {
   return concatBytes([context, u32(number)]);
 }
 
-/** 7 random bytes of the tensor, the segment's number, and 1 for the last segment: cutting segments off is noticed. */
+/** 7 random bytes of the tensor, the segment's number, and 1 for the last segment, so that missing segments show. */
 function segmentNonce(prefix: Bytes, number: number, place: "inner" | "last"): Bytes {
   const nonce = new Uint8Array(GCM_NONCE_BYTES);
   nonce.set(prefix);
@@ -85,7 +85,7 @@ interface SealerFacts {
   readonly emit: (bytes: Bytes) => Promise<void>;
 }
 
-/** Seals a tensor's bytes as they come. A full segment waits until it is known whether another one follows. */
+/** Seals a tensor's bytes as they come. A full segment waits until it is clear whether another one follows. */
 export class TensorSealer {
   readonly #facts: SealerFacts;
   readonly #context: Bytes;
@@ -108,7 +108,7 @@ export class TensorSealer {
     }
   }
 
-  /** Seals the last segment; a tensor without bytes has none. */
+  /** Seals the last segment; an empty tensor has none. */
   async finish(): Promise<void> {
     if (this.#heldLength > 0) await this.#seal("last");
     this.#held.fill(0);
@@ -140,7 +140,7 @@ interface UnsealFacts {
   readonly stored: Source;
   readonly unlock: () => Promise<Unlocked>;
   readonly tensor: Omit<SealedTensor, "fileId">;
-  /** What opening must give; unknown for compressed tensors. */
+  /** The length that opening must give; unknown for compressed tensors. */
   readonly expectedLength: number | undefined;
 }
 
@@ -150,20 +150,20 @@ interface Segment {
   readonly bytes: Bytes;
 }
 
-/** What a segment has of a run that begins in it. */
+/** The part of the segment that belongs to a run that begins in it. */
 function partOf({ number, bytes }: Segment, offset: number, byteLength: number): Bytes {
   const from = offset - number * SEGMENT_BYTES;
   return bytes.subarray(from, from + byteLength);
 }
 
-/** The bytes of an encrypted tensor. Reads and opens only the segments asked for; nothing unauthenticated comes out. */
+/** The bytes of an encrypted tensor. Reads and opens only the needed segments; hands out only authenticated bytes. */
 export class UnsealedSource implements Source {
   readonly label: string;
   readonly byteLength: number;
   readonly #facts: UnsealFacts;
   readonly #guard: ReadGuard;
   #prefix: Promise<Bytes> | undefined;
-  /** The segment that was opened last: short reads in a row open each one once. */
+  /** The segment that was opened last: short reads in a row open each segment once. */
   #last: Segment | undefined;
 
   constructor(facts: UnsealFacts) {
@@ -215,7 +215,7 @@ export class UnsealedSource implements Source {
     return Promise.resolve();
   }
 
-  /** The segments that begin the run, as many as one read brings. */
+  /** The segments at the beginning of the run, as many as one read brings. */
   async #open(offset: number, byteLength: number, signal: AbortSignal | undefined): Promise<readonly Segment[]> {
     const first = Math.floor(offset / SEGMENT_BYTES);
     if (this.#last?.number === first) return [this.#last];
@@ -239,7 +239,7 @@ export class UnsealedSource implements Source {
     return opened;
   }
 
-  /** The prefix comes with the first segment, or in a read of its own. */
+  /** The prefix comes with the first segment, or in a separate read. */
   async #fetch(start: number, end: number, signal: AbortSignal | undefined): Promise<readonly [Bytes, Bytes]> {
     const { stored } = this.#facts;
     if (start === NONCE_PREFIX_BYTES) {

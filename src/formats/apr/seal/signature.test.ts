@@ -50,7 +50,7 @@ function repaired(bytes: Bytes): Bytes {
 const publicKeyOf = async (seed: Bytes): Promise<Bytes> => (await engine.ed25519()).publicKey(seed);
 
 describe("aprSigning", () => {
-  it("puts 96 bytes in front of the footer that OpenSSL accepts, and changes nothing else but the flag", async () => {
+  it("puts 96 bytes before the footer that OpenSSL accepts, and changes nothing else except the flag", async () => {
     const signed = await sign(PLAIN);
     expect(signed.byteLength).toBe(PLAIN.byteLength + 96);
     const end = signed.byteLength - 112;
@@ -73,7 +73,7 @@ describe("aprSigning", () => {
     expect(await judge(other, { publicKey: await publicKeyOf(SEED) })).toEqual(["error integrity/signature.untrusted"]);
   });
 
-  it("is trusted only with the key that was asked for", async () => {
+  it("is trusted only with the demanded key", async () => {
     const signed = await sign(PLAIN);
     const publicKey = await publicKeyOf(SEED);
     expect(await judge(signed)).toEqual(["note integrity/signature.valid"]);
@@ -84,7 +84,7 @@ describe("aprSigning", () => {
     expect(await judge(PLAIN, { publicKey, unsigned: "allowed" })).toEqual([]);
   });
 
-  it("does not survive a change of any byte, even where the checksum is repaired", async () => {
+  it("does not survive a change of any byte, even if the checksum is repaired", async () => {
     const signed = await sign(PLAIN);
     const publicKey = await publicKeyOf(SEED);
     const survived: number[] = [];
@@ -99,7 +99,7 @@ describe("aprSigning", () => {
     expect(survived).toEqual([]);
   });
 
-  it("a signature that was cut out is noticed where the key is demanded, flag or no flag", async () => {
+  it("notices a removed signature if the key is demanded, with or without the flag", async () => {
     const signed = await sign(PLAIN);
     const publicKey = await publicKeyOf(SEED);
     const footer = signed.slice(-16);
@@ -118,7 +118,7 @@ describe("aprSigning", () => {
     await expect(sign(damaged)).rejects.toMatchObject({ code: "integrity/apr.crc" });
   });
 
-  it("leaves shards and other layouts to a signature beside them", async () => {
+  it("puts the signature of shards and other layouts beside them", async () => {
     const shard = await openApr(memorySource(buildApr({ flags: 0x0a, tensors: [TENSOR] })), { engine, limits: {} });
     expect(aprSigning.place(shard)).toBe("beside");
     expect(aprSigning.place(await openApr(memorySource(PLAIN), { engine, limits: {} }))).toBe("inside");

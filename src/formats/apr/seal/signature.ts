@@ -6,19 +6,18 @@ import type { Container } from "../../../model/archive.ts";
 import type { FormatSigning, Sign, SigningContext, StoredSignature } from "../../../model/capabilities.ts";
 import { ED25519_SIGNATURE_BYTES } from "../../../primitives/crypto/ed25519.ts";
 import { RangeHasher } from "../../../primitives/ranges.ts";
-import { AprModel } from "../model.ts";
+import { AprModel, type SpecDetails, specDetails } from "../model.ts";
 import { crcError, decodeFooter, encodeFooter } from "../spec/header.ts";
 import { FILE_FLAGS, FLAGS_OFFSET, fileFooter, fileHeader, SIGNATURE_BYTES } from "../spec/layout.ts";
-import { type SpecDetails, specDetails } from "../spec/read.ts";
 
-/** In front of the digest that is signed, so that the signature fits no other kind of file. */
+/** Comes before the digest that is signed, so that the signature fits no other kind of file. */
 const CONTEXT = encodeUtf8("tare apr signature v1\0");
 
-/** Signatures inside APR files of the specification's layout: 96 bytes in front of the footer, with the flag SIGNED. */
+/** Signatures inside APR files of the specification's layout: 96 bytes before the footer, with the flag SIGNED. */
 export const aprSigning: FormatSigning = {
   place(container) {
     const details = ownDetails(container);
-    // Its manifest knows a shard's length and CRC, which a signature inside would change.
+    // The manifest has a shard's length and CRC, which a signature inside would change.
     return details === undefined || FILE_FLAGS.has(details.header.flags, "SHARDED") ? "beside" : "inside";
   },
   async read(container, context) {
@@ -36,7 +35,7 @@ function ownDetails(container: Container): SpecDetails | undefined {
   return container instanceof AprModel && container.layout === "spec" ? specDetails(container) : undefined;
 }
 
-/** What is signed: a fixed text, a NUL, and the SHA-512 of every byte before the block. */
+/** The signed message: a fixed text, a NUL, and the SHA-512 of every byte before the block. */
 function messageOf(digest: Bytes): Bytes {
   return concatBytes([CONTEXT, digest]);
 }
@@ -56,7 +55,7 @@ async function readSignature(
   };
 }
 
-/** Copies the file with the flag set, then the block and a new footer. A file that is damaged is not signed. */
+/** Copies the file with the flag set, then the block and a new footer. Does not sign a damaged file. */
 async function writeSigned(
   details: SpecDetails,
   sink: Sink,
@@ -86,7 +85,7 @@ async function writeSigned(
   await sink.append(encodeFooter(await engine.crc32(block, after), byteLength));
 }
 
-/** The same header with SIGNED, every other byte as it was. */
+/** The header with SIGNED set, and every other byte unchanged. */
 function withFlag(header: Bytes): Bytes {
   const copy = header.slice();
   const view = new DataView(copy.buffer);

@@ -2,9 +2,9 @@ import { isTareError } from "../../../base/errors.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { VerifyContext } from "../../../model/format.ts";
 import type { AprModel } from "../model.ts";
-import { specDetails } from "../spec/read.ts";
+import { specDetails } from "../model.ts";
 
-/** Errors that concern the file, not one tensor: told once. */
+/** Errors that concern the file and not one tensor: reported once. */
 const ONCE: ReadonlySet<string> = new Set([
   "usage/password.wrong",
   "integrity/apr.front",
@@ -13,7 +13,10 @@ const ONCE: ReadonlySet<string> = new Set([
   "limit/apr.kdf",
 ]);
 
-/** With the password: the front matter, and at level "full" every segment. Without: a note that nothing was. */
+/**
+ * With the password: checks the front matter, and at level "full" every segment. Without: notes that nothing was
+ * checked.
+ */
 export async function* verifySealed(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
   if (context.level === "quick") return;
   const { entries } = specDetails(model);
@@ -45,6 +48,6 @@ function unchecked(model: AprModel): Finding {
     code: "integrity/apr.sealed",
     message: "The tensors are encrypted and were not opened: only the file's CRC was checked",
     at: { source: model.parts[0]?.label ?? "apr" },
-    hint: "Pass --password-file FILE to check every segment",
+    hint: "Pass the option password to check every segment",
   };
 }

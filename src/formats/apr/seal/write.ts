@@ -1,5 +1,6 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { alignUp } from "../../../base/integers.ts";
+import { untilAborted } from "../../../bytes/abort.ts";
 import type { Output, Sink } from "../../../bytes/sink.ts";
 import type { ModelContent, WriteContext, WriteEncryption, WriteOptions } from "../../../model/format.ts";
 import { CrcSink } from "../../../model/pieces.ts";
@@ -31,14 +32,14 @@ interface SealedPlan extends SpecPlan {
   readonly image: SealedImage;
 }
 
-/** What is to be written, and by which password. */
+/** What is written, and the password for it. */
 interface SealedImage extends SpecImage {
   readonly encryption: WriteEncryption & { readonly cost: KdfCost };
   /** The metadata of each file without the record that says how it is encrypted. */
   readonly bare: readonly FileImage[];
 }
 
-/** As planSpec, with room for what encryption adds. Pure: keys are made when writing begins. */
+/** Like planSpec, with room for what encryption adds. Pure: keys are made when writing begins. */
 export function planSealed(content: ModelContent, options: WriteOptions, encrypt: WriteEncryption): SealedPlan {
   const cost = encrypt.cost ?? DEFAULT_COST;
   checkCost(cost, { source: "plan" });
@@ -88,7 +89,7 @@ export function writeSealed(plan: SealedPlan, output: Output, context: WriteCont
   return writeSpec(plan, output, context, (file, image, sink) => writer.writeFile(image.files.indexOf(file), sink));
 }
 
-/** A salt for all files of a plan, and a key for each. */
+/** Has one salt for all files of a plan, and a key for each. */
 class SealedWriter {
   readonly #image: SealedImage;
   readonly #context: WriteContext;
@@ -105,11 +106,11 @@ class SealedWriter {
   /** Fills a sink with the plan's file of this number; neither checks nor commits. */
   async writeFile(number: number, sink: Sink): Promise<WrittenFile> {
     const { cost, password } = this.#image.encryption;
-    const { engine } = this.#context;
+    const { engine, signal } = this.#context;
     const file = this.#image.files[number] as FileImage;
     const bare = this.#image.bare[number] as FileImage;
     const label = file.planned.name;
-    const wrapping = await passwordKey({ engine, password, cost, salt: this.#salt, label });
+    const wrapping = await untilAborted(passwordKey({ engine, password, cost, salt: this.#salt, label }), signal);
     const aes: Aes = await engine.aes();
     const fileKey = this.#random(AES_KEY_BYTES);
     try {
@@ -125,7 +126,7 @@ class SealedWriter {
     }
   }
 
-  /** A nonce never comes twice under one key, not even by chance. */
+  /** Nonces never repeat under one key, not even by chance. */
   #prefixes(count: number): Bytes[] {
     const seen = new Map<string, Bytes>();
     while (seen.size < count) {
@@ -146,7 +147,7 @@ class SealedWriter {
       await sink.fill(start, bytes);
       crc = crc32Combine(await engine.crc32(bytes), await through.crc(), through.byteLength);
     } else {
-      // Sizes first: packing gives the same bytes again, and only they are sealed.
+      // Sizes first: packing again gives the same bytes, and only then are they sealed.
       const packed: Packed[] = [];
       for (const { tensor } of file.rows) packed.push(await this.#measure(tensor));
       await through.append(await front(this.#rows(file, packed)));
@@ -181,7 +182,7 @@ class SealedWriter {
     return packed;
   }
 
-  /** Reads a tensor only where its size is not known before it is packed. */
+  /** Reads a tensor only if its size is unknown before it is packed. */
   async #measure(tensor: StoredTensor["tensor"]): Promise<Packed> {
     if (this.#image.compress === "none") return { storage: "raw", size: tensor.byteLength };
     return this.#pack(tensor, () => Promise.resolve(), undefined);
@@ -208,7 +209,7 @@ class SealedWriter {
     return file.rows.map(({ name, nameBytes, dtype, shape, byteLength }, i): IndexRow => {
       const { storage, size: inner } = packed[i] as Packed;
       const size = sealedByteLength(inner);
-      // An empty tensor stands where the last one ended: behind it there may be nothing.
+      // An empty tensor is placed where the last one ended: the next aligned offset may be past the data.
       const offset = size > 0 ? alignUp(end, this.#image.align) : end;
       if (size > 0) end = offset + size;
       const id = dtypeId(dtype) ?? 0;
@@ -222,7 +223,7 @@ class SealedWriter {
     });
   }
 
-  /** Rendered with a blank mac, which is then computed over it. */
+  /** Renders the front with a blank mac, then computes the mac over it. */
   async #front(file: FileImage, bare: FileImage, { rows, record, macKey }: FrontJob): Promise<Bytes> {
     const { engine } = this.#context;
     const compressed = Number(FILE_FLAGS.encode(["COMPRESSED"]));
@@ -230,7 +231,7 @@ class SealedWriter {
     const flags = (file.flags | (isPacked ? compressed : 0)) >>> 0;
     const render = (mac: Bytes): { readonly front: Bytes; readonly metadata: Bytes } => {
       const metadata = withRecord(bare.metadata, { ...record, mac });
-      return { metadata, front: encodeFront(flags, metadata, rows, file.planned.name) };
+      return { metadata, front: encodeFront({ ...file, flags }, metadata, rows, file.planned.name) };
     };
     const blank = render(record.mac);
     const { indexOffset, indexSize } = layOutFront(blank.metadata.byteLength, rows, file.planned.name);

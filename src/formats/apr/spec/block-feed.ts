@@ -3,37 +3,44 @@ import { allocateFor } from "../../../bytes/layers/base.ts";
 import type { Source } from "../../../bytes/source.ts";
 import { BLOCK_HEADER_BYTES, MAX_BLOCK_BYTES } from "./layout.ts";
 
-/** Stored bytes in order, as many at a time as a block needs. */
+/**
+ * One read while searching for a block: it holds a few blocks, however small the caller's read is. The next window is
+ * most often not wanted, so only longer ones are read in advance.
+ */
+export const SEARCH_BYTES = 256 << 10;
+
+/** Hands out stored bytes in order, as many at a time as a block needs. */
 export interface BlockFeed {
-  /** The next bytes without taking them: `byteLength` of them, valid until the next call. The caller stays inside. */
+  /**
+   * Shows the next `byteLength` bytes without taking them, valid until the next call. The caller stays inside the
+   * range.
+   */
   peek(byteLength: number): Promise<Bytes>;
   /** Takes bytes that `peek` has shown. */
   skip(byteLength: number): void;
-  /** Ends what is under way. */
+  /** Waits for the read that is under way. */
   end(): Promise<void>;
 }
 
 export interface FeedRange {
   /** First byte. */
   readonly start: number;
-  /** Where reading stops at the latest. */
+  /** Reading stops here at the latest. */
   readonly end: number;
   /** Bytes of one read. */
   readonly windowBytes: number;
-  /** Reads the next window before it is asked for. */
-  readonly ahead?: "ahead" | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Room in front of a window for the beginning of a block whose end comes with the next one. */
+/** Room before a window for the beginning of a block whose end comes with the next window. */
 const HEADROOM = BLOCK_HEADER_BYTES + MAX_BLOCK_BYTES;
 
-/** By reads of a window; where several follow, the next one is under way while this one is decoded. */
+/** Reads one window at a time. If several follow, the next read runs while this window is decoded. */
 export class ReadFeed implements BlockFeed {
   readonly #source: Source;
   readonly #range: FeedRange;
   readonly #buffers: Bytes[] = [];
-  /** Bytes that were read and not taken. */
+  /** Bytes that were read but not taken. */
   #held: Bytes = EMPTY_BYTES;
   #readTo: number;
   #reads = 0;
@@ -51,9 +58,9 @@ export class ReadFeed implements BlockFeed {
       this.#ahead = undefined;
       if (window.byteLength === 0) break;
       this.#held = prefixed(this.#held, window);
-      if (this.#range.ahead === "ahead" && this.#readTo < this.#range.end) {
+      if (this.#range.windowBytes > SEARCH_BYTES && this.#readTo < this.#range.end) {
         this.#ahead = this.#read();
-        this.#ahead.catch(() => undefined); // told to whoever asks for it
+        this.#ahead.catch(() => undefined); // the next peek reports it
       }
     }
     return this.#held.subarray(0, byteLength);
@@ -64,7 +71,7 @@ export class ReadFeed implements BlockFeed {
   }
 
   async end(): Promise<void> {
-    await this.#ahead?.catch(() => undefined); // nobody waits for it any more
+    await this.#ahead?.catch(() => undefined); // its result is no longer needed
   }
 
   /** Two buffers take turns: one is decoded from while the other is read into. */
@@ -81,7 +88,7 @@ export class ReadFeed implements BlockFeed {
   }
 }
 
-/** The window with the held bytes in front of it: they go into the headroom, so the window itself stays where it is. */
+/** The window with the held bytes before it. They go into the headroom, so the window itself does not move. */
 function prefixed(held: Bytes, window: Bytes): Bytes {
   if (held.byteLength === 0) return window;
   const start = window.byteOffset - held.byteLength;
@@ -90,10 +97,10 @@ function prefixed(held: Bytes, window: Bytes): Bytes {
   return both;
 }
 
-/** From one stream below: one request, however long the run. */
+/** Takes the bytes from one stream: one request, however long the run. */
 export class StreamFeed implements BlockFeed {
   readonly #pieces: AsyncIterator<Bytes>;
-  /** Two windows long: pieces are copied here, since they are gone when the next one is asked for. */
+  /** Two windows long. Pieces are copied here, because a piece is gone once the next one is requested. */
   #buffer: Bytes;
   #start = 0;
   #end = 0;

@@ -58,7 +58,7 @@ describe("BlockSource", () => {
     expect(equalBytes(await sourceOf(aprBlocks(block), 65_536).read(0, 65_536), raw)).toBe(true);
   });
 
-  it("goes once over the blocks before, and then reads only what it needs", async () => {
+  it("walks once over earlier blocks, then reads only what it needs", async () => {
     const raw = Uint8Array.from({ length: 40 * 65_536 }, (_, i) => (Math.imul(i, 0x9e3779b1) >>> 24) & 0xff);
     const stored = pack(raw);
     const counted = countingSource(memorySource(stored));

@@ -5,16 +5,14 @@ import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
 import type { Lz4Codec } from "../../../primitives/compress/lz4.ts";
 import type { Engine } from "../../../primitives/engine.ts";
-import { type BlockFeed, ReadFeed, StreamFeed } from "./block-feed.ts";
+import { type BlockFeed, ReadFeed, SEARCH_BYTES, StreamFeed } from "./block-feed.ts";
 import { BLOCK_BYTES, BLOCK_HEADER_BYTES, MAX_BLOCK_BYTES, STORED_BLOCK } from "./layout.ts";
 
-/** One read while blocks are looked for: a few of them, however small the read that asks. */
-const SEARCH_BYTES = 256 << 10;
 /** One read of a long run. */
 const WINDOW_BYTES = 2 << 20;
-/** One read of a stream: two of these stay in a core's cache's reach. */
+/** One read of a stream: two of these fit into a core's cache. */
 const STREAM_BYTES = 512 << 10;
-/** Raw bytes that a stream hands out at once. */
+/** Raw bytes in one piece of a stream. */
 const PIECE_BYTES = 16 * BLOCK_BYTES;
 
 /** A tensor stored as LZ4 blocks. */
@@ -26,14 +24,14 @@ interface BlockFacts {
   readonly offset: number;
   readonly byteLength: number;
   readonly engine: Engine;
-  /** What is known of where blocks begin; shared by all sources of the tensor. */
+  /** The known beginnings of blocks; all sources of the tensor share it. */
   readonly table: BlockTable;
 }
 
 /**
- * The raw bytes of a compressed tensor. The format has no table of its blocks, so the way to a block leads over the
- * lengths of those before it: they are read once, and only blocks with bytes that were asked for are decoded. Blocks
- * need not be full: where one ends is what its tokens say.
+ * The raw bytes of a compressed tensor. The format has no table of blocks, so finding a block means walking over the
+ * lengths of the blocks before it. They are read once, and only blocks with requested bytes are decoded. Blocks need
+ * not be full: their tokens say where they end.
  */
 export class BlockSource implements Source {
   readonly label: string;
@@ -60,7 +58,6 @@ export class BlockSource implements Source {
       start: start.stored,
       end,
       windowBytes: isLong ? WINDOW_BYTES : SEARCH_BYTES,
-      ahead: isLong ? "ahead" : undefined,
       signal: options.signal,
     });
     const walk = await BlockWalk.begin(this.#facts, feed, start);
@@ -79,11 +76,12 @@ export class BlockSource implements Source {
     const start = table.find(offset);
     const end = table.endOf(offset + byteLength) ?? stored.byteLength;
     const range = { start: start.stored, end, signal: options.signal };
-    // Local bytes are read where they are decoded from; remote ones come in one request, however many blocks.
+    // A local file is read into the buffer that is decoded. A remote one comes in one request, however many blocks it
+    // has.
     const feed =
       stored.descriptor === undefined
         ? new StreamFeed(stored, { ...range, windowBytes: SEARCH_BYTES })
-        : new ReadFeed(stored, { ...range, windowBytes: STREAM_BYTES, ahead: "ahead" });
+        : new ReadFeed(stored, { ...range, windowBytes: STREAM_BYTES });
     try {
       const walk = await BlockWalk.begin(this.#facts, feed, start);
       const buffer = allocateFor(Math.min(PIECE_BYTES, byteLength), this.label);
@@ -100,13 +98,13 @@ export class BlockSource implements Source {
     }
   }
 
-  /** Whoever opened the file closes it. */
+  /** The caller that opened the file closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }
 }
 
-/** Where a walk stands: the block whose header comes next. */
+/** The position of a walk: the block whose header comes next. */
 interface BlockPlace {
   readonly index: number;
   /** Of its header, in the stored bytes. */
@@ -115,13 +113,13 @@ interface BlockPlace {
   readonly raw: number;
 }
 
-/** Goes over the blocks in order, decoding those that are wanted. */
+/** Walks over the blocks in order and decodes those that are wanted. */
 class BlockWalk {
   readonly #facts: BlockFacts;
   readonly #feed: BlockFeed;
   readonly #codec: Lz4Codec;
   #place: BlockPlace;
-  /** The block that was decoded last, where only a part of it was wanted; it ends where the walk stands. */
+  /** The last decoded block if only a part of it was wanted; it ends where the walk is. */
   #partial: { readonly raw: number; readonly bytes: Bytes } | undefined;
 
   private constructor(facts: BlockFacts, feed: BlockFeed, codec: Lz4Codec, place: BlockPlace) {
@@ -135,7 +133,7 @@ class BlockWalk {
     return new BlockWalk(facts, feed, await facts.engine.lz4(), place);
   }
 
-  /** Fills `target` with the tensor's bytes from `offset` on, which is at or behind everything filled before. */
+  /** Fills `target` with the tensor's bytes from `offset` on. Offsets of later calls never go back. */
   async fill(offset: number, target: Bytes): Promise<void> {
     const end = offset + target.byteLength;
     let done = this.#copyPartial(offset, target);
@@ -158,7 +156,7 @@ class BlockWalk {
     }
   }
 
-  /** What the last block still has of it. */
+  /** Copies what the last block still has of the range. */
   #copyPartial(offset: number, target: Bytes): number {
     const partial = this.#partial;
     if (partial === undefined || offset < partial.raw || offset >= partial.raw + partial.bytes.byteLength) return 0;
@@ -167,7 +165,7 @@ class BlockWalk {
     return from.byteLength;
   }
 
-  /** The bytes behind the next header. */
+  /** The bytes after the next header. */
   async #nextBlock(): Promise<StoredBlock> {
     const { stored, raw } = this.#place;
     const left = this.#facts.stored.byteLength - stored;
@@ -184,7 +182,7 @@ class BlockWalk {
     return { kind, bytes: bytes.subarray(BLOCK_HEADER_BYTES) };
   }
 
-  /** Decodes straight to its place, as a full block first, which nearly all are; returns the length. */
+  /** Decodes straight to its place and returns the length. Tries a full block first, because nearly all are full. */
   #decodeInto(block: StoredBlock, target: Bytes, at: number): number {
     const full = Math.min(BLOCK_BYTES, this.#facts.byteLength - this.#place.raw);
     let rawLength = full;
@@ -215,7 +213,7 @@ class BlockWalk {
     throw this.#corrupt(`it must hold 1 to ${most} bytes, and is malformed or holds another number`);
   }
 
-  /** Steps behind the block; the last one must end where the stored bytes do. */
+  /** Steps past the block; the last one must end where the stored bytes end. */
   #advance({ bytes }: StoredBlock, rawLength: number): void {
     const taken = BLOCK_HEADER_BYTES + bytes.byteLength;
     const { index, stored, raw } = this.#place;
@@ -247,7 +245,7 @@ interface StoredBlock {
   readonly bytes: Bytes;
 }
 
-/** Where the blocks of a tensor begin, as far as anybody has gone over them: 16 bytes a block. */
+/** The known beginnings of a tensor's blocks, as far as walks have gone: 16 bytes per block. */
 export class BlockTable {
   readonly #stored: number[] = [0];
   readonly #raw: number[] = [0];
@@ -264,13 +262,13 @@ export class BlockTable {
     return { index: low, stored: this.#stored[low] as number, raw: this.#raw[low] as number };
   }
 
-  /** Where the block with the byte before `rawEnd` ends in the stored bytes; undefined where nobody knows yet. */
+  /** Where the block with the byte before `rawEnd` ends in the stored bytes; undefined if that is not known yet. */
   endOf(rawEnd: number): number | undefined {
     const { index } = this.find(rawEnd - 1);
     return this.#stored[index + 1];
   }
 
-  /** Takes the next place; others are known already. */
+  /** Adds the next place; ignores the others, which are known already. */
   add({ index, stored, raw }: BlockPlace): void {
     if (index !== this.#stored.length) return;
     this.#stored.push(stored);
@@ -279,10 +277,10 @@ export class BlockTable {
 }
 
 /**
- * How many bytes an LZ4 block would give, by its tokens alone; undefined where they run beyond the block or the result
- * beyond `max`. Offsets of matches are not judged: whoever decodes the block does that. The block format: a token with
- * two nibbles, more length bytes where a nibble is 15, literals, then a u16 offset and a match of at least 4 bytes,
- * except behind the last literals.
+ * How many bytes an LZ4 block gives, by its tokens alone; undefined if they run past the block or the result past
+ * `max`. Offsets of matches are not checked: decoding does that. The block format: a token with two nibbles, more
+ * length bytes if a nibble is 15, literals, then a u16 offset and a match of at least 4 bytes, except after the last
+ * literals.
  */
 export function lz4RawLength(block: Bytes, max: number): number | undefined {
   const end = block.byteLength;
@@ -313,6 +311,6 @@ export function lz4RawLength(block: Bytes, max: number): number | undefined {
     total += match;
     if (total > max) return undefined;
   }
-  // The last sequence has no match, so a block cannot end behind one.
+  // The last sequence has no match, so a block cannot end after one.
   return undefined;
 }

@@ -2,7 +2,8 @@ import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError, LimitError, type TareError, UnsupportedError } from "../../../base/errors.ts";
 import { alignUp } from "../../../base/integers.ts";
 import { checkLimit } from "../../../base/limits.ts";
-import { type Extent, findOverlap } from "../../../bytes/extents.ts";
+import { hex32 } from "../../../base/text.ts";
+import { type Extent, endOf, findOverlap } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { ByteWriter } from "../../../struct/cursor.ts";
@@ -35,7 +36,7 @@ interface FrontContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Reads what `opening` does not hold: at most one read where metadata and index are neighbours, as writers make them. */
+/** Reads what `opening` does not hold: at most one read if metadata and index are neighbours, as writers place them. */
 export async function readFront(source: Source, opening: Bytes, context: FrontContext): Promise<FrontMatter> {
   const header = decodeHeader(source, opening);
   const signed = FILE_FLAGS.has(header.flags, "SIGNED");
@@ -62,7 +63,7 @@ interface Regions {
   readonly index: Extent;
 }
 
-/** Everything the header points at must lie in the file, apart from header, footer and each other. */
+/** Everything that the header points at must be inside the file and must not overlap header, footer or each other. */
 function checkRegions(header: FileHeader, source: Source, dataEnd: number): Regions {
   const metadata = { name: "the metadata", offset: header.metadataOffset, byteLength: header.metadataSize };
   const index = { name: "the index", offset: header.indexOffset, byteLength: header.indexSize };
@@ -81,7 +82,7 @@ function checkRegions(header: FileHeader, source: Source, dataEnd: number): Regi
   const start = { name: "the header", offset: 0, byteLength: fileHeader.byteLength };
   const pair = findOverlap([start, metadata, index]);
   if (pair !== undefined) {
-    const message = `Cannot read APR: ${pair[0].name} ends at ${pair[0].offset + pair[0].byteLength}, behind the beginning of ${pair[1].name} at ${pair[1].offset}`;
+    const message = `Cannot read APR: ${pair[0].name} ends at ${pair[0].offset + pair[0].byteLength}, past the beginning of ${pair[1].name} at ${pair[1].offset}`;
     throw new FormatError("format/apr.regions", message, { source: source.label, offset: 12, path: "header" });
   }
   if (header.indexSize < indexHeader.byteLength) {
@@ -91,7 +92,7 @@ function checkRegions(header: FileHeader, source: Source, dataEnd: number): Regi
   return { metadata, index };
 }
 
-/** More than this between the two is read around: nobody writes it, and it could be gigabytes. */
+/** A larger gap between the two is not read: no writer makes one, and it could be gigabytes. */
 const MAX_GAP = 1 << 20;
 
 async function readRegions(
@@ -109,7 +110,7 @@ async function readRegions(
   return [cut(metadata), cut(index)];
 }
 
-/** The part that the opening holds is not read again. */
+/** Does not read again the part that the opening read holds. */
 async function readHeaded(
   source: Source,
   opening: Bytes,
@@ -123,11 +124,7 @@ async function readHeaded(
   return concatBytes([opening.subarray(offset), rest]);
 }
 
-function endOf({ offset, byteLength }: Extent): number {
-  return offset + byteLength;
-}
-
-/** One entry of the index, its place known. */
+/** One entry of the index, with its place known. */
 export interface IndexRow {
   readonly nameBytes: Bytes;
   /** Type id. */
@@ -139,14 +136,14 @@ export interface IndexRow {
   readonly flags: number;
 }
 
-/** Where the parts of the front matter lie. */
+/** Where the parts of the front matter are. */
 interface FrontLayout {
   readonly indexOffset: number;
   readonly indexSize: number;
   readonly dataOffset: number;
 }
 
-/** Lengths follow from names and dimensions alone, so that data can be written before the index. */
+/** The lengths follow from names and dimensions alone, so the data can be written before the index. */
 export function layOutFront(
   metadataBytes: number,
   rows: readonly Pick<IndexRow, "nameBytes" | "shape">[],
@@ -165,12 +162,20 @@ export function layOutFront(
   return { indexOffset, indexSize, dataOffset };
 }
 
+/** What header and index header say besides lengths and places. */
+interface FrontFields {
+  readonly flags: number;
+  readonly versionMinor: number;
+  readonly reserved: number;
+}
+
 /** Header, metadata, index and the zeros up to the data. */
-export function encodeFront(flags: number, metadata: Bytes, rows: readonly IndexRow[], name: string): Bytes {
+export function encodeFront(fields: FrontFields, metadata: Bytes, rows: readonly IndexRow[], name: string): Bytes {
+  const { flags, versionMinor, reserved } = fields;
   const { indexOffset, indexSize, dataOffset } = layOutFront(metadata.byteLength, rows, name);
   const header = fileHeader.encode({
     versionMajor: VERSION.major,
-    versionMinor: VERSION.minor,
+    versionMinor,
     flags,
     metadataOffset: fileHeader.byteLength,
     metadataSize: metadata.byteLength,
@@ -179,13 +184,16 @@ export function encodeFront(flags: number, metadata: Bytes, rows: readonly Index
     dataOffset,
   });
   const padding = new Uint8Array(dataOffset - indexOffset - indexSize);
-  return concatBytes([header, metadata, encodeIndex(rows, indexSize), padding]);
+  return concatBytes([header, metadata, encodeIndex(rows, { byteLength: indexSize, reserved }), padding]);
 }
 
-function encodeIndex(rows: readonly IndexRow[], byteLength: number): Bytes {
+function encodeIndex(
+  rows: readonly IndexRow[],
+  { byteLength, reserved }: { readonly byteLength: number; readonly reserved: number },
+): Bytes {
   const writer = new ByteWriter(byteLength);
   writer.u32(rows.length);
-  writer.u32(0);
+  writer.u32(reserved);
   for (const { nameBytes, dtype, shape, offset, size, rawSize, flags } of rows) {
     writer.u16(nameBytes.byteLength);
     writer.bytes(nameBytes);
@@ -200,12 +208,12 @@ function encodeIndex(rows: readonly IndexRow[], byteLength: number): Bytes {
   return writer.take();
 }
 
-/** The last 16 bytes of a file that has `byteLength` with them. */
+/** The last 16 bytes of a file; `byteLength` counts them. */
 export function encodeFooter(crc32: number, byteLength: number): Bytes {
   return fileFooter.encode({ crc32, magicEnd: MAGIC_END, fileSize: byteLength });
 }
 
-/** What the last 16 bytes say, and what is wrong with them; the CRC is for whoever has the other bytes. */
+/** What the last 16 bytes say, and what is wrong with them. The caller compares the CRC with the other bytes. */
 interface Footer {
   readonly crc32: number;
   readonly problem: TareError | undefined;
@@ -215,7 +223,7 @@ interface Footer {
 export function decodeFooter(bytes: Bytes, byteLength: number, source: string): Footer {
   const offset = byteLength - fileFooter.byteLength;
   const at = { source, offset, path: "footer" };
-  // Field by field: a damaged file_size must not hide behind an error about large numbers.
+  // Each field is checked by itself: an error about large numbers must not hide a damaged file_size.
   const magicEnd = String.fromCharCode(...bytes.subarray(4, 8));
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const crc32 = view.getUint32(0, true);
@@ -231,23 +239,18 @@ export function decodeFooter(bytes: Bytes, byteLength: number, source: string): 
   return { crc32, problem: new FormatError("format/apr.file-size", message, { source, offset: offset + 8, path }) };
 }
 
-/** What a manifest may say of a file, as far as it is known. */
+/** The checksums that a manifest may give for a file, as far as they are known. */
 export interface FileChecksums {
-  /** Of everything before the footer: found where the file was read, else as the footer says. */
+  /** The CRC of everything before the footer: computed if the file was read, else the footer's value. */
   readonly crc: number;
-  /** Of the whole file. Where the footer is right it depends on nothing but the length. */
+  /** The CRC of the whole file. If the footer is right, it depends only on the length. */
   readonly fileCrc: number;
 }
 
-/** The finding for bytes that are not those that were written. */
+/** The finding for bytes that differ from those that were written. */
 export function crcError(wanted: number, found: number, source: string, byteLength: number): IntegrityError {
   const covered = byteLength - fileFooter.byteLength;
-  const message = `The file is damaged: CRC-32 of its first ${covered} bytes must be ${hex(wanted)}, found ${hex(found)}`;
+  const message = `The file is damaged: CRC-32 of its first ${covered} bytes must be ${hex32(wanted)}, found ${hex32(found)}`;
   const at = { source, offset: covered, path: "footer.crc32" };
   return new IntegrityError("integrity/apr.crc", message, at, { hint: "Download the file again" });
-}
-
-/** Eight lower-case digits. */
-export function hex(crc: number): string {
-  return crc.toString(16).padStart(8, "0");
 }

@@ -24,7 +24,7 @@ export const indexHeader = struct("APR index header", 8, {
   reserved: u32(4).or(0),
 });
 
-/** Footer, docs/formats/apr.md#footer. The magic is not pinned: a wrong one is a finding with words of its own. */
+/** Footer, docs/formats/apr.md#footer. The magic is not pinned: a wrong one is a finding with its own message. */
 export const fileFooter = struct("APR footer", 16, {
   crc32: u32(0),
   magicEnd: ascii(4, 4),
@@ -43,26 +43,26 @@ export const FILE_FLAGS = flags("APR flags", {
   STREAMING: 7,
 });
 
-/** Flags of a tensor: the file's bits, where they concern one tensor. The specification leaves them open. */
+/** Flags of a tensor: those bits of the file's flags that concern one tensor. The specification leaves them open. */
 export const TENSOR_FLAGS = flags("APR tensor flags", { COMPRESSED: 0, ENCRYPTED: 4, QUANTIZED: 6 });
 
-/** Of `flags` in the header. */
+/** The offset of `flags` in the header. */
 export const FLAGS_OFFSET = 8;
 /** The magic at the end. */
 export const MAGIC_END = "2RPA";
-/** The only version there is. */
+/** The only version that exists. */
 export const VERSION = { major: 2, minor: 0 } as const;
-/** What `apr_version` says in files of this version. */
+/** The value of `apr_version` in files of this version. */
 export const APR_VERSION = "2.0.0";
 /** Signature (64) and public key (32), directly before the footer of a signed file. */
 export const SIGNATURE_BYTES = 96;
 /** Most raw bytes in one LZ4 block. */
 export const BLOCK_BYTES = 65536;
-/** The length in front of each block. */
+/** The length before each block. */
 export const BLOCK_HEADER_BYTES = 4;
 /** LZ4's bound for a full block: a longer one cannot be LZ4. */
 export const MAX_BLOCK_BYTES = 65809;
-/** Set in a block's length where its bytes are stored as they are, as in LZ4 frames; an extension that is read only. */
+/** Set in a block's length if its bytes are stored uncompressed, as in LZ4 frames. An extension that is only read. */
 export const STORED_BLOCK = 0x8000_0000;
 /** data_offset is a multiple of this, whatever the alignment of tensors. */
 export const DATA_ALIGNMENT = 64;
@@ -91,19 +91,19 @@ const DTYPE_IDS = {
   Q5_1: 20,
 } as const satisfies Partial<Record<DType, number>>;
 
-/** A type that the specification has an id for. */
+/** A type with an id in the specification. */
 export type SpecDType = keyof typeof DTYPE_IDS;
 
 const BY_ID: ReadonlyMap<number, SpecDType> = new Map(
   Object.entries(DTYPE_IDS).map(([dtype, id]) => [id, dtype as SpecDType]),
 );
 
-/** Undefined where the specification has no such id. */
+/** Undefined if the specification has no such id. */
 export function dtypeOf(id: number): SpecDType | undefined {
   return BY_ID.get(id);
 }
 
-/** Undefined where the specification has no id for the type. */
+/** Undefined if the specification has no id for the type. */
 export function dtypeId(dtype: DType): number | undefined {
   return Object.hasOwn(DTYPE_IDS, dtype) ? DTYPE_IDS[dtype as SpecDType] : undefined;
 }

@@ -2,10 +2,10 @@ import type { Location } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { Finding } from "../../../model/finding.ts";
+import type { SpecDetails } from "../model.ts";
 import { DATA_ALIGNMENT, dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, VERSION } from "./layout.ts";
-import type { SpecDetails } from "./read.ts";
 
-/** What a reader can live with and should tell; all of it is known once a file is open. */
+/** What a reader tolerates and should report; all of it is known once a file is open. */
 export function* lintOnOpen(details: SpecDetails): Generator<Finding> {
   const { header, metadata } = details;
   if (header.versionMinor !== VERSION.minor) {
@@ -20,7 +20,7 @@ export function* lintOnOpen(details: SpecDetails): Generator<Finding> {
   }
   yield* lintFlags(details);
   if (metadata.trailingBytes > 0) {
-    const message = `metadata_size counts ${metadata.trailingBytes} bytes of padding behind the JSON`;
+    const message = `metadata_size counts ${metadata.trailingBytes} bytes of padding after the JSON`;
     yield warning("format/apr.metadata-padding", at(details, 16, "metadata_size"), { message });
   }
   yield* lintVersion(details);
@@ -28,7 +28,7 @@ export function* lintOnOpen(details: SpecDetails): Generator<Finding> {
   yield* lintPlaces(details, "warning");
 }
 
-/** The same as errors where the specification makes a rule of it, and what only matters to whoever asks. */
+/** The same as errors if the specification makes a rule of it, and what only `verify` needs to say. */
 export function* lintOnVerify(details: SpecDetails): Generator<Finding> {
   yield* lintDuplicates(details, "error");
   yield* lintPlaces(details, "error");
@@ -45,7 +45,7 @@ function* lintFlags(details: SpecDetails): Generator<Finding> {
   ];
   for (const [flag, isTrue] of rows) {
     if (FILE_FLAGS.has(header.flags, flag) === isTrue) continue;
-    // An encrypted file without tensors has nothing that could be.
+    // An encrypted file without tensors has nothing to encrypt.
     if (flag === "ENCRYPTED" && entries.length === 0) continue;
     const message = isTrue
       ? `The flag ${flag} is clear, but it is true of some tensors`
@@ -69,7 +69,7 @@ function* lintDuplicates(details: SpecDetails, severity: "warning" | "error"): G
   }
 }
 
-/** Where tensors lie: apart from each other and behind the index, on a multiple of 64. */
+/** Tensors must not overlap and must come after the index; the data must begin on a multiple of 64. */
 function* lintPlaces(details: SpecDetails, severity: "warning" | "error"): Generator<Finding> {
   const { header, places, entries } = details;
   const frontEnd = Math.max(header.metadataOffset + header.metadataSize, header.indexOffset + header.indexSize);
@@ -85,11 +85,11 @@ function* lintPlaces(details: SpecDetails, severity: "warning" | "error"): Gener
   if (pair === undefined) return;
   const [a, b] = pair.map((index) => ({ name: entries[index]?.name ?? "", place: places[index] as Extent }));
   if (a === undefined || b === undefined) return;
-  const message = `Tensor "${printable(a.name)}" ends at ${a.place.offset + a.place.byteLength}, behind the beginning of "${printable(b.name)}" at ${b.place.offset}`;
+  const message = `Tensor "${printable(a.name)}" ends at ${a.place.offset + a.place.byteLength}, past the beginning of "${printable(b.name)}" at ${b.place.offset}`;
   yield { severity, code: "format/apr.overlap", message, at: at(details, b.place.offset, "index"), name: b.name };
 }
 
-/** Numbers of the first two places that share a byte, by offset; most files have their tensors in order already. */
+/** Numbers of the first two places that share a byte, by offset. Most files have their tensors in order already. */
 function firstOverlap(places: readonly Extent[]): readonly [number, number] | undefined {
   const used: number[] = [];
   for (let i = 0; i < places.length; i++) if ((places[i] as Extent).byteLength > 0) used.push(i);
@@ -138,7 +138,7 @@ function* lintAlignment(details: SpecDetails): Generator<Finding> {
   }
 }
 
-/** What the flags promise; 64 wins where both are set. */
+/** The alignment that the flags promise; 64 wins if both are set. */
 export function alignmentOf(flags: number): 64 | 32 | undefined {
   if (FILE_FLAGS.has(flags, "ALIGNED_64")) return 64;
   return FILE_FLAGS.has(flags, "ALIGNED_32") ? 32 : undefined;

@@ -9,7 +9,7 @@ import type { AprLimits } from "../limits.ts";
 export interface ShardEntry {
   readonly file: string;
   readonly size: number;
-  /** Undefined where the manifest gives none. */
+  /** Undefined if the manifest gives none. */
   readonly crc32: number | undefined;
 }
 
@@ -32,7 +32,7 @@ const SHARD_KEYS: ReadonlySet<string> = new Set(["file", "size", "crc32", "filen
 
 type Members = ReadonlyMap<string, JsonNode>;
 
-/** Refuses what is no manifest; names are checked before anything is opened. */
+/** Refuses text that is not a manifest; names are checked before any file is opened. */
 export function parseManifest(text: string, source: string, limits: AprLimits): Manifest {
   const place = { source, offset: 0, what: "APR manifest" };
   const root = parseStrictJson(text, { ...place, maxValues: limits.metadataValues });
@@ -84,7 +84,7 @@ function parseShard(node: JsonNode, i: number, flavour: Manifest["flavour"], sou
   return { file, size, crc32: parseCrc(members.get("crc32"), `${path}.crc32`, source) };
 }
 
-/** Eight hex digits of either case, "0x" or "crc32:" in front or not, or a number. */
+/** Eight hex digits of either case, with or without "0x" or "crc32:" before them, or a number. */
 function parseCrc(node: JsonNode | undefined, path: string, source: string): number | undefined {
   if (node === undefined || node.type === "null") return undefined;
   if (node.type === "number") {
@@ -140,5 +140,5 @@ function at(source: string, path: string, offset = 0): Location {
   return { source, offset, path };
 }
 
-/** The metadata key under which a shard says which one it is: `{"index": 0, "count": 4}`. An extension of ours. */
+/** The metadata key under which a shard says which one it is: `{"index": 0, "count": 4}`. Our extension. */
 export const SHARD_KEY = "shard";

@@ -61,8 +61,8 @@ describe("packTensor", () => {
     expect(equalBytes(back, raw)).toBe(true);
   });
 
-  it("makes the blocks behind those it holds a second time", async () => {
-    // More noise than is held while nothing is certain, then enough zeros to make up for it.
+  it("packs again the blocks after those it holds", async () => {
+    // More noise than is held while the verdict is open, then enough zeros to make up for it.
     const raw = concatBytes([noise(36 << 20), new Uint8Array(1 << 20)]);
     const packed = await pack(raw);
     expect(packed.storage).toBe("lz4");

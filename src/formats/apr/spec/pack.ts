@@ -6,12 +6,12 @@ import { BLOCK_BYTES, BLOCK_HEADER_BYTES } from "./layout.ts";
 
 /** Raw bytes of one read: a whole number of blocks. */
 const WINDOW_BYTES = 32 * BLOCK_BYTES;
-/** Packed bytes held while it is open whether a tensor shrinks. */
+/** Packed bytes held while it is not yet clear whether a tensor shrinks. */
 const KEPT_BYTES = 32 << 20;
-/** What a block takes that no match shortens. */
+/** What a block takes if no match shortens it. */
 const WORST_BLOCK = BLOCK_HEADER_BYTES + lz4Bound(BLOCK_BYTES);
 
-/** Where packed bytes go; what is given is free again when the promise settles. */
+/** Where packed bytes go; the caller may reuse them when the promise settles. */
 export type Emit = (bytes: Bytes) => Promise<void>;
 
 /** How a tensor was stored. */
@@ -24,14 +24,14 @@ export interface Packed {
 export interface PackContext {
   readonly codec: Lz4Codec;
   readonly signal?: AbortSignal | undefined;
-  /** Called with raw bytes that are done with. */
+  /** Called with the number of raw bytes that are finished. */
   readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
 /**
- * Emits a tensor as LZ4 blocks, or as it is where those are no shorter. Which one is exact, and settled before the
- * first byte is emitted: blocks are held in memory until they have saved more than the rest could lose, which is at
- * most 277 bytes for each block. Where that takes more than is held, the blocks behind it are made twice.
+ * Emits a tensor as LZ4 blocks, or as raw bytes if blocks are not shorter. The choice is exact, and made before the
+ * first byte is emitted: blocks are held in memory until they save more than the rest can lose, which is at most 277
+ * bytes per block. If that takes more memory than is allowed, the blocks after the held ones are packed twice.
  */
 export async function packTensor(tensor: Tensor, emit: Emit, context: PackContext): Promise<Packed> {
   if (tensor.byteLength === 0) return { storage: "raw", size: 0 };
@@ -58,7 +58,7 @@ export async function packTensor(tensor: Tensor, emit: Emit, context: PackContex
 interface Trial {
   readonly verdict: "raw" | "lz4";
   readonly kept: readonly { readonly bytes: Bytes; readonly rawLength: number }[];
-  /** Raw bytes that the kept blocks stand for. */
+  /** Raw bytes in the kept blocks. */
   readonly keptRaw: number;
 }
 
@@ -95,7 +95,7 @@ async function emitRaw(reader: WindowReader, emit: Emit, onProgress: PackContext
   return done;
 }
 
-/** Reads a tensor by windows, the next one while this one is worked on. A window is valid until the next. */
+/** Reads a tensor window by window, the next one while the caller uses this one. A window is valid until the next. */
 class WindowReader {
   readonly byteLength: number;
   readonly #source: Source;
@@ -116,13 +116,13 @@ class WindowReader {
   async read(offset: number): Promise<Bytes> {
     const ahead = this.#ahead;
     this.#ahead = undefined;
-    // A read that nobody wants any more still writes to its buffer: it must end first.
+    // A read whose result is no longer wanted still writes to its buffer, so it must end first.
     if (ahead !== undefined && ahead.offset !== offset) await ahead.window.catch(() => undefined);
     const window = await (ahead?.offset === offset ? ahead.window : this.#fetch(offset));
     const next = offset + window.byteLength;
     if (next < this.byteLength) {
       const fetching = this.#fetch(next);
-      fetching.catch(() => undefined); // told to whoever asks for it
+      fetching.catch(() => undefined); // the next read reports it
       this.#ahead = { offset: next, window: fetching };
     }
     return window;
@@ -136,7 +136,7 @@ class WindowReader {
   }
 }
 
-/** Makes blocks; the result is valid until the next call. */
+/** Packs blocks; the result is valid until the next call. */
 class Packer {
   readonly #codec: Lz4Codec;
   #room: Bytes = new Uint8Array(0);

@@ -1,142 +1,24 @@
-import type { Bytes } from "../../../base/bytes.ts";
-import { isTareError, UsageError } from "../../../base/errors.ts";
+import { type Bytes, equalBytes } from "../../../base/bytes.ts";
+import { UsageError } from "../../../base/errors.ts";
 import { alignUp } from "../../../base/integers.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../../model/format.ts";
-import { type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
-import { fingerprint, renderMetadata } from "../../../model/metadata-json.ts";
-import {
-  type CarriedEntry,
-  type CarriedTensor,
-  encodeOrigin,
-  ORIGIN_KEY,
-  type OriginLink,
-  orderFor,
-  restoreOrder,
-} from "../../../model/origin.ts";
-import { addedEntry, type Holding, packMetadata, retypeLike } from "../../../model/origin-metadata.ts";
-import { APR_LIMITS } from "../limits.ts";
-import { decodeMetadata } from "../metadata.ts";
+import type { MetadataEntry, MetadataValue } from "../../../model/metadata.ts";
+import { renderMetadata } from "../../../model/metadata-json.ts";
+import { orderFor, restoreOrder, splitChain } from "../../../model/origin.ts";
+import { metadataText, planMetadata } from "../metadata.ts";
 import { layOutFront } from "./header.ts";
-import { APR_VERSION, dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, fileFooter } from "./layout.ts";
+import { dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, fileFooter } from "./layout.ts";
 import { SHARD_KEY } from "./manifest.ts";
-import { parseFacts, type SpecFacts, takeOwnFacts } from "./origin.ts";
-import { compareNames, isWellFormed, planTensors, type StoredTensor } from "./tensors.ts";
+import { parseFacts, type SpecFacts, shadowedIn } from "./origin.ts";
+import { compareNames, planTensors, type StoredTensor } from "./tensors.ts";
 
-interface MetadataContent {
-  readonly metadata: Metadata;
-  /** What others need to write their files again. */
-  readonly chain: readonly OriginLink[];
-  readonly tensors: readonly CarriedTensor[];
-  readonly order: readonly number[] | undefined;
-  /** Keys that the writer needs for itself; a value of the model under one of them is carried. */
-  readonly reserved: readonly string[];
-}
-
-/** What stands in `model_type` where a model does not say what it is. */
-const UNKNOWN_TYPE = "unknown";
-
-/**
- * The members of the metadata object: the three required keys, every key of the model that JSON can say exactly, and
- * `tare.origin` with everything else, where there is anything.
- */
-function planMetadata(content: MetadataContent): readonly MetadataEntry[] {
-  const { metadata, chain, tensors, order } = content;
-  const reserved = new Set([...content.reserved, ORIGIN_KEY]);
-  const required = requiredEntries(metadata);
-  const owned = new Map(required.map(({ key, value }) => [key, value]));
-  const { native, entries } = packMetadata(metadata, ({ key, value }) => {
-    const ours = owned.get(key);
-    if (ours !== undefined && ours !== value) return "none";
-    return reserved.has(key) || !isWellFormed(key) ? "none" : holdingOf(value);
-  });
-  const held = new Set(native.map(({ key }) => key));
-  const added = required.filter(({ key }) => !held.has(key));
-  const members = [...added, ...native];
-  const unsaid = added.filter(({ key }) => metadata.get(key) === undefined);
-  const carried: readonly CarriedEntry[] | undefined =
-    entries === undefined && unsaid.length === 0
-      ? undefined
-      : [...(entries ?? native.map(({ key }) => [key] as const)), ...unsaid.map(({ key }) => addedEntry(key))];
-  if (chain.length === 0 && carried === undefined && tensors.length === 0) return members;
-  const origin = encodeOrigin({
-    chain,
-    ...(carried === undefined ? {} : { entries: carried }),
-    ...(tensors.length === 0 ? {} : { tensors }),
-    ...(order === undefined ? {} : { order }),
-  });
-  return [...members, { key: ORIGIN_KEY, value: stringValue(origin) }];
-}
-
-/** The model's own values where they have the types that the specification shows; else what is known of it. */
-function requiredEntries(metadata: Metadata): readonly MetadataEntry[] {
-  const version = metadata.get("apr_version");
-  const type = metadata.get("model_type");
-  const architecture = metadata.get("architecture");
-  return [
-    { key: "apr_version", value: isVersion2(version) ? version : stringValue(APR_VERSION) },
-    { key: "model_type", value: isText(type) ? type : stringValue(modelType(metadata)) },
-    {
-      key: "architecture",
-      value:
-        architecture?.type === "map" && holdingOf(architecture) !== "none" ? architecture : hyperParameters(metadata),
-    },
-  ];
-}
-
-function isText(value: MetadataValue | undefined): value is MetadataValue & { readonly type: "string" } {
-  return value?.type === "string" && value.raw === undefined && isWellFormed(value.value);
-}
-
-function isVersion2(value: MetadataValue | undefined): value is MetadataValue {
-  return isText(value) && /^2(\.|$)/.test(value.value);
-}
-
-/** GGUF's key, then the string that other formats have under `architecture`. */
-function modelType(metadata: Metadata): string {
-  for (const key of ["general.architecture", "architecture"]) {
-    const value = metadata.get(key);
-    if (isText(value) && value.value !== "") return value.value;
-  }
-  return UNKNOWN_TYPE;
-}
-
-/** GGUF says them as "llama.block_count": the numbers and texts under the architecture's name, without it. */
-function hyperParameters(metadata: Metadata): MetadataValue {
-  const prefix = `${metadata.text("general.architecture") ?? ""}.`;
-  const entries: MetadataEntry[] = [];
-  for (const { key, value } of metadata) {
-    if (prefix === "." || !key.startsWith(prefix) || value.type === "array" || value.type === "map") continue;
-    const rest = key.slice(prefix.length);
-    if (rest !== "" && isWellFormed(rest) && holdingOf(value) !== "none") entries.push({ key: rest, value });
-  }
-  return { type: "map", entries };
-}
-
-/** Asks our own reader what it would make of the value, instead of knowing its rules a second time. */
-export function holdingOf(value: MetadataValue): Holding {
-  if (value.type === "bytes") return "none";
-  if (value.type === "string") return isText(value) ? "native" : "none";
-  const bytes = encodeUtf8(renderMetadata([{ key: "", value }]));
-  try {
-    const place = { source: ORIGIN_KEY, offset: 0, maxValues: APR_LIMITS.metadataValues.default };
-    const [entry] = decodeMetadata(bytes, place).entries;
-    if (entry === undefined) return "none";
-    const wanted = fingerprint(value);
-    if (fingerprint(entry.value) === wanted) return "native";
-    return fingerprint(retypeLike(entry.value, value)) === wanted ? "untyped" : "none";
-  } catch (error) {
-    if (isTareError(error)) return "none"; // NaN, half a surrogate pair, too deep: no JSON, or none that is read
-    throw error;
-  }
-}
-
-/** A write with everything decided but compressed sizes and checksums. */
+/** A write in which everything is decided except compressed sizes and checksums. */
 export interface SpecPlan extends WritePlan {
   readonly image: SpecImage;
 }
 
-/** What is to be written. */
+/** What will be written. */
 export interface SpecImage {
   readonly compress: "lz4" | "none";
   readonly align: 32 | 64;
@@ -146,18 +28,20 @@ export interface SpecImage {
   readonly manifest: PlannedLength | undefined;
 }
 
-/** One APR file to be. */
+/** One APR file that will be written. */
 export interface FileImage {
   readonly planned: PlannedLength;
   readonly metadata: Bytes;
-  /** In the order of the index, which is that of the data. */
+  /** In the order of the index, which is also the order of the data. */
   readonly rows: readonly StoredTensor[];
   /** Header bits that do not depend on compression. */
   readonly flags: number;
+  readonly versionMinor: number;
+  readonly reserved: number;
   readonly tensorFlags: ReadonlyMap<string, number>;
 }
 
-/** A file of the plan. Until it is written, its length is the most it can have: compression only shortens it. */
+/** A file of the plan. Until it is written, its length is the longest possible one: compression only shortens it. */
 export class PlannedLength {
   readonly name: string;
   byteLength: number;
@@ -168,19 +52,20 @@ export class PlannedLength {
   }
 }
 
-/** Plans one file, or shards and a manifest where the data exceeds `maxShardBytes`. Pure. */
+/** Plans one file, or shards and a manifest if the data exceeds `maxShardBytes`. Pure. */
 export function planSpec(content: ModelContent, options: WriteOptions): SpecPlan {
-  const { own, keep } = takeOwnFacts(content.chain);
+  const { link, own = {}, keep } = splitChain(content.chain, "apr", "file");
   const facts = parseFacts(own);
   const { stored, carried, losses } = planTensors(content.tensors);
   const sorted = [...stored].sort(compareNames);
   const isSet = wantsSet(sorted, options);
   const rows = isSet ? sorted : restoreOrder(sorted, facts.order);
-  // A single file consumes its own facts; a set keeps them for the file that it will be merged into.
-  const chain = isSet && Object.keys(own).length > 0 ? [{ format: "apr", facts: own }, ...keep] : keep;
+  // A single file consumes its own facts. A set keeps them for the file that it will be merged into.
+  const chain = isSet && link !== undefined && Object.keys(own).length > 0 ? [link, ...keep] : keep;
   const order = keep.length === 0 ? undefined : orderFor(namesOf(stored), namesOf(rows));
   const reserved = isSet ? [SHARD_KEY] : [];
-  const members = planMetadata({ metadata: content.metadata, chain, tensors: carried, order, reserved });
+  const { folder } = options;
+  const members = planMetadata({ metadata: content.metadata, chain, tensors: carried, order, reserved, folder });
   const shared = {
     compress: options.compress ?? facts.compress ?? "none",
     align: options.align === undefined ? (facts.align ?? 64) : checkAlign(options.align),
@@ -192,7 +77,9 @@ export function planSpec(content: ModelContent, options: WriteOptions): SpecPlan
     ...image.files.map(({ planned }) => planned),
     ...(image.manifest === undefined ? [] : [image.manifest]),
   ];
-  return { files, primary: options.name, losses, notes: planNotes(carried.length, losses.length, image), image };
+  const notes = planNotes(carried.length, losses.length, image);
+  const unkept = isSet || isTextOf(image, facts) ? [] : shadowedIn(facts.metadata);
+  return { files, primary: options.name, losses: [...losses, ...unkept], notes, image };
 }
 
 interface FileContext {
@@ -220,15 +107,14 @@ function planFile(
 ): FileImage {
   return buildImage({
     name: options.name,
-    metadata: encodeUtf8(metadataText(members, facts)),
+    metadata: encodeUtf8(metadataText(members, facts.metadata)),
     rows,
     align,
-    flags: facts.flags,
-    tensorFlags: facts.tensorFlags,
+    ...carriedFields(facts),
   });
 }
 
-/** Shards filled in the order of the names; all metadata stands in the first one, the others repeat what is required. */
+/** Fills shards in the order of names. The first one has all metadata; the others repeat only the required keys. */
 function planSet(
   rows: readonly StoredTensor[],
   members: readonly MetadataEntry[],
@@ -246,8 +132,8 @@ function planSet(
       metadata: encodeUtf8(renderMetadata(entries)),
       rows: group,
       align,
+      ...carriedFields(facts),
       flags: facts.flags | sharded,
-      tensorFlags: facts.tensorFlags,
     });
   });
   return { compress, align, files, manifest: new PlannedLength(options.name, manifestBound(files, rows)) };
@@ -270,7 +156,7 @@ function shardEntry(index: number, count: number): MetadataEntry {
   return { key: SHARD_KEY, value: { type: "map", entries } };
 }
 
-/** A tensor above the limit has a shard of its own. */
+/** A tensor above the limit gets its own shard. */
 function groupShards(rows: readonly StoredTensor[], maxShardBytes: number): StoredTensor[][] {
   const shards: StoredTensor[][] = [[]];
   let byteLength = 0;
@@ -287,36 +173,33 @@ function groupShards(rows: readonly StoredTensor[], maxShardBytes: number): Stor
   return shards;
 }
 
+function carriedFields({ flags, versionMinor, reserved, tensorFlags }: SpecFacts): CarriedFields {
+  return { flags, versionMinor, reserved, tensorFlags };
+}
+
+type CarriedFields = Pick<FileImage, "flags" | "versionMinor" | "reserved" | "tensorFlags">;
+
 interface ImageParts extends Omit<FileImage, "planned"> {
   readonly name: string;
   readonly align: 32 | 64;
 }
 
-function buildImage({ name, metadata, rows, align, flags, tensorFlags }: ImageParts): FileImage {
+function buildImage({ name, metadata, rows, align, flags, ...carried }: ImageParts): FileImage {
   const { dataOffset } = layOutFront(metadata.byteLength, rows, name);
   let end = dataOffset;
   for (const { byteLength } of rows) if (byteLength > 0) end = alignUp(end, align) + byteLength;
   const quantized = rows.some(({ dtype }) => (dtypeId(dtype) ?? 0) >= FIRST_QUANTIZED_ID);
   const derived = FILE_FLAGS.encode([align === 64 ? "ALIGNED_64" : "ALIGNED_32", ...(quantized ? QUANTIZED : [])]);
   const planned = new PlannedLength(name, end + fileFooter.byteLength);
-  return { planned, metadata, rows, flags: (flags | Number(derived)) >>> 0, tensorFlags };
+  return { ...carried, planned, metadata, rows, flags: (flags | Number(derived)) >>> 0 };
 }
 
 const QUANTIZED = ["QUANTIZED"] as const;
 
-/** The text of the file it was, where it still says the same; else our own rendering. */
-function metadataText(members: readonly MetadataEntry[], { metadata: text }: SpecFacts): string {
-  const rendered = renderMetadata(members);
-  if (text === undefined || text === rendered) return rendered;
-  try {
-    const place = { source: "metadata", offset: 0, maxValues: APR_LIMITS.metadataValues.default };
-    const { entries, trailingBytes } = decodeMetadata(encodeUtf8(text), place);
-    const mapOf = (list: readonly MetadataEntry[]): string => fingerprint({ type: "map", entries: list });
-    return trailingBytes === 0 && mapOf(entries) === mapOf(members) ? text : rendered;
-  } catch (error) {
-    if (isTareError(error)) return rendered; // an origin that somebody damaged
-    throw error;
-  }
+/** False if the metadata is written differently, so that what only its text says is lost. */
+function isTextOf({ files }: SpecImage, { metadata: text }: SpecFacts): boolean {
+  const [file] = files;
+  return text === undefined || (file !== undefined && equalBytes(file.metadata, encodeUtf8(text)));
 }
 
 function namesOf(rows: readonly StoredTensor[]): string[] {

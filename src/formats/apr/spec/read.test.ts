@@ -51,7 +51,7 @@ describe("header", () => {
     ]);
   });
 
-  it("says truncated, and how many bytes there should be, for every cut", async () => {
+  it("reports truncation and the expected length for every cut", async () => {
     const whole = buildApr({ tensors: [{ name: "a", data: bytes(100) }] });
     for (let length = 32; length < whole.byteLength; length++) {
       const error: unknown = await openBytes(whole.slice(0, length)).catch((reason: unknown) => reason);
@@ -60,7 +60,7 @@ describe("header", () => {
     }
   });
 
-  it("notices what is wrong with the end of a file that it holds whole", async () => {
+  it("notices a wrong end of a file that the first read holds whole", async () => {
     const tensors = [{ name: "a", data: bytes(3) }];
     expect(codes(await open({ tensors, magicEnd: "2RPB" }))).toEqual(["format/apr.footer"]);
     expect(codes(await open({ tensors, fileSize: 2n ** 63n }))).toEqual(["format/apr.file-size"]);
@@ -142,7 +142,7 @@ describe("index", () => {
     );
   });
 
-  it("reads scalars where they are allowed", async () => {
+  it("reads scalars if the limits allow them", async () => {
     const model = await open({ tensors: [{ name: "a", dims: [], data: bytes(1) }] }, { leastDimensions: 0 });
     expect(model.tensor("a").shape).toEqual([]);
   });
@@ -167,7 +167,7 @@ describe("index", () => {
     expect(codes(model)).toEqual(["format/apr.empty-name"]);
   });
 
-  it("lets an empty tensor stand behind the end of the data", async () => {
+  it("accepts an empty tensor after the end of the data", async () => {
     const model = await open({
       tensors: [
         { name: "a", data: bytes(3) },
@@ -225,7 +225,7 @@ describe("large files", () => {
   });
 });
 
-/** Some bytes and then sevens, as many as one likes. */
+/** The front, then sevens up to `byteLength`. */
 function sparseSource(front: Bytes, byteLength: number): Source {
   return {
     label: "sparse",
@@ -242,7 +242,7 @@ function sparseSource(front: Bytes, byteLength: number): Source {
   };
 }
 
-it("tells an encrypted tensor from a readable one, and why it cannot be read", async () => {
+it("marks an encrypted tensor, and says why it cannot be read", async () => {
   const file = buildApr({
     flags: 0x12,
     tensors: [

@@ -1,27 +1,28 @@
 import type { Bytes } from "../../../base/bytes.ts";
-import { FormatError, isTareError, type TareError, UnsupportedError, UsageError } from "../../../base/errors.ts";
+import { FormatError, isTareError, type TareError, UnsupportedError } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
 import { Turns } from "../../../base/turns.ts";
 import { failingSource } from "../../../bytes/derived.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { sliceSource } from "../../../bytes/slice.ts";
 import type { Source } from "../../../bytes/source.ts";
+import type { Loss } from "../../../model/finding.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
-import type { MetadataJson } from "../../../model/metadata-json.ts";
+import { MAX_CARRIED_TEXT } from "../../../model/origin.ts";
 import { Tensor, type TensorReader } from "../../../model/tensor.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { aprLimits } from "../limits.ts";
-import { decodeMetadata } from "../metadata.ts";
-import { AprModel } from "../model.ts";
+import { decodeMetadata, shadowedLosses } from "../metadata.ts";
+import { AprModel, type SpecDetails, specDetails } from "../model.ts";
 import { BlockSource, BlockTable } from "./blocks.ts";
 import { crcError, decodeFooter, type FileChecksums, readFront } from "./header.ts";
-import { FILE_FLAGS, type FileHeader, fileFooter, VERSION } from "./layout.ts";
+import { FILE_FLAGS, fileFooter, VERSION } from "./layout.ts";
 import { lintOnOpen } from "./lint.ts";
 import { decodeIndex, placeEntries, type SpecEntry } from "./tensors.ts";
 
-/** Opens a file of the specification's layout, encrypted or not. Needs no password: only reading tensors does. */
+/** Opens a file of the specification's layout, encrypted or not. Needs no password: only reading tensors needs one. */
 export async function openSealable(source: Source, opening: Bytes, context: OpenContext): Promise<AprModel> {
   const loadUnseal = async (): Promise<Unseal> => (await import("../seal/read.ts")).unsealer(source, opening, context);
   const model = await openSpec(source, opening, context, { loadUnseal });
@@ -29,32 +30,32 @@ export async function openSealable(source: Source, opening: Bytes, context: Open
   const details = specDetails(model);
   const open = details.entries.find(({ sealing, size }) => sealing === "plain" && size > 0);
   if (open !== undefined && model.metadata.get(ENCRYPTION_KEY) !== undefined) {
-    // Otherwise somebody without the password could put a tensor of their own among the encrypted ones.
+    // Otherwise an attacker without the password could add a plain tensor to the encrypted ones.
     const message = `Cannot read APR: every tensor of an encrypted file must be encrypted, found "${printable(open.name)}" in clear`;
     throw new FormatError("format/apr.unsealed-tensor", message, { source: source.label, offset: open.at });
   }
-  const { layout, version, parts, metadata, tensors, warnings, facts } = model;
+  const { layout, version, parts, metadata, tensors, warnings, unread, facts } = model;
   const told = [...facts.slice(1), ["encryption", "AES-256-GCM, Argon2id"] as const];
   return new AprModel({
-    ...{ layout, version, parts, tensors, warnings, details },
-    // How the file is encrypted is no part of the model: what is converted must not say that it is.
+    ...{ layout, version, parts, tensors, warnings, unread, details },
+    // How the file is encrypted is not part of the model: a converted file must not say that it is encrypted.
     metadata: metadata.without(ENCRYPTION_KEY),
     facts: told,
   });
 }
 
-/** True where the header says that tensors are encrypted. */
+/** True if the header says that tensors are encrypted. */
 export function isSealed(model: AprModel): boolean {
   return model.layout === "spec" && FILE_FLAGS.has(specDetails(model).header.flags, "ENCRYPTED");
 }
 
-/** The bytes of a tensor before they are compressed again: what decrypting gives; undefined where it is refused. */
+/** The decrypted bytes of a tensor, which may still be compressed. Throws if decryption is refused. */
 export type Unseal = (entry: SpecEntry, stored: Source) => Source;
 
 interface OpenSpecOptions {
   /** Label of the file in a set; tensors name it as theirs. */
   readonly file?: string | undefined;
-  /** Opens encrypted tensors, asked for where there are any; without it their bytes are refused and everything else works. */
+  /** Loads what opens encrypted tensors, if there are any. Without it only their bytes are refused. */
   readonly loadUnseal?: (() => Promise<Unseal>) | undefined;
 }
 
@@ -83,6 +84,7 @@ export async function openSpec(
     source,
     header,
     metadata,
+    index: { reserved: index.reserved, byteLength: index.byteLength },
     entries: index.entries,
     places,
     signing,
@@ -98,12 +100,13 @@ export async function openSpec(
     metadata: new Metadata(metadata.entries),
     tensors: specTensors(details, new SpecReader(details, context.engine, unseal), options.file),
     warnings: [...index.warnings, ...lintOnOpen(details), ...warnings],
+    unread: unkeptKeys(details),
     facts: specFacts(details),
     details,
   });
 }
 
-/** Small files are here whole, and the end of a local one costs nothing: what is wrong with it is told at once. */
+/** Reports a bad footer on opening if that is free: a small file is in memory whole, and a local file's end is near. */
 async function lookAtFooter(source: Source, opening: Bytes, context: OpenContext): Promise<FooterLook> {
   const isWhole = opening.byteLength === source.byteLength;
   if (!isWhole && source.descriptor === undefined) return { warnings: [] };
@@ -132,7 +135,7 @@ function specTensors(details: SpecDetails, reader: TensorReader, file: string | 
   });
 }
 
-/** Hands out the bytes of every tensor of a file, unsealed and decompressed. */
+/** Hands out the bytes of every tensor of a file, decrypted and decompressed. */
 class SpecReader implements TensorReader {
   readonly #details: SpecDetails;
   readonly #engine: Engine;
@@ -164,11 +167,11 @@ class SpecReader implements TensorReader {
 
 interface StoredPlace {
   readonly unseal: Unseal | undefined;
-  /** Of the stored bytes, in the file. */
+  /** The offset of the stored bytes in the file. */
   readonly offset: number;
 }
 
-/** The bytes before they were encrypted, or why there are none: a tensor can be listed whatever its bytes are. */
+/** The bytes before they were encrypted, or the error that explains why there are none: every tensor can be listed. */
 function storedSource(source: Source, entry: SpecEntry, { offset, unseal }: StoredPlace): Source | TareError {
   const stored = sliceSource(source, offset, entry.size);
   if (entry.sealing === "plain") return stored;
@@ -191,8 +194,14 @@ function sealedError({ name }: SpecEntry, source: Source, offset: number): Unsup
     "unsupported/apr.encrypted",
     message,
     { source: source.label, offset, path: name },
-    { hint: "Give the password with --password-file FILE" },
+    { hint: "Give the password with the option password" },
   );
+}
+
+/** The metadata text keeps the first value of a key that appears twice, unless the text is too long. */
+function unkeptKeys({ header, metadata: { shadowed, text } }: SpecDetails): Loss[] {
+  const isKept = text.length <= MAX_CARRIED_TEXT && !FILE_FLAGS.has(header.flags, "ENCRYPTED");
+  return isKept ? [] : shadowedLosses(shadowed);
 }
 
 function specFacts({ header, entries }: SpecDetails): (readonly [string, string])[] {
@@ -206,25 +215,3 @@ function specFacts({ header, entries }: SpecDetails): (readonly [string, string]
 
 /** The metadata key that says how a file is encrypted: an extension, since the specification only has a flag for it. */
 export const ENCRYPTION_KEY = "encryption";
-
-/** What opening a file of the specification's layout has read: the `details` of its model. */
-export interface SpecDetails {
-  readonly source: Source;
-  readonly header: FileHeader;
-  readonly metadata: MetadataJson;
-  readonly entries: readonly SpecEntry[];
-  /** Stored bytes of each entry, in the order of the index. */
-  readonly places: readonly Extent[];
-  readonly signing: "unsigned" | "signed";
-  /** Where tensor data must end: before the signature, if any, and the footer. */
-  readonly dataEnd: number;
-  /** Present where opening has looked at the footer and found nothing wrong. */
-  readonly checksums?: FileChecksums | undefined;
-}
-
-/** The details of a model that `openSpec` made. */
-export function specDetails(model: AprModel): SpecDetails {
-  if (model.layout === "spec") return model.details as SpecDetails;
-  const message = `Cannot treat a file of the layout "${model.layout}" as one of the specification's`;
-  throw new UsageError("usage/apr.container", message, { source: model.parts[0]?.label ?? "apr" });
-}

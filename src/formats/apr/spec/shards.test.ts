@@ -24,7 +24,7 @@ const FILES: ReadonlyMap<string, Bytes> = new Map([
 const crcOf = (file: string): number => crc32Javascript((FILES.get(file) as Bytes).subarray(0, -16), 0);
 const hexOf = (crc: number): string => crc.toString(16).padStart(8, "0");
 
-/** A sound manifest, for tests to spoil. */
+/** A sound manifest that tests can spoil. */
 function manifest(): Record<string, unknown> & {
   shards: Record<string, unknown>[];
   tensor_shard_map: Record<string, unknown>;
@@ -125,7 +125,7 @@ describe("openManifest", () => {
 });
 
 describe("verifyManifest", () => {
-  it("takes the CRC of a whole file for one, and misses one that is not there", async () => {
+  it("accepts the CRC of a whole file, and notes a missing one", async () => {
     const whole = crc32Javascript(FILES.get("s-2.apr") as Bytes, 0);
     const older = spoiled((m) => Object.assign(m.shards[1] ?? {}, { crc32: hexOf(whole) }));
     expect(await findingsOf(await open(older))).toEqual(["note format/apr.shard-crc-kind"]);
@@ -143,7 +143,7 @@ describe("verifyManifest", () => {
     expect(found).toEqual(["error integrity/apr.shard-crc"]);
   });
 
-  it("is not taken in by a footer that states what the manifest wants", async () => {
+  it("is not fooled by a footer that matches the manifest", async () => {
     const other = buildApr({ flags: 0x0a, tensors: [{ name: "c", data: encodeUtf8("!") }] });
     new DataView(other.buffer).setUint32(other.byteLength - 16, crcOf("s-2.apr"), true);
     const opened = await open(manifest(), new Map([...FILES, ["s-2.apr", other]]));

@@ -2,26 +2,23 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, SourceError, UsageError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import { printable } from "../../../base/text.ts";
-import { withHead } from "../../../bytes/layers/prefix.ts";
-import type { Resolver } from "../../../bytes/resolver.ts";
+import { withHead } from "../../../bytes/layers/opening-read.ts";
+import { PARALLEL_FILES, type Resolver } from "../../../bytes/resolver.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { Finding } from "../../../model/finding.ts";
-import type { Loss, OpenContext } from "../../../model/format.ts";
+import type { Loss } from "../../../model/finding.ts";
+import { type Finding, findingFromError } from "../../../model/finding.ts";
+import type { OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
 import { fingerprint } from "../../../model/metadata-json.ts";
 import { Tensor, type TensorFacts } from "../../../model/tensor.ts";
+import type { Engine } from "../../../primitives/engine.ts";
 import { decodeJsonText } from "../../../struct/strict-json.ts";
-import { aprKind } from "../index.ts";
+import { aprKind, OPENING_BYTES } from "../index.ts";
 import { aprLimits } from "../limits.ts";
-import { AprModel } from "../model.ts";
-import { type FileChecksums, hex } from "./header.ts";
+import { AprModel, specDetails } from "../model.ts";
 import { type Manifest, parseManifest, SHARD_KEY, type ShardEntry } from "./manifest.ts";
-import { specDetails } from "./read.ts";
-
-/** The first read of a shard, which sniffing and opening share. */
-const HEAD_BYTES = 64 << 10;
-/** Shards whose headers are read at the same time. */
-const PARALLEL_SHARDS = 8;
+import { shardLosses } from "./origin.ts";
+import { ShardProof, strangeShard } from "./shard-proof.ts";
 
 /** The `details` of a set's model. */
 export interface ManifestDetails {
@@ -31,7 +28,7 @@ export interface ManifestDetails {
   readonly shards: readonly AprModel[];
 }
 
-/** How one shard is opened: any layout may stand behind a manifest but another manifest. */
+/** Opens one shard: a manifest may list any layout except another manifest. */
 export type OpenShard = (source: Source, context: OpenContext) => Promise<AprModel>;
 
 /** Opens a set: the manifest, then the front matter of each shard, a few at a time. Reads no tensor data. */
@@ -51,7 +48,7 @@ export async function openManifest(
   if (resolver === undefined) throw noSiblings(source);
   const shards = await openAll(manifest, source, { ...context, resolver }, openShard);
   try {
-    return buildModel(source, manifest, shards);
+    return buildModel({ source, manifest, shards }, context.engine);
   } catch (error) {
     await Promise.allSettled(shards.map((shard) => shard.close()));
     throw error;
@@ -60,7 +57,7 @@ export async function openManifest(
 
 type ShardContext = OpenContext & { readonly resolver: Resolver };
 
-/** Where one fails, those that are open are closed again. */
+/** If one fails, closes those that are open. */
 async function openAll(
   manifest: Manifest,
   source: Source,
@@ -80,7 +77,7 @@ async function openAll(
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(PARALLEL_SHARDS, manifest.shards.length) }, work));
+  await Promise.all(Array.from({ length: Math.min(PARALLEL_FILES, manifest.shards.length) }, work));
   if (failure === undefined) return opened;
   await Promise.allSettled(opened.map((shard) => shard.close()));
   throw failure.error;
@@ -106,9 +103,9 @@ async function openOne(entry: ShardEntry, { number, source, context, openShard }
         path: `${path}.size`,
       });
     }
-    const head = await shard.read(0, Math.min(HEAD_BYTES, shard.byteLength), { signal: context.signal });
+    const head = await shard.read(0, Math.min(OPENING_BYTES, shard.byteLength), { signal: context.signal });
     if (aprKind(head) !== "manifest") return await openShard(withHead(shard, head), context);
-    // Looked at before it is opened: a manifest that names itself would never end.
+    // Checked before it is opened: a manifest that names itself would never end.
     const message = `Cannot open the shard "${printable(entry.file)}": it is a manifest itself`;
     throw new FormatError("format/apr.manifest", message, { source: source.label, offset: 0, path: `${path}.file` });
   } catch (error) {
@@ -131,17 +128,18 @@ async function resolveShard({ file }: ShardEntry, { number, source, context }: S
   }
 }
 
-function buildModel(source: Source, manifest: Manifest, shards: readonly AprModel[]): AprModel {
+function buildModel(details: ManifestDetails, engine: Engine): AprModel {
+  const { source, manifest, shards } = details;
   const warnings: Finding[] = shards.flatMap((shard) => shard.warnings);
-  // Where the footers were looked at, a shard of another set is known by them.
+  // If the footers were read, they show a shard of another set.
   for (const [i, shard] of shards.entries()) {
     const { checksums } = shard.layout === "spec" ? specDetails(shard) : {};
     const entry = manifest.shards[i] as ShardEntry;
     const strange = checksums === undefined ? undefined : strangeShard(entry, i, checksums, source.label);
-    if (strange !== undefined) warnings.push({ ...strange, severity: "warning" });
+    if (strange !== undefined) warnings.push({ ...findingFromError(strange, "warning"), name: entry.file });
   }
-  const tensors = collectTensors(source, manifest, shards, warnings);
-  const details: ManifestDetails = { source, manifest, shards };
+  const proof = new ShardProof({ source: source.label, manifest, shards, engine });
+  const tensors = collectTensors(details, warnings, (number) => proof.noteRead(number));
   return new AprModel({
     layout: "manifest",
     version: shards[0]?.version,
@@ -159,35 +157,19 @@ function buildModel(source: Source, manifest: Manifest, shards: readonly AprMode
     unread: setLosses(manifest, shards, warnings),
     facts: [["shards", String(shards.length)]],
     details,
+    proof,
   });
 }
 
-/** A shard that is not the one that the manifest speaks of; undefined where it is, or where nothing tells. */
-export function strangeShard(
-  { file, crc32 }: ShardEntry,
-  number: number,
-  { crc, fileCrc }: FileChecksums,
-  source: string,
-): Finding | undefined {
-  if (crc32 === undefined || crc32 === crc || crc32 === fileCrc) return undefined;
-  return {
-    severity: "error",
-    code: "integrity/apr.shard-crc",
-    message: `The shard "${printable(file)}" is not the one of the set: its CRC-32 must be ${hex(crc32)}, found ${hex(crc)}`,
-    at: { source, offset: 0, path: `shards[${number}].crc32` },
-    name: file,
-    hint: "Download the shard again, or the whole set where it was replaced by another version",
-  };
-}
-
-/** The first shard speaks for the set; which shard it is says nothing about the model. */
+/** The first shard speaks for the set. The number of a shard is not part of the model. */
 function setMetadata(first: AprModel | undefined): Metadata {
   if (first === undefined) return new Metadata();
   return first.metadata.get(SHARD_KEY)?.type === "map" ? first.metadata.without(SHARD_KEY) : first.metadata;
 }
 
-/** What the set holds and one file made of it does not: told by a conversion. */
-function setLosses(manifest: Manifest, [first, ...others]: readonly AprModel[], warnings: readonly Finding[]): Loss[] {
+/** What the set holds and one file made of it does not; a conversion reports it. */
+function setLosses(manifest: Manifest, shards: readonly AprModel[], warnings: readonly Finding[]): Loss[] {
+  const [first, ...others] = shards;
   const own = others
     .flatMap((shard) => shard.metadata.entries)
     .filter(({ key, value }) => {
@@ -195,6 +177,8 @@ function setLosses(manifest: Manifest, [first, ...others]: readonly AprModel[], 
       return key !== SHARD_KEY && (held === undefined || fingerprint(held) !== fingerprint(value));
     });
   return [
+    ...shardLosses(shards),
+    ...shards.filter(({ layout }) => layout !== "spec").flatMap(({ unread = [] }) => unread),
     ...manifest.further.map((name) => ({ name, reason: "a key of the manifest that the format does not name" })),
     ...[...new Set(own.map(({ key }) => key))].map((name) => {
       return { name, reason: "metadata of a shard that the first one does not have" };
@@ -205,19 +189,23 @@ function setLosses(manifest: Manifest, [first, ...others]: readonly AprModel[], 
   ];
 }
 
-/** Shard by shard, in the order of their indexes; the map must agree with what they hold. */
+/** Shard by shard, in the order of their indexes; the map must agree with what the shards hold. */
 function collectTensors(
-  source: Source,
-  { shards: entries, map }: Manifest,
-  shards: readonly AprModel[],
+  { source, manifest, shards }: ManifestDetails,
   warnings: Finding[],
+  onRead: (number: number) => void,
 ): Tensor[] {
+  const { shards: entries, map } = manifest;
   const tensors: Tensor[] = [];
   shards.forEach((shard, number) => {
     const file = entries[number]?.file;
+    const read = (tensor: Tensor): Source => {
+      onRead(number);
+      return tensor.source();
+    };
     for (const tensor of shard.tensors) {
       const mapped = map.get(tensor.name);
-      if (mapped === number) tensors.push(new Tensor({ ...factsOf(tensor), file }, { source: () => tensor.source() }));
+      if (mapped === number) tensors.push(new Tensor({ ...factsOf(tensor), file }, { source: () => read(tensor) }));
       else warnings.push(unlisted(tensor.name, mapped === undefined ? undefined : entries[mapped]?.file, file ?? ""));
     }
   });

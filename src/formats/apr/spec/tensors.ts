@@ -2,12 +2,11 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, isTareError, LimitError, type Location, UnsupportedError } from "../../../base/errors.ts";
 import { checkedMultiply, MAX_OFFSET } from "../../../base/integers.ts";
 import { NameSet } from "../../../base/name-set.ts";
-import { decodeUtf8, encodeUtf8, printable } from "../../../base/text.ts";
+import { decodeUtf8, encodeUtf8, isWellFormed, printable } from "../../../base/text.ts";
 import type { Turns } from "../../../base/turns.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { byteLengthOf, countElements, type DType, dtypeFacts } from "../../../model/dtype.ts";
-import type { Finding } from "../../../model/finding.ts";
-import type { Loss } from "../../../model/format.ts";
+import type { Finding, Loss } from "../../../model/finding.ts";
 import type { CarriedTensor } from "../../../model/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
@@ -25,7 +24,7 @@ import {
   TENSOR_FLAGS,
 } from "./layout.ts";
 
-/** One row of the index, checked against itself; whether it lies inside the file is for the caller to say. */
+/** One row of the index, checked against itself; the caller checks that it is inside the file. */
 export interface SpecEntry {
   readonly name: string;
   readonly dtype: SpecDType;
@@ -36,7 +35,7 @@ export interface SpecEntry {
   readonly size: number;
   readonly rawSize: number;
   readonly flags: number;
-  /** Bytes of the tensor itself: what `raw_size` says, or must say, by dtype and dimensions. */
+  /** Bytes of the tensor itself, which follow from dtype and dimensions; `raw_size` must agree. */
   readonly byteLength: number;
   readonly storage: "raw" | "lz4";
   /** "encrypted": `size` counts sealed bytes. */
@@ -51,13 +50,16 @@ interface IndexPlace {
   readonly limits: AprLimits;
 }
 
-/** The index, in its order. */
+/** The entries in the order of the index. */
 interface SpecIndex {
+  readonly reserved: number;
   readonly entries: readonly SpecEntry[];
+  /** Length up to the end of the last entry. */
+  readonly byteLength: number;
   readonly warnings: readonly Finding[];
 }
 
-/** Reads `tensor_count` entries; nothing is allocated for a count that the bytes cannot hold. */
+/** Reads `tensor_count` entries. Allocates nothing for a count that the bytes cannot hold. */
 export async function decodeIndex(bytes: Bytes, place: IndexPlace, turns: Turns): Promise<SpecIndex> {
   const { source, offset } = place;
   const cursor = new Cursor(bytes, {
@@ -67,7 +69,7 @@ export async function decodeIndex(bytes: Bytes, place: IndexPlace, turns: Turns)
     what: "APR index",
     path: "index",
   });
-  const { tensorCount } = indexHeader.decode(cursor.bytes(indexHeader.byteLength), cursor.at(undefined, 0));
+  const { tensorCount, reserved } = indexHeader.decode(cursor.bytes(indexHeader.byteLength), cursor.at(undefined, 0));
   if (tensorCount * ENTRY_BYTES > cursor.remaining) {
     const message = `Cannot read APR index: ${tensorCount} entries of at least ${ENTRY_BYTES} bytes must follow, ${cursor.remaining} bytes are left`;
     throw new FormatError("format/apr.index", message, cursor.at("tensor_count", 0));
@@ -87,7 +89,7 @@ export async function decodeIndex(bytes: Bytes, place: IndexPlace, turns: Turns)
     const message = `index_size counts ${cursor.remaining} bytes more than the ${tensorCount} entries take`;
     warnings.push({ severity: "warning", code: "format/apr.index-rest", message, at: cursor.at() });
   }
-  return { entries, warnings };
+  return { reserved, entries, byteLength: cursor.position, warnings };
 }
 
 interface EntryContext extends IndexPlace {
@@ -95,7 +97,7 @@ interface EntryContext extends IndexPlace {
   readonly warnings: Finding[];
 }
 
-/** Locations are put together only where something is to be said: there may be a million entries. */
+/** Builds a location only for an error or a warning: there may be a million entries. */
 function decodeEntry(i: number, context: EntryContext): SpecEntry {
   const { cursor } = context;
   const start = cursor.position;
@@ -112,7 +114,7 @@ function decodeEntry(i: number, context: EntryContext): SpecEntry {
   const flags = cursor.u32("flags");
   const isFlagged = (flags & COMPRESSED) !== 0;
   const isSealed = (flags & ENCRYPTED) !== 0;
-  // Of sealed bytes only the flag says what they are: their size counts nonces and tags.
+  // For encrypted bytes only the flag is decisive: their size counts nonces and tags.
   const isLz4 = isSealed ? isFlagged : rawSize !== 0 && (isFlagged || rawSize !== size);
   const at = (): Location => cursor.at(`[${i}].size`, sizeStart);
   const length = isSealed && rawSize === 0 ? undefined : isLz4 || isSealed ? rawSize : size;
@@ -137,7 +139,7 @@ function decodeEntry(i: number, context: EntryContext): SpecEntry {
   };
 }
 
-/** The bits as numbers: a million entries are looked at. */
+/** The bits as numbers, which is faster for a million entries. */
 const COMPRESSED = Number(TENSOR_FLAGS.encode(["COMPRESSED"]));
 const ENCRYPTED = Number(TENSOR_FLAGS.encode(["ENCRYPTED"]));
 
@@ -171,12 +173,12 @@ function decodeShape(name: string, i: number, { cursor, limits }: EntryContext):
 }
 
 interface StatedLength extends Pick<SpecEntry, "name" | "dtype" | "shape"> {
-  /** Undefined where the file does not say one. */
+  /** Undefined if the file does not say one. */
   readonly length: number | undefined;
   readonly field: "size" | "raw_size";
 }
 
-/** The length where dtype and dimensions allow it. `raw_size` of 0 is a tensor stored as it is, whatever its flags say. */
+/** The length if dtype and dimensions allow it. `raw_size` of 0 is a tensor stored as it is, whatever its flags say. */
 function judgeLength({ name, dtype, shape, length, field }: StatedLength, at: () => Location): number {
   const [usual = 0, flat = usual] = lengthsOf(dtype, shape, at);
   if (length === undefined || length === usual) return usual;
@@ -186,7 +188,7 @@ function judgeLength({ name, dtype, shape, length, field }: StatedLength, at: ()
   throw new FormatError("format/apr.tensor-size", message, at());
 }
 
-/** Rows of whole blocks first; writers that cut blocks over the whole tensor may need fewer. */
+/** First the length with whole blocks in every row. Writers that cut blocks over the whole tensor may need fewer. */
 function lengthsOf(dtype: SpecDType, shape: Shape, at: () => Location): readonly number[] {
   const facts = dtypeFacts(dtype);
   const elements = countOf(shape, at);
@@ -203,7 +205,7 @@ function lengthsOf(dtype: SpecDType, shape: Shape, at: () => Location): readonly
   return [byRow, checkedMultiply(Math.ceil(elements / blockElements), blockBytes, where)];
 }
 
-/** The product of the dimensions; refused as soon as a part of it overflows. */
+/** The product of the dimensions; refused as soon as a partial product overflows. */
 function countOf(shape: Shape, at: () => Location): number {
   let count = 1;
   for (const dimension of shape) {
@@ -213,14 +215,14 @@ function countOf(shape: Shape, at: () => Location): number {
   return count;
 }
 
-/** Refuses tensors that reach into the footer or beyond the file; gives their places in the file. */
+/** Refuses tensors that reach into the footer or past the file; returns their places in the file. */
 export function placeEntries(entries: readonly SpecEntry[], dataOffset: number, end: number, source: string): Extent[] {
   return entries.map((entry, i) => {
     const offset = dataOffset + entry.offset;
     const last = offset + entry.size;
-    // The sum is not exact beyond 2^53, but then it is beyond every file too.
+    // The sum is not exact above 2^53, but then it is also past the end of every file.
     if (last <= end) return { offset, byteLength: entry.size };
-    // Writers that pad before every tensor put an empty one behind the end; it has no bytes that could be missing.
+    // Writers that pad before every tensor put an empty one after the end; it has no bytes that could be missing.
     if (entry.size === 0) return { offset: end, byteLength: 0 };
     const message = `Cannot read APR: tensor "${printable(entry.name)}" must end at or before ${end}, found ${last}: the file is truncated or its index is damaged`;
     const at = { source, offset: entry.at, path: `index[${i}].offset` };
@@ -254,12 +256,12 @@ export interface StoredTensor {
 interface TensorPlan {
   /** In the order of the content. */
   readonly stored: readonly StoredTensor[];
-  /** Those whose type or shape the index does not say. */
+  /** Those whose type or shape the index cannot say. */
   readonly carried: readonly CarriedTensor[];
   readonly losses: readonly Loss[];
 }
 
-/** Decides how each tensor is held. Nothing is read; bytes always go over as they are. */
+/** Decides how each tensor is stored. Reads nothing; bytes are always copied as they are. */
 export function planTensors(tensors: readonly Tensor[]): TensorPlan {
   const stored: StoredTensor[] = [];
   const carried: CarriedTensor[] = [];
@@ -285,20 +287,20 @@ export function planTensors(tensors: readonly Tensor[]): TensorPlan {
 interface Held {
   readonly dtype: SpecDType;
   readonly shape: Shape;
-  /** Why the type is lost to everybody but tare. */
+  /** Why only tare can read the type back. */
   readonly reason?: string;
 }
 
 function holdTensor(tensor: Tensor): Held {
   const { dtype, shape } = tensor;
-  // A boolean is a byte; what it means is kept in tare.origin.
+  // A boolean is a byte; tare.origin keeps its meaning.
   if (dtype === "BOOL") return { dtype: "U8", shape: specShape(tensor) };
   if (dtypeId(dtype) === undefined) return asBytes(tensor, `APR has no ${dtype}`);
   if (!hasExactLength(tensor)) return asBytes(tensor, lengthFault(dtype, shape));
   return { dtype: dtype as SpecDType, shape: specShape(tensor) };
 }
 
-/** Bytes are always kept; that they are no numbers to other readers is a loss that somebody must accept. */
+/** Bytes are always kept. Other readers do not see numbers in them, which is a loss that the user must accept. */
 function asBytes(tensor: Tensor, why: string): Held {
   return {
     dtype: "U8",
@@ -314,7 +316,7 @@ function lengthFault(dtype: DType, shape: Shape): string {
     : `its length is not what ${dtype} and its shape ask for`;
 }
 
-/** Rows may end inside a block, each filled up or all of them as one run: readers tell by the length (formats/apr.md A26). */
+/** Rows may end inside a block, padded by row or as one run; the length shows it (docs/formats/apr.md#tensor-index). */
 function hasExactLength(tensor: Tensor): boolean {
   const { dtype, shape, byteLength, name } = tensor;
   try {
@@ -325,7 +327,7 @@ function hasExactLength(tensor: Tensor): boolean {
   }
 }
 
-/** One to eight dimensions: a scalar has one of 1, and the outer ones of many become one. */
+/** One to eight dimensions: a scalar gets one of 1, and the outer ones of more than eight are multiplied. */
 function specShape({ shape }: Tensor): Shape {
   if (shape.length >= 1 && shape.length <= MAX_DIMENSIONS) return shape;
   if (shape.length === 0) return [1];
@@ -333,7 +335,7 @@ function specShape({ shape }: Tensor): Shape {
   return [outer, ...shape.slice(1 - MAX_DIMENSIONS)];
 }
 
-/** Rows stay rows, so that taking some of them works on the bytes too; otherwise one run of bytes. */
+/** Rows stay rows, so that selecting rows works on the bytes too; otherwise one run of bytes. */
 function bytesShape({ shape, byteLength }: Tensor): Shape {
   const outer = shape.slice(0, -1);
   const rows = outer.reduce((product, dimension) => product * dimension, 1);
@@ -347,11 +349,6 @@ function nameFault(name: string, bytes: Bytes): string | undefined {
   if (!isWellFormed(name)) return "its name is no well-formed Unicode text";
   if (name === "") return "its name is empty";
   return bytes.byteLength > MAX_NAME_BYTES ? `its name has more than ${MAX_NAME_BYTES} bytes` : undefined;
-}
-
-/** Text that UTF-8 can hold has no half of a surrogate pair. */
-export function isWellFormed(text: string): boolean {
-  return !/[\ud800-\udfff]/.test(text) || !/\p{Surrogate}/u.test(text);
 }
 
 /** The order of the index: by the bytes of the name. */

@@ -25,7 +25,7 @@ describe("verifySpec", () => {
     expect(sound).toMatchObject({ ok: true, findings: [], weights: "compared", checked: { tensors: 15 } });
   });
 
-  it("tells every changed bit, wherever it is", async () => {
+  it("reports every changed bit, wherever it is", async () => {
     const sound = loadFixture("apr", "one-tensor");
     for (let i = 32; i < sound.byteLength; i++) {
       const damaged = sound.slice();
@@ -33,7 +33,7 @@ describe("verifySpec", () => {
       const outcome = await report(damaged).then(errorsOf, (error: { code: string }) => [error.code]);
       expect(outcome.length, `byte ${i}`).toBeGreaterThan(0);
       const place = i - (sound.byteLength - 16);
-      // The CRC itself, the magic at the end, the length: each has its own words.
+      // The CRC itself, the magic at the end, the length: each has its own code.
       if (place >= 0) {
         const code = place < 4 ? "integrity/apr.crc" : place < 8 ? "format/apr.footer" : "format/apr.file-size";
         expect(outcome).toContain(code);
@@ -41,7 +41,7 @@ describe("verifySpec", () => {
     }
   });
 
-  it("finds a byte behind the footer and what stands in the padding", async () => {
+  it("finds a byte after the footer and bytes in the padding", async () => {
     const sound = buildApr({
       tensors: [
         { name: "a", data },
@@ -100,7 +100,7 @@ describe("verifySpec", () => {
     expect(await check(file)).toContain(code);
   });
 
-  it("accepts tensors on multiples of 32 where the flag says so", async () => {
+  it("accepts tensors on multiples of 32 if the flag says so", async () => {
     expect(
       await check({
         flags: 4,

@@ -1,25 +1,24 @@
 import { isTareError } from "../../../base/errors.ts";
 import { printable } from "../../../base/text.ts";
 import { type Extent, findGaps } from "../../../bytes/extents.ts";
-import type { Source } from "../../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { VerifyContext } from "../../../model/format.ts";
-import { Metadata } from "../../../model/metadata.ts";
 import { occupied } from "../inspect.ts";
 import type { AprModel } from "../model.ts";
+import { type SpecDetails, specDetails } from "../model.ts";
 import { crcError, decodeFooter, type FileChecksums } from "./header.ts";
 import { FILE_FLAGS, fileFooter } from "./layout.ts";
 import { lintOnVerify } from "./lint.ts";
-import { SHARD_KEY, type ShardEntry } from "./manifest.ts";
-import { type SpecDetails, specDetails } from "./read.ts";
-import { type ManifestDetails, strangeShard } from "./shards.ts";
+import type { ShardEntry } from "./manifest.ts";
+import { readChecksums, strangeShard, wrongNumbers } from "./shard-proof.ts";
+import type { ManifestDetails } from "./shards.ts";
 
 /** Findings as they arise; one damaged tensor does not hide the next. */
 export async function* verifySpec(model: AprModel, context: VerifyContext): AsyncGenerator<Finding> {
   yield* verifySpecFile(model, context, () => undefined);
 }
 
-/** The same, handing the checksums to the caller, as far as the level looks for them: a manifest has one of its own. */
+/** The same, and hands the checksums to the caller, as far as the level computes them: a manifest has its own CRC. */
 async function* verifySpecFile(
   model: AprModel,
   context: VerifyContext,
@@ -69,19 +68,8 @@ function strangePadding(label: string, offset: number): Finding {
 
 interface Scan {
   readonly crc: number;
-  /** Of the first byte between regions and tensors that is not zero. */
+  /** Offset of the first nonzero byte between regions and tensors. */
   readonly paddingAt: number | undefined;
-}
-
-/** The checksums of a file of any layout: a manifest may list others than the specification's. */
-async function readChecksums(source: Source, context: VerifyContext): Promise<FileChecksums> {
-  const end = Math.max(0, source.byteLength - fileFooter.byteLength);
-  let crc = 0;
-  for await (const piece of source.stream(0, { byteLength: end, signal: context.signal })) {
-    crc = await context.engine.crc32(piece, crc);
-  }
-  const tail = await source.read(end, source.byteLength - end, { signal: context.signal });
-  return { crc, fileCrc: await context.engine.crc32(tail, crc) };
 }
 
 /** One pass over the file. */
@@ -112,7 +100,7 @@ async function scanFile(details: SpecDetails, context: VerifyContext): Promise<S
   return { crc, paddingAt };
 }
 
-/** A CRC can be right over blocks that were never LZ4: each compressed tensor is decoded once. */
+/** A CRC can be right over blocks that were never LZ4, so each compressed tensor is decoded once. */
 async function* verifyBlocks(
   model: AprModel,
   { entries }: SpecDetails,
@@ -131,10 +119,10 @@ async function* verifyBlocks(
   }
 }
 
-/** Verifies a shard that is not of the specification's layout. */
+/** Verifies a shard in a layout other than the specification's. */
 type VerifyShard = (model: AprModel, context: VerifyContext) => AsyncIterable<Finding>;
 
-/** Every shard as a file of its own, and against what the manifest says of it. */
+/** Verifies every shard as a separate file, and against what the manifest says about it. */
 export async function* verifyManifest(
   model: AprModel,
   context: VerifyContext,
@@ -143,7 +131,7 @@ export async function* verifyManifest(
   const { manifest, shards } = model.details as ManifestDetails;
   context.count("shards", shards.length);
   for (const warning of model.warnings) {
-    // Opening goes on where a shard holds more than the manifest says; a set that disagrees with itself is not sound.
+    // Opening tolerates a shard that holds more than the manifest says; a set that contradicts itself is not sound.
     if (warning.code === "format/apr.unlisted-tensor") yield { ...warning, severity: "error" };
   }
   for (const [i, shard] of shards.entries()) {
@@ -161,11 +149,12 @@ export async function* verifyManifest(
     });
     yield* compareCrc(model, entry, i, checksums);
     yield* checkFlag(shard, entry);
-    yield* checkNumber(shard, entry, { index: i, count: shards.length });
+    const wanted = { index: i, count: shards.length };
+    for (const wrong of wrongNumbers(shard, entry, wanted)) yield { ...findingFromError(wrong), name: entry.file };
   }
 }
 
-/** The CRC-32 of the bytes before the footer binds a shard to its set; older manifests have the whole file's. */
+/** The CRC-32 of the bytes before the footer binds a shard to its set; older manifests have the whole file's CRC. */
 function* compareCrc(
   model: AprModel,
   entry: ShardEntry,
@@ -180,10 +169,10 @@ function* compareCrc(
     return;
   }
   const strange = strangeShard(entry, i, checksums, at.source);
-  if (strange !== undefined) yield strange;
+  if (strange !== undefined) yield { ...findingFromError(strange), name: entry.file };
   else if (entry.crc32 !== checksums.crc) {
     const message = `The CRC-32 of "${printable(entry.file)}" is the one of the whole file, which every shard of this length has`;
-    const hint = "Make the set anew to have its manifest tell shards of other models";
+    const hint = "Make the set again to have its manifest tell shards of other models";
     yield { severity: "note", code: "format/apr.shard-crc-kind", message, at, hint };
   }
 }
@@ -193,25 +182,4 @@ function* checkFlag(shard: AprModel, { file }: ShardEntry): Generator<Finding> {
   if (FILE_FLAGS.has(header.flags, "SHARDED")) return;
   const message = `The shard "${printable(file)}" does not have the flag SHARDED`;
   yield { severity: "warning", code: "format/apr.flags", message, at: { source: file, offset: 8, path: "flags" } };
-}
-
-/**
- * In older manifests the CRC-32 cannot tell two shards of one length apart: it is that of a whole file, which ends with its
- * own CRC and so depends on nothing but its length. What a shard says of itself can.
- */
-function* checkNumber(
-  { metadata }: AprModel,
-  { file }: ShardEntry,
-  wanted: { readonly index: number; readonly count: number },
-): Generator<Finding> {
-  const value = metadata.get(SHARD_KEY);
-  if (value?.type !== "map") return;
-  const own = new Metadata(value.entries);
-  for (const [key, number] of Object.entries(wanted)) {
-    const found = own.number(key);
-    if (found === undefined || found === number) continue;
-    const message = `The shard "${printable(file)}" should have the ${key} ${number}, but says it is ${found}`;
-    const at = { source: file, offset: 32, path: `metadata.${SHARD_KEY}.${key}` };
-    yield { severity: "error", code: "format/apr.shard-number", message, at, name: file };
-  }
 }

@@ -64,7 +64,7 @@ const modelOf = ({ container }: Opened): Model => container as Model;
 const storedOf = (opened: Opened): [string, string][] =>
   modelOf(opened).tensors.map((t) => [t.name, t.storedByteLength < t.byteLength ? "packed" : "raw"]);
 
-/** An output that cannot go back: its sinks have neither reserve nor fill. */
+/** An output whose sinks cannot go back: they have neither reserve nor fill. */
 function sequentialOutput(): Output & { readonly files: Files } {
   const memory = memoryOutput("out");
   return {
@@ -158,7 +158,7 @@ describe("shards", () => {
     },
   );
 
-  it("are files of their own", async () => {
+  it("are complete files", async () => {
     const files = await convert(await openFile(buildApr({ tensors })), apr, { name: "m.apr", maxShardBytes: 2500 });
     const shard = await openFile(files.get("m-00002-of-00003.apr") as Bytes);
     expect(modelOf(shard).metadata.entries.map(({ key }) => key)).toEqual([
@@ -208,7 +208,7 @@ describe("other formats", () => {
     );
   });
 
-  it("says what a GGUF is in the keys that APR requires", async () => {
+  it("describes a GGUF model in the keys that APR requires", async () => {
     const opened = await openFile(loadFixture("gguf", "tensors"), "in.gguf");
     const file = one(await convert(opened, apr, { allowLossy: "allow-lossy" }));
     const { metadata } = modelOf(await openFile(file));
@@ -220,8 +220,8 @@ describe("other formats", () => {
   });
 });
 
-describe("what a file is like", () => {
-  it("stays so: alignment, order, flags and metadata that tare would write otherwise", async () => {
+describe("the form of a file", () => {
+  it("is kept: alignment, order, flags and metadata that tare would write differently", async () => {
     const file = buildApr({
       flags: 0x284,
       align: 32,

@@ -1,21 +1,21 @@
 import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { UsageError } from "../../../base/errors.ts";
 import { alignUp } from "../../../base/integers.ts";
-import { encodeUtf8 } from "../../../base/text.ts";
+import { encodeUtf8, hex32 } from "../../../base/text.ts";
 import type { Output, Sink } from "../../../bytes/sink.ts";
 import type { WriteContext, WritePlan } from "../../../model/format.ts";
 import { CrcSink, checkWritten, type Piece, writePieces } from "../../../model/pieces.ts";
 import { crc32Combine } from "../../../primitives/digest/crc32.ts";
-import { encodeFooter, encodeFront, hex, type IndexRow, layOutFront } from "./header.ts";
+import { encodeFooter, encodeFront, type IndexRow, layOutFront } from "./header.ts";
 import { APR_VERSION, dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, fileFooter, TENSOR_FLAGS } from "./layout.ts";
 import { type Packed, packTensor } from "./pack.ts";
 import type { FileImage, SpecImage, SpecPlan } from "./plan.ts";
 import type { StoredTensor } from "./tensors.ts";
 
-/** Fills a sink with one file of a plan; encrypted ones have another. */
+/** Fills a sink with one file of a plan; encrypted files need another one. */
 type FillFile = typeof writeFile;
 
-/** Writes what `planSpec` decided: every file, then the manifest; nothing is visible before all of it is checked. */
+/** Writes what `planSpec` decided: every file, then the manifest. Nothing is visible before all of it is checked. */
 export async function writeSpec(
   plan: WritePlan,
   output: Output,
@@ -46,11 +46,11 @@ export async function writeSpec(
   }
 }
 
-/** The manifest of the specification, keys in its order, one tensor on a line. */
+/** The specification's manifest: keys in its order, one tensor a line. */
 function renderManifest({ files }: SpecImage, written: readonly WrittenFile[]): string {
   const shards = files.map(({ planned }, i) => {
     const { byteLength = 0, crc32 = 0 } = written[i] ?? {};
-    return `    {"file": ${JSON.stringify(planned.name)}, "size": ${byteLength}, "crc32": "${hex(crc32)}"}`;
+    return `    {"file": ${JSON.stringify(planned.name)}, "size": ${byteLength}, "crc32": "${hex32(crc32)}"}`;
   });
   const map = files.flatMap(({ rows }, i) => rows.map(({ name }) => `    ${JSON.stringify(name)}: ${i}`));
   return [
@@ -69,10 +69,10 @@ function ownPlan(plan: WritePlan): SpecPlan {
   throw new UsageError("usage/apr.container", "Cannot write APR from another format's plan", { source: "plan" });
 }
 
-/** What a manifest says of a file that was written. */
+/** What a manifest says about a written file. */
 export interface WrittenFile {
   readonly byteLength: number;
-  /** CRC-32 of everything before the footer: with the footer, which holds it, every file of one length has the same. */
+  /** CRC-32 of everything before the footer. With the footer, which holds it, files of one length have the same CRC. */
   readonly crc32: number;
 }
 
@@ -89,7 +89,7 @@ async function writeFile(file: FileImage, image: SpecImage, sink: Sink, context:
   return { byteLength, crc32: crc };
 }
 
-/** Every place is known, so the file goes out from beginning to end. Returns the CRC-32 of all of it. */
+/** Every place is known, so the file is written from beginning to end. Returns the CRC-32 of all of it. */
 async function writePlain(file: FileImage, { align }: SpecImage, sink: Sink, context: WriteContext): Promise<number> {
   const packed = file.rows.map(({ byteLength }): Packed => ({ storage: "raw", size: byteLength }));
   const rows = indexRows(file, packed, align);
@@ -108,8 +108,8 @@ async function writePlain(file: FileImage, { align }: SpecImage, sink: Sink, con
 }
 
 /**
- * The index stands before the data and needs its sizes. Where the sink can go back, the data is written first and the
- * front filled in; where it cannot, everything is compressed twice, which gives the same bytes.
+ * The index comes before the data and needs its sizes. If the sink can go back, the data is written first and the front
+ * filled in later. If it cannot, everything is compressed twice, which gives the same bytes.
  */
 async function writePacked(file: FileImage, image: SpecImage, sink: Sink, context: WriteContext): Promise<number> {
   const { engine } = context;
@@ -130,7 +130,7 @@ async function writePacked(file: FileImage, image: SpecImage, sink: Sink, contex
 
 const ZEROS: Bytes = new Uint8Array(64);
 
-/** Tensors one after the other with the zeros between them. */
+/** Tensors one after the other, with zeros between them. */
 async function writeData(
   file: FileImage,
   { align }: SpecImage,
@@ -150,7 +150,7 @@ async function writeData(
   return packed;
 }
 
-/** Short runs become one append: 100 000 small tensors are a few writes. */
+/** Joins short runs into one append: 100 000 small tensors take a few writes. */
 class GatheredAppends {
   readonly #append: (bytes: Bytes) => Promise<void>;
   #held: Bytes[] = [];
@@ -189,12 +189,12 @@ class GatheredAppends {
 const SMALL_BYTES = 64 << 10;
 const GATHERED_BYTES = 256 << 10;
 
-/** Gives every tensor its place: aligned, in the order of the index. */
+/** Places every tensor: aligned, in the order of the index. */
 function indexRows(file: FileImage, packed: readonly Packed[], align: number): IndexRow[] {
   let end = 0;
   return file.rows.map(({ name, nameBytes, dtype, shape, byteLength }, i): IndexRow => {
     const { storage, size } = packed[i] as Packed;
-    // An empty tensor at the end must not point behind the data, so it stands where the last whole step before it is.
+    // An empty tensor at the end must not point past the data, so it goes to the last aligned offset before the end.
     const offset = size === 0 ? end - (end % align) : alignUp(end, align);
     if (size > 0) end = offset + size;
     const id = dtypeId(dtype) ?? 0;
@@ -211,5 +211,5 @@ function indexRows(file: FileImage, packed: readonly Packed[], align: number): I
 function frontOf(file: FileImage, rows: readonly IndexRow[]): Bytes {
   const isPacked = rows.some(({ rawSize }) => rawSize > 0);
   const flags = (file.flags | (isPacked ? Number(FILE_FLAGS.encode(["COMPRESSED"])) : 0)) >>> 0;
-  return encodeFront(flags, file.metadata, rows, file.planned.name);
+  return encodeFront({ ...file, flags }, file.metadata, rows, file.planned.name);
 }

@@ -1,21 +1,25 @@
 import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError, type TareError } from "../../../base/errors.ts";
+import { hex32 } from "../../../base/text.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { OpenContext } from "../../../model/format.ts";
 import { crc32Combine } from "../../../primitives/digest/crc32.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { FILE_FLAGS, type FileFooter, fileFooter, MAGIC_END } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";
-import { hex, type SpecHeader } from "./header.ts";
+import type { SpecHeader } from "./header.ts";
 
-/** "absent" where the file has none, "unread" where opening did not pay for the read. */
+/** "absent" if the file has none, "unread" if opening avoided the extra read. */
 export type FooterState = FileFooter | "absent" | "unread";
 
 interface FooterContext extends Pick<OpenContext, "engine" | "signal"> {
   readonly tolerance: Tolerance;
 }
 
-/** Small files are here whole, and the end of a local one costs nothing: what is wrong with it is told at once. */
+/**
+ * Reports faults of the footer at once if it is cheap: small files are completely here, and the end of a local file
+ * costs nothing.
+ */
 export async function readFooter(
   source: Source,
   opening: Bytes,
@@ -42,7 +46,7 @@ export function decodeFooter(bytes: Bytes, { footerOffset = 0 }: SpecHeader, sou
   return fileFooter.decode(bytes, { source, offset: footerOffset, path: "footer" }, { code: "format/embd.footer" });
 }
 
-/** What the footer itself shows to be wrong. */
+/** Faults that the footer itself shows. */
 export function* footerProblems(
   { magicEnd, reserved }: FileFooter,
   { footerOffset = 0 }: SpecHeader,
@@ -59,7 +63,7 @@ export function* footerProblems(
   }
 }
 
-/** Both checksums of a file, as its bytes give them. */
+/** Both checksums of a file, computed from its bytes. */
 export interface Sums {
   readonly data: number;
   readonly file: number;
@@ -73,22 +77,22 @@ async function sumBytes(bytes: Bytes, spec: SpecHeader, engine: Engine): Promise
   return { data, file: joinSums({ before, data, after }, spec) };
 }
 
-/** The three runs that the tensor data cuts a file into. */
+/** The checksums of the three runs: before, in and after the tensor data. */
 export interface RunSums {
   readonly before: number;
   readonly data: number;
   readonly after: number;
 }
 
-/** The CRC of everything before the footer, so that one pass gives both checksums. */
+/** The CRC of everything before the footer, joined so that one pass gives both checksums. */
 export function joinSums(runs: RunSums, { header, dataEnd, footerOffset = 0 }: SpecHeader): number {
   const upToData = crc32Combine(runs.before, runs.data, header.tensorDataSize);
   return crc32Combine(upToData, runs.after, footerOffset - dataEnd);
 }
 
 /**
- * What the checksums tell: where the data is damaged both fail, elsewhere only that of the file does; where only that of
- * the data fails, the footer itself is. Without CHECKSUM_ENABLED, sums that are zero mean nothing.
+ * What the checksums show. If the data is damaged, both fail; if something else is, only that of the file fails; if
+ * only that of the data fails, the footer itself is damaged. Without CHECKSUM_ENABLED, zero checksums mean nothing.
  */
 export function* sumProblems(
   footer: FileFooter,
@@ -102,7 +106,7 @@ export function* sumProblems(
   const dataDiffers = counts(dataChecksum) && dataChecksum !== sums.data;
   const fileDiffers = counts(fileChecksum) && fileChecksum !== sums.file;
   const fileHolds = counts(fileChecksum) && !fileDiffers;
-  const range = `CRC-32 of bytes ${header.tensorDataOffset} to ${dataEnd} must be ${hex(dataChecksum)}, found ${hex(sums.data)}`;
+  const range = `CRC-32 of bytes ${header.tensorDataOffset} to ${dataEnd} must be ${hex32(dataChecksum)}, found ${hex32(sums.data)}`;
   if (dataDiffers && fileHolds) {
     const message = `The footer is damaged: ${range}, but the checksum of the whole file is right`;
     const at = { source, offset: footerOffset, path: "footer.data_checksum" };
@@ -114,7 +118,7 @@ export function* sumProblems(
     yield new IntegrityError("integrity/embd.data-checksum", `The tensor data is damaged: ${range}`, at);
   }
   if (!fileDiffers) return;
-  const found = `CRC-32 of bytes 0 to ${footerOffset} must be ${hex(fileChecksum)}, found ${hex(sums.file)}`;
+  const found = `CRC-32 of bytes 0 to ${footerOffset} must be ${hex32(fileChecksum)}, found ${hex32(sums.file)}`;
   const message = dataDiffers
     ? `The file is damaged: ${found}`
     : `The metadata, vocabulary, index or the checksum itself is damaged, the tensor data is not: ${found}`;

@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import { FormatError, LimitError } from "../../../base/errors.ts";
 import { alignUp, checkedAdd } from "../../../base/integers.ts";
-import type { Extent } from "../../../bytes/extents.ts";
+import { type Extent, endOf } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
@@ -21,20 +21,20 @@ import { encodeMetadataSection, type TextEntry } from "./metadata.ts";
 import { hashName, namesLength } from "./tensors.ts";
 import { encodeVocabularySection, type VocabularyIds, vocabularyBytes } from "./vocabulary.ts";
 
-/** The bytes of every section but the data. */
+/** The bytes of every section except the data. */
 export interface Front {
   readonly metadata: Bytes;
-  /** Undefined where the file has none, or does not use it. */
+  /** Undefined if the file has none, or does not use it. */
   readonly vocabulary: Bytes | undefined;
   readonly descriptors: Bytes;
   readonly names: Bytes;
-  /** Of the names, behind the descriptors. */
+  /** Offset of the names, after the descriptors. */
   readonly namesOffset: number;
-  /** Everything before the tensor data, where that is what was read. */
+  /** Everything before the tensor data, if all of it was read. */
   readonly whole: Bytes | undefined;
 }
 
-/** The sections of a front that is in memory whole; they must lie inside it. */
+/** The sections of a front that is completely in memory; they must lie inside it. */
 export function sliceFront(whole: Bytes, { header }: SpecHeader): Front {
   const { metadata, vocabulary, index } = sectionsOf(header);
   const cut = ({ offset, byteLength }: Extent): Bytes => whole.subarray(offset, offset + byteLength);
@@ -50,14 +50,14 @@ export function sliceFront(whole: Bytes, { header }: SpecHeader): Front {
   };
 }
 
-/** Names are usually shorter; reading so much more than the descriptors saves a round trip. */
+/** Names are usually shorter than this. Reading this much more than the descriptors saves a round trip. */
 const GUESSED_NAME_BYTES = 128;
-/** Unused bytes that are read along; a file that scatters its sections is read piece by piece. */
+/** Unused bytes that may be read along. A file with scattered sections is read piece by piece. */
 const MAX_GAP = 64 << 10;
 
 /**
- * Reads the sections. In files in the usual order they come in one read with the opening, elsewhere each in one of its own.
- * The header has been checked against the file's length and the limits.
+ * Reads the sections. In files with the usual order they come in one read with the opening; otherwise each takes its
+ * own read. The header has already been checked against the file's length and the limits.
  */
 export async function readFront(
   source: Source,
@@ -93,10 +93,6 @@ export async function readFront(
   };
 }
 
-function endOf({ offset, byteLength }: Extent): number {
-  return byteLength === 0 ? offset : offset + byteLength;
-}
-
 function checkNames(
   { offset, byteLength }: Extent,
   { end, source }: { readonly end: number; readonly source: string },
@@ -107,7 +103,7 @@ function checkNames(
   throw new FormatError("format/embd.index", message, { ...at, offset, path: "tensor_index.names" });
 }
 
-/** What is to be written, in the order of the index. */
+/** The content to write, in the order of the index. */
 export interface FrontContent {
   readonly flags: number;
   readonly entries: readonly TextEntry[];
@@ -122,15 +118,15 @@ interface FrontTensor {
   readonly byteLength: number;
 }
 
-/** Everything before the tensor data, and where that will lie. */
+/** Everything before the tensor data, and the place of each tensor in the data. */
 export interface RenderedFront {
   readonly bytes: Bytes;
-  /** From the beginning of the data, for each tensor. */
+  /** Offset of each tensor, from the beginning of the data. */
   readonly dataOffsets: readonly number[];
   readonly dataSize: number;
 }
 
-/** Header, metadata, vocabulary, index and the zeros up to the data. `name` is the file's, for messages. */
+/** Header, metadata, vocabulary, index and the zeros up to the data. `name` is the file's name, for messages. */
 export function renderFront(content: FrontContent, name: string): RenderedFront {
   const { flags, vocabulary, tensors } = content;
   const align = FILE_FLAGS.has(flags, "TENSORS_ALIGNED") ? ALIGNMENT : 1;
@@ -168,7 +164,7 @@ export function renderFront(content: FrontContent, name: string): RenderedFront 
   return { bytes, dataOffsets, dataSize };
 }
 
-/** tensor_data_offset has 32 bits; the data behind it may be longer. */
+/** tensor_data_offset has 32 bits; the data after it may be longer. */
 export function checkFront(dataOffset: number, name: string): void {
   if (dataOffset <= 0xffff_ffff) return;
   const message = `Cannot write EMBD: metadata, vocabulary and index must end below 4 GiB, found ${dataOffset}`;
@@ -185,7 +181,7 @@ function placeTensors(tensors: readonly FrontTensor[], align: number): Omit<Rend
   return { dataOffsets, dataSize: end };
 }
 
-/** With its checksum, where the flags say that there are any. */
+/** The header with its checksum, if the flags enable checksums. */
 export function encodeHeader(fields: Omit<FileHeader, "magic" | "headerChecksum" | "reserved">): Bytes {
   const bytes = fileHeader.encode({ ...fields, headerChecksum: 0 });
   if (!FILE_FLAGS.has(fields.flags, "CHECKSUM_ENABLED")) return bytes;

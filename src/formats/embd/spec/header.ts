@@ -2,6 +2,7 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, IntegrityError, type Location, UnsupportedError } from "../../../base/errors.ts";
 import { checkedAdd } from "../../../base/integers.ts";
 import { checkLimit } from "../../../base/limits.ts";
+import { hex32 } from "../../../base/text.ts";
 import { type Extent, findOverlap } from "../../../bytes/extents.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import {
@@ -16,14 +17,14 @@ import {
 } from "../layout.ts";
 import type { EmbdLimits, Tolerance } from "../limits.ts";
 
-/** The header, and what follows from it. */
+/** The header, and the places that follow from it. */
 export interface SpecHeader {
   readonly header: FileHeader;
-  /** Where the last byte of tensor data ends. */
+  /** End of the tensor data. */
   readonly dataEnd: number;
-  /** Where the footer begins; undefined where the file has none. */
+  /** Offset of the footer; undefined if the file has none. */
   readonly footerOffset: number | undefined;
-  /** Where the file ends by its own account. */
+  /** The end that the file itself states. */
   readonly end: number;
 }
 
@@ -36,11 +37,11 @@ export interface HeaderContext {
 
 const CUT = "The file was cut short: download or copy it again";
 
-/** Decodes and checks the first 64 bytes: version, flags, checksum, lengths; sections lie inside the file. */
+/** Decodes and checks the first 64 bytes: version, flags, checksum, lengths, and that sections lie inside the file. */
 export function decodeHeader(opening: Bytes, context: HeaderContext): SpecHeader {
   const { source, byteLength, tolerance } = context;
   if (byteLength < fileHeader.byteLength) throw tooShort(source, byteLength);
-  // Before anything is decoded: a damaged length is damage first, and too large a number second.
+  // Checked before anything is decoded: a damaged length should be reported as damage, not as too large a number.
   const view = new DataView(opening.buffer, opening.byteOffset, fileHeader.byteLength);
   checkVersion(view, context);
   checkChecksum(opening, view, context);
@@ -63,7 +64,7 @@ export function decodeHeader(opening: Bytes, context: HeaderContext): SpecHeader
   return { header, ...ends };
 }
 
-/** The refusal of a file that ends inside its header. */
+/** The error for a file that ends inside its header. */
 export function tooShort(source: string, byteLength: number): FormatError {
   const message = `Cannot read EMBD header: must have ${fileHeader.byteLength} bytes, found ${byteLength}`;
   return new FormatError("format/embd.too-short", message, { source, offset: byteLength }, { hint: CUT });
@@ -80,14 +81,14 @@ function checkVersion(view: DataView<ArrayBuffer>, { source, tolerance }: Header
   tolerance.warn(new FormatError("format/embd.minor-version", message, place(source, "version_minor")));
 }
 
-/** Without CHECKSUM_ENABLED the field means nothing; one that is filled in nevertheless and wrong is told. */
+/** Without CHECKSUM_ENABLED the field means nothing. If it is filled in all the same and wrong, a warning says so. */
 function checkChecksum(opening: Bytes, view: DataView<ArrayBuffer>, { source, tolerance }: HeaderContext): void {
   const stored = view.getUint32(CHECKED_BYTES, true);
   const found = crc32Javascript(opening.subarray(0, CHECKED_BYTES), 0);
   if (found === stored) return;
   const enabled = FILE_FLAGS.has(view.getUint32(8, true), "CHECKSUM_ENABLED");
   if (!enabled && stored === 0) return;
-  const message = `The header is damaged: CRC-32 of bytes 0 to ${CHECKED_BYTES} must be ${hex(stored)}, found ${hex(found)}`;
+  const message = `The header is damaged: CRC-32 of bytes 0 to ${CHECKED_BYTES} must be ${hex32(stored)}, found ${hex32(found)}`;
   const hint = "Get another copy of the file";
   const at = place(source, "header_checksum");
   const error = new IntegrityError("integrity/embd.header-checksum", message, at, { hint });
@@ -106,7 +107,7 @@ function checkTotals(header: FileHeader, context: HeaderContext): Omit<SpecHeade
     const where = { source, offset: totalFileSize, path: "total_file_size" };
     tolerance.warn(new FormatError("format/embd.trailing-bytes", message, where));
   }
-  // A total that ends before the data is wrong: only the file itself can tell a lenient reader where it ends.
+  // A total that ends before the data is wrong. A lenient reader then uses the file's own length.
   const isBroken = totalFileSize < dataEnd && tolerance.leniency === "lenient";
   const end = isBroken ? byteLength : Math.min(totalFileSize, byteLength);
   const hasFooter = dataEnd + fileFooter.byteLength <= end;
@@ -120,7 +121,7 @@ function checkTotals(header: FileHeader, context: HeaderContext): Omit<SpecHeade
   return { dataEnd, end, footerOffset: undefined };
 }
 
-/** A file that lacks exactly its footer has all of its tensors, which is worth saying. */
+/** A file that lacks exactly its footer still has all of its tensors. The error says so. */
 function cutShort({ totalFileSize }: FileHeader, dataEnd: number, { source, byteLength }: HeaderContext): FormatError {
   const at = { source, offset: byteLength, path: "total_file_size" };
   if (byteLength === totalFileSize - fileFooter.byteLength && byteLength === dataEnd) {
@@ -131,12 +132,12 @@ function cutShort({ totalFileSize }: FileHeader, dataEnd: number, { source, byte
   return new FormatError("format/embd.truncated", message, at, { hint: CUT });
 }
 
-/** A run of the file, by the name that messages give it. */
+/** A run of the file, with its name in messages. */
 export interface NamedSection extends Extent {
   readonly name: string;
 }
 
-/** Sections are found by their offsets alone; they lie behind the header, before the footer, and apart. */
+/** Sections are found only by their offsets. They must lie after the header, before the footer, and not overlap. */
 function checkSections(header: FileHeader, end: number, { source, limits, tolerance }: HeaderContext): void {
   const embedded = FILE_FLAGS.has(header.flags, "VOCAB_EMBEDDED");
   if (embedded && header.vocabSize < VOCABULARY_HEADER_BYTES) {
@@ -162,12 +163,12 @@ function checkSections(header: FileHeader, end: number, { source, limits, tolera
   check(tensorIndexCount, limits.tensors, "EMBD tensors", "limit/embd.tensors", "tensor_index_count");
 }
 
-/** Throws where two of them share bytes. */
+/** Throws if two of them share bytes. */
 export function checkApart(sections: readonly NamedSection[], source: string): void {
   const pair = findOverlap(sections);
   if (pair === undefined) return;
   const [a, b] = pair;
-  const message = `Cannot read EMBD file: ${a.name} ends at ${a.offset + a.byteLength}, behind the beginning of ${b.name} at ${b.offset}`;
+  const message = `Cannot read EMBD file: ${a.name} ends at ${a.offset + a.byteLength}, past the beginning of ${b.name} at ${b.offset}`;
   throw new FormatError("format/embd.section", message, {
     source,
     offset: b.offset,
@@ -175,7 +176,7 @@ export function checkApart(sections: readonly NamedSection[], source: string): v
   });
 }
 
-/** The sections as the header gives them; the index without its names. */
+/** The sections as the header states them; the index without its names. */
 export function sectionsOf(
   header: FileHeader,
 ): Readonly<Record<"metadata" | "vocabulary" | "index" | "data", NamedSection>> {
@@ -198,12 +199,7 @@ const OFFSET_FIELDS: Readonly<Record<string, string>> = {
 
 const OFFSETS = new Map(fileHeader.rows.map(({ name, offset }) => [name, offset]));
 
-/** A field of the header. */
+/** The location of a header field. */
 export function place(source: string, field: string | undefined): Location {
   return { source, offset: OFFSETS.get(field ?? "") ?? 0, path: `header.${field}` };
-}
-
-/** Eight digits, as checksums are written. */
-export function hex(value: number): string {
-  return value.toString(16).padStart(8, "0");
 }

@@ -6,7 +6,7 @@ import { joinOrigin, splitOrigin } from "./metadata.ts";
 describe("splitOrigin() and joinOrigin()", () => {
   test.each([
     ["nothing", ""],
-    ["what fits", "x".repeat(65535)],
+    ["text that fits", "x".repeat(65535)],
     ["one byte more", "x".repeat(65536)],
     ["two bytes a character", "é".repeat(100_000)],
     ["pairs of surrogates", `a${"😀".repeat(70_000)}`],
@@ -25,7 +25,7 @@ describe("splitOrigin() and joinOrigin()", () => {
     expect(joined.map(({ key }) => key)).toEqual(["k", "tare.origin", "tare.origin.99"]);
     expect(joined[1]?.value).toEqual(stringValue(text));
   });
-  test("parts without a beginning are somebody's own", () => {
+  test("parts without a first part are ordinary entries", () => {
     const entries = [{ key: "tare.origin.1", value: stringValue("x") }];
     expect(joinOrigin(entries)).toBe(entries);
   });

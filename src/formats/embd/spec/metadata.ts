@@ -9,20 +9,20 @@ import { ByteWriter, Cursor } from "../../../struct/cursor.ts";
 import { ENTRY_HEADER_BYTES, MAX_TEXT_BYTES, METADATA_HEADER_BYTES } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";
 
-/** An entry as the file has it: all values are text. */
+/** An entry of the file; all values are text. */
 export interface TextEntry extends MetadataEntry {
   readonly value: StringValue;
 }
 
-/** Where a section stands, for messages. */
+/** The place of a section, for messages. */
 export interface SectionPlace {
   readonly source: string;
-  /** Of the section, in the file. */
+  /** Offset of the section in the file. */
   readonly offset: number;
   readonly tolerance: Tolerance;
 }
 
-/** Decodes the metadata section; an empty one has no entries. Keys are unique in what it gives. */
+/** Decodes the metadata section; an empty section has no entries. The resulting keys are unique. */
 export function* decodeMetadataSection(bytes: Bytes, place: SectionPlace): Steps<readonly TextEntry[]> {
   if (bytes.byteLength === 0) return [];
   const cursor = new Cursor(bytes, {
@@ -67,12 +67,12 @@ function readEntry(cursor: Cursor, index: number, entries: Map<string, TextEntry
     entries.set(key, { key, value });
     return;
   }
-  // The first one counts for a lenient reader.
+  // A lenient reader keeps the first one.
   const message = `Cannot accept EMBD metadata: the key "${printable(key)}" must appear once, found it twice`;
   tolerance.refuse(new FormatError("format/embd.duplicate-key", message, cursor.at(`${path}.key`, start)));
 }
 
-/** Text, with its bytes where they are not UTF-8. */
+/** Text, with its bytes if they are not UTF-8. */
 export function textValue(bytes: Bytes): StringValue {
   const value = decodeUtf8(bytes);
   if (value !== undefined) return { type: "string", value };
@@ -80,7 +80,7 @@ export function textValue(bytes: Bytes): StringValue {
   return { type: "string", value: new TextDecoder().decode(raw), raw };
 }
 
-/** total_size counts the entries alone; some count the eight bytes before them, too. */
+/** total_size counts only the entries; some writers also count the eight bytes before them. */
 function checkTotalSize(totalSize: number, cursor: Cursor, tolerance: Tolerance): void {
   const wanted = cursor.position - METADATA_HEADER_BYTES;
   if (totalSize === wanted) return;
@@ -91,12 +91,12 @@ function checkTotalSize(totalSize: number, cursor: Cursor, tolerance: Tolerance)
   else tolerance.refuse(error);
 }
 
-/** The bytes of a value: those it had where they are no UTF-8. */
+/** The bytes of a value; its original bytes if they are not UTF-8. */
 export function textBytes({ value, raw }: StringValue): Bytes {
   return raw ?? encodeUtf8(value);
 }
 
-/** The section with its header; the caller has checked that every length fits. */
+/** The section with its header. The caller has checked that every length fits. */
 export function encodeMetadataSection(entries: readonly TextEntry[]): Bytes {
   const body = new ByteWriter(1024);
   for (const { key, value } of entries) {
@@ -113,7 +113,7 @@ export function encodeMetadataSection(entries: readonly TextEntry[]): Bytes {
   return section.take();
 }
 
-/** True where both say the same, in the same order. */
+/** True if both have the same entries in the same order. */
 export function sameEntries(a: readonly TextEntry[], b: readonly TextEntry[]): boolean {
   return (
     a.length === b.length &&
@@ -138,31 +138,33 @@ export const REQUIRED_KEYS = [
   "created_at",
 ] as const;
 
-/** The schema beside the original program does not demand the date, and a writer that made one up would not repeat itself. */
+/** The schema of the original program does not require the date, and not every input has one. */
 export const OPTIONAL_KEYS: ReadonlySet<string> = new Set(["created_at"]);
 
 export const WORD_EMBEDDINGS = "embeddings.word_embeddings.weight";
 const POSITIONS = "embeddings.position_embeddings.weight";
 const LAYER = /^encoder\.layer\.(\d+)\./;
 
-/** What stands in `model_name` where nothing says it, and a version in the form that the schema demands. */
+/** `model_name` if nothing states it, and a version in the form that the schema requires. */
 const UNKNOWN_NAME = "unknown";
 const FIRST_VERSION = "1.0.0";
-/** The one shape whose heads are known: hidden, intermediate and layers of the MiniLM family with 12 of them. */
+/** The only shape whose heads are known: hidden, intermediate and layers of the MiniLM family with 12 heads. */
 const MINILM = { hidden: 384, intermediate: 1536, layers: 6, heads: "12" } as const;
 
 interface RequiredInput {
   readonly metadata: Metadata;
   readonly tensors: readonly { readonly name: string; readonly shape: Shape }[];
-  /** Of the vocabulary, where there is one. */
+  /** Number of tokens of the vocabulary, if there is one. */
   readonly tokenCount: number | undefined;
+  /** When the content was made, if that is known. */
+  readonly created?: string | undefined;
 }
 
 /**
- * The required entries that the metadata lacks and that follow from names and shapes. Heads are never guessed, and there is
- * no date unless somebody gave one.
+ * The required entries that the metadata lacks and that follow from names, shapes and the time of the source. Heads are
+ * never guessed, and the time of writing is never taken: the same input gives the same bytes.
  */
-export function missingRequired({ metadata, tensors, tokenCount }: RequiredInput): TextEntry[] {
+export function missingRequired({ metadata, tensors, tokenCount, created }: RequiredInput): TextEntry[] {
   const shapes = new Map(tensors.map(({ name, shape }) => [name, shape]));
   const words = shapes.get(WORD_EMBEDDINGS);
   const hidden = words?.[1];
@@ -178,7 +180,7 @@ export function missingRequired({ metadata, tensors, tokenCount }: RequiredInput
     hidden_size: hidden,
     intermediate_size: intermediate,
     max_position_emb: shapes.get(POSITIONS)?.[0],
-    created_at: undefined,
+    created_at: created,
   };
   return REQUIRED_KEYS.flatMap((key): TextEntry[] => {
     const value = known[key];
@@ -191,7 +193,7 @@ function isMiniLm(hidden: number | undefined, intermediate: number | undefined, 
   return hidden === MINILM.hidden && intermediate === MINILM.intermediate && layers === MINILM.layers;
 }
 
-/** One more than the highest number among the names. */
+/** One more than the highest layer index in the names. */
 function layerCount(tensors: RequiredInput["tensors"]): number | undefined {
   let count: number | undefined;
   for (const { name } of tensors) {
@@ -202,22 +204,22 @@ function layerCount(tensors: RequiredInput["tensors"]): number | undefined {
 }
 
 /**
- * A value has at most 65 535 bytes, and `tare.origin` can be longer, so it is cut: the rest stands under "tare.origin.1",
+ * A value has at most 65 535 bytes, and `tare.origin` can be longer, so it is split: the rest is under "tare.origin.1",
  * "tare.origin.2" and so on.
  */
 const partKey = (part: number): string => (part === 0 ? ORIGIN_KEY : `${ORIGIN_KEY}.${part}`);
 
-/** True for the keys that parts of an origin take. */
+/** True for the keys of the parts of an origin. */
 export function isOriginPart(key: string): boolean {
   return /^tare\.origin\.[1-9][0-9]*$/.test(key);
 }
 
-/** The entries that hold an origin. Never cuts inside a character. */
+/** The entries that hold an origin. Never splits inside a character. */
 export function splitOrigin(text: string): TextEntry[] {
   const entries: TextEntry[] = [];
   let start = 0;
   do {
-    // At most three bytes a code unit: this many always fit, and usually more do.
+    // A code unit takes up to three bytes, so the text is shortened until it fits.
     let end = Math.min(text.length, start + MAX_TEXT_BYTES);
     while (encodeUtf8(text.slice(start, end)).byteLength > MAX_TEXT_BYTES) end -= Math.ceil((end - start) / 8);
     if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end--;
@@ -231,7 +233,7 @@ function isHighSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }
 
-/** The entries with an origin that was cut in one piece again, where its first part stands. */
+/** The entries with a split origin joined again, at the place of its first part. */
 export function joinOrigin(entries: readonly MetadataEntry[]): readonly MetadataEntry[] {
   const texts = new Map<string, string>();
   for (const { key, value } of entries) {

@@ -10,24 +10,13 @@ import type { Model } from "../../../model/model.ts";
 import { Tensor } from "../../../model/tensor.ts";
 import { ALIGNMENT, FILE_FLAGS, tensorDescriptor, VERSION } from "../layout.ts";
 import { type EmbdLimits, embdLimits, type Tolerance } from "../limits.ts";
-import { EmbdModel } from "../model.ts";
-import { type FooterState, readFooter } from "./footer.ts";
+import { EmbdModel, type SpecContent, type SpecDetails } from "../model.ts";
+import { readFooter } from "./footer.ts";
 import { type Front, readFront } from "./front.ts";
 import { decodeHeader, type SpecHeader } from "./header.ts";
-import { decodeMetadataSection, joinOrigin, type TextEntry } from "./metadata.ts";
+import { decodeMetadataSection, joinOrigin } from "./metadata.ts";
 import { checkApart, decodeIndex, type IndexContext, type IndexEntry, uniqueTensors } from "./tensors.ts";
-import { type DecodedVocabulary, decodeVocabularySection, vocabularyMetadata } from "./vocabulary.ts";
-
-/** A file of the specification's layout. */
-export interface SpecDetails extends SpecHeader, SpecContent {
-  readonly layout: "spec";
-  readonly source: Source;
-  /** Where the names end, which follow the descriptors. */
-  readonly namesEnd: number;
-  /** Everything before the tensor data, where opening has read it. */
-  readonly front: Bytes | undefined;
-  readonly footer: FooterState;
-}
+import { decodeVocabularySection, vocabularyMetadata } from "./vocabulary.ts";
 
 /** Opens a file of the specification's layout. Reads no tensor data. */
 export async function openSpec(
@@ -67,7 +56,7 @@ export async function openSpec(
   });
 }
 
-/** Where every data_offset is a multiple of 64 but the base is not, no tensor is aligned in the file or in memory. */
+/** If every data_offset is a multiple of 64 but the base is not, no tensor is aligned in the file or in memory. */
 function checkBase({ header }: SpecHeader, source: string, tolerance: Tolerance): void {
   const { tensorDataOffset, flags } = header;
   if (!FILE_FLAGS.has(flags, "TENSORS_ALIGNED") || tensorDataOffset % ALIGNMENT === 0) return;
@@ -83,7 +72,7 @@ function specTensors({ index, header, source }: SpecDetails): Tensor[] {
   });
 }
 
-/** The entries of the file and its vocabulary, under the keys that every format uses for one. */
+/** The entries of the file and its vocabulary, under the keys that every format uses for a vocabulary. */
 function specMetadata(
   { entries, vocabulary, header, source }: SpecDetails,
   tolerance: Tolerance,
@@ -94,16 +83,16 @@ function specMetadata(
   const hidden = joined.filter(({ key }) => reserved.has(key));
   const shown: MetadataEntry[] = [...joined.filter(({ key }) => !reserved.has(key)), ...own];
   for (const { key } of hidden) {
-    const message = `The metadata has the key "${key}", under which the vocabulary stands: the text is not shown`;
+    const message = `The metadata has the key "${key}", which holds the vocabulary: the text is not shown`;
     const at = { source: source.label, offset: header.metadataOffset, path: `metadata.${key}` };
     const error: TareError = new FormatError("format/embd.reserved-key", message, at);
     tolerance.warn(error);
   }
-  const unread = hidden.map(({ key }) => ({ name: key, reason: "the vocabulary stands under this key" }));
+  const unread = hidden.map(({ key }) => ({ name: key, reason: "this key holds the vocabulary" }));
   return { metadata: new Metadata(shown), unread: unread.length === 0 ? undefined : unread };
 }
 
-/** Keys that the model view takes for the vocabulary. */
+/** The keys that hold the vocabulary in the model. */
 export const VOCABULARY_KEYS: readonly string[] = [TOKENS_KEY, SPECIAL_KEY];
 
 function specFacts({ header, vocabulary }: SpecDetails): Model["facts"] {
@@ -112,15 +101,6 @@ function specFacts({ header, vocabulary }: SpecDetails): Model["facts"] {
     ["flags", names.length === 0 ? "none" : names.join(" ")],
     ["vocabulary", vocabulary === undefined ? "none" : `${vocabulary.tokens.length} tokens`],
   ];
-}
-
-/** What the sections before the data say. */
-export interface SpecContent {
-  /** As the file has them: an origin may be in several parts. */
-  readonly entries: readonly TextEntry[];
-  readonly vocabulary: DecodedVocabulary | undefined;
-  /** In the order of the file. */
-  readonly index: readonly IndexEntry[];
 }
 
 interface ContentContext {

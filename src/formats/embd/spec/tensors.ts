@@ -2,10 +2,10 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { FormatError, type Location, UnsupportedError } from "../../../base/errors.ts";
 import { checkedAdd } from "../../../base/integers.ts";
 import { NameSet } from "../../../base/name-set.ts";
-import { decodeUtf8, encodeUtf8, printable } from "../../../base/text.ts";
+import { decodeUtf8, encodeUtf8, hex32, isWellFormed, printable } from "../../../base/text.ts";
 import type { Steps } from "../../../base/turns.ts";
 import { byteLengthOf } from "../../../model/dtype.ts";
-import type { Loss } from "../../../model/format.ts";
+import type { Loss } from "../../../model/finding.ts";
 import type { CarriedTensor } from "../../../model/origin.ts";
 import { equalShapes, formatShape, type Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
@@ -20,27 +20,27 @@ import {
 } from "../layout.ts";
 import type { Tolerance } from "../limits.ts";
 
-/** A tensor as the index has it. */
+/** A tensor of the index. */
 export interface IndexEntry {
   readonly name: string;
   readonly dtype: EmbdDType;
   readonly shape: Shape;
   readonly byteLength: number;
-  /** From tensor_data_offset. */
+  /** Offset from tensor_data_offset. */
   readonly dataOffset: number;
 }
 
 export interface IndexContext {
   readonly source: string;
-  /** Of the index, in the file. */
+  /** Offset of the index in the file. */
   readonly offset: number;
   readonly dataSize: number;
-  /** "aligned" where the header promises offsets that are multiples of 64. */
+  /** "aligned" if the header promises offsets that are multiples of 64. */
   readonly alignment: "aligned" | "packed";
   readonly tolerance: Tolerance;
 }
 
-/** Bytes that the names of these descriptors take together. */
+/** The total length of the names of these descriptors. */
 export function namesLength(descriptors: Bytes): number {
   const view = new DataView(descriptors.buffer, descriptors.byteOffset, descriptors.byteLength);
   let total = 0;
@@ -50,7 +50,7 @@ export function namesLength(descriptors: Bytes): number {
   return total;
 }
 
-/** Decodes descriptors and the names behind them, which are exactly as long as `namesLength` says. */
+/** Decodes descriptors and the names after them, whose length must equal `namesLength`. */
 export function* decodeIndex(descriptors: Bytes, names: Bytes, context: IndexContext): Steps<IndexEntry[]> {
   const entries: IndexEntry[] = [];
   let nameStart = 0;
@@ -66,7 +66,7 @@ export function* decodeIndex(descriptors: Bytes, names: Bytes, context: IndexCon
     nameStart += fields.nameLength;
     const hash = hashName(nameBytes);
     if (hash !== fields.nameHash) {
-      const message = `Tensor "${printable(name)}" must have the name_hash ${hex(hash)}, found ${hex(fields.nameHash)}`;
+      const message = `Tensor "${printable(name)}" must have the name_hash ${hex32(hash)}, found ${hex32(fields.nameHash)}`;
       context.tolerance.warn(new FormatError("format/embd.name-hash", message, field(at, "name_hash")), name);
     }
     const dtype = dtypeOf(fields.dtype);
@@ -104,7 +104,7 @@ function shapeOf(name: string, ndim: number, slots: readonly number[], at: Locat
   return shape;
 }
 
-/** The bytes that type and shape ask for, which must lie inside the data. */
+/** The length that follows from type and shape; it must lie inside the data. */
 function placedBytes(
   entry: Pick<IndexEntry, "name" | "dtype" | "shape" | "dataOffset">,
   at: Location,
@@ -140,7 +140,7 @@ function unknownType(name: string, code: number, at: Location): UnsupportedError
   return new UnsupportedError("unsupported/embd.dtype", message, at);
 }
 
-/** FNV-1a of 32 bits: the offset basis and prime of its authors' page. */
+/** 32-bit FNV-1a: the offset basis and prime from its authors' page. */
 const BASIS = 0x811c9dc5;
 const PRIME = 0x01000193;
 
@@ -151,21 +151,17 @@ export function hashName(bytes: Bytes): number {
   return hash >>> 0;
 }
 
-function hex(value: number): string {
-  return value.toString(16).padStart(8, "0");
-}
-
-/** What the rules between tensors look at, in any layout. */
+/** The facts that the rules between tensors need, in any layout. */
 interface PlacedTensor {
   readonly name: string;
   readonly dtype: string;
   readonly shape: Shape;
-  /** Bytes from where the layout counts. */
+  /** Offset from the layout's base. */
   readonly dataOffset: number;
   readonly byteLength: number;
 }
 
-/** One name, one tensor. A lenient reader keeps the last of several, as the original library does. */
+/** Names must be unique. A lenient reader keeps the last of several, as the original library does. */
 export function uniqueTensors<T extends PlacedTensor>(
   tensors: readonly T[],
   atOf: (index: number) => Location,
@@ -184,12 +180,12 @@ export function uniqueTensors<T extends PlacedTensor>(
   return tensors.filter(({ name }, i) => last.get(name) === i);
 }
 
-/** Tensors lie apart, or are the same bytes under another name: equal place, type and shape. */
+/** Tensors must not overlap, unless they are the same bytes under another name: equal place, type and shape. */
 export function checkApart(tensors: readonly PlacedTensor[], atOf: (index: number) => Location): void {
   const used: number[] = [];
   for (let i = 0; i < tensors.length; i++) if ((tensors[i] as PlacedTensor).byteLength > 0) used.push(i);
   const offsetOf = (index: number | undefined): number => tensors[index ?? 0]?.dataOffset ?? 0;
-  // Most files have their tensors in order already.
+  // In most files the tensors are already in order.
   const isSorted = used.every((index, i) => i === 0 || offsetOf(used[i - 1]) <= offsetOf(index));
   if (!isSorted) used.sort((a, b) => offsetOf(a) - offsetOf(b));
   for (let i = 1; i < used.length; i++) {
@@ -202,12 +198,12 @@ export function checkApart(tensors: readonly PlacedTensor[], atOf: (index: numbe
   }
 }
 
-/** True where both are one run of bytes of one type and shape. */
+/** True if both are the same run of bytes with the same type and shape. */
 function isShared(a: PlacedTensor, b: PlacedTensor): boolean {
   return a.dataOffset === b.dataOffset && a.dtype === b.dtype && equalShapes(a.shape, b.shape);
 }
 
-/** A tensor as the index will describe it. */
+/** A tensor in the form that the index describes. */
 export interface StoredTensor {
   readonly tensor: Tensor;
   readonly name: string;
@@ -220,14 +216,14 @@ export interface StoredTensor {
 interface TensorPlan {
   /** In the order of the content. */
   readonly stored: readonly StoredTensor[];
-  /** Those whose type or shape the index does not say. */
+  /** Those whose type or shape the index cannot express. */
   readonly carried: readonly CarriedTensor[];
   readonly losses: readonly Loss[];
 }
 
 const MAX_DIMENSION = 0xffff_ffff;
 
-/** Decides how each tensor is held. Nothing is read; bytes always go over as they are, or the tensor is left out. */
+/** Decides how each tensor is stored. Nothing is read; bytes are copied unchanged, or the tensor is left out. */
 export function planTensors(tensors: readonly Tensor[]): TensorPlan {
   const stored: StoredTensor[] = [];
   const carried: CarriedTensor[] = [];
@@ -242,7 +238,7 @@ export function planTensors(tensors: readonly Tensor[]): TensorPlan {
       continue;
     }
     names.add(name);
-    // A boolean is a byte; what it means is kept in tare.origin.
+    // A boolean is a byte; its real type is kept in tare.origin.
     const held = { dtype: dtype === "BOOL" ? "U8" : (dtype as EmbdDType), shape: heldShape(shape) };
     stored.push({ tensor, name, nameBytes, byteLength, ...held });
     if (held.dtype !== dtype || held.shape !== shape) carried.push([name, dtype, shape]);
@@ -251,9 +247,9 @@ export function planTensors(tensors: readonly Tensor[]): TensorPlan {
   return { stored, carried, losses };
 }
 
-/** Why a tensor cannot be in such a file at all. */
+/** The reason why a tensor cannot be in such a file at all. */
 function faultOf({ name, dtype, shape }: Tensor, nameBytes: Bytes): string | undefined {
-  // Half a surrogate pair has no UTF-8 form: writing it would change the name.
+  // Half a surrogate pair has no UTF-8 form; writing it would change the name.
   if (!isWellFormed(name)) return "its name is no well-formed Unicode text";
   if (nameBytes.byteLength > MAX_TEXT_BYTES) return `its name has more than ${MAX_TEXT_BYTES} bytes`;
   if (dtype !== "BOOL" && dtypeCode(dtype) === undefined) return `EMBD has no ${dtype}`;
@@ -265,15 +261,10 @@ function foldedReason(shape: Shape): string {
   return `it has ${shape.length} dimensions, EMBD has ${MAX_DIMENSIONS}; the outer ones would become one`;
 }
 
-/** One to four dimensions: a scalar has one of 1, and the outer ones of many become one. */
+/** One to four dimensions: a scalar gets one dimension of 1, and surplus outer dimensions are merged into one. */
 function heldShape(shape: Shape): Shape {
   if (shape.length >= 1 && shape.length <= MAX_DIMENSIONS) return shape;
   if (shape.length === 0) return [1];
   const outer = shape.slice(0, 1 - MAX_DIMENSIONS).reduce((product, dimension) => product * dimension, 1);
   return [outer, ...shape.slice(1 - MAX_DIMENSIONS)];
-}
-
-/** Text that UTF-8 can hold has no half of a surrogate pair. */
-export function isWellFormed(text: string): boolean {
-  return !/[\ud800-\udfff]/.test(text) || !/\p{Surrogate}/u.test(text);
 }

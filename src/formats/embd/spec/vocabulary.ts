@@ -18,11 +18,11 @@ import { type SectionPlace, textValue } from "./metadata.ts";
 /** The vocabulary of a file. */
 export interface VocabularySection {
   readonly tokens: TokenList;
-  /** pad, unk, cls, sep, mask; undefined where neither the file nor its tokens say. */
+  /** pad, unk, cls, sep, mask; undefined if neither the file nor its tokens show them. */
   readonly special: readonly number[] | undefined;
 }
 
-/** How the section was read, for whoever moves it. */
+/** How the section was read, for code that moves it. */
 export interface DecodedVocabulary extends VocabularySection {
   /** What special_tokens counts from. */
   readonly base: "file" | "section" | "tokens" | "none";
@@ -32,7 +32,7 @@ interface VocabularyPlace extends SectionPlace {
   readonly maxTokens: number;
 }
 
-/** Decodes the vocabulary section, wherever its special block lies and whatever its offset counts from. */
+/** Decodes the vocabulary section, wherever its special block is and whatever its offset counts from. */
 export function decodeVocabularySection(bytes: Bytes, place: VocabularyPlace): DecodedVocabulary {
   const { source, offset, tolerance } = place;
   const at = (path: string, position: number): Location => {
@@ -64,9 +64,9 @@ export function decodeVocabularySection(bytes: Bytes, place: VocabularyPlace): D
 
 interface SpecialBlock {
   readonly base: DecodedVocabulary["base"];
-  /** Of the block, in the section. */
+  /** Offset of the block in the section. */
   readonly position: number | undefined;
-  /** Of the token entries. */
+  /** Offset of the token entries. */
   readonly start: number;
   readonly walk: TokenWalk | { readonly failedAt: number };
 }
@@ -78,9 +78,9 @@ interface SectionFields {
 }
 
 /**
- * special_tokens counts from the file's beginning by the specification's fourth assumption; readers meet offsets from the
- * section or from the token entries as well. A value can be plausible in two ways, so the one wins that falls exactly on
- * a place where writers put the block: before the entries, or behind them.
+ * By the specification's fourth assumption, special_tokens counts from the beginning of the file. Files with offsets
+ * from the section or from the token entries exist as well. A value can be plausible in two ways, so we prefer the one
+ * that is exactly at a place where writers put the block: before or after the entries.
  */
 function locateSpecials(bytes: Bytes, { count, pointer, offset }: SectionFields): SpecialBlock {
   const before = VOCABULARY_HEADER_BYTES;
@@ -110,7 +110,7 @@ function readSpecials(view: DataView<ArrayBuffer>, position: number): number[] {
   return SPECIAL_TEXTS.map((_, i) => view.getUint32(position + 4 * i, true));
 }
 
-/** total_size counts the entries alone; some count the header, the special block, or both. */
+/** total_size counts only the entries; some writers also count the header, the special block, or both. */
 function checkTotalSize(
   totalSize: number,
   wanted: number,
@@ -126,7 +126,7 @@ function checkTotalSize(
   else tolerance.refuse(error);
 }
 
-/** The section for a place in the file: entries, then the special block, to which the offset from the file's start leads. */
+/** The section at an offset of the file: entries, then the special block, whose offset counts from the file's start. */
 export function encodeVocabularySection(entries: Bytes, ids: VocabularyIds, offset: number): Bytes {
   const writer = new ByteWriter(VOCABULARY_HEADER_BYTES);
   writer.u32(ids.count);
@@ -142,19 +142,19 @@ export interface VocabularyIds {
   readonly special: readonly number[];
 }
 
-/** Bytes that a section with such entries takes. */
+/** The length of a section with these entries. */
 export function vocabularyBytes(entries: Bytes): number {
   return VOCABULARY_HEADER_BYTES + entries.byteLength + SPECIAL_BYTES;
 }
 
 /** The tokens in the order of the special block. */
 export const SPECIAL_TEXTS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] as const;
-/** Stands in a block for a token that the vocabulary does not have. */
+/** The id in a block for a token that the vocabulary does not have. */
 export const NO_TOKEN = 0xffff_ffff;
 
 /**
- * The five ids of a file. Where a token of that name exists elsewhere than the block says, the name is believed and the
- * block is reported; a vocabulary that spells them otherwise is left alone.
+ * The five ids of a file. If a token with the special name has another id than the block states, the name wins and a
+ * warning reports the block. A vocabulary with other spellings is left alone.
  */
 function settleSpecials(
   tokens: TokenList,
@@ -181,8 +181,8 @@ function settleSpecials(
 }
 
 /**
- * The ids by how the tokens are written; undefined where [UNK], [CLS] or [SEP] is missing, without which nothing can be
- * embedded. Others that are missing get the id of [UNK].
+ * The ids by the spelling of the tokens; undefined if [UNK], [CLS] or [SEP] is missing, because nothing can be embedded
+ * without them. Other missing ones get the id of [UNK].
  */
 export function specialsByText(tokens: TokenList): readonly number[] | undefined {
   const ids = SPECIAL_TEXTS.map((text) => tokens.find(text));
@@ -191,11 +191,11 @@ export function specialsByText(tokens: TokenList): readonly number[] | undefined
   return ids.map((id) => id ?? unk);
 }
 
-/** Names the encoding of a vocabulary in `tare.origin`: u32 count, then token entries as the section has them. */
+/** The encoding name of a vocabulary in `tare.origin`: u32 count, then token entries as in the section. */
 const ENCODING = "embd";
 const COUNT_BYTES = 4;
 
-/** Tokens by id, decoded only when asked for: the bytes stay as the file has them. */
+/** Tokens by id, decoded only on demand: the bytes stay as in the file. */
 export class TokenList implements ArrayValue {
   readonly type = "array";
   readonly elementType = "string";
@@ -225,22 +225,22 @@ export class TokenList implements ArrayValue {
     return this.#bytes.subarray(start, start + (this.#lengths[id] ?? 0));
   }
 
-  /** Undefined where the bytes are not UTF-8. */
+  /** Undefined if the bytes are not UTF-8. */
   text(id: number): string | undefined {
     return decodeUtf8(this.bytes(id));
   }
 
-  /** The id of a token, the last one where several are equal; undefined where there is none. */
+  /** The id of a token, the last one if several are equal; undefined if there is none. */
   find(token: string): number | undefined {
     for (let id = this.length - 1; id >= 0; id--) {
-      // Every byte of the token is at most three per code unit; most tokens differ in length already.
+      // A code unit takes at most three bytes, and most tokens already differ in length.
       const byteLength = this.#lengths[id] as number;
       if (byteLength >= token.length && byteLength <= 3 * token.length && this.text(id) === token) return id;
     }
     return undefined;
   }
 
-  /** Undefined where a token is too long for the section's 16-bit lengths. */
+  /** Undefined if a token is too long for the section's 16-bit lengths. */
   get encoded(): EncodedValue | undefined {
     const entries = this.encodeEntries();
     if (entries === undefined) return undefined;
@@ -250,7 +250,7 @@ export class TokenList implements ArrayValue {
     return { encoding: ENCODING, bytes: writer.take() };
   }
 
-  /** Token entries as the vocabulary section has them; undefined where a token is too long. */
+  /** Token entries as in the vocabulary section; undefined if a token is too long. */
   encodeEntries(): Bytes | undefined {
     let total = 0;
     for (const length of this.#lengths) {
@@ -271,14 +271,14 @@ function bound(index: number, length: number): number {
   return Math.min(Math.max(index < 0 ? index + length : index, 0), length);
 }
 
-/** What a walk over token entries found. */
+/** The result of a walk over token entries. */
 interface TokenWalk {
   readonly tokens: TokenList;
-  /** Behind the last entry, in `bytes`. */
+  /** End of the last entry, in `bytes`. */
   readonly end: number;
 }
 
-/** Walks `count` entries of 16-bit length and text; undefined, and where it failed, if one runs over the end. */
+/** Walks over `count` entries of 16-bit length and text; gives the position of the failure if one exceeds the end. */
 export function walkTokens(bytes: Bytes, start: number, count: number): TokenWalk | { readonly failedAt: number } {
   if (count * TOKEN_HEADER_BYTES > bytes.byteLength - start) return { failedAt: start };
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -297,7 +297,7 @@ export function walkTokens(bytes: Bytes, start: number, count: number): TokenWal
   return { tokens: new TokenList(bytes, starts, lengths), end: position };
 }
 
-/** Decodes a vocabulary that `tare.origin` carried; undefined where it is not ours or damaged. */
+/** Decodes a vocabulary that `tare.origin` carried; undefined if it has another encoding or is damaged. */
 export function decodeTokens({ encoding, bytes }: EncodedValue): MetadataValue | undefined {
   if (encoding !== ENCODING || bytes.byteLength < COUNT_BYTES) return undefined;
   const count = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
@@ -305,7 +305,7 @@ export function decodeTokens({ encoding, bytes }: EncodedValue): MetadataValue |
   return "tokens" in walk && walk.end === bytes.byteLength ? (walk.tokens as MetadataValue) : undefined;
 }
 
-/** A vocabulary as entries of a model's metadata: the tokens, and the ids of the special ones where they are known. */
+/** A vocabulary as entries of a model's metadata: the tokens, and the ids of the special ones if they are known. */
 export function vocabularyMetadata({ tokens, special }: VocabularySection): MetadataEntry[] {
   const entries: MetadataEntry[] = [{ key: TOKENS_KEY, value: tokens as MetadataValue }];
   if (special === undefined) return entries;

@@ -33,7 +33,7 @@ const preflight = (origin: string): Record<string, string> => ({
 const namesOf = (headers: object): string[] => Object.keys(headers).filter((name) => /^access-control/.test(name));
 
 describe("pages of other origins", () => {
-  test("read nothing unless they are let in", async () => {
+  test("read nothing unless the server lets them in", async () => {
     const server = await start();
     for (const path of ["/secret.txt", "/", "/nothing"]) {
       const { headers } = await requestRaw(server.url, { path, headers: { origin: EVIL } });
@@ -44,7 +44,7 @@ describe("pages of other origins", () => {
     expect([asked.status, namesOf(asked.headers)]).toEqual([204, []]);
   });
 
-  test("of one origin are let in alone", async () => {
+  test("of one allowed origin are let in, others are not", async () => {
     const server = await start(`${GOOD}/`);
     const ask = (origin: string) => requestRaw(server.url, { path: "/secret.txt", headers: { origin } });
     const { headers } = await ask(GOOD);
@@ -74,7 +74,7 @@ describe("pages of other origins", () => {
     });
   });
 
-  test("cannot come under a name of their own", async () => {
+  test("cannot reach the server under their own host name", async () => {
     const server = await start();
     const ask = (host: string) => requestRaw(server.url, { path: "/secret.txt", headers: { host } });
     expect((await ask("evil.example")).status).toBe(421);
@@ -100,7 +100,7 @@ describe("requests that name several hosts", () => {
     for await (const piece of socket) text += String(piece);
     return text.slice(9, 12);
   };
-  test("are refused, in whichever order they stand", async () => {
+  test("are refused, in any order of the names", async () => {
     const server = await start();
     const own = `127.0.0.1:${server.port}`;
     const path = "/secret.txt";
@@ -120,7 +120,7 @@ describe("requests that name several hosts", () => {
   });
 });
 
-test("knowsHost() takes addresses in digits, names of this machine, and names that were let in", () => {
+test("knowsHost() takes addresses in digits, names of this machine, and names of allowed origins", () => {
   const access = new Access(parseCors(["https://models.corp:8443"]), "served.lan");
   const known = [
     "127.0.0.1",

@@ -4,10 +4,10 @@ import { hostname } from "node:os";
 import { UsageError } from "../../../base/errors.ts";
 import { ALLOWED_METHODS } from "./reply.ts";
 
-/** Which pages of other origins may read what is served: none, those, or all. */
+/** Which pages of other origins may read the served files: none, the listed ones, or all. */
 export type CorsPolicy = "same-origin" | "any" | ReadonlySet<string>;
 
-/** Reads what `--cors` got: origins, or a star. */
+/** Reads the values of `--cors`: origins, or a star. */
 export function parseCors(values: readonly string[]): CorsPolicy {
   if (values.length === 0) return "same-origin";
   if (values.includes("*")) return "any";
@@ -25,12 +25,12 @@ function parseCorsOrigin(text: string): string {
 const EXPOSED = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, Location";
 const REQUESTED =
   "Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Accept, Cache-Control";
-/** A day; browsers cut it to what they allow (Chromium two hours). */
+/** One day; browsers cut this to their own limit (Chromium allows two hours). */
 const PREFLIGHT_SECONDS = 86_400;
 
 /**
- * Who may read. A page that is open in the same browser can send requests here: browsers keep the replies from it unless
- * CORS says otherwise, and that holds only where the page cannot call itself by our name.
+ * Decides who may read. A page that is open in the same browser can send requests to this server. Browsers keep the
+ * replies from it unless CORS allows them, but that protects only as long as the page cannot use our host name.
  */
 export class Access {
   readonly #cors: CorsPolicy;
@@ -44,12 +44,12 @@ export class Access {
   }
 
   /**
-   * True for a Host that a browser sends when it was given an address of this machine. Any other name may be one of
-   * the page's own, which was bound to this machine after the page had been loaded (DNS rebinding). An address in digits
-   * cannot be bound. Where every page may read, nothing is left to guard.
+   * True for a Host that a browser sends when it was given an address of this machine. Any other name may belong to the
+   * page, bound to this machine after the page was loaded (DNS rebinding). An address in digits cannot be bound. If
+   * every page may read, there is nothing to guard.
    */
   knowsHost(host: string | undefined): boolean {
-    if (host === undefined || this.#cors === "any") return true; // only HTTP/1.0 has none, and no browser speaks it
+    if (host === undefined || this.#cors === "any") return true; // only HTTP/1.0 has no Host, and no browser speaks it
     const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+))(?::\d{1,5})?$/i.exec(host);
     if (match === null) return false;
     if (match[1] !== undefined) return isIP(match[1]) === 6;
@@ -57,10 +57,11 @@ export class Access {
     return isIP(name) === 4 || this.#hosts.has(name) || name.endsWith(".localhost");
   }
 
-  /** What lets the page of a request read the reply, and keeps all others out. */
+  /** The headers that let the requesting page read the reply, and keep all other pages out. */
   headersFor({ origin }: IncomingHttpHeaders): OutgoingHttpHeaders {
     const allowed = this.#allowed(origin);
-    // Pages that isolate themselves (COEP) load only what says so; others must not run what lies here as a script.
+    // Pages that isolate themselves (COEP) load only resources that allow it. Other pages must not run these files as
+    // scripts.
     const policy = allowed === undefined ? "same-origin" : "cross-origin";
     return {
       ...(this.#cors === "any" || this.#cors === "same-origin" ? {} : { vary: "Origin" }),
@@ -71,7 +72,7 @@ export class Access {
     };
   }
 
-  /** The headers of an answer to OPTIONS, beside those of every reply. */
+  /** The headers of an answer to OPTIONS, in addition to those of every reply. */
   preflightHeaders(request: IncomingHttpHeaders): OutgoingHttpHeaders {
     if (this.#allowed(request.origin) === undefined) return {};
     // A page of the public web asks before it may reach this machine (Private Network Access).

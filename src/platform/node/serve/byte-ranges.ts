@@ -9,15 +9,15 @@ export type RangeVerdict =
   | { readonly kind: "ranges"; readonly ranges: readonly ByteRange[] }
   | { readonly kind: "unsatisfiable" };
 
-/** More in one request are answered with the whole file: RFC 9110 §14.2 warns of many small ranges. */
-export const MAX_RANGES = 32;
+/** A request with more ranges gets the whole file: RFC 9110 §14.2 warns of many small ranges. */
+const MAX_RANGES = 32;
 
 const WHOLE: RangeVerdict = { kind: "whole" };
 const UNSATISFIABLE: RangeVerdict = { kind: "unsatisfiable" };
 
 /**
- * What a Range header asks of a file of this length (RFC 9110 §14.1.2, §14.2). Units other than bytes are ignored.
- * A malformed set is unsatisfiable: the whole of a large file is not what its sender hopes for.
+ * What a Range header asks of a file of this length (RFC 9110 §14.1.2, §14.2). Units other than bytes are ignored. A
+ * malformed set is unsatisfiable: its sender does not expect the whole of a large file.
  */
 export function judgeRange(header: string, byteLength: number): RangeVerdict {
   const match = /^\s*([!#$%&'*+.^_`|~0-9a-z-]+)=(.*)$/i.exec(header);
@@ -39,7 +39,7 @@ export function judgeRange(header: string, byteLength: number): RangeVerdict {
   return total > byteLength && ranges.length > 1 ? WHOLE : { kind: "ranges", ranges };
 }
 
-/** Undefined where it lies behind the end. Numbers too long for a double only grow, and are cut to the length. */
+/** Undefined if the range starts after the end. Numbers too long for a double only grow, and are cut to the length. */
 function resolveSpec(spec: string, byteLength: number): ByteRange | "malformed" | "empty" | undefined {
   const match = /^(\d*)-(\d*)$/.exec(spec);
   const [, from = "", to = ""] = match ?? [];
@@ -47,7 +47,7 @@ function resolveSpec(spec: string, byteLength: number): ByteRange | "malformed" 
   if (from === "") {
     const suffix = Number(to);
     if (suffix === 0) return undefined;
-    // Satisfiable by definition, but Content-Range has no spelling for nothing.
+    // Satisfiable by definition, but Content-Range cannot express an empty range.
     if (byteLength === 0) return "empty";
     return { first: Math.max(0, byteLength - suffix), last: byteLength - 1 };
   }

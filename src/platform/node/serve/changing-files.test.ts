@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { requestRaw } from "../../../../test/support/raw-request.ts";
-import { PieceBuffers } from "./piece-buffers.ts";
+import { PieceBuffers } from "./file-body.ts";
 import { type AccessEntry, type DirectoryServer, type ServeOptions, serveDirectory } from "./serve-directory.ts";
 
-/** Far above what the sockets of both sides take, so that the server is still in the middle of it. */
+/** Far more than the sockets of both sides buffer, so that the server is still sending. */
 const LARGE = 32 << 20;
 let folder: string;
 let server: DirectoryServer;
@@ -32,18 +32,18 @@ async function start(options: ServeOptions = {}): Promise<void> {
 async function writeLarge(name: string, value: number): Promise<string> {
   const path = join(folder, name);
   await writeFile(path, Buffer.alloc(LARGE, value));
-  // Long ago, so that every change shows in the time stamp.
+  // An old time, so that every change shows in the time stamp.
   await utimes(path, 1_700_000_000, 1_700_000_000);
   return path;
 }
 
-/** The reply's head, with the body waiting. */
+/** Returns after the reply's head; the body waits. */
 async function begin(name: string): Promise<IncomingMessage> {
   const [incoming] = (await once(get(`${server.url}/${name}`, { agent: false }), "response")) as [IncomingMessage];
   return incoming;
 }
 
-/** The byte that all of the body consists of, "mixed" where it does not, and how the body ends. */
+/** The byte that the whole body consists of, "mixed" if there is more than one, and how the body ends. */
 async function drain(
   incoming: IncomingMessage,
 ): Promise<{ readonly content: number | "mixed"; readonly ending: string }> {
@@ -61,7 +61,7 @@ async function drain(
 }
 
 describe("while a file is sent", () => {
-  test("replacing it does not change what arrives", async () => {
+  test("replacing it does not change the body of the reply", async () => {
     await start();
     const path = await writeLarge("a.bin", 1);
     const incoming = await begin("a.bin");
@@ -71,7 +71,7 @@ describe("while a file is sent", () => {
     expect((await requestRaw(server.url, { path: "/a.bin", headers: { range: "bytes=0-0" } })).body[0]).toBe(2);
   });
 
-  test("cutting it short ends the connection, with nothing made up", async () => {
+  test("cutting it short ends the connection, and no bytes are invented", async () => {
     await start();
     const path = await writeLarge("a.bin", 1);
     const incoming = await begin("a.bin");
@@ -116,7 +116,7 @@ describe("under load", () => {
   };
 
   test("clients that read nothing cost two pieces each at most, and others are still served", async () => {
-    // By the buffers themselves: what an earlier test took may be given back only now.
+    // Track the buffers themselves: an earlier test may give its buffers back only now.
     const held = new Set<object>();
     let most = 0;
     const { take, give } = PieceBuffers.prototype;
@@ -153,7 +153,7 @@ describe("under load", () => {
     await expect.poll(() => held.size).toBe(0);
   });
 
-  test("more transfers than allowed hear 503 and when to come back", async () => {
+  test("transfers above the limit get 503 and a Retry-After", async () => {
     await start({ maxTransfers: 1 });
     await writeLarge("a.bin", 1);
     const first = await begin("a.bin");
@@ -164,7 +164,7 @@ describe("under load", () => {
     await expect.poll(askForTen).toBe(206);
   });
 
-  test("a client that never ends its request is let go", async () => {
+  test("a client that never ends its request is disconnected", async () => {
     await start({ headerTimeoutMs: 100 });
     const socket = connect(server.port, "127.0.0.1");
     socket.write("GET /a.bin HTTP/1.1\r\nHost:");
@@ -173,7 +173,7 @@ describe("under load", () => {
     await once(socket, "close");
   });
 
-  test("a client that takes nothing for long is let go, and another takes its place", async () => {
+  test("a client that reads nothing for long is disconnected, and another gets its slot", async () => {
     await start({ stallTimeoutMs: 200, maxTransfers: 1 });
     await writeLarge("a.bin", 1);
     const socket = connect(server.port, "127.0.0.1").pause();

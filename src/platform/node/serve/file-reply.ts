@@ -2,15 +2,12 @@ import { randomBytes } from "node:crypto";
 import type { BigIntStats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
-import { basename } from "node:path";
+import { basename, extname } from "node:path";
 import { EMPTY_BYTES } from "../../../base/bytes.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import { type ByteRange, judgeRange } from "./byte-ranges.ts";
-import type { Version } from "./entity-tag.ts";
 import type { FileBody, FilePart } from "./file-body.ts";
-import { formatHttpDate } from "./http-dates.ts";
-import { mediaTypeOf } from "./media-types.ts";
-import { isRangeFresh, judgePreconditions } from "./preconditions.ts";
+import { formatHttpDate, isRangeFresh, judgePreconditions, type Version } from "./preconditions.ts";
 import { type Reply, textReply } from "./reply.ts";
 
 /** A file that is open and whose version is known. */
@@ -28,14 +25,14 @@ export interface FileRequest {
   readonly now: number;
 }
 
-/** What RFC 9110 wants said to a GET or HEAD of this file. Pure: nothing is read. */
+/** The reply of RFC 9110 to a GET or HEAD of this file. Pure: it reads nothing. */
 export function fileReply(file: OpenedFile, { method, headers, now }: FileRequest): Reply {
   const { version } = file;
   const validators: OutgoingHttpHeaders = {
     "accept-ranges": "bytes",
     etag: version.etag,
     "last-modified": formatHttpDate(version.modified),
-    // Keep it, but ask every time: the file may be replaced at any moment.
+    // Clients may keep the file but must ask each time: it may be replaced at any moment.
     "cache-control": "no-cache",
   };
   const verdict = judgePreconditions(headers, version, now);
@@ -87,7 +84,7 @@ function multipartReply(file: OpenedFile, ranges: readonly ByteRange[], validato
 }
 
 function contentHeaders(file: OpenedFile): OutgoingHttpHeaders {
-  // A file that a browser shows must not run anything here, whatever it holds.
+  // A file that a browser shows must not run anything here, no matter what it contains.
   return { "content-type": mediaTypeOf(file.path), "content-security-policy": "sandbox; default-src 'none'" };
 }
 
@@ -107,4 +104,45 @@ function fileBody(file: OpenedFile, parts: readonly FilePart[]): FileBody {
 // File systems stop at 2^63 - 1, JavaScript at 2^53 - 1: no disk holds the difference.
 function lengthOf({ stats }: OpenedFile): number {
   return Number(stats.size);
+}
+
+const TEXT = "text/plain; charset=utf-8";
+
+/**
+ * Files here are data, never pages: everything that a browser would run (HTML, SVG, scripts) is sent as text. Weights
+ * have no registered types.
+ */
+const TYPES: Readonly<Record<string, string>> = {
+  ".json": "application/json",
+  ".jsonl": TEXT,
+  ".txt": TEXT,
+  ".md": TEXT,
+  ".csv": TEXT,
+  ".yaml": TEXT,
+  ".yml": TEXT,
+  ".toml": TEXT,
+  ".py": TEXT,
+  ".js": TEXT,
+  ".mjs": TEXT,
+  ".html": TEXT,
+  ".htm": TEXT,
+  ".svg": TEXT,
+  ".xml": TEXT,
+  ".jinja": TEXT,
+  ".pem": TEXT,
+  ".sig": TEXT,
+  ".png": "image/png",
+  ".jpg": "image/jpeg",
+  ".jpeg": "image/jpeg",
+  ".gif": "image/gif",
+  ".webp": "image/webp",
+  ".pdf": "application/pdf",
+  ".zip": "application/zip",
+  ".wasm": "application/wasm",
+};
+
+/** By extension, in any case. */
+function mediaTypeOf(name: string): string {
+  const extension = extname(name).toLowerCase();
+  return (Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined) ?? "application/octet-stream";
 }

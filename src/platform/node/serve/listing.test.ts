@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { requestRaw } from "../../../../test/support/raw-request.ts";
-import { renderListingPage } from "./listing-page.ts";
+import { renderListingPage } from "./listing.ts";
 import { type DirectoryServer, serveDirectory } from "./serve-directory.ts";
 
 let folder: string;
@@ -42,7 +42,7 @@ afterAll(async () => {
 });
 
 describe("the listing", () => {
-  test("is a page for every folder below that an index.html does not replace", async () => {
+  test("is a page for every folder below the root, and index.html does not replace it", async () => {
     const { status, headers, body } = await requestRaw(server.url, { path: "/more/models/" });
     const html = body.toString();
     expect(status).toBe(200);
@@ -58,7 +58,7 @@ describe("the listing", () => {
     expect(html).not.toMatch(/(?:src|href)="(?!\/)/);
   });
 
-  test("is the viewer at /, which loads from a name that no folder can have", async () => {
+  test("is the viewer at /, which loads its scripts from a name that no served folder can have", async () => {
     const { status, headers, body } = await requestRaw(server.url, { path: "/" });
     const html = body.toString();
     expect(status).toBe(200);
@@ -75,7 +75,7 @@ describe("the listing", () => {
     }
   });
 
-  test("is JSON for those who ask for it, folders first and numbers by value", async () => {
+  test("is JSON on request, folders first and numbers sorted by value", async () => {
     const { headers, body } = await requestRaw(server.url, { path: "/", headers: { accept: "application/json" } });
     expect(headers["content-type"]).toBe("application/json");
     expect(headers["vary"]).toContain("Accept");
@@ -98,7 +98,7 @@ describe("the listing", () => {
     });
   });
 
-  test("of a folder leads back up; HEAD has its headers alone", async () => {
+  test("of a folder links to its parent; HEAD sends only the headers", async () => {
     const page = await requestRaw(server.url, { path: "/sets/" });
     expect(page.body.toString()).toContain('<a href="/">Up one folder</a>');
     const head = await requestRaw(server.url, { path: "/sets/", method: "HEAD" });
@@ -106,7 +106,7 @@ describe("the listing", () => {
     expect(head.body).toHaveLength(0);
   });
 
-  test("escapes names, and takes no other host for its own than a host", async () => {
+  test("escapes names, and accepts only a valid host as its own", async () => {
     const name = `<img src=x onerror=alert(1)>"'&\u202e`;
     const entry = { name, type: "file", size: 1, modified: "2024-01-02T03:04:05.000Z" } as const;
     const { html } = renderListingPage({ segments: [name], entries: [entry], omitted: 0 }, "http://[::1]:80");
@@ -125,7 +125,7 @@ describe("the tag of a part", () => {
     expect(await tagOf("part.aero")).toBe(`"sha256-${SHA256}"`);
   });
   test.each(["longer.aero", "younger.aero", "other.aero"])(
-    "is that of the file where the index cannot mean it: %s",
+    "is that of the file if the index cannot mean this file: %s",
     async (name) => {
       expect(await tagOf(name)).toMatch(/^"4-[0-9a-f]+-[0-9a-f]+"$/);
     },

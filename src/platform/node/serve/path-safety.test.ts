@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { requestRaw } from "../../../../test/support/raw-request.ts";
-import { encodePath, parseRequestPath } from "./request-path.ts";
+import { encodePath, parseRequestPath } from "./paths.ts";
 import { type DirectoryServer, serveDirectory } from "./serve-directory.ts";
 
 const SECRET = "not for you";
@@ -97,7 +97,7 @@ test.each([
   expect(reply.body.toString()).not.toContain(SECRET);
 });
 
-test("a folder without its slash is sent to its own address, never to another host", async () => {
+test("a folder without its slash redirects to its own address, never to another host", async () => {
   const reply = await requestRaw(server.url, { path: "//sub?x" });
   expect(reply.status).toBe(301);
   expect(reply.headers.location).toBe("/sub/");
@@ -119,7 +119,7 @@ test("the listing shows exactly what is served", async () => {
 });
 
 describe("encodePath()", () => {
-  test("is read back as the same names", () => {
+  test("decodes to the same names", () => {
     for (const segments of [["a b", "c'd(e)*!"], ["100%", "ü", "模型"], ["$(x)`y`;&|<>"], []]) {
       const path = encodePath(segments, "folder");
       expect(path).toMatch(/^[A-Za-z0-9._~%/-]+$/);

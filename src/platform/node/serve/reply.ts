@@ -12,7 +12,7 @@ export interface Reply {
 
 export const ALLOWED_METHODS = "GET, HEAD, OPTIONS";
 
-/** Sent with every reply; who may read it is said beside them. */
+/** Sent with every reply; Access adds the headers that say who may read it. */
 export const COMMON_HEADERS: OutgoingHttpHeaders = {
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
@@ -27,7 +27,7 @@ export function textReply(status: number, text: string, headers: OutgoingHttpHea
   };
 }
 
-/** Undefined where the status has no content at all (RFC 9110 §8.6, §15.4.5). */
+/** Undefined if the status has no content at all (RFC 9110 §8.6, §15.4.5). */
 export function contentLength({ status, body }: Reply): number | undefined {
   if (body === undefined || status === 204 || status === 304) return undefined;
   return "parts" in body ? bodyLength(body) : body.byteLength;

@@ -1,13 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Access } from "./access.ts";
-import { versionOf } from "./entity-tag.ts";
-import { sendFileBody } from "./file-body.ts";
+import { PIECE_BYTES, PieceBuffers, sendFileBody } from "./file-body.ts";
 import { fileReply } from "./file-reply.ts";
-import { folderReply } from "./folder-reply.ts";
-import { PIECE_BYTES, PieceBuffers } from "./piece-buffers.ts";
+import { folderReply } from "./listing.ts";
+import { openServed, parseRequestPath, type RequestPath } from "./paths.ts";
+import { versionOf } from "./preconditions.ts";
 import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, type Reply, textReply } from "./reply.ts";
-import { parseRequestPath, type RequestPath } from "./request-path.ts";
-import { openServed } from "./served-path.ts";
 import { StatedDigests } from "./stated-digests.ts";
 import { viewerFileOf, viewerReply } from "./viewer-files.ts";
 
@@ -17,23 +15,23 @@ export interface HandlerOptions {
   /** The server's address; known only once it listens. */
   readonly origin: () => string;
   readonly access: Access;
-  /** Requests that may have a file open at the same time; others hear 503. */
+  /** Requests that may have a file open at the same time; others get 503. */
   readonly maxTransfers: number;
 }
 
-/** Bytes of buffers from which on transfers read ahead no more. */
+/** With this many bytes of buffers in use, transfers stop reading ahead. */
 const READ_AHEAD_BYTES = 64 << 20;
 
 const BUSY = textReply(503, "Too many transfers at once", { "retry-after": "1" });
-/** RFC 9110 §15.5.20. The name is not repeated: it came from a page that has no business here. */
+/** RFC 9110 §15.5.20. The reply does not repeat the name, which came from a page that must not read here. */
 const MISDIRECTED = textReply(421, "This server does not go by that name; see tare serve --help on --cors");
-/** RFC 9112 §3.2: what stands before this server and the server itself must not each go by another name. */
+/** RFC 9112 §3.2: a proxy in front of this server must not read another host name from the request than this server. */
 const AMBIGUOUS = textReply(400, "Cannot answer: the request names more than one host", { connection: "close" });
 const NOT_FOUND = textReply(404, "No such file");
 
 type NamedPath = Extract<RequestPath, { readonly kind: "path" }>;
 
-/** Answers requests for the files of one folder; holds what they share. */
+/** Answers requests for the files of one folder, and holds the state that they share. */
 export class RequestHandler {
   readonly #options: HandlerOptions;
   readonly #digests = new StatedDigests();
@@ -44,7 +42,7 @@ export class RequestHandler {
     this.#options = options;
   }
 
-  /** Settles when the reply has been handed over. Rejects where it was cut off, by either side. */
+  /** Settles when the whole reply was sent. Rejects if either side cut it off. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url = "" } = request;
     const { access } = this.#options;
@@ -55,7 +53,7 @@ export class RequestHandler {
       return this.#send(request, response, { status: 204, headers, body: undefined });
     }
     if (method !== "GET" && method !== "HEAD") {
-      // The connection ends here, so that nobody has to wait for a body that is not wanted.
+      // End the connection here, so that the server does not wait for a body that it does not want.
       const headers = { allow: ALLOWED_METHODS, connection: "close" };
       return this.#send(request, response, textReply(405, "This server only hands out files", headers));
     }
@@ -87,7 +85,7 @@ export class RequestHandler {
     }
     if (served.kind === "missing") return this.#send(request, response, NOT_FOUND);
     try {
-      // A file has no inside.
+      // A path with a slash at the end cannot name a file.
       if (path.form === "folder") return await this.#send(request, response, NOT_FOUND);
       const now = Date.now();
       const digest = await this.#digests.find(served.path, served.stats, now);
@@ -115,7 +113,7 @@ export class RequestHandler {
   }
 }
 
-/** True where Host is there twice, or where the target has an authority that is not the Host. */
+/** True if there are two Host headers, or if the target has an authority other than the Host. */
 function namesSeveralHosts({ url = "", headers, headersDistinct }: IncomingMessage): boolean {
   if ((headersDistinct["host"]?.length ?? 0) > 1) return true;
   const authority = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1];

@@ -6,7 +6,7 @@ import { FILE_BYTES, MODIFIED, MODIFIED_SECONDS, RANGE_REQUESTS } from "../../..
 import { patternBytes, sourceContract } from "../../../../test/contracts/source-contract.ts";
 import { requestRaw } from "../../../../test/support/raw-request.ts";
 import { openHttp } from "../../../bytes/http/index.ts";
-import { nodeTransport } from "../http-transport.ts";
+import { nodeTransport } from "../http/transport.ts";
 import { type AccessEntry, type DirectoryServer, serveDirectory } from "./serve-directory.ts";
 
 const bytes = patternBytes(FILE_BYTES);
@@ -29,7 +29,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-describe("serveDirectory() answers as RFC 9110 wants", () => {
+describe("serveDirectory() answers as RFC 9110 requires", () => {
   test.each(RANGE_REQUESTS)("$title", async (row) => {
     const { path = "/data.bin", method = "GET" } = row;
     const { headers: known } = await requestRaw(server.url, { method: "HEAD", path: "/data.bin" });
@@ -62,7 +62,7 @@ describe("serveDirectory() answers as RFC 9110 wants", () => {
     expect(reply.headers["content-length"]).toBe(String(reply.body.byteLength));
   });
 
-  test("more ranges than 32 get the whole file", async () => {
+  test("more than 32 ranges get the whole file", async () => {
     const ask = (count: number): Promise<{ readonly status: number }> => {
       const range = `bytes=${Array.from({ length: count }, (_, i) => `${i * 2}-${i * 2}`).join(",")}`;
       return requestRaw(server.url, { path: "/data.bin", headers: { range } });
@@ -89,20 +89,20 @@ describe("headers", () => {
     expect(Object.keys(headers).filter((name) => name.startsWith("access-control-"))).toEqual([]);
   });
 
-  test("a page among the files is text, and could run nothing", async () => {
+  test("an HTML file is sent as text, and its scripts cannot run", async () => {
     const { headers } = await requestRaw(server.url, { path: "/page.html" });
     expect(headers["content-type"]).toBe("text/plain; charset=utf-8");
     expect(headers["content-security-policy"]).toBe("sandbox; default-src 'none'");
   });
 
-  test.each(["POST", "PUT", "DELETE", "PATCH"])("%s is refused with what is allowed", async (method) => {
+  test.each(["POST", "PUT", "DELETE", "PATCH"])("%s is refused; Allow lists the methods", async (method) => {
     const reply = await requestRaw(server.url, { method, path: "/data.bin" });
     expect(reply.status).toBe(405);
     expect(reply.headers).toMatchObject({ allow: "GET, HEAD, OPTIONS", connection: "close" });
   });
 });
 
-test("the log has one entry a request", async () => {
+test("the log has one entry per request", async () => {
   entries.length = 0;
   await requestRaw(server.url, { path: "/data.bin?a", headers: { range: "bytes=0-9" } });
   await expect.poll(() => entries).toHaveLength(1);
@@ -140,7 +140,7 @@ describe("starting", () => {
     const nothing = serveDirectory(join(folder, "nothing"), { port: 0 });
     await expect(nothing).rejects.toMatchObject({ code: "source/not-found" });
   });
-  test("on every address, it knows how this machine reaches it", async () => {
+  test("on every address, its URL is one that this machine can reach", async () => {
     const open = await serveDirectory(folder, { port: 0, host: "0.0.0.0" });
     expect(open.url).toBe(`http://127.0.0.1:${open.port}`);
     for (const url of open.networkUrls) expect(url).toMatch(/^http:\/\/[0-9.]+:\d+$/);

@@ -1,6 +1,6 @@
 import { realpath, stat } from "node:fs/promises";
 import { UsageError } from "../../../base/errors.ts";
-import { fileError } from "../errors.ts";
+import { namedFileError } from "../folders.ts";
 import { Access, parseCors } from "./access.ts";
 import { RequestHandler } from "./request-handler.ts";
 import { type ListenOptions, type RunningServer, startServer } from "./start-server.ts";
@@ -8,9 +8,9 @@ import { type ListenOptions, type RunningServer, startServer } from "./start-ser
 export { type AccessEntry, DEFAULT_PORT } from "./start-server.ts";
 
 export interface ServeOptions extends ListenOptions {
-  /** Origins whose pages may read what is served, or "*" for every page; none where absent. */
+  /** Origins whose pages may read the served files, or "*" for every page; none if absent. */
   readonly cors?: readonly string[] | undefined;
-  /** Requests that may have a file open at the same time. Memory is bounded by twice 512 KiB for each, and falls to once above 128. */
+  /** Requests that may have a file open at once. Each holds at most twice 512 KiB, and once above 128 transfers. */
   readonly maxTransfers?: number | undefined;
 }
 
@@ -19,8 +19,9 @@ export type DirectoryServer = RunningServer;
 const MAX_TRANSFERS = 256;
 
 /**
- * Serves the files below `directory` over HTTP, for reading: ranges and validators as browsers and downloaders want
- * them. Pages of other origins may read them only where `cors` says so. Resolves when the server listens. Throws a TareError where the folder or the address is no good.
+ * Serves the files below `directory` over HTTP, for reading: ranges and validators as browsers and downloaders expect
+ * them. Pages of other origins may read them only if `cors` allows it. Resolves when the server listens. Throws a
+ * TareError if the folder or the address cannot be used.
  */
 export async function serveDirectory(directory: string, options: ServeOptions = {}): Promise<DirectoryServer> {
   const root = await findRoot(directory);
@@ -42,7 +43,7 @@ async function findRoot(directory: string): Promise<string> {
     const root = await realpath(directory);
     if ((await stat(root)).isDirectory()) return root;
   } catch (error) {
-    throw fileError(error, `Cannot serve "${directory}"`, at);
+    throw namedFileError(error, `Cannot serve "${directory}"`, at);
   }
   throw new UsageError("usage/serve.directory", `Cannot serve "${directory}": must be a folder, found a file`, at, {
     hint: "Name the folder that holds it",

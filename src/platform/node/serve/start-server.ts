@@ -11,29 +11,29 @@ export interface AccessEntry {
   /** As sent, still encoded. */
   readonly target: string;
   readonly status: number;
-  /** Bytes of headers and body that left, other replies on the same connection not counted. */
+  /** Bytes of headers and body that were sent, without other replies on the same connection. */
   readonly byteLength: number;
   readonly milliseconds: number;
-  /** "cut" where either side ended the connection before the reply was through. */
+  /** "cut" if either side ended the connection before the reply was complete. */
   readonly outcome: "complete" | "cut";
   /** Why the server cut it, or failed. */
   readonly error: unknown;
 }
 
-/** How a server listens; what it hands out is its handler's affair. */
+/** How a server listens; its handler decides what it serves. */
 export interface ListenOptions {
-  /** Address to listen on; this machine alone where absent. */
+  /** Address to listen on; only this machine if absent. */
   readonly host?: string | undefined;
   /** 0 takes a free one. */
   readonly port?: number | undefined;
   readonly onRequest?: ((entry: AccessEntry) => void) | undefined;
   /** How long the head of a request may take. */
   readonly headerTimeoutMs?: number | undefined;
-  /** How long a client may take nothing of a reply before the connection ends. */
+  /** How long a client may accept no bytes of a reply before the connection ends. */
   readonly stallTimeoutMs?: number | undefined;
 }
 
-/** Settles when the reply has been handed over. Rejects where it was cut off, by either side. */
+/** Settles when the whole reply was sent. Rejects if either side cut it off. */
 export interface Handler {
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
 }
@@ -45,7 +45,7 @@ export interface RunningServer {
   readonly port: number;
   /** Where other machines find it; empty unless it listens on every address. */
   readonly networkUrls: readonly string[];
-  /** Takes no more requests, lets replies end for `graceMs` (1 s), then ends them. May be called twice. */
+  /** Takes no more requests, gives replies `graceMs` (1 s) to finish, then ends them. May be called twice. */
   close(graceMs?: number): Promise<void>;
 }
 
@@ -54,11 +54,11 @@ const LOOPBACK = "127.0.0.1";
 const MAX_CONNECTIONS = 1024;
 const HEADER_TIMEOUT_MS = 10_000;
 const STALL_TIMEOUT_MS = 120_000;
-/** Above the 60 s after which most proxies let go of a connection: the client should be the first to. */
+/** Above the 60 s after which most proxies drop a connection: the client should drop it first. */
 const KEEP_ALIVE_MS = 65_000;
 const GRACE_MS = 1000;
 
-/** Resolves when the server listens. Throws a TareError where the address is no good. */
+/** Resolves when the server listens. Throws a TareError if the address cannot be used. */
 export async function startServer(handler: Handler, options: ListenOptions): Promise<RunningServer> {
   const headersTimeout = options.headerTimeoutMs ?? HEADER_TIMEOUT_MS;
   const server = createServer(
@@ -86,7 +86,7 @@ interface Exchange {
   readonly onRequest: ListenOptions["onRequest"];
 }
 
-/** Nothing that happens to one request may touch another, or end the process. */
+/** A failure of one request must not affect another, or end the process. */
 async function answer(handler: Handler, { request, response, onRequest }: Exchange): Promise<void> {
   const started = performance.now();
   const { socket } = request;
@@ -109,7 +109,7 @@ async function answer(handler: Handler, { request, response, onRequest }: Exchan
     await handler.handle(request, response);
   } catch (thrown) {
     error = thrown;
-    // Half a reply must not look like a whole one: the length that was promised is never reached.
+    // Half a reply must not look complete: without the promised length, the client notices.
     if (response.headersSent) response.destroy();
     else response.writeHead(500, { "content-length": "0", connection: "close" }).end();
   }
@@ -120,7 +120,8 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
     server.once("error", (error) => reject(listenError(error, host, port)));
     server.listen({ host, port }, () => {
       server.removeAllListeners("error");
-      // Out of descriptors for a moment: the connection waits in the system's queue.
+      // An error after listening, such as no free descriptors, is temporary: the connection waits in the system's
+      // queue.
       server.on("error", () => undefined);
       resolve(server.address() as AddressInfo);
     });
@@ -133,13 +134,13 @@ function listenError(error: unknown, host: string, port: number): TareError {
   if (errno === "EADDRINUSE" || errno === "EACCES") {
     const reason = errno === "EADDRINUSE" ? "another program listens there" : "ports below 1024 need privileges";
     return new SourceError("source/serve.port", `Cannot listen on port ${port} of "${host}": ${reason}`, at, {
-      hint: "Pass --port 0 to take a free one",
+      hint: "Pass the option port 0 to take a free one",
       cause: error,
     });
   }
   const message = `Cannot listen on "${host}": must be an address of this machine`;
   return new UsageError("usage/serve.host", message, at, {
-    hint: "Pass --host 127.0.0.1 for this machine alone, or --host 0.0.0.0 for the network",
+    hint: "Pass the option host 127.0.0.1 for this machine alone, or the option host 0.0.0.0 for the network",
     cause: error,
   });
 }
@@ -147,7 +148,7 @@ function listenError(error: unknown, host: string, port: number): TareError {
 function closeServer(server: Server, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-    // Also where it is closed already.
+    // The callback also runs if the server is closed already.
     server.close(() => {
       clearTimeout(timer);
       resolve();
@@ -164,7 +165,7 @@ function reachable(address: string): string {
   return address === "0.0.0.0" ? LOOPBACK : address === "::" ? "::1" : address;
 }
 
-/** Link-local addresses are left out: they need a zone that no URL carries. */
+/** Link-local addresses are left out: they need a zone, which a URL cannot carry. */
 function networkAddresses(wildcard: string): string[] {
   const found = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
   const usable = found.filter(({ internal, family, address }) => {

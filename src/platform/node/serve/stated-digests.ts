@@ -2,11 +2,11 @@ import type { BigIntStats } from "node:fs";
 import { open, readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** Indexes looked at in one folder, their longest length, and folders remembered. */
+/** Limits: indexes to read in one folder, bytes of an index, and folders to remember. */
 const MAX_INDEXES = 16;
 const MAX_INDEX_BYTES = 16 << 20;
 const MAX_FOLDERS = 64;
-/** How long a folder's indexes are believed before they are looked at again. */
+/** How long a folder's indexes are trusted before they are read again. */
 const FRESH_MS = 1000;
 
 interface StatedPart {
@@ -25,15 +25,15 @@ interface FolderIndexes {
 }
 
 /**
- * The digests that AEROSET indexes state for the files beside them. Copies of a set on several servers then have
- * the same tags, so that a download may go on at another mirror.
+ * The digests that AEROSET indexes state for the files beside them. With these, copies of a set on several servers have
+ * the same tags, so that a download may continue at another mirror.
  */
 export class StatedDigests {
   readonly #folders = new Map<string, FolderIndexes>();
 
   /**
-   * The SHA-256 that an index states for the file; undefined where none does. The file is not hashed: a digest is
-   * believed only where the length agrees and the file is not younger than the index, which is written last.
+   * The SHA-256 that an index states for the file; undefined if none does. The file is not hashed: the digest is
+   * trusted only if the length agrees and the file is not younger than the index, which is written last.
    */
   async find(path: string, stats: BigIntStats, now: number): Promise<string | undefined> {
     const indexes = await this.#indexesOf(dirname(path), now);
@@ -76,7 +76,7 @@ async function readIndex(path: string): Promise<Index | undefined> {
   }
 }
 
-/** What is not of the right shape is passed over: opening the set says what is wrong with it. */
+/** Parts with a wrong shape are skipped: opening the set reports the problem. */
 function parseParts(text: string): ReadonlyMap<string, StatedPart> {
   const parts = new Map<string, StatedPart>();
   const document: unknown = JSON.parse(text);

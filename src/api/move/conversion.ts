@@ -1,0 +1,180 @@
+import { UsageError } from "../../base/errors.ts";
+import { printable } from "../../base/text.ts";
+import { FORMATS, formatById, formatForName, readersOf } from "../../formats/registry.ts";
+import { folderOf } from "../../model/bert/model-folder.ts";
+import type { Format, Opened } from "../../model/format.ts";
+import { checkWritten } from "../../operations/convert/check-written.ts";
+import type { ConversionOptions } from "../../operations/convert/content.ts";
+import { checkSource } from "../../operations/convert/source-check.ts";
+import {
+  type Conversion,
+  originFormats,
+  prepareConversion,
+  requireWriter,
+  writeConversion,
+} from "../../operations/convert.ts";
+import { doubtsOf, takenTensors, unverifiedNotes } from "../../operations/reading/trust.ts";
+import { type Request, type VerbHost, warnOf } from "../host.ts";
+import type { OpenedInput } from "../inputs.ts";
+import { checkHolds, type Destination, type Folder, writeFiles } from "../outputs.ts";
+import { startProgress } from "../progress.ts";
+import type { ConvertResult } from "./results.ts";
+import { sourceDate } from "./source-date.ts";
+
+/** One model that is written as another file, or as several. */
+export interface ConversionJob {
+  /** The model, and the resolver of the files beside it. */
+  readonly opened: Opened & Pick<OpenedInput, "siblings" | "folder">;
+  readonly target: Format;
+  readonly place: Destination;
+  readonly options: Omit<ConversionOptions, "formats">;
+  /** Reads everything back before it gets its name. */
+  readonly verify?: "verify" | undefined;
+  /** What to do with the written file before it is reported: signing. Returns its length then. */
+  readonly finish?: ((path: string) => Promise<number>) | undefined;
+}
+
+/** Plans, checks that no output exists, writes, and reports: shared by all verbs that write a model. */
+export async function runConversion(host: VerbHost, request: Request, job: ConversionJob): Promise<ConvertResult> {
+  const { opened, place, options } = job;
+  const { signal, onNote } = request;
+  const warn = warnOf(host, request);
+  const [writer, formats] = await Promise.all([requireWriter(job.target), readersOf(originFormats(opened))]);
+  const folder = await folderOf(opened, signal);
+  if (folder?.problem !== undefined && writer.naming !== undefined) warn(folder.problem.message);
+  const conversion = await prepareConversion(opened, writer, {
+    ...options,
+    created: sourceDate(host, request, opened),
+    formats,
+    folder,
+    siblings: opened.siblings,
+    signal,
+  });
+  const { plan } = conversion;
+  await checkPlace(job, conversion);
+  // If only some tensors are wanted, damage may be in the others.
+  if (options.include === undefined && options.exclude === undefined) await checkInput(host, request, job);
+  for (const text of doubtsOf(opened.container)) warn(text);
+  for (const note of plan.notes) onNote?.(note);
+  if (isDecrypting(job)) onNote?.("the input is encrypted, and what is written is not");
+  for (const { name, reason } of plan.losses) warn(`"${printable(name)}": ${reason}`);
+  const dryRun = request.dryRun === true;
+  if (!dryRun) await write(request, job, conversion);
+  const signed = dryRun ? undefined : await job.finish?.(place.pathOf(plan.primary));
+  const unverified = dryRun ? [] : unverifiedNotes(opened, takenTensors(opened.container, options));
+  for (const note of unverified) onNote?.(note);
+  const files = plan.files.map(({ name, byteLength }) => ({
+    path: place.pathOf(name),
+    byteLength: name === plan.primary && signed !== undefined ? signed : byteLength,
+  }));
+  return {
+    format: writer.format.id,
+    dryRun,
+    files,
+    byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
+    tensorCount: conversion.tensorCount,
+    notes: [...plan.notes, ...unverified],
+    losses: plan.losses,
+  };
+}
+
+/** Refuses files that would be replaced. Those that continue an earlier run may be there. */
+async function checkPlace({ place }: ConversionJob, { plan }: Conversion): Promise<void> {
+  const resumed = new Set(plan.resumes);
+  const names = plan.files.map(({ name }) => name);
+  await place.checkAbsent(names.filter((name) => !resumed.has(name)));
+  checkHolds(place, names.length);
+}
+
+async function checkInput(host: VerbHost, request: Request, { opened, options }: ConversionJob): Promise<void> {
+  const warn = warnOf(host, request);
+  await checkSource(opened, {
+    engine: request.engine,
+    limits: request.limits ?? {},
+    signal: request.signal,
+    damage: options.allowLossy === undefined ? "refuse" : "warn",
+    hint: "Get the file again; the option allowLossy takes it as it is",
+    onWarning: ({ message, code }) => warn(`${message} [${code}]`),
+  });
+}
+
+/** Formats that encrypt say so in their facts. */
+function isDecrypting({ opened: { container }, options }: ConversionJob): boolean {
+  if (container.kind !== "model" || options.encrypt !== undefined) return false;
+  return container.facts.some(([name]) => name === "encryption");
+}
+
+/** An output appears whole, or not at all. */
+async function write(request: Request, job: ConversionJob, conversion: Conversion): Promise<void> {
+  const { force } = request;
+  const { name } = job.options;
+  if (conversion.plan.resumes === undefined) {
+    await writeFiles(job.place, { name, force }, (folder) => fill(folder, request, job, conversion));
+    return;
+  }
+  // A set that goes on later keeps its files. It needs digests of them before they have their names.
+  const place: Destination = { ...job.place, undo: async () => job.place.undo?.([]) };
+  await writeFiles(place, { name, force, use: "reads back" }, (folder) => fill(folder, request, job, conversion));
+}
+
+async function fill(folder: Folder, request: Request, job: ConversionJob, conversion: Conversion): Promise<void> {
+  const { engine, signal, onProgress } = request;
+  const { place } = job;
+  const writing = startProgress({ label: "writing", total: conversion.dataBytes }, onProgress);
+  let verifying: ReturnType<typeof startProgress> | undefined;
+  const onVerified = (byteLength: number): void => {
+    // How much is read again depends on the digests that the format carries.
+    if (verifying === undefined) {
+      writing.end();
+      verifying = startProgress({ label: "verifying" }, onProgress);
+    }
+    verifying.add(byteLength);
+  };
+  const payloads = job.verify === undefined ? undefined : { onProgress: onVerified };
+  await writeConversion(conversion, folder, {
+    engine,
+    signal,
+    onProgress: (byteLength) => writing.add(byteLength),
+    // An upload can be read only when it is complete. It is then checked as thoroughly as a file is before.
+    verify: place.written === undefined ? payloads : undefined,
+  });
+  if (place.written !== undefined) {
+    const { password } = conversion;
+    await checkWritten(conversion, await place.written(conversion.plan.primary), {
+      engine,
+      signal,
+      payloads,
+      password,
+    });
+  }
+  writing.end();
+  verifying?.end();
+}
+
+/** The format to write: the one that the option `to` names, else the one of the output's name. */
+export function chooseFormat(to: string | undefined, { fileName, label }: Destination): Format {
+  const named =
+    to === undefined ? undefined : (formatById(to.toLowerCase().replace(/^\./, "")) ?? formatForName(`x.${to}`));
+  const format = to === undefined ? formatForName(fileName ?? "") : named;
+  if (format !== undefined) return format;
+  const writable = FORMATS.filter((candidate) => candidate.write !== undefined);
+  const ids = writable.map(({ id }) => id).join(", ");
+  if (to !== undefined) {
+    const message = `Cannot write "${printable(to)}": the option to must be one of ${ids}`;
+    throw new UsageError("usage/output-format", message, { source: label, path: "to" });
+  }
+  const extensions = writable.map(({ extensions: [first = ""] }) => first).join(", ");
+  const message = `Cannot tell the output format of "${printable(label)}": it has no extension that says it`;
+  const hint = `Pass the option to, one of ${ids}, or use one of the extensions ${extensions}`;
+  throw new UsageError("usage/option-missing", message, { source: label, path: "to" }, { hint });
+}
+
+/** Refuses an existing output before the input is opened, if its name is known by then. */
+export async function checkNamed(place: Destination): Promise<void> {
+  await place.checkAbsent(place.fileName === undefined ? [] : [place.fileName]);
+}
+
+/** The option `allowLossy` as writers take it. */
+export function lossy(allowed: boolean | undefined): Pick<ConversionOptions, "allowLossy"> {
+  return allowed === true ? { allowLossy: "allow-lossy" } : {};
+}

@@ -1,0 +1,73 @@
+import { access, stat } from "node:fs/promises";
+import type { Disk, OwnFile, OwnFileRule } from "../../api/host.ts";
+import { checkOptions, switchRule } from "../../api/options.ts";
+import type { Sink } from "../../bytes/sink.ts";
+import { disposable, type OpenSource } from "../../bytes/source.ts";
+import { checkInputsKept, type InputFile } from "./files/output-place.ts";
+import { finishPatch, patchFile } from "./files/patch.ts";
+import { readKeyText, readWhole } from "./files/reads.ts";
+import { checkReplaceable, fileSink as openSink } from "./files/sink.ts";
+import { openFile } from "./files/source.ts";
+import { findModelIn } from "./folders.ts";
+import { checkPath, pathOf } from "./paths.ts";
+
+/**
+ * The files of this machine, for verbs that edit them or sign beside them. `inputs` are those that the call reads;
+ * `onRead` gets the paths of further ones.
+ */
+export function localDisk(inputs: () => readonly InputFile[], onRead: (path: string) => void = () => undefined): Disk {
+  const read = (named: string): string => {
+    const path = pathOf(named);
+    onRead(path);
+    return path;
+  };
+  return {
+    readKey: async (path) => readKeyText(read(path)),
+    // A byte order mark stays, like everything else: the parser of the text decides what it allows.
+    readText: async (path, action) =>
+      new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readWhole(read(path), action)),
+    has: (path) =>
+      access(path).then(
+        () => true,
+        () => false,
+      ),
+    finishEdit,
+    fileAt: (path, rule) => ownFile(path, rule, inputs),
+  };
+}
+
+function ownFile(path: string, { inputs: kept, links }: OwnFileRule, inputs: () => readonly InputFile[]): OwnFile {
+  return {
+    checkInputs: () => checkInputsKept(path, inputs(), { inputs: kept }),
+    checkReplaceable: () => checkReplaceable(path, links),
+    async create() {
+      // Checked again, because the files of a model are known by now.
+      await checkInputsKept(path, inputs(), { sidecars: "written", inputs: kept });
+      return openSink(path, { overwrite: "replace", links });
+    },
+    patch: (patches) => patchFile(path, patches),
+  };
+}
+
+/** An edit that a crash interrupted may have left a file that does not open. */
+async function finishEdit(named: string): Promise<string | undefined> {
+  const input = pathOf(named);
+  if (input === "-" || /^[a-z][a-z0-9+.-]+:\/\//i.test(input)) return undefined;
+  const facts = await stat(input).catch(() => undefined); // opening reports what is missing
+  const path = facts?.isDirectory() === true ? await findModelIn(input) : input;
+  return (await finishPatch(path)) ? path : undefined;
+}
+
+/** A file as a Source. */
+export async function fileSource(path: string | URL): Promise<OpenSource> {
+  return disposable(await openFile(checkPath("fileSource", "path", path)));
+}
+
+/** A Sink that becomes the file when it is committed. Its folder must exist. */
+export async function fileSink(
+  path: string | URL,
+  options: { readonly force?: boolean | undefined } = {},
+): Promise<Sink> {
+  checkOptions("fileSink", options, { force: switchRule });
+  return openSink(checkPath("fileSink", "path", path), { overwrite: options.force === true ? "replace" : "refuse" });
+}

@@ -1,0 +1,221 @@
+import { createHash } from "node:crypto";
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
+import { realpath, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { type Bytes, equalBytes } from "../../../base/bytes.ts";
+import { isTareError, SourceError } from "../../../base/errors.ts";
+import type { Sink } from "../../../bytes/sink.ts";
+import { errnoOf, fileError } from "../errors.ts";
+import { checkUnprotected, MAX_NAME_BYTES, privacyOf, SECTOR_BYTES, syncFolder } from "./partial-files.ts";
+import { readFileBeside } from "./reads.ts";
+import { fileSink } from "./sink.ts";
+
+/** Bytes of a file that are replaced by as many others. */
+export interface FilePatch {
+  readonly offset: number;
+  readonly before: Bytes;
+  readonly after: Bytes;
+}
+
+/** A longer journal is not ours: a stamp changes the head of a file, and the journal has it twice, as text. */
+const MAX_JOURNAL_BYTES = 1 << 30;
+
+interface Journal {
+  readonly byteLength: number;
+  readonly patches: readonly FilePatch[];
+}
+
+/**
+ * Writes patches over a file so that a crash at any moment can be repaired. First the old and the new bytes go into a
+ * journal beside the file, which `finishPatch` completes after a crash. The file must still have the bytes that the
+ * patches replace. Nothing else may write to it meanwhile.
+ */
+export async function patchFile(path: string, patches: readonly FilePatch[]): Promise<void> {
+  const place = await locate(path);
+  await checkUnprotected(place.file, path);
+  const byteLength = checkBefore(place.file, path, patches);
+  await writeJournal(place, { byteLength, patches }, path);
+  apply(place.file, path, patches);
+  await removeJournal(place.journal);
+}
+
+/** The patches that a crash prevented, for readers that do not change the file; empty if there are none. */
+export async function findInterruptedPatches(real: string): Promise<readonly FilePatch[]> {
+  const bytes = await readJournal(stampJournalPath(real));
+  const journal = bytes === undefined ? undefined : decodeJournal(bytes);
+  return journal !== undefined && isInterrupted(real, real, journal) ? journal.patches : [];
+}
+
+/** Completes a write that a crash interrupted; false if there is nothing to do. */
+export async function finishPatch(path: string): Promise<boolean> {
+  const place = await locate(path).catch((error: unknown) => {
+    if (isTareError(error) && error.code === "source/not-found") return undefined;
+    throw error;
+  });
+  const bytes = place === undefined ? undefined : await readJournal(place.journal);
+  if (place === undefined || bytes === undefined) return false;
+  const journal = decodeJournal(bytes);
+  if (journal === undefined || !isInterrupted(place.file, path, journal)) throw foreignJournal(path, place.journal);
+  apply(place.file, path, journal.patches);
+  await removeJournal(place.journal);
+  return true;
+}
+
+interface Place {
+  /** The file itself, with links followed. */
+  readonly file: string;
+  readonly journal: string;
+}
+
+async function locate(path: string): Promise<Place> {
+  const file = await realpath(path).catch((error: unknown) => {
+    throw fileError(error, `Cannot open "${path}"`, { source: path });
+  });
+  return { file, journal: stampJournalPath(file) };
+}
+
+/** The journal is beside the file; `file` is its real path. */
+export function stampJournalPath(file: string): string {
+  const name = basename(file);
+  const isLong = Buffer.byteLength(name) > MAX_NAME_BYTES;
+  const shown = isLong ? createHash("sha256").update(name).digest("hex") : name;
+  return join(dirname(file), `.${shown}.tare-stamp`);
+}
+
+/** Exclusive: an existing journal belongs to another process, or to a crash since the last check. */
+async function writeJournal({ file, journal: path }: Place, journal: Journal, label: string): Promise<void> {
+  let sink: Sink | undefined;
+  try {
+    // It holds bytes of the file: as private as that.
+    sink = await fileSink(path, { overwrite: "refuse", like: await privacyOf(file) });
+    await sink.append(encodeJournal(journal));
+    await sink.commit();
+  } catch (error) {
+    await sink?.abort();
+    throw isTareError(error) && error.code === "usage/exists" ? locked(label, path) : error;
+  }
+}
+
+function readJournal(path: string): Promise<Bytes | undefined> {
+  return readFileBeside(path, MAX_JOURNAL_BYTES);
+}
+
+async function removeJournal(path: string): Promise<void> {
+  await unlink(path).catch((error: unknown) => {
+    if (errnoOf(error) !== "ENOENT") throw fileError(error, `Cannot remove "${path}"`, { source: path });
+  });
+  await syncFolder(dirname(path));
+}
+
+/** Does not await in between, so that only a crash can come between two writes. */
+function apply(file: string, label: string, patches: readonly FilePatch[]): void {
+  withFile(file, "r+", label, (descriptor) => {
+    for (const { offset, after } of patches) {
+      for (let done = 0; done < after.byteLength; ) {
+        done += writeSync(descriptor, after, done, after.byteLength - done, offset + done);
+      }
+    }
+    fsyncSync(descriptor);
+  });
+}
+
+/** The file's length; throws if it does not have the bytes to be replaced. */
+function checkBefore(file: string, label: string, patches: readonly FilePatch[]): number {
+  return withFile(file, "r+", label, (descriptor) => {
+    for (const { offset, before } of patches) {
+      if (!equalBytes(readAt(descriptor, offset, before.byteLength), before)) throw changed(label, offset);
+    }
+    return fstatSync(descriptor).size;
+  });
+}
+
+/** True if every sector is old or new: no other program has written to the file since. */
+function isInterrupted(file: string, label: string, { byteLength, patches }: Journal): boolean {
+  return withFile(file, "r", label, (descriptor) => {
+    if (fstatSync(descriptor).size !== byteLength) return false;
+    return patches.every(({ offset, before, after }) => {
+      const now = readAt(descriptor, offset, after.byteLength);
+      if (now.byteLength !== after.byteLength) return false;
+      for (let start = 0; start < now.byteLength; ) {
+        const end = Math.min(now.byteLength, start + SECTOR_BYTES - ((offset + start) % SECTOR_BYTES));
+        const sector = now.subarray(start, end);
+        if (!equalBytes(sector, before.subarray(start, end)) && !equalBytes(sector, after.subarray(start, end))) {
+          return false;
+        }
+        start = end;
+      }
+      return true;
+    });
+  });
+}
+
+function withFile<T>(file: string, mode: "r" | "r+", label: string, use: (descriptor: number) => T): T {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(file, mode);
+    return use(descriptor);
+  } catch (error) {
+    throw isTareError(error) ? error : fileError(error, `Cannot write "${label}"`, { source: label });
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+/** Shorter than `byteLength` if the file ends. */
+function readAt(descriptor: number, offset: number, byteLength: number): Bytes {
+  const bytes = new Uint8Array(byteLength);
+  let done = 0;
+  while (done < byteLength) {
+    const count = readSync(descriptor, bytes, done, byteLength - done, offset + done);
+    if (count === 0) break;
+    done += count;
+  }
+  return bytes.subarray(0, done);
+}
+
+/** JSON after a digest: a journal that was not completely written does not count. */
+function encodeJournal({ byteLength, patches }: Journal): Bytes {
+  const rows = patches.map(({ offset, before, after }) => [offset, base64(before), base64(after)]);
+  const text = JSON.stringify({ tareStamp: 1, byteLength, patches: rows });
+  return new Uint8Array(Buffer.from(`${digestOf(text)}\n${text}`));
+}
+
+function decodeJournal(bytes: Bytes): Journal | undefined {
+  const whole = Buffer.from(bytes).toString();
+  const text = whole.slice(65);
+  if (whole.slice(0, 65) !== `${digestOf(text)}\n`) return undefined;
+  const { byteLength, patches } = JSON.parse(text) as {
+    readonly byteLength: number;
+    readonly patches: readonly (readonly [number, string, string])[];
+  };
+  const decode = (data: string): Bytes => new Uint8Array(Buffer.from(data, "base64"));
+  return {
+    byteLength,
+    patches: patches.map(([offset, before, after]) => ({ offset, before: decode(before), after: decode(after) })),
+  };
+}
+
+function base64(bytes: Bytes): string {
+  return Buffer.from(bytes).toString("base64");
+}
+
+function digestOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function changed(label: string, offset: number): SourceError {
+  const message = `Cannot write "${label}" in place: it was changed by something else meanwhile`;
+  return new SourceError("source/stamp.changed", message, { source: label, offset }, { hint: "Run the command again" });
+}
+
+function locked(label: string, journal: string): SourceError {
+  const message = `Cannot write "${label}" in place: another process is editing it`;
+  const hint = `Wait until it has ended; if there is none, run the command again, which finishes "${journal}"`;
+  return new SourceError("source/stamp.locked", message, { source: label }, { hint });
+}
+
+function foreignJournal(label: string, journal: string): SourceError {
+  const message = `Cannot finish the edit of "${label}" that was interrupted: the file was changed since, or its journal is damaged`;
+  const hint = `Check the file with tare verify; if it is sound, remove "${journal}"`;
+  return new SourceError("source/stamp.journal", message, { source: label }, { hint });
+}

@@ -1,0 +1,91 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { encodeUtf8 } from "../../../base/text.ts";
+import type { PullStore } from "../../../operations/pull/store.ts";
+import { openPullStore } from "./store.ts";
+
+async function openStore(): Promise<{ readonly store: PullStore; readonly folder: string }> {
+  const root = mkdtempSync(join(tmpdir(), "tare-pull-store-"));
+  const folder = join(root, "to");
+  const store = await openPullStore(folder, { environment: { XDG_STATE_HOME: join(root, "state") } });
+  onTestFinished(async () => {
+    await store.close();
+    rmSync(root, { recursive: true });
+  });
+  return { store, folder };
+}
+
+test("a receipt that cannot be saved leaves no file and does not stop a later one", async () => {
+  const { store, folder } = await openStore();
+  const before = readdirSync(folder);
+  const inTheWay = join(folder, ".tare-pull.json");
+  mkdirSync(inTheWay);
+  const failed = [store.keepReceipt(encodeUtf8("one")), store.keepReceipt(encodeUtf8("two"))];
+  for (const receipt of failed) await expect(receipt).rejects.toMatchObject({ name: "SourceError" });
+  rmdirSync(inTheWay);
+  expect(readdirSync(folder)).toEqual(before);
+  await store.keepReceipt(encodeUtf8("three"));
+  expect(await store.readReceipt()).toEqual(encodeUtf8("three"));
+});
+
+test("a receipt replaces a link and a write-protected file, and leaves no other file", async () => {
+  const { store, folder } = await openStore();
+  const receipt = join(folder, ".tare-pull.json");
+  const victim = join(folder, "victim");
+  writeFileSync(victim, "precious");
+  symlinkSync(victim, receipt);
+  await store.keepReceipt(encodeUtf8("one"));
+  chmodSync(receipt, 0o444);
+  await store.keepReceipt(encodeUtf8("two"));
+  expect([readFileSync(victim, "utf8"), readFileSync(receipt, "utf8")]).toEqual(["precious", "two"]);
+  expect(readdirSync(folder).filter((name) => name.includes(".tare-partial-"))).toEqual([]);
+});
+
+test.skipIf(process.platform === "win32")(
+  "a pipe in the place of the receipt is reported before anything is fetched",
+  async () => {
+    const { store, folder } = await openStore();
+    execFileSync("mkfifo", [join(folder, ".tare-pull.json")]);
+    await expect(store.readReceipt()).rejects.toMatchObject({ code: "source/pull.entry" });
+  },
+);
+
+test.skipIf(process.platform !== "linux")("a file whose journal cannot be opened is closed again", async () => {
+  const { store, folder } = await openStore();
+  mkdirSync(join(folder, "m.bin.tare-pull"));
+  await expect(store.openPartial("m.bin")).rejects.toMatchObject({ code: "source/pull.entry" });
+  const open = readdirSync("/proc/self/fd").map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ""; // the descriptor that the listing itself used
+    }
+  });
+  expect(open.filter((path) => path.startsWith(folder) && path.endsWith(".tare-part"))).toEqual([]);
+});
+
+test.each(["tare-part", "tare-pull"])("a hard link called NAME.%s is not written through", async (suffix) => {
+  const { store, folder } = await openStore();
+  const victim = join(folder, "victim");
+  writeFileSync(victim, "precious");
+  linkSync(victim, join(folder, `m.bin.${suffix}`));
+  await expect(store.openPartial("m.bin")).rejects.toMatchObject({ code: "source/pull.entry" });
+  expect(readFileSync(victim, "utf8")).toBe("precious");
+  rmSync(join(folder, `m.bin.${suffix}`));
+  await (await store.openPartial("m.bin")).close();
+});

@@ -1,0 +1,82 @@
+import { lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { withFaults } from "../../../../test/support/file-faults.ts";
+import { levelSettings } from "../../../formats/aerovault/write/profiles.ts";
+import { PARITY_LEVELS, parityGrid } from "../../../model/parity/avec.ts";
+import { generateSidecar } from "../../../operations/correct.ts";
+import { nativeEngine } from "../engine/native.ts";
+import { fileSink } from "../files/sink.ts";
+import { openFile } from "../files/source.ts";
+import { createVaultFile } from "./create.ts";
+import { type ExportOptions, exportVaultParity, renewSidecar } from "./parity.ts";
+
+const engine = await nativeEngine();
+const grid = parityGrid(PARITY_LEVELS.medium);
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "tare-parity-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("a sidecar that cannot be made again leaves no file open", async () => {
+  const context = { engine, limits: {}, env: { XDG_STATE_HOME: join(folder, "state") }, onNote: () => undefined };
+  const fates = new Set<string>();
+  const open: string[] = [];
+  let failed: string | undefined = "";
+  for (let at = 1; failed !== undefined; at++) {
+    const path = join(folder, `${at}.aerovault`);
+    await createVaultFile(path, { overwrite: "refuse", settings: levelSettings(1), password: undefined }, context);
+    const source = await openFile(path);
+    const sink = await fileSink(`${path}.aerocorrect`, { overwrite: "replace" });
+    await generateSidecar(source, sink, { engine, grid });
+    await sink.commit();
+    await source.close();
+    const { calls, result } = await withFaults(path, { at, errno: "EIO" }, () =>
+      renewSidecar(path, context, undefined).catch(() => "failed"),
+    );
+    ({ failed } = calls);
+    fates.add(result);
+    open.push(...calls.open.map((one) => `${one} after ${failed}`));
+  }
+  expect(open).toEqual([]);
+  expect([...fates]).toEqual(expect.arrayContaining(["renewed", "removed"]));
+});
+
+/** A vault, and the export of its parity to `output`. */
+async function vaultToExport(): Promise<(output: string, options?: Partial<ExportOptions>) => Promise<number>> {
+  const context = { engine, limits: {}, env: { XDG_STATE_HOME: join(folder, "state") }, onNote: () => undefined };
+  const path = join(mkdtempSync(join(folder, "export-")), "v");
+  await createVaultFile(path, { overwrite: "refuse", settings: levelSettings(1), password: undefined }, context);
+  return async (output, options) =>
+    (await exportVaultParity(path, context, { output, overwrite: "refuse", ...options })).byteLength;
+}
+
+test("an export renews the sidecar that another export has put there, and refuses any other file", async () => {
+  const run = await vaultToExport();
+  const output = join(mkdtempSync(join(folder, "out-")), "s");
+  const lengths = await Promise.all([run(output), run(output)]);
+  expect(lengths[0]).toBe(lengths[1]);
+  expect(await run(output, { run: "dry" })).toBe(lengths[0]);
+  writeFileSync(output, "mine");
+  for (const dry of [undefined, "dry"] as const) {
+    await expect(run(output, { run: dry })).rejects.toMatchObject({ code: "usage/exists" });
+  }
+  expect(readFileSync(output, "utf8")).toBe("mine");
+  expect(await run(output, { overwrite: "replace" })).toBe(lengths[0]);
+});
+
+test("an export follows a link to a sidecar, and replaces any other link that it may replace", async () => {
+  const run = await vaultToExport();
+  const at = mkdtempSync(join(folder, "links-"));
+  await run(join(at, "s"));
+  symlinkSync("s", join(at, "link"));
+  await run(join(at, "link"), { links: "replace" });
+  expect(lstatSync(join(at, "link")).isSymbolicLink()).toBe(true);
+  writeFileSync(join(at, "s"), "mine");
+  await run(join(at, "link"), { links: "replace", overwrite: "replace" });
+  expect(lstatSync(join(at, "link")).isSymbolicLink()).toBe(false);
+  expect(readFileSync(join(at, "s"), "utf8")).toBe("mine");
+});

@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { namePartsOf } from "./name-parts.ts";
+
+test.each([
+  ["model.layers.12.self_attn.q_proj.weight", ["model.layers.", "12.", "self_attn.", "q_proj.weight"]],
+  ["blk.0.attn_q.weight", ["blk.", "0.", "", "attn_q.weight"]],
+  ["0.weight", ["", "0.", "", "weight"]],
+  ["model.embed_tokens.weight", ["model.", "", "", "embed_tokens.weight"]],
+  ["lm_head.weight", ["", "", "", "lm_head.weight"]],
+  ["encoder.block.3.layer.0.SelfAttention.k.weight", ["encoder.block.", "3.", "layer.0.SelfAttention.", "k.weight"]],
+  ["a..b", ["a..", "", "", "b"]],
+  ["", ["", "", "", ""]],
+])("%s", (name, parts) => {
+  const { prefix, layer, middle, end } = namePartsOf(name);
+  expect([prefix, layer, middle, end]).toEqual(parts);
+  expect(prefix + layer + middle + end).toBe(name);
+});
