@@ -35,12 +35,12 @@ export function commandHost(context: Context): VerbHost {
     sourceDate: () => context.env["SOURCE_DATE_EPOCH"],
     openBytes: (text) => commandBytes(context, text),
     embedding: {
-      runner: async (threads) => (await import("../src/platform/node/embed.ts")).nodeEmbedding.runner(threads),
+      runner: async (threads) => (await import("../src/platform/node/verbs/embed.ts")).nodeEmbedding.runner(threads),
       textFiles: async (path, signal) =>
-        (await import("../src/platform/node/embed.ts")).nodeEmbedding.textFiles(path, signal),
+        (await import("../src/platform/node/verbs/embed.ts")).nodeEmbedding.textFiles(path, signal),
       async indexFile(path, signal) {
         const [{ nodeEmbedding }, { abortAllSinks }] = await Promise.all([
-          import("../src/platform/node/embed.ts"),
+          import("../src/platform/node/verbs/embed.ts"),
           import("../src/platform/node/files/sink.ts"),
         ]);
         context.onExit(abortAllSinks);

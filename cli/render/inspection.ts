@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { printable } from "../../src/base/text.ts";
 import type { Finding } from "../../src/model/finding.ts";
-import { takeOrigin } from "../../src/model/origin.ts";
+import { takeOrigin } from "../../src/model/origin/origin.ts";
 import { formatShape } from "../../src/model/shape.ts";
 import type { Inspection, ModelDescription } from "../../src/operations/inspect.ts";
 import { bar } from "./charts.ts";

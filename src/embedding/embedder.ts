@@ -6,7 +6,7 @@ import { type BertModel, readBertModel } from "../model/bert/model.ts";
 import type { Vocabulary } from "../model/bert/vocabulary.ts";
 import type { EncodedValue, MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
-import { takeOrigin } from "../model/origin.ts";
+import { takeOrigin } from "../model/origin/origin.ts";
 import { createEncoder, type EmbedCallOptions, type Encoder, type EncoderOptions } from "./encoder/encoder.ts";
 import type { KernelKind, Precision } from "./encoder/shape.ts";
 import { createTokenizer, type Tokenizer } from "./tokenizer/tokenizer.ts";

@@ -14,7 +14,7 @@ import type { ModelFolder } from "./configuration.ts";
 import type { Finding, Loss } from "./finding.ts";
 import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
 import type { Beside } from "./model.ts";
-import type { OriginFacts, OriginLink } from "./origin.ts";
+import type { OriginFacts, OriginLink } from "./origin/origin.ts";
 import type { Tensor } from "./tensor.ts";
 import type { FloatTarget } from "./values/casts.ts";
 

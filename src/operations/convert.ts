@@ -13,7 +13,7 @@ import type {
   WriteContext,
   WritePlan,
 } from "../model/format.ts";
-import { takeOrigin } from "../model/origin.ts";
+import { takeOrigin } from "../model/origin/origin.ts";
 import { checkWritten, type PayloadCheck, provenOutput, readableOutput } from "./convert/check-written.ts";
 import { type ConversionOptions, castContent, contentOf, selectedContent } from "./convert/content.ts";
 import { foundDamage } from "./convert/source-check.ts";

@@ -8,7 +8,7 @@ import type { FormatReader, Opened } from "../model/format.ts";
 import { type Metadata, type MetadataValue, stringValue } from "../model/metadata.ts";
 import { fingerprint } from "../model/metadata-json.ts";
 import { type Model, nearNames } from "../model/model.ts";
-import { type CarriedEntry, encodeOrigin, ORIGIN_KEY, parseOrigin } from "../model/origin.ts";
+import { type CarriedEntry, encodeOrigin, ORIGIN_KEY, parseOrigin } from "../model/origin/origin.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Engine } from "../primitives/engine.ts";
 import { unclaimedWithin } from "./reading/unclaimed.ts";

@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes } from "../../src/base/bytes.ts";
 import { encodeHex, encodeUtf8 } from "../../src/base/text.ts";
 import { encodePrefix, VaultCipher } from "../../src/formats/aerovault/cipher.ts";
-import { type ExtensionRow, encodeDirectory } from "../../src/formats/aerovault/extensions.ts";
+import { type ExtensionRow, encodeDirectory } from "../../src/formats/aerovault/extensions/rows.ts";
 import { EMPTY_SLOTS, headerMac, type Lane, makeKeys, plainKeys, wrapKeys } from "../../src/formats/aerovault/keys.ts";
 import {
   HEADER_BYTES,

@@ -4,7 +4,7 @@ import { encodeUtf8 } from "../../src/base/text.ts";
 import { memorySink, memorySource } from "../../src/bytes/memory.ts";
 import { readSidecar } from "../../src/formats/aerocorrect/read.ts";
 import { VaultArchive } from "../../src/formats/aerovault/archive.ts";
-import { gridOf } from "../../src/formats/aerovault/extensions.ts";
+import { gridOf } from "../../src/formats/aerovault/extensions/rows.ts";
 import { openVault } from "../../src/formats/aerovault/open.ts";
 import { closeVault, type Vault } from "../../src/formats/aerovault/vault.ts";
 import { verifyAerovault } from "../../src/formats/aerovault/verify.ts";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { cache, correct, doctor, fileSink, fileSource, keygen } from "../../src/platform/node/index.ts";
-import { nodeVerbs } from "../../src/platform/node/verbs.ts";
+import { nodeVerbs } from "../../src/platform/node/verbs/index.ts";
 import { callTare } from "../cli/run-tare.ts";
 import { smallSafetensors } from "../cli/small-models.ts";
 import { startFileServer } from "../support/file-server.ts";

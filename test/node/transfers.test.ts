@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { S3Options } from "../../src/api/options.ts";
 import { aeroset, pull, push } from "../../src/platform/node/index.ts";
-import { nodeVerbs } from "../../src/platform/node/verbs.ts";
+import { nodeVerbs } from "../../src/platform/node/verbs/index.ts";
 import { callTare } from "../cli/run-tare.ts";
 import { smallSafetensors } from "../cli/small-models.ts";
 import { type FileServer, startFileServer } from "../support/file-server.ts";

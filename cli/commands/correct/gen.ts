@@ -1,5 +1,5 @@
 import { printable } from "../../../src/base/text.ts";
-import { type CorrectGenerateResult, generateOn } from "../../../src/platform/node/correct.ts";
+import { type CorrectGenerateResult, generateOn } from "../../../src/platform/node/verbs/correct.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { PARITY_FLAG, parseParity } from "../../flags/quantities.ts";

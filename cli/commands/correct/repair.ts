@@ -1,5 +1,5 @@
 import { decodeHex, printable } from "../../../src/base/text.ts";
-import { type CorrectRepairResult, repairOn } from "../../../src/platform/node/correct.ts";
+import { type CorrectRepairResult, repairOn } from "../../../src/platform/node/verbs/correct.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { badValue } from "../../flags/quantities.ts";

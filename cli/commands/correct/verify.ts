@@ -1,6 +1,6 @@
 import { printable } from "../../../src/base/text.ts";
 import { healthText } from "../../../src/operations/correct.ts";
-import { type CorrectVerifyResult, verifyOn } from "../../../src/platform/node/correct.ts";
+import { type CorrectVerifyResult, verifyOn } from "../../../src/platform/node/verbs/correct.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost, nodeReadOptions } from "../../node-host.ts";

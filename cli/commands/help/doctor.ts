@@ -1,4 +1,4 @@
-import { type DoctorResult, examineMachine } from "../../../src/platform/node/doctor.ts";
+import { type DoctorResult, examineMachine } from "../../../src/platform/node/verbs/doctor.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";

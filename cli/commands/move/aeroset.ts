@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
-import { type AerosetUpdateResult, updateOn } from "../../../src/platform/node/aeroset.ts";
+import { type AerosetUpdateResult, updateOn } from "../../../src/platform/node/verbs/aeroset.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";

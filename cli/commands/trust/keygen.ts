@@ -1,4 +1,4 @@
-import { keygenOn } from "../../../src/platform/node/keygen.ts";
+import { keygenOn } from "../../../src/platform/node/verbs/keygen.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost } from "../../node-host.ts";

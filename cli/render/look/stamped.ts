@@ -1,7 +1,7 @@
 import type { StampResult } from "../../../src/api/move/stamp.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { MetadataValue } from "../../../src/model/metadata.ts";
-import { ORIGIN_KEY } from "../../../src/model/origin.ts";
+import { ORIGIN_KEY } from "../../../src/model/origin/origin.ts";
 import { valueToJson } from "../../../src/operations/inspect.ts";
 import { type MetadataChange, typeOf } from "../../../src/operations/stamp.ts";
 

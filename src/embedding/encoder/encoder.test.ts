@@ -2,7 +2,7 @@ import { describe, expect, it, test } from "vitest";
 import { naiveBert } from "../../../test/builders/naive-bert.ts";
 import { tinyBert } from "../../../test/builders/tiny-bert.ts";
 import type { BertConfig } from "../../model/bert/config.ts";
-import { enableRelaxedSimd } from "../../platform/node/embed.ts";
+import { enableRelaxedSimd } from "../../platform/node/verbs/embed.ts";
 import { createEncoder, type EncoderOptions, planGroups } from "./encoder.ts";
 
 enableRelaxedSimd();

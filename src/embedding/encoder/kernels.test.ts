@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { enableRelaxedSimd } from "../../platform/node/embed.ts";
+import { enableRelaxedSimd } from "../../platform/node/verbs/embed.ts";
 import { type BoundKernels, bindShared, loadEncoderKernels } from "./kernels.ts";
 import type { EncoderKernels } from "./kernels-scalar.ts";
 import type { KernelKind } from "./shape.ts";

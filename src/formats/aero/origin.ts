@@ -1,7 +1,7 @@
 import { isTareError } from "../../base/errors.ts";
 import { alignUp } from "../../base/integers.ts";
 import { encodeHex, isWellFormed } from "../../base/text.ts";
-import type { Json, OriginFacts } from "../../model/origin.ts";
+import type { Json, OriginFacts } from "../../model/origin/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { decodePhsh } from "./chunks/digests.ts";
 import { chunkNames, MAX_NAME_LENGTH, NAMED_CHUNKS } from "./chunks/toc.ts";

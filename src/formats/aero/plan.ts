@@ -4,7 +4,7 @@ import { isPowerOfTwo } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
 import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 import type { ModelContent, WriteHashes, WriteOptions, WritePlan } from "../../model/format.ts";
-import { type OriginFacts, splitChain } from "../../model/origin.ts";
+import { type OriginFacts, splitChain } from "../../model/origin/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { type CarriedKeys, parseFurther, type StoredPairs } from "./chunks/further-keys.ts";
 import { encodeManifest, type PlannedManifest } from "./chunks/metadata.ts";

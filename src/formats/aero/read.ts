@@ -6,7 +6,7 @@ import type { Source } from "../../bytes/source.ts";
 import { type Finding, findingFromError } from "../../model/finding.ts";
 import type { FormatReader, OpenContext, PageDigests, PagedRun } from "../../model/format.ts";
 import { decodeJsonNumber } from "../../model/metadata-json.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import {
   type ChunkContext,

@@ -6,7 +6,7 @@ import { sliceSource } from "../../bytes/slice.ts";
 import { byteLengthOf, DTYPES, type DType, isDType, type KnownDType } from "../../model/dtype.ts";
 import type { Finding, Loss } from "../../model/finding.ts";
 import type { Verification } from "../../model/model.ts";
-import type { Json } from "../../model/origin.ts";
+import type { Json } from "../../model/origin/origin.ts";
 import type { Shape } from "../../model/shape.ts";
 import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import { encodeMsgpack, type MsgpackValue } from "../../primitives/encoding/msgpack-value.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { alignUp } from "../../base/integers.ts";
 import { decodeHex, encodeHex } from "../../base/text.ts";
-import type { Json, OriginFacts } from "../../model/origin.ts";
+import type { Json, OriginFacts } from "../../model/origin/origin.ts";
 import { UUID_BYTES } from "../aero/layout.ts";
 import { ALIGNMENTS, describeAero } from "../aero/origin.ts";
 import type { SetModel } from "./model.ts";

@@ -3,7 +3,7 @@ import { UsageError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { DEFAULT_PAGE_BYTES, type ModelContent, type WriteOptions, type WritePlan } from "../../model/format.ts";
 import { type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
-import { type OriginFacts, type OriginLink, splitChain } from "../../model/origin.ts";
+import { type OriginFacts, type OriginLink, splitChain } from "../../model/origin/origin.ts";
 import { renderJsonObject } from "../aero/chunks/metadata.ts";
 import { encodeTensorIndex, measureTensorIndex, type TensorRow } from "../aero/chunks/tidx.ts";
 import { HASH_BYTES } from "../aero/layout.ts";

@@ -5,7 +5,7 @@ import type { Output, Sink } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { ModelContent, WriteContext, WriteOptions } from "../../model/format.ts";
 import { retypedMetadata } from "../../model/ggml/retyping.ts";
-import type { Json, OriginFacts } from "../../model/origin.ts";
+import type { Json, OriginFacts } from "../../model/origin/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import type { TensorRow } from "../aero/chunks/tidx.ts";

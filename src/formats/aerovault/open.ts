@@ -11,7 +11,7 @@ import { VaultArchive } from "./archive.ts";
 import { ChunkStore } from "./blocks/store.ts";
 import type { ReadFile } from "./blocks/stream.ts";
 import { sealOf, VaultCipher } from "./cipher.ts";
-import { decodeDirectory, type ExtensionRow, extensionPayload, MANIFEST_PARITY } from "./extensions.ts";
+import { decodeDirectory, type ExtensionRow, extensionPayload, MANIFEST_PARITY } from "./extensions/rows.ts";
 import { checkCurrent, explainFault } from "./freshness.ts";
 import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./header.ts";
 import { unlock, type VaultKeys, wipeKeys } from "./keys.ts";

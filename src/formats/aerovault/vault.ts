@@ -7,7 +7,7 @@ import { longestBurst, planAvec } from "../../model/parity/avec.ts";
 import { blockExtent } from "./blocks/check.ts";
 import type { ChunkStore } from "./blocks/store.ts";
 import type { VaultCipher } from "./cipher.ts";
-import { DATA_PARITY, DEFAULT_PARITY_PERCENT, type ExtensionRow, gridOf } from "./extensions.ts";
+import { DATA_PARITY, DEFAULT_PARITY_PERCENT, type ExtensionRow, gridOf } from "./extensions/rows.ts";
 import type { StoredHeader } from "./header.ts";
 import { KDF_COST, type VaultKeys, wipeKeys } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";

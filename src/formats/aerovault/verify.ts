@@ -18,8 +18,15 @@ import { planEntry, type VaultArchive, vaultArchive } from "./archive.ts";
 import { blockExtent, decodeBlock } from "./blocks/check.ts";
 import { type BlockBatch, planBlockBatches } from "./blocks/store.ts";
 import { BlockStream, type ReadFile } from "./blocks/stream.ts";
-import { findDirectoryFault } from "./extension-directory.ts";
-import { DATA_PARITY, decodeDirectory, extensionPayload, gridOf, isParityRow, MANIFEST_PARITY } from "./extensions.ts";
+import { findDirectoryFault } from "./extensions/directory.ts";
+import {
+  DATA_PARITY,
+  decodeDirectory,
+  extensionPayload,
+  gridOf,
+  isParityRow,
+  MANIFEST_PARITY,
+} from "./extensions/rows.ts";
 import { checkCurrent, explainFault, type OpenedState } from "./freshness.ts";
 import { checkSections, readHeader, type StoredHeader } from "./header.ts";
 import type { VaultHeader } from "./layout.ts";

@@ -5,14 +5,14 @@ import { configuredType, type ModelFolder } from "../../model/configuration.ts";
 import type { Loss } from "../../model/finding.ts";
 import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { decodeMetadataJson, fingerprint, type MetadataJson, renderMetadata } from "../../model/metadata-json.ts";
+import { addedEntry, type Holding, packMetadata, retypeLike } from "../../model/origin/metadata.ts";
 import {
   type CarriedEntry,
   type CarriedTensor,
   encodeOrigin,
   ORIGIN_KEY,
   type OriginLink,
-} from "../../model/origin.ts";
-import { addedEntry, type Holding, packMetadata, retypeLike } from "../../model/origin-metadata.ts";
+} from "../../model/origin/origin.ts";
 import { APR_LIMITS } from "./limits.ts";
 import { APR_VERSION } from "./spec/layout.ts";
 

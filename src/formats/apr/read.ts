@@ -5,7 +5,7 @@ import { encodeHex } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { FormatReader, Members, MembersContext, OpenContext } from "../../model/format.ts";
 import { decodeJsonNumber } from "../../model/metadata-json.ts";
-import type { OriginFacts } from "../../model/origin.ts";
+import type { OriginFacts } from "../../model/origin/origin.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import { type AprKind, aprKind, OPENING_BYTES } from "./index.ts";
 import { aprFields, aprSections } from "./inspect.ts";

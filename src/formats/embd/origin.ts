@@ -3,7 +3,7 @@ import { isTareError } from "../../base/errors.ts";
 import { decodeBase64, encodeBase64, encodeUtf8 } from "../../base/text.ts";
 import { atOnce } from "../../base/turns.ts";
 import { Metadata } from "../../model/metadata.ts";
-import { type Json, ORIGIN_KEY, type OriginFacts } from "../../model/origin.ts";
+import { type Json, ORIGIN_KEY, type OriginFacts } from "../../model/origin/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import { ALIGNMENT, FILE_FLAGS, fileFooter, fileHeader } from "./layout.ts";
 import { embdLimits, Tolerance } from "./limits.ts";

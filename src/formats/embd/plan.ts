@@ -13,6 +13,7 @@ import {
   type MetadataValue,
   type StringValue,
 } from "../../model/metadata.ts";
+import { addedEntry, type Holding, packMetadata } from "../../model/origin/metadata.ts";
 import {
   type CarriedEntry,
   type CarriedTensor,
@@ -20,8 +21,7 @@ import {
   ORIGIN_KEY,
   type OriginLink,
   splitChain,
-} from "../../model/origin.ts";
-import { addedEntry, type Holding, packMetadata } from "../../model/origin-metadata.ts";
+} from "../../model/origin/origin.ts";
 import type { Piece } from "../../model/pieces.ts";
 import { ByteWriter } from "../../struct/cursor.ts";
 import { ALIGNMENT, FILE_FLAGS, MAX_TEXT_BYTES } from "./layout.ts";

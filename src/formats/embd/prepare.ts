@@ -22,11 +22,11 @@ import {
   vocabularyFromGguf,
 } from "../../model/bert/vocabulary.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
-import { earlierForm } from "../../model/earlier-form.ts";
 import type { Loss } from "../../model/finding.ts";
 import type { ModelContent, PrepareContext } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
-import { furtherInChain, renameInChain } from "../../model/origin.ts";
+import { earlierForm } from "../../model/origin/earlier-form.ts";
+import { furtherInChain, renameInChain } from "../../model/origin/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { castTensor } from "../../model/values/casts.ts";

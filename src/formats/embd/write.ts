@@ -7,7 +7,7 @@ import type { Container } from "../../model/archive.ts";
 import type { FormatRestamp, RestampContext, RestampPiece } from "../../model/capabilities.ts";
 import type { FormatWriter, WriteContext, WritePlan } from "../../model/format.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin/origin.ts";
 import { CrcSink, checkWritten, writePieces } from "../../model/pieces.ts";
 import { crc32Combine } from "../../primitives/digest/crc32.ts";
 import { embd } from "./index.ts";

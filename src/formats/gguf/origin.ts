@@ -1,7 +1,7 @@
 import { decodeBase64, encodeBase64 } from "../../base/text.ts";
 import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml/retyping.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin.ts";
+import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin/origin.ts";
 import { SPLIT_KEYS } from "./layout.ts";
 import type { GgufModel } from "./model.ts";
 import { decodeGgufValue, encodeGgufValue, GGUF_ENCODING } from "./values.ts";

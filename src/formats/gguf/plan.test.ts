@@ -6,7 +6,7 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { ModelContent, Opened, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
-import { ORIGIN_KEY, takeOrigin } from "../../model/origin.ts";
+import { ORIGIN_KEY, takeOrigin } from "../../model/origin/origin.ts";
 import { contentOf } from "../../operations/convert/content.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { gguf } from "./index.ts";

@@ -6,8 +6,14 @@ import type { Output } from "../../bytes/sink.ts";
 import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../model/format.ts";
 import { isBlocks, QUANTIZATION_VERSION, QUANTIZATION_VERSION_KEY } from "../../model/ggml/retyping.ts";
 import type { Metadata, MetadataEntry } from "../../model/metadata.ts";
-import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink, splitChain } from "../../model/origin.ts";
-import { addedEntry, type Holding, packMetadata } from "../../model/origin-metadata.ts";
+import { addedEntry, type Holding, packMetadata } from "../../model/origin/metadata.ts";
+import {
+  type CarriedTensor,
+  encodeOrigin,
+  ORIGIN_KEY,
+  type OriginLink,
+  splitChain,
+} from "../../model/origin/origin.ts";
 import { type Piece, type PlannedFile, writeFiles } from "../../model/pieces.ts";
 import { headerPieces, type PlacedTensor } from "./header.ts";
 import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, tensorTypeId } from "./layout.ts";

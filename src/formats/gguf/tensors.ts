@@ -8,7 +8,7 @@ import { rejectOverlaps } from "../../bytes/extents.ts";
 import { byteLengthOf, type DType, dtypeFacts } from "../../model/dtype.ts";
 import type { Finding, Loss } from "../../model/finding.ts";
 import type { OpenContext } from "../../model/format.ts";
-import type { CarriedTensor } from "../../model/origin.ts";
+import type { CarriedTensor } from "../../model/origin/origin.ts";
 import { equalShapes, type Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { tensorType, tensorTypeId } from "./layout.ts";

@@ -6,7 +6,7 @@ import { byteLengthOf } from "../../model/dtype.ts";
 import type { Finding, Loss } from "../../model/finding.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { type Model, type Part, TensorIndex } from "../../model/model.ts";
-import { type CarriedTensor, MAX_CARRIED_TEXT } from "../../model/origin.ts";
+import { type CarriedTensor, MAX_CARRIED_TEXT } from "../../model/origin/origin.ts";
 import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { HeaderErrors } from "./general-entry.ts";

@@ -14,7 +14,7 @@ import {
   type Origin,
   type OriginFacts,
   parseOrigin,
-} from "../../model/origin.ts";
+} from "../../model/origin/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import {

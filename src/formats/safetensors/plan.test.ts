@@ -7,7 +7,7 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import type { ModelContent, WriteOptions } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataValue, stringValue } from "../../model/metadata.ts";
-import { parseOrigin } from "../../model/origin.ts";
+import { parseOrigin } from "../../model/origin/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { checkPlannedHeader, planSafetensors } from "./plan.ts";

@@ -9,7 +9,7 @@ import { presentBytes } from "../../model/cut-short.ts";
 import type { Finding, Loss } from "../../model/finding.ts";
 import type { FormatReader, Members, MembersContext, OpenContext } from "../../model/format.ts";
 import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
+import { ORIGIN_KEY } from "../../model/origin/origin.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { decodeJsonText } from "../../struct/strict-json.ts";
 import { type Header, parseHeader } from "./header.ts";

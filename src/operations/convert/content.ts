@@ -1,13 +1,19 @@
 import { isTareError, type Location, UsageError } from "../../base/errors.ts";
 import { byteLengthOf, type DType, isDType } from "../../model/dtype.ts";
-import { restoreEarlier } from "../../model/earlier-form.ts";
 import type { FormatWriter, ModelContent, Opened, ValueDecoder, WriteOptions } from "../../model/format.ts";
 import type { Checkpoint } from "../../model/ggml/checkpoint.ts";
 import type { ConvertedModel } from "../../model/ggml/layers-and-heads.ts";
 import { retypedMetadata } from "../../model/ggml/retyping.ts";
 import type { EncodedValue, MetadataValue } from "../../model/metadata.ts";
-import { type CarriedTensor, type OriginLink, renameInChain, restoreOrder, takeOrigin } from "../../model/origin.ts";
-import { restoreMetadata } from "../../model/origin-metadata.ts";
+import { restoreEarlier } from "../../model/origin/earlier-form.ts";
+import { restoreMetadata } from "../../model/origin/metadata.ts";
+import {
+  type CarriedTensor,
+  type OriginLink,
+  renameInChain,
+  restoreOrder,
+  takeOrigin,
+} from "../../model/origin/origin.ts";
 import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { unevenLayout } from "../../model/values/block-rows.ts";

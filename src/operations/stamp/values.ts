@@ -10,8 +10,8 @@ import {
   type MetadataJson,
   renderMetadata,
 } from "../../model/metadata-json.ts";
-import { ORIGIN_KEY } from "../../model/origin.ts";
-import { retypeLike } from "../../model/origin-metadata.ts";
+import { retypeLike } from "../../model/origin/metadata.ts";
+import { ORIGIN_KEY } from "../../model/origin/origin.ts";
 
 /** A value as the user gave it. */
 export interface EnteredValue {

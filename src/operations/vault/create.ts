@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { VaultCipher } from "../../formats/aerovault/cipher.ts";
-import { parityRows } from "../../formats/aerovault/extensions.ts";
+import { parityRows } from "../../formats/aerovault/extensions/rows.ts";
 import {
   EMPTY_SLOTS,
   MIN_PASSWORD_BYTES,

@@ -4,7 +4,7 @@ import { type Overlay, overlaidSource } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import { blockExtent } from "../../formats/aerovault/blocks/check.ts";
 import { BlockStream, scanBlocks } from "../../formats/aerovault/blocks/stream.ts";
-import { gridOf } from "../../formats/aerovault/extensions.ts";
+import { gridOf } from "../../formats/aerovault/extensions/rows.ts";
 import type { ChunkRecord } from "../../formats/aerovault/manifest/records.ts";
 import type { Vault } from "../../formats/aerovault/vault.ts";
 import { findPlans, type ReadableBytes } from "../../model/parity/avec.ts";

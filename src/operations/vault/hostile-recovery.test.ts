@@ -6,7 +6,7 @@ import { fileInput, TestVault } from "../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../test/builders/vault-content.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import { parityRow } from "../../formats/aerovault/extensions.ts";
+import { parityRow } from "../../formats/aerovault/extensions/rows.ts";
 import { vaultHeader } from "../../formats/aerovault/layout.ts";
 import type { ChunkRecord, Manifest } from "../../formats/aerovault/manifest/records.ts";
 import { parityGrid, planAvec } from "../../model/parity/avec.ts";

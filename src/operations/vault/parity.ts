@@ -10,7 +10,7 @@ import {
   isParityRow,
   MANIFEST_PARITY,
   parityRows,
-} from "../../formats/aerovault/extensions.ts";
+} from "../../formats/aerovault/extensions/rows.ts";
 import { HEADER_BYTES } from "../../formats/aerovault/layout.ts";
 import { inMemory } from "../../formats/aerovault/manifest/parity.ts";
 import { checkUndamaged, type Vault } from "../../formats/aerovault/vault.ts";

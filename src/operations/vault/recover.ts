@@ -4,7 +4,7 @@ import { type Overlay, overlaidSource, overlayBytes } from "../../bytes/derived.
 import type { Source } from "../../bytes/source.ts";
 import { HEADER_SEGMENT, MANIFEST_SEGMENT } from "../../formats/aerocorrect/layout.ts";
 import { type Sidecar, segmentPayload } from "../../formats/aerocorrect/sidecar.ts";
-import { impliedDirectory } from "../../formats/aerovault/extension-directory.ts";
+import { impliedDirectory } from "../../formats/aerovault/extensions/directory.ts";
 import { decodeHeader, sectionsEnd } from "../../formats/aerovault/header.ts";
 import { HEADER_BYTES, type VaultHeader } from "../../formats/aerovault/layout.ts";
 import { AEROVAULT_LIMITS } from "../../formats/aerovault/limits.ts";

@@ -3,7 +3,7 @@ import { overlaidSource, overlayBytes } from "../../bytes/derived.ts";
 import type { Source } from "../../bytes/source.ts";
 import { DATA_SEGMENT } from "../../formats/aerocorrect/layout.ts";
 import type { Sidecar } from "../../formats/aerocorrect/sidecar.ts";
-import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extensions.ts";
+import { DATA_PARITY, extensionPayload } from "../../formats/aerovault/extensions/rows.ts";
 import { sectionsEnd } from "../../formats/aerovault/header.ts";
 import { MAC_BYTES, MAC_OFFSET } from "../../formats/aerovault/layout.ts";
 import type { HealedPart, Vault } from "../../formats/aerovault/vault.ts";

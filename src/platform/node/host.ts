@@ -194,9 +194,9 @@ export async function openPath(
 
 /** Threads are loaded for those who embed. */
 const nodeEmbeddingOnRequest: EmbeddingHost = {
-  runner: async (threads) => (await import("./embed.ts")).nodeEmbedding.runner(threads),
-  textFiles: async (path, signal) => (await import("./embed.ts")).nodeEmbedding.textFiles(path, signal),
-  indexFile: async (path, signal) => (await import("./embed.ts")).nodeEmbedding.indexFile(path, signal),
+  runner: async (threads) => (await import("./verbs/embed.ts")).nodeEmbedding.runner(threads),
+  textFiles: async (path, signal) => (await import("./verbs/embed.ts")).nodeEmbedding.textFiles(path, signal),
+  indexFile: async (path, signal) => (await import("./verbs/embed.ts")).nodeEmbedding.indexFile(path, signal),
 };
 
 /** The bytes at a path or an address, or of a file inside a vault, whatever they are. */

@@ -2,7 +2,7 @@ import { type Bytes, concatBytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
 import { decodeBase64, encodeBase64, printable } from "../../../base/text.ts";
 import type { Loss } from "../../../model/finding.ts";
-import type { Json } from "../../../model/origin.ts";
+import type { Json } from "../../../model/origin/origin.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";
 import type { MsgpackWriter } from "../../../primitives/encoding/msgpack-writer.ts";
 import { ENTRY_FIELDS } from "../layout.ts";

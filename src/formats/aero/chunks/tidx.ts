@@ -3,7 +3,7 @@ import { FormatError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import { encodeHex } from "../../../base/text.ts";
 import type { Steps } from "../../../base/turns.ts";
-import type { Json } from "../../../model/origin.ts";
+import type { Json } from "../../../model/origin/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { KeyTable } from "../../../primitives/encoding/key-table.ts";
 import { MsgpackReader } from "../../../primitives/encoding/msgpack-reader.ts";

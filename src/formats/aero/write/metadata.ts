@@ -3,8 +3,8 @@ import { encodeUtf8, isWellFormed } from "../../../base/text.ts";
 import { configuredType, type ModelFolder } from "../../../model/configuration.ts";
 import { type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import { fingerprint } from "../../../model/metadata-json.ts";
-import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink } from "../../../model/origin.ts";
-import { addedEntry, type Holding, packMetadata, retypeLike } from "../../../model/origin-metadata.ts";
+import { addedEntry, type Holding, packMetadata, retypeLike } from "../../../model/origin/metadata.ts";
+import { type CarriedTensor, encodeOrigin, ORIGIN_KEY, type OriginLink } from "../../../model/origin/origin.ts";
 import { decodeMjsn, renderJsonObject, renderJsonValue } from "../chunks/metadata.ts";
 
 /** The level for metadata, written or stamped, as the reference writer has it (docs/formats/aero.md#writing). */

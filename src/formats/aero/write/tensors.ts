@@ -4,7 +4,7 @@ import { decodeBase64, isWellFormed } from "../../../base/text.ts";
 import { byteLengthOf, type DType } from "../../../model/dtype.ts";
 import type { Loss } from "../../../model/finding.ts";
 import { arrayValue, type MetadataValue, stringValue } from "../../../model/metadata.ts";
-import type { CarriedTensor, Json, OriginFacts } from "../../../model/origin.ts";
+import type { CarriedTensor, Json, OriginFacts } from "../../../model/origin/origin.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { decodeMsgpack } from "../../../primitives/encoding/msgpack-value.ts";
 import { QUANT_PARAMS } from "../chunks/tidx.ts";

@@ -8,7 +8,7 @@ import { atOnce } from "../../../base/turns.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { avecHeader } from "../../../model/parity/avec.ts";
 import type { VaultArchive } from "../archive.ts";
-import { MANIFEST_PARITY } from "../extensions.ts";
+import { MANIFEST_PARITY } from "../extensions/rows.ts";
 import { openAerovault } from "../open.ts";
 import { encodeCheckedManifest } from "./checksum.ts";
 import { decodeManifest } from "./codec.ts";

@@ -7,7 +7,7 @@ import { memorySource } from "../../../bytes/memory.ts";
 import { nativeEngine } from "../../../platform/node/engine/native.ts";
 import type { VaultArchive } from "../archive.ts";
 import { blockExtent } from "../blocks/check.ts";
-import { DATA_PARITY, parityRow } from "../extensions.ts";
+import { DATA_PARITY, parityRow } from "../extensions/rows.ts";
 import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
 import type { ChunkRecord } from "../manifest/records.ts";
 import { openAerovault } from "../open.ts";

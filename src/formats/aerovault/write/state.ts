@@ -2,7 +2,7 @@ import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import type { RandomBytes } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";
-import type { ExtensionRow } from "../extensions.ts";
+import type { ExtensionRow } from "../extensions/rows.ts";
 import type { KeySlots, VaultKeys } from "../keys.ts";
 import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
 import { entryList, type Manifest, type WrapperRecord } from "../manifest/records.ts";

@@ -9,6 +9,7 @@ import type { Loss } from "../../../model/finding.ts";
 import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../../model/format.ts";
 import { type Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../../../model/metadata.ts";
 import { renderMetadata } from "../../../model/metadata-json.ts";
+import { addedEntry, packMetadata } from "../../../model/origin/metadata.ts";
 import {
   type CarriedEntry,
   type CarriedTensor,
@@ -17,8 +18,7 @@ import {
   type OriginLink,
   orderFor,
   splitChain,
-} from "../../../model/origin.ts";
-import { addedEntry, packMetadata } from "../../../model/origin-metadata.ts";
+} from "../../../model/origin/origin.ts";
 import { CrcSink, checkWritten, type Piece, writePieces } from "../../../model/pieces.ts";
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";

@@ -2,7 +2,13 @@ import { isTareError } from "../../../base/errors.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import type { Loss } from "../../../model/finding.ts";
 import { renderMetadata } from "../../../model/metadata-json.ts";
-import { type Json, MAX_CARRIED_TEXT, type OriginFacts, type OriginLink, splitChain } from "../../../model/origin.ts";
+import {
+  type Json,
+  MAX_CARRIED_TEXT,
+  type OriginFacts,
+  type OriginLink,
+  splitChain,
+} from "../../../model/origin/origin.ts";
 import { APR_LIMITS } from "../limits.ts";
 import { decodeMetadata, shadowedLosses } from "../metadata.ts";
 import type { AprModel } from "../model.ts";

@@ -5,7 +5,7 @@ import { encodeUtf8 } from "../../../base/text.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../../model/format.ts";
 import type { MetadataEntry, MetadataValue } from "../../../model/metadata.ts";
 import { renderMetadata } from "../../../model/metadata-json.ts";
-import { orderFor, restoreOrder, splitChain } from "../../../model/origin.ts";
+import { orderFor, restoreOrder, splitChain } from "../../../model/origin/origin.ts";
 import { metadataText, planMetadata } from "../metadata.ts";
 import { layOutFront } from "./header.ts";
 import { dtypeId, FILE_FLAGS, FIRST_QUANTIZED_ID, fileFooter } from "./layout.ts";

@@ -10,7 +10,7 @@ import type { Loss } from "../../../model/finding.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import type { OpenContext } from "../../../model/format.ts";
 import { Metadata } from "../../../model/metadata.ts";
-import { MAX_CARRIED_TEXT } from "../../../model/origin.ts";
+import { MAX_CARRIED_TEXT } from "../../../model/origin/origin.ts";
 import { Tensor, type TensorReader } from "../../../model/tensor.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { aprLimits } from "../limits.ts";

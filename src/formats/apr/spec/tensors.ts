@@ -7,7 +7,7 @@ import type { Turns } from "../../../base/turns.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { byteLengthOf, countElements, type DType, dtypeFacts } from "../../../model/dtype.ts";
 import type { Finding, Loss } from "../../../model/finding.ts";
-import type { CarriedTensor } from "../../../model/origin.ts";
+import type { CarriedTensor } from "../../../model/origin/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { unevenLayout } from "../../../model/values/block-rows.ts";

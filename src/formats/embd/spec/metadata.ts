@@ -3,7 +3,7 @@ import { FormatError, type Location } from "../../../base/errors.ts";
 import { decodeUtf8, encodeUtf8, printable } from "../../../base/text.ts";
 import type { Steps } from "../../../base/turns.ts";
 import { type Metadata, type MetadataEntry, type StringValue, stringValue } from "../../../model/metadata.ts";
-import { ORIGIN_KEY } from "../../../model/origin.ts";
+import { ORIGIN_KEY } from "../../../model/origin/origin.ts";
 import type { Shape } from "../../../model/shape.ts";
 import { ByteWriter, Cursor } from "../../../struct/cursor.ts";
 import { ENTRY_HEADER_BYTES, MAX_TEXT_BYTES, METADATA_HEADER_BYTES } from "../layout.ts";

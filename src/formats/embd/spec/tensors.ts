@@ -6,7 +6,7 @@ import { decodeUtf8, encodeUtf8, hex32, isWellFormed, printable } from "../../..
 import type { Steps } from "../../../base/turns.ts";
 import { byteLengthOf } from "../../../model/dtype.ts";
 import type { Loss } from "../../../model/finding.ts";
-import type { CarriedTensor } from "../../../model/origin.ts";
+import type { CarriedTensor } from "../../../model/origin/origin.ts";
 import { equalShapes, formatShape, type Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import {

@@ -5,7 +5,7 @@ import type { LimitOverrides } from "../../../base/limits.ts";
 import type { Source } from "../../../bytes/source.ts";
 import { checkStoredBlocks } from "../../../formats/aerovault/blocks/stream.ts";
 import { VaultCipher } from "../../../formats/aerovault/cipher.ts";
-import { checkDirectory } from "../../../formats/aerovault/extension-directory.ts";
+import { checkDirectory } from "../../../formats/aerovault/extensions/directory.ts";
 import type { VaultKeys } from "../../../formats/aerovault/keys.ts";
 import { openVault } from "../../../formats/aerovault/open.ts";
 import { checkUndamaged, closeVault, type Vault } from "../../../formats/aerovault/vault.ts";

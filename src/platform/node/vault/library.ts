@@ -3,7 +3,7 @@ import type { RepairVaultResult } from "../../../api/vault/results.ts";
 import type { Vault } from "../../../api/vault/vault.ts";
 
 /** Vaults in Node: read from everywhere, made and changed on disk. */
-import { nodeVerbs } from "../verbs.ts";
+import { nodeVerbs } from "../verbs/index.ts";
 
 export type * from "../../../api/vault/index.ts";
 export { Vault } from "../../../api/vault/vault.ts";

@@ -3,7 +3,7 @@ import { isTareError, SourceError } from "../../../base/errors.ts";
 import { SIDECAR_SUFFIX } from "../../../formats/aerocorrect/layout.ts";
 import { readSidecar } from "../../../formats/aerocorrect/read.ts";
 import type { Sidecar, SidecarPlan } from "../../../formats/aerocorrect/sidecar.ts";
-import { gridOf } from "../../../formats/aerovault/extensions.ts";
+import { gridOf } from "../../../formats/aerovault/extensions/rows.ts";
 import { closeVault, type Vault } from "../../../formats/aerovault/vault.ts";
 import type { PasswordSource } from "../../../model/format.ts";
 import {

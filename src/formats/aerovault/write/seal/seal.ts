@@ -12,7 +12,7 @@ import {
   isParityRow,
   MANIFEST_PARITY,
   parityRow,
-} from "../../extensions.ts";
+} from "../../extensions/rows.ts";
 import { headerMac, type KeySlots } from "../../keys.ts";
 import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../../layout.ts";
 import { AEROVAULT_LIMITS } from "../../limits.ts";

@@ -5,7 +5,7 @@ import { UsageError } from "../../../../base/errors.ts";
 import { printable } from "../../../../base/text.ts";
 import { SIDECAR_SUFFIX } from "../../../../formats/aerocorrect/layout.ts";
 import { storedBytes } from "../../../../formats/aerovault/blocks/stream.ts";
-import { DEFAULT_PARITY_PERCENT } from "../../../../formats/aerovault/extensions.ts";
+import { DEFAULT_PARITY_PERCENT } from "../../../../formats/aerovault/extensions/rows.ts";
 import type { Vault } from "../../../../formats/aerovault/vault.ts";
 import type { VaultState } from "../../../../formats/aerovault/write/state.ts";
 import type { PasswordSource } from "../../../../model/format.ts";

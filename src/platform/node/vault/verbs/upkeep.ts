@@ -4,7 +4,7 @@ import type { RepairVaultResult, VaultCompactResult } from "../../../../api/vaul
 import { isTareError, type TareError, UsageError } from "../../../../base/errors.ts";
 import type { LimitOverrides } from "../../../../base/limits.ts";
 import { storedBytes } from "../../../../formats/aerovault/blocks/stream.ts";
-import { isParityRow } from "../../../../formats/aerovault/extensions.ts";
+import { isParityRow } from "../../../../formats/aerovault/extensions/rows.ts";
 import { verifySealed } from "../../../../formats/aerovault/verify.ts";
 import type { Finding } from "../../../../model/finding.ts";
 import type { Report } from "../../../../operations/verify.ts";

@@ -1,4 +1,4 @@
-import { decodeBase64, encodeBase64 } from "../base/text.ts";
+import { decodeBase64, encodeBase64 } from "../../base/text.ts";
 import {
   type ArrayValue,
   arrayValue,
@@ -7,8 +7,8 @@ import {
   type MetadataEntry,
   type MetadataValue,
   type ValueType,
-} from "./metadata.ts";
-import { fingerprint } from "./metadata-json.ts";
+} from "../metadata.ts";
+import { fingerprint } from "../metadata-json.ts";
 import type { CarriedEntry, Json, Origin } from "./origin.ts";
 
 /**

@@ -1,13 +1,13 @@
 import { chmod, lstat, rm, unlink } from "node:fs/promises";
-import { checkOptions, type OptionRules, WRITE_RULES } from "../../api/options.ts";
-import { encodeUtf8 } from "../../base/text.ts";
-import type { Sink } from "../../bytes/sink.ts";
-import { generateKeys } from "../../operations/sign.ts";
-import { checkFilePlace } from "./destinations.ts";
-import { errnoOf, fileError } from "./errors.ts";
-import { type FileSinkOptions, fileSink } from "./files/sink.ts";
-import { type NodeHost, nodeHost } from "./host.ts";
-import { checkPath } from "./paths.ts";
+import { checkOptions, type OptionRules, WRITE_RULES } from "../../../api/options.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
+import type { Sink } from "../../../bytes/sink.ts";
+import { generateKeys } from "../../../operations/sign.ts";
+import { checkFilePlace } from "../destinations.ts";
+import { errnoOf, fileError } from "../errors.ts";
+import { type FileSinkOptions, fileSink } from "../files/sink.ts";
+import { type NodeHost, nodeHost } from "../host.ts";
+import { checkPath } from "../paths.ts";
 
 /** Options of `keygen`: the command's flags. */
 export interface KeygenOptions {

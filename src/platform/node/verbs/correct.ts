@@ -1,5 +1,5 @@
 import { realpath, stat } from "node:fs/promises";
-import { type Request, requestOf } from "../../api/host.ts";
+import { type Request, requestOf } from "../../../api/host.ts";
 import {
   COMMON_RULES,
   type CommonOptions,
@@ -8,20 +8,20 @@ import {
   textRule,
   WRITE_RULES,
   type WriteOptions,
-} from "../../api/options.ts";
-import { startProgress } from "../../api/progress.ts";
-import type { Parity } from "../../api/vault/options.ts";
-import type { Bytes } from "../../base/bytes.ts";
-import { IntegrityError } from "../../base/errors.ts";
-import { decodeHex } from "../../base/text.ts";
-import { withReason } from "../../bytes/abort.ts";
-import type { Source } from "../../bytes/source.ts";
-import { SIDECAR_SUFFIX } from "../../formats/aerocorrect/layout.ts";
-import { readSidecar } from "../../formats/aerocorrect/read.ts";
-import { planFileSidecar, type Sidecar, type SidecarPlan } from "../../formats/aerocorrect/sidecar.ts";
-import type { Finding } from "../../model/finding.ts";
-import { longestBurst, PARITY_LEVELS, type ParityGrid, parityGrid } from "../../model/parity/avec.ts";
-import type { ShardHealth } from "../../model/parity/damage.ts";
+} from "../../../api/options.ts";
+import { startProgress } from "../../../api/progress.ts";
+import type { Parity } from "../../../api/vault/options.ts";
+import type { Bytes } from "../../../base/bytes.ts";
+import { IntegrityError } from "../../../base/errors.ts";
+import { decodeHex } from "../../../base/text.ts";
+import { withReason } from "../../../bytes/abort.ts";
+import type { Source } from "../../../bytes/source.ts";
+import { SIDECAR_SUFFIX } from "../../../formats/aerocorrect/layout.ts";
+import { readSidecar } from "../../../formats/aerocorrect/read.ts";
+import { planFileSidecar, type Sidecar, type SidecarPlan } from "../../../formats/aerocorrect/sidecar.ts";
+import type { Finding } from "../../../model/finding.ts";
+import { longestBurst, PARITY_LEVELS, type ParityGrid, parityGrid } from "../../../model/parity/avec.ts";
+import type { ShardHealth } from "../../../model/parity/damage.ts";
 import {
   correctFindings,
   type FileRepair,
@@ -31,18 +31,18 @@ import {
   healthText,
   planFileRepair,
   verifyFile,
-} from "../../operations/correct.ts";
-import type { Engine } from "../../primitives/engine.ts";
-import { checkFilePlace, type FileRules } from "./destinations.ts";
-import { groupHealer, parityRunner } from "./engine/correct-runner.ts";
-import { fileError } from "./errors.ts";
-import type { InputFile } from "./files/output-place.ts";
-import { privacyOf } from "./files/partial-files.ts";
-import { repairCopy, repairInPlace } from "./files/repair.ts";
-import { fileSink } from "./files/sink.ts";
-import { changedError, hasFileChanged, openFile, openSidecarFile } from "./files/source.ts";
-import { type NodeHost, nodeHost, tellDoubt } from "./host.ts";
-import { checkPath, withPaths } from "./paths.ts";
+} from "../../../operations/correct.ts";
+import type { Engine } from "../../../primitives/engine.ts";
+import { checkFilePlace, type FileRules } from "../destinations.ts";
+import { groupHealer, parityRunner } from "../engine/correct-runner.ts";
+import { fileError } from "../errors.ts";
+import type { InputFile } from "../files/output-place.ts";
+import { privacyOf } from "../files/partial-files.ts";
+import { repairCopy, repairInPlace } from "../files/repair.ts";
+import { fileSink } from "../files/sink.ts";
+import { changedError, hasFileChanged, openFile, openSidecarFile } from "../files/source.ts";
+import { type NodeHost, nodeHost, tellDoubt } from "../host.ts";
+import { checkPath, withPaths } from "../paths.ts";
 
 /** Options of `correct.generate`: the command's flags. */
 export interface CorrectGenerateOptions extends WriteOptions {

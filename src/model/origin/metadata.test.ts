@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { encodeUtf8 } from "../base/text.ts";
-import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "./metadata.ts";
+import { encodeUtf8 } from "../../base/text.ts";
+import { arrayValue, Metadata, type MetadataEntry, type MetadataValue, stringValue } from "../metadata.ts";
+import { addedEntry, type Holding, packMetadata, restoreMetadata } from "./metadata.ts";
 import {
   encodeOrigin,
   ORIGIN_KEY,
@@ -11,7 +12,6 @@ import {
   splitChain,
   takeOrigin,
 } from "./origin.ts";
-import { addedEntry, type Holding, packMetadata, restoreMetadata } from "./origin-metadata.ts";
 
 /** A target that only has strings, like SafeTensors. */
 const stringsOnly = ({ value }: MetadataEntry): Holding =>

@@ -1,8 +1,7 @@
-import type { Input } from "../../api/inputs.ts";
-import { type Verbs, verbsOn } from "../../api/verbs.ts";
-import type { Sink } from "../../bytes/sink.ts";
-import type { OpenSource } from "../../bytes/source.ts";
-import type { AerosetUpdateOptions, AerosetUpdateResult } from "./aeroset.ts";
+import type { Input } from "../../../api/inputs.ts";
+import { type Verbs, verbsOn } from "../../../api/verbs.ts";
+import type { Sink } from "../../../bytes/sink.ts";
+import type { OpenSource } from "../../../bytes/source.ts";
 import type {
   CacheClearOptions,
   CacheListResult,
@@ -10,7 +9,12 @@ import type {
   CachePruneResult,
   CacheVerifyOptions,
   CacheVerifyResult,
-} from "./cache/index.ts";
+} from "../cache/index.ts";
+import type { PullOptions, PullResult } from "../pull/index.ts";
+import type { PushOptions, PushResult } from "../push/index.ts";
+import type { ServeOptions, Server } from "../serve/index.ts";
+import type { ViewOptions, ViewServer } from "../serve/view.ts";
+import type { AerosetUpdateOptions, AerosetUpdateResult } from "./aeroset.ts";
 import type {
   CorrectGenerateOptions,
   CorrectGenerateResult,
@@ -21,13 +25,9 @@ import type {
 } from "./correct.ts";
 import type { DoctorResult } from "./doctor.ts";
 import type { KeygenOptions, KeygenResult } from "./keygen.ts";
-import type { PullOptions, PullResult } from "./pull/index.ts";
-import type { PushOptions, PushResult } from "./push/index.ts";
-import type { ServeOptions, Server } from "./serve/index.ts";
-import type { ViewOptions, ViewServer } from "./serve/view.ts";
 
 /** The verbs of the library in Node: text may be a path, and everything runs at native speed. */
-export const nodeVerbs: Verbs = verbsOn(async () => (await import("./host.ts")).nodeHost());
+export const nodeVerbs: Verbs = verbsOn(async () => (await import("../host.ts")).nodeHost());
 
 /** What exists only in Node. Each is loaded when it is called. */
 export interface NodeVerbs {
@@ -167,10 +167,10 @@ export interface NodeVerbs {
 }
 
 export const { pull, push, serve, view, keygen, correct, cache, aeroset, doctor, fileSource, fileSink }: NodeVerbs = {
-  pull: async (...call) => (await import("./pull/index.ts")).pull(...call),
-  push: async (...call) => (await import("./push/index.ts")).push(...call),
-  serve: async (...call) => (await import("./serve/index.ts")).serve(...call),
-  view: async (...call) => (await import("./serve/view.ts")).view(...call),
+  pull: async (...call) => (await import("../pull/index.ts")).pull(...call),
+  push: async (...call) => (await import("../push/index.ts")).push(...call),
+  serve: async (...call) => (await import("../serve/index.ts")).serve(...call),
+  view: async (...call) => (await import("../serve/view.ts")).view(...call),
   keygen: async (...call) => (await import("./keygen.ts")).keygen(...call),
   correct: {
     generate: async (...call) => (await import("./correct.ts")).generate(...call),
@@ -179,16 +179,16 @@ export const { pull, push, serve, view, keygen, correct, cache, aeroset, doctor,
   },
   // What the command line adds to a call is not for callers.
   cache: {
-    list: async () => (await import("./cache/index.ts")).list(),
-    verify: async (options) => (await import("./cache/index.ts")).verify(options),
-    prune: async (options) => (await import("./cache/index.ts")).prune(options),
-    clear: async (options) => (await import("./cache/index.ts")).clear(options),
-    path: async () => (await import("./cache/index.ts")).path(),
+    list: async () => (await import("../cache/index.ts")).list(),
+    verify: async (options) => (await import("../cache/index.ts")).verify(options),
+    prune: async (options) => (await import("../cache/index.ts")).prune(options),
+    clear: async (options) => (await import("../cache/index.ts")).clear(options),
+    path: async () => (await import("../cache/index.ts")).path(),
   },
   aeroset: {
     update: async (...call) => (await import("./aeroset.ts")).update(...call),
   },
   doctor: async () => (await import("./doctor.ts")).doctor(),
-  fileSource: async (path) => (await import("./disk.ts")).fileSource(path),
-  fileSink: async (...call) => (await import("./disk.ts")).fileSink(...call),
+  fileSource: async (path) => (await import("../disk.ts")).fileSource(path),
+  fileSink: async (...call) => (await import("../disk.ts")).fileSink(...call),
 };

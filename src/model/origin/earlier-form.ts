@@ -1,12 +1,12 @@
-import { type Bytes, EMPTY_BYTES } from "../base/bytes.ts";
-import { printable } from "../base/text.ts";
-import { memorySource } from "../bytes/memory.ts";
-import type { ModelContent } from "./format.ts";
-import type { EncodedValue, MetadataValue } from "./metadata.ts";
-import { fingerprint } from "./metadata-json.ts";
+import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
+import { printable } from "../../base/text.ts";
+import { memorySource } from "../../bytes/memory.ts";
+import type { ModelContent } from "../format.ts";
+import type { EncodedValue, MetadataValue } from "../metadata.ts";
+import { fingerprint } from "../metadata-json.ts";
+import { Tensor } from "../tensor.ts";
+import { addedEntry, packMetadata, restoreMetadata } from "./metadata.ts";
 import { type CarriedEntry, type Json, lasting, type OriginLink, renameInChain } from "./origin.ts";
-import { addedEntry, packMetadata, restoreMetadata } from "./origin-metadata.ts";
-import { Tensor } from "./tensor.ts";
 
 /**
  * A link of `tare.origin` that keeps the names and keys that content had before a format's `prepare` changed them.

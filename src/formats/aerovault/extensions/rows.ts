@@ -1,14 +1,14 @@
-import type { Bytes } from "../../base/bytes.ts";
-import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
-import { checkLimit } from "../../base/limits.ts";
-import { encodeUtf8, printable } from "../../base/text.ts";
-import { type ParityGrid, parityGrid, type ReadableBytes } from "../../model/parity/avec.ts";
-import { JsonScanner } from "../../struct/json-scanner.ts";
-import { decodeJsonText } from "../../struct/strict-json.ts";
-import type { ReadFile } from "./blocks/stream.ts";
-import type { VaultHeader } from "./layout.ts";
-import { type ExtraKeys, FieldReader, NO_EXTRA_KEYS } from "./manifest/field-reader.ts";
-import type { Manifest } from "./manifest/records.ts";
+import type { Bytes } from "../../../base/bytes.ts";
+import { FormatError, type Location, UnsupportedError } from "../../../base/errors.ts";
+import { checkLimit } from "../../../base/limits.ts";
+import { encodeUtf8, printable } from "../../../base/text.ts";
+import { type ParityGrid, parityGrid, type ReadableBytes } from "../../../model/parity/avec.ts";
+import { JsonScanner } from "../../../struct/json-scanner.ts";
+import { decodeJsonText } from "../../../struct/strict-json.ts";
+import type { ReadFile } from "../blocks/stream.ts";
+import type { VaultHeader } from "../layout.ts";
+import { type ExtraKeys, FieldReader, NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
+import type { Manifest } from "../manifest/records.ts";
 
 /** A row of the extension directory. */
 export interface ExtensionRow {

@@ -1,11 +1,11 @@
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
-import { IntegrityError } from "../../base/errors.ts";
-import { printable } from "../../base/text.ts";
-import { AVEC_HEADER_BYTES, decodeAvecHeader, planAvec } from "../../model/parity/avec.ts";
-import type { ReadFile } from "./blocks/stream.ts";
-import { type ExtensionRow, encodeDirectory, isParityRow, parityRows } from "./extensions.ts";
-import type { VaultHeader } from "./layout.ts";
-import type { Vault } from "./vault.ts";
+import { type Bytes, equalBytes } from "../../../base/bytes.ts";
+import { IntegrityError } from "../../../base/errors.ts";
+import { printable } from "../../../base/text.ts";
+import { AVEC_HEADER_BYTES, decodeAvecHeader, planAvec } from "../../../model/parity/avec.ts";
+import type { ReadFile } from "../blocks/stream.ts";
+import type { VaultHeader } from "../layout.ts";
+import type { Vault } from "../vault.ts";
+import { type ExtensionRow, encodeDirectory, isParityRow, parityRows } from "./rows.ts";
 
 /**
  * The extension directory that the header and the payloads imply, byte for byte as writers make it. Nothing protects

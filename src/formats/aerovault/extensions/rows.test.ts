@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { TareError } from "../../base/errors.ts";
-import { encodeUtf8 } from "../../base/text.ts";
-import { decodeDirectory, type ExtensionRow, encodeDirectory } from "./extensions.ts";
+import { TareError } from "../../../base/errors.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
+import { decodeDirectory, type ExtensionRow, encodeDirectory } from "./rows.ts";
 
 const at = { source: "vault", offset: 5000 };
 const options = { payloadLength: 100, maxRows: 3 };

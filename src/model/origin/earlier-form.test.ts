@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { memoryTensor } from "../../test/builders/tensors.ts";
+import { memoryTensor } from "../../../test/builders/tensors.ts";
+import { Metadata } from "../metadata.ts";
 import { restoreEarlier } from "./earlier-form.ts";
-import { Metadata } from "./metadata.ts";
 import type { Json } from "./origin.ts";
 
 /** Restores two tensors "a" and "b" from an earlier form with these facts; gives their names and lengths. */

@@ -1,11 +1,11 @@
 import { availableParallelism, cpus, totalmem } from "node:os";
-import { FORMATS } from "../../formats/registry.ts";
-import type { Engine } from "../../primitives/engine.ts";
-import { measureEngine } from "../../primitives/measure.ts";
-import { sharedEngine } from "./engine/shared.ts";
-import { cacheFolder } from "./files/own-folder.ts";
-import type { Environment } from "./http/proxy-environment.ts";
-import { packageVersion } from "./own-script.ts";
+import { FORMATS } from "../../../formats/registry.ts";
+import type { Engine } from "../../../primitives/engine.ts";
+import { measureEngine } from "../../../primitives/measure.ts";
+import { sharedEngine } from "../engine/shared.ts";
+import { cacheFolder } from "../files/own-folder.ts";
+import type { Environment } from "../http/proxy-environment.ts";
+import { packageVersion } from "../own-script.ts";
 
 /** What `tare doctor --json` prints. */
 export interface DoctorResult {

@@ -1,4 +1,4 @@
-import type { Metadata, MetadataValue } from "./metadata.ts";
+import type { Metadata, MetadataValue } from "../metadata.ts";
 
 /**
  * The reserved metadata entry in which a conversion keeps what the target format has no place for, so that converting

@@ -1,25 +1,25 @@
 import { basename, dirname, join } from "node:path";
-import { type Request, requestOf, warnOf } from "../../api/host.ts";
-import { withInput } from "../../api/input-use.ts";
-import type { Input } from "../../api/inputs.ts";
-import { type OptionRule, type OptionRules, switchRule, WRITE_RULES, type WriteOptions } from "../../api/options.ts";
-import { startProgress } from "../../api/progress.ts";
-import { UsageError } from "../../base/errors.ts";
-import { printable } from "../../base/text.ts";
-import { withReason } from "../../bytes/abort.ts";
-import { SetModel } from "../../formats/aeroset/model.ts";
-import { planUpdate, type UpdatePlan, writeUpdate } from "../../formats/aeroset/update.ts";
-import { readersOf } from "../../formats/registry.ts";
-import type { Loss } from "../../model/finding.ts";
-import type { ModelContent, Opened } from "../../model/format.ts";
-import { provenOutput } from "../../operations/convert/check-written.ts";
-import { contentOf } from "../../operations/convert/content.ts";
-import { checkFiles, originFormats, refuseLosses } from "../../operations/convert.ts";
-import { unclaimedBytes } from "../../operations/reading/unclaimed.ts";
-import { directoryOutput } from "./files/directory.ts";
-import { checkInputsKept } from "./files/output-place.ts";
-import { type NodeHost, nodeHost } from "./host.ts";
-import { checkPath } from "./paths.ts";
+import { type Request, requestOf, warnOf } from "../../../api/host.ts";
+import { withInput } from "../../../api/input-use.ts";
+import type { Input } from "../../../api/inputs.ts";
+import { type OptionRule, type OptionRules, switchRule, WRITE_RULES, type WriteOptions } from "../../../api/options.ts";
+import { startProgress } from "../../../api/progress.ts";
+import { UsageError } from "../../../base/errors.ts";
+import { printable } from "../../../base/text.ts";
+import { withReason } from "../../../bytes/abort.ts";
+import { SetModel } from "../../../formats/aeroset/model.ts";
+import { planUpdate, type UpdatePlan, writeUpdate } from "../../../formats/aeroset/update.ts";
+import { readersOf } from "../../../formats/registry.ts";
+import type { Loss } from "../../../model/finding.ts";
+import type { ModelContent, Opened } from "../../../model/format.ts";
+import { provenOutput } from "../../../operations/convert/check-written.ts";
+import { contentOf } from "../../../operations/convert/content.ts";
+import { checkFiles, originFormats, refuseLosses } from "../../../operations/convert.ts";
+import { unclaimedBytes } from "../../../operations/reading/unclaimed.ts";
+import { directoryOutput } from "../files/directory.ts";
+import { checkInputsKept } from "../files/output-place.ts";
+import { type NodeHost, nodeHost } from "../host.ts";
+import { checkPath } from "../paths.ts";
 
 /** Options of `aeroset.update`: the command's flags. */
 export interface AerosetUpdateOptions extends WriteOptions {

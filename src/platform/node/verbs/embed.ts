@@ -3,15 +3,15 @@ import { readdir, stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
-import type { EmbeddingHost } from "../../api/host.ts";
-import { compareNames, isTextName } from "../../embedding/texts.ts";
-import { encoderRunner } from "../../workers/encoder-runner.ts";
-import { MAX_WORKERS, WorkerPool } from "../../workers/pool.ts";
-import { findWorkerEntry, spawnNodeWorker, startThreadPool } from "./engine/engine.ts";
-import { fileError } from "./errors.ts";
-import { directoryOutput } from "./files/directory.ts";
-import { openFile } from "./files/source.ts";
-import { pathOf, writtenPath } from "./paths.ts";
+import type { EmbeddingHost } from "../../../api/host.ts";
+import { compareNames, isTextName } from "../../../embedding/texts.ts";
+import { encoderRunner } from "../../../workers/encoder-runner.ts";
+import { MAX_WORKERS, WorkerPool } from "../../../workers/pool.ts";
+import { findWorkerEntry, spawnNodeWorker, startThreadPool } from "../engine/engine.ts";
+import { fileError } from "../errors.ts";
+import { directoryOutput } from "../files/directory.ts";
+import { openFile } from "../files/source.ts";
+import { pathOf, writtenPath } from "../paths.ts";
 
 /** Embedding in Node: on worker threads that share the weights, and with files for the vectors of a corpus. */
 export const nodeEmbedding: EmbeddingHost = {
