@@ -104,7 +104,10 @@ function completedCommand(entry: CommandEntry, command: Command): CompletedComma
     name: entry.name,
     aliases: entry.aliases.map(({ name }) => name),
     summary: entry.summary,
-    flags: completedFlags(command.flags),
+    // A flag of every command is offered once, also where a command says what it means there.
+    flags: completedFlags(
+      Object.fromEntries(Object.entries(command.flags).filter(([name]) => !(name in GLOBAL_FLAGS))),
+    ),
     arguments: names.map((label) => ({ label, completed: completedArgument(label, known) })),
     rest: max > names.length ? "last repeats" : "nothing",
   };

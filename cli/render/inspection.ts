@@ -99,7 +99,7 @@ function holdings(inspection: Inspection, width: number): string[] {
   return wrap(`${held}, ${quantization}, ${bitsPerWeight} bits per weight`, width);
 }
 
-function types({ dtypes }: Inspection, { colors }: Screen): string[] {
+function types({ dtypes }: Inspection, { colors, width }: Screen): string[] {
   const total = dtypes.reduce((sum, type) => sum + type.byteLength, 0);
   const rows = dtypes.slice(0, SHOWN.types).map((type) => {
     const share = total === 0 ? 0 : type.byteLength / total;
@@ -113,7 +113,7 @@ function types({ dtypes }: Inspection, { colors }: Screen): string[] {
   });
   if (rows.length === 0) return [];
   const right = { align: "right" } as const;
-  const table = renderTable([{}, right, right, right, {}], rows).split("\n");
+  const table = renderTable([{}, right, right, right, { narrow: "drop" }], rows, { width }).split("\n");
   const more = dtypes.length - rows.length;
   return more > 0 ? [...table, `and ${plural(more, "more type")}`] : table;
 }

@@ -67,6 +67,27 @@ describe("renderTable()", () => {
     expect(textWidth(renderTable(columns, row, { width: 20 }))).toBe(20);
   });
 
+  it("puts names below their rows where they would be cut to little, so that none looks like another", () => {
+    const columns = [{ align: "right" as const }, {}, { cut: "middle" as const }];
+    const names = ["model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight"];
+    const rows = names.map((name) => ["180 kB", "[704, 128]", name]);
+    const lines = renderTable(columns, rows, { width: 40 }).split("\n");
+    expect(lines).toEqual([
+      "180 kB  [704, 128]",
+      "  model.layers.0.mlp.up_proj.weight",
+      "180 kB  [704, 128]",
+      "  model.layers.1.mlp.up_proj.weight",
+    ]);
+    expect(renderTable(columns, rows, { width: 60 }).split("\n")).toHaveLength(2);
+  });
+
+  it("leaves out a column that may be dropped where the table does not fit", () => {
+    const columns = [{}, { narrow: "drop" as const }];
+    const row = [["28 tensors", "█".repeat(20)]];
+    expect(renderTable(columns, row, { width: 32 })).toHaveLength(32);
+    expect(renderTable(columns, row, { width: 31 })).toBe("28 tensors");
+  });
+
   it("pads before it colours", () => {
     const style = picocolors.createColors(true).red;
     expect(

@@ -195,7 +195,7 @@ export function checkStandardOutput(context: Context): void {
     "usage/binary-to-terminal",
     "Cannot print bytes to a terminal",
     { source: "command line" },
-    { hint: "Redirect them (> FILE), name a file with -o, or look at the values with: tare stats" },
+    { hint: "Redirect them (> FILE), or name a file with -o; tare stats shows the values of tensors" },
   );
 }
 

@@ -137,7 +137,7 @@ function isPlain(value: unknown): value is object {
 }
 
 /**
- * Runs a call that may write to streams. If it fails, it tells them why, as `pipeTo` does, so that nobody waits at their
+ * Runs a call that may write to streams. If it fails, it tells them why, as `pipeTo` does, so that no reader waits at their
  * other end; also where it had not begun to write. One that something else is writing to is left alone.
  */
 export async function withStreams<T>(outputs: readonly unknown[], work: () => Promise<T>): Promise<T> {

@@ -35,7 +35,7 @@ export const CLI_ERRORS = {
   "usage/binary-to-terminal": {
     what: "The bytes of a tensor would be printed on a terminal.",
     why: "They are no text, and terminals take some of them as commands.",
-    fix: "Redirect standard output, pass -o FILE, or look at the values with `tare stats`.",
+    fix: "Redirect standard output, or pass -o FILE. `tare stats` shows the values of tensors.",
   },
   "usage/output-format": {
     what: "The format to write is not clear, or not the one that the command writes.",

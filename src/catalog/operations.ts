@@ -258,9 +258,9 @@ export const SIGNATURE_ERRORS = {
     fix: "Give one --password-file for each encrypted level. The last one holds for all deeper levels.",
   },
   "usage/password.source": {
-    what: "The place that should give the password does not.",
+    what: "The place that should give the password does not, or what it gives cannot be a password.",
     why: "The file cannot be read, the command failed, the password is empty, or the two typed ones differ.",
-    fix: "Check --password-file or the variable that is set; see docs/cli.md for their order.",
+    fix: "Type the same password twice. Else check --password-file or the variable that is set; see docs/cli.md for their order.",
   },
   "usage/password.wrong": {
     what: "The password does not open the file.",

@@ -29,7 +29,7 @@ export function explainDamage(error: unknown, { bytes }: Head, label: string): u
   if (!(error instanceof FormatError || error instanceof LimitError)) return error;
   const lineEnd = firstChangedLineEnd(bytes);
   if (lineEnd !== undefined) {
-    const message = "Cannot open: a carriage return stands before every line feed: line ends were changed (CRLF)";
+    const message = "Cannot open: a carriage return is before every line feed: line ends were changed (CRLF)";
     const hint = `Git or FTP took the file for text on the way: ${AGAIN}, as binary`;
     return new FormatError("format/line-ends", message, { source: label, offset: lineEnd }, { hint, cause: error });
   }

@@ -4,7 +4,7 @@ import type { Archive, Entry } from "../model/archive.ts";
 import type { Format } from "../model/format.ts";
 import { candidatesAmong } from "./recognise.ts";
 
-/** The entry of a path. A directory stands for the one model in it, as a folder on disk does. */
+/** The entry of a path. A directory means the one model in it, as a folder on disk does. */
 export function modelEntry(archive: Archive, path: string, formats: readonly Format[]): Entry {
   const folder = path.replace(/^\/+|\/+$/g, "");
   const isBelow = (entry: Entry): boolean => entry.path.startsWith(`${folder}/`);

@@ -155,7 +155,7 @@ async function findEntry(archive: Archive, names: readonly string[], options: Op
   return { entry: await entryOf(archive, names[0] ?? "", options), taken: 1 };
 }
 
-/** The entry of a path. A directory stands for the one model in it, where that can be looked for. */
+/** The entry of a path. A directory means the one model in it, where that can be looked for. */
 export async function entryOf(archive: Archive, path: string, { formats, explain }: OpenWithOptions): Promise<Entry> {
   const entry = archive.entries.find((candidate) => candidate.path === path && candidate.type === "file");
   if (entry !== undefined) return entry;

@@ -222,7 +222,7 @@ function parityFindings({ state, sidecar, health }: FileVerdict): Finding[] {
   const damaged = health.damagedParityShards + (state === "intact" ? health.damagedDataShards : 0);
   if (damaged === 0) return [];
   const message = `Parity in "${sidecar.label}" is damaged, in ${damaged} ${damaged === 1 ? "place" : "places"}`;
-  const hint = "Make it again while the file is whole: tare correct gen --force";
+  const hint = "Make it again while the file is whole: tare correct generate, with the option force";
   const at = { source: sidecar.label };
   return [{ severity: "warning", code: "integrity/aerocorrect.parity", message, at, hint }];
 }

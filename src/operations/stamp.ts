@@ -102,7 +102,8 @@ function refuseLosses([first, ...more]: readonly Loss[], source: string): void {
   if (first === undefined) return;
   const others = more.length === 0 ? "" : ` and ${more.length} more`;
   const message = `Cannot stamp without loss: ${printable(first.name)} (${first.reason})${others}`;
-  const hint = "To go on without it, lay the new values over a copy: tare convert IN OUT --metadata FILE --allow-lossy";
+  const hint =
+    "To go on without it, lay the new values over a copy: tare convert, with the option metadata and the option allowLossy";
   throw new UnsupportedError("unsupported/lossy", message, first.at ?? { source }, { hint });
 }
 

@@ -57,6 +57,15 @@ const ROWS: readonly (readonly [line: string, last: string])[] = [
   ["tare ls m.gguf -- --js", "--js"],
 ];
 
+it("offers a flag of every command once, also where a command has words of its own for it", async () => {
+  const { commands, flags } = completedProgram(await loadCommands());
+  const everywhere = new Set(flags.flatMap(({ names }) => names));
+  for (const command of commands) {
+    const again = command.flags.flatMap(({ names }) => names).filter((name) => everywhere.has(name));
+    expect(again, command.name).toEqual([]);
+  }
+});
+
 describe.each(["bash", "zsh"] as const)("completion by Tab %s", (shell) => {
   it.skipIf(!hasShell(shell))(titleFor(shell), () => {
     const typed = pressTab(

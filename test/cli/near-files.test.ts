@@ -36,6 +36,17 @@ describe("a file that is not there", () => {
     expect(err).toContain(`hint  Did you mean "${meant}"?`);
   });
 
+  it.each(["v.aerovault/models/a.gguf", "v.aerovault:models/a.gguf"])(
+    "is the place in a vault that was named as if it were a folder: %s",
+    async (typed) => {
+      const file = scratch();
+      const folder = dirname(file("v.aerovault", smallGguf()));
+      const { code, err } = await callTare(["inspect", typed], { cwd: folder });
+      expect(code).toBe(9);
+      expect(err).toContain('hint  Did you mean "v.aerovault::models/a.gguf"?');
+    },
+  );
+
   it("is told as part of the document", async () => {
     const file = scratch();
     file("model.gguf", smallGguf());

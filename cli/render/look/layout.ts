@@ -39,7 +39,8 @@ function renderPart(part: { label: string; byteLength: number }, rows: readonly 
   const headline = `${colors.bold(printable(part.label))}  ${formatSizeBoth(part.byteLength)}`;
   const legend = [...new Set(rows.map((row) => row.kind))].map((kind) => {
     const { mark, color, word } = LOOKS[kind];
-    return `${colors[color](mark)} ${word}`;
+    const marks = kind === "tensor" ? `${mark}${OTHER_TENSOR}` : mark;
+    return `${colors[color](marks)} ${kind === "tensor" ? "tensors in turn" : word}`;
   });
   return [
     headline,

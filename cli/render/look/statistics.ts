@@ -3,7 +3,7 @@ import type { Histogram, TensorStatistics } from "../../../src/operations/stats.
 import type { Context } from "../../context.ts";
 import { sparkline } from "../charts.ts";
 import { formatInteger, formatShare, formatValue, plural } from "../sizes.ts";
-import { type Cell, type Column, renderTable } from "../table.ts";
+import { type Cell, type Column, tableRows } from "../table.ts";
 
 const HISTOGRAM_INDENT = "  ";
 
@@ -34,7 +34,7 @@ export function renderStatistics(rows: readonly TensorStatistics[], context: Con
     row.elementCount === 0 || row.skipped !== undefined ? "–" : formatShare(row.zero / row.elementCount),
     printable(row.name),
   ]);
-  const [title = "", ...table] = renderTable(columns, lines, { width, styleTitle: colors.dim }).split("\n");
+  const [title = "", ...table] = tableRows(columns, lines, { width, styleTitle: colors.dim });
   const withHistograms = table.flatMap((line, i) => [line, ...histogramLines(rows[i]?.histogram, context)]);
   return [title, ...withHistograms, ...remarks(rows, context)].join("\n");
 }

@@ -281,7 +281,7 @@ function littleEndian(values: Float32Array<ArrayBuffer>): Bytes {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** Vectors are short: so many of them are written together. */
+/** Vectors are short: this many of them are written together. */
 const VECTORS_AT_ONCE = 4096;
 
 async function writePieces(sink: Sink, pieces: readonly Bytes[]): Promise<void> {

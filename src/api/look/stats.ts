@@ -12,7 +12,7 @@ import { startProgress } from "../progress.ts";
 export interface StatsOptions extends CommonOptions {
   /** Only tensors that match one of these. */
   readonly glob?: OneOrMany<string> | undefined;
-  /** Makes a histogram of so many bins for each tensor, which costs a second pass. */
+  /** Makes a histogram of this many bins for each tensor, which costs a second pass. */
   readonly hist?: number | undefined;
 }
 

@@ -5,7 +5,7 @@ import { type Size, sizeIn } from "../options.ts";
 
 /** Digests and identity of a file that only some formats have a place for. */
 export interface DigestOptions {
-  /** Puts a digest of every so many bytes into the file; true for 4 MiB. */
+  /** Puts a digest of every run of this many bytes into the file; true for 4 MiB. */
   readonly pageHashes?: boolean | Size | undefined;
   /** Puts a digest of every tensor into the file. */
   readonly tensorHashes?: boolean | undefined;

@@ -36,6 +36,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function listError(source: string, reason: string, cause?: unknown): UsageError {
   const message = `Cannot use "${source}" as a list of digests: ${reason}`;
-  const hint = "Make one with: tare verify TARGET --digest sha256 --json > digests.json";
+  const hint = "Make one: the JSON of tare verify, with the option digest";
   return new UsageError("usage/digest-list", message, { source }, { hint, cause });
 }

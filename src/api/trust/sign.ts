@@ -37,7 +37,7 @@ export async function sign(host: VerbHost, input: Input, options: SignOptions): 
   const request = await requestOf(host, "sign", options ?? {}, RULES);
   if (request.key === undefined) {
     const message = "Cannot sign without the option key: must be a private key";
-    const hint = "Make one with: tare keygen -o NAME";
+    const hint = "Make one with: tare keygen";
     throw new UsageError("usage/option-missing", message, { source: "sign", path: "key" }, { hint });
   }
   const seed = await privateKeyOf(host, request.key, request);

@@ -113,7 +113,7 @@ export function parseOrigin(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "http:" || url?.protocol === "https:") return url.origin;
   const message = "Cannot allow an origin: must be a URL that begins with http:// or https://";
-  throw new UsageError("usage/allow-origin", message, { source: "--allow-origin" });
+  throw new UsageError("usage/allow-origin", message, { source: "options", path: "allowOrigin" });
 }
 
 /**

@@ -150,7 +150,7 @@ export class SetModel implements Model {
     if (first === undefined) return [];
     const others = parts.length === 1 ? "" : ` and ${parts.length - 1} more`;
     return [
-      `"${printable(first.label)}"${others} cannot be proven to be of this set without reading all of it: the index has no digests of its tensors; check with: tare verify --full`,
+      `"${printable(first.label)}"${others} cannot be proven to be of this set without reading all of it: the index has no digests of its tensors; check with: tare verify`,
     ];
   }
 

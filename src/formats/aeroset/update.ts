@@ -237,7 +237,7 @@ function checkNames(set: SetModel, part: PartFile, { found, wanted }: Names): vo
     ...(added.length === 0 ? [] : [`with ${listNames(added)}, which the part does not have`]),
   ];
   const message = `Cannot replace "${printable(part.label)}": must be given exactly its tensors, found a file ${faults.join(" and ")}`;
-  const hint = "Take the tensors of one part with: tare convert SET OUT.aero --include NAME";
+  const hint = "Take the tensors of one part: tare convert of the set, with the option include";
   throw new UsageError("usage/aeroset.part-tensors", message, { source: labelOf(set) }, { hint });
 }
 

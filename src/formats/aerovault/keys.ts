@@ -200,7 +200,7 @@ export async function unlock(header: StoredHeader, context: UnlockContext, at: L
   }
 }
 
-/** Known keys prove themselves by the header's HMAC, which nobody can make without them. */
+/** Known keys prove themselves by the header's HMAC, which cannot be made without them. */
 async function proveKeys(header: StoredHeader, keys: VaultKeys, engine: Engine, at: Location): Promise<VaultKeys> {
   const lane: Lane = (header.values.flags & PLAINTEXT_FLAG) === 0 ? "encrypted" : "plain";
   try {
@@ -278,7 +278,9 @@ function judgeSlots({ mac, master }: OpenedSlots, at: Location): WrappingKeys {
     "usage/password.wrong",
     `Cannot open "${at.source}": the password is wrong, or the salt or both wrapped keys of its header are damaged`,
     { ...at, offset: FIELDS.salt.offset },
-    { hint: `Where the password is certain, the header is damaged. ${OTHER_NAME}` },
+    {
+      hint: `Check the password; a vault inside another has its own. If it is certain, the header is damaged. ${OTHER_NAME}`,
+    },
   );
 }
 

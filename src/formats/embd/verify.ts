@@ -84,7 +84,7 @@ function noControlDigest(source: string, offset = 0): Finding {
     code: "integrity/embd.no-control-digest",
     message: "Metadata, vocabulary and index have no checksum of their own: that of the footer covers the whole file",
     at: { source, offset, path: "footer.file_checksum" },
-    hint: "Check everything with: tare verify --full",
+    hint: 'Check everything: verify it at the level "full"',
   };
 }
 

@@ -142,7 +142,9 @@ async function decidePooling(facts: StatedFacts, sources: ConfigSources, notes: 
   const said = facts.pooling() ?? (await sources.sidecars.pooling());
   if (said === "mean" || said === "cls") return said;
   if (said === undefined) {
-    notes.push(`${UNSTATED_POOLING}: mean pooling is used`);
+    notes.push(
+      `${UNSTATED_POOLING}: mean pooling is used, as most such models want; 1_Pooling/config.json beside the model can say it`,
+    );
     return "mean";
   }
   const message = `Cannot pool by "${said}": must be mean or cls`;

@@ -57,7 +57,7 @@ describe("readBertModel()", () => {
       lowerCase: "lower",
     });
     expect(vocabulary).toBeUndefined();
-    expect(notes).toEqual(["nothing says how token vectors become one: mean pooling is used"]);
+    expect(notes).toEqual([expect.stringMatching(/^nothing says how token vectors become one: mean pooling is used/)]);
   });
   describe("cuts texts where sentence-transformers does", () => {
     const long = { ...TINY, positions: 600 };

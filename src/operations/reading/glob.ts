@@ -92,7 +92,7 @@ function notFound(globs: readonly string[], what: "tensor" | "entry", label: str
   const shown = globs.map((glob) => `"${printable(glob)}"`).join(", ");
   const code = what === "tensor" ? "usage/tensor-not-found" : "usage/entry-not-found";
   const message = `Cannot find ${what === "tensor" ? "a tensor" : "an entry"} that matches ${shown}`;
-  const hint = "Quote the pattern so that the shell leaves it alone; * crosses dots and slashes";
+  const hint = "* crosses dots and slashes; in a shell, quote the pattern";
   return new UsageError(code, message, { source: label }, { hint });
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, opendirSync } from "node:fs";
+import { existsSync, opendirSync, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { errnoOf, type Location, SourceError, UsageError } from "../../base/errors.ts";
@@ -17,11 +17,27 @@ const NUMBERED = /^(.*)-(\d{5})-of-(\d{5})(\.[^.]+)?$/;
 /** As `fileError`, for a file that the user named: if it is not there, the hint says what is near it. */
 export function namedFileError(error: unknown, action: string, at: Location, path: string = at.source): unknown {
   const named = fileError(error, action, at);
-  if (errnoOf(error) !== "ENOENT" || !(named instanceof SourceError) || named.hint !== undefined) return named;
-  const near = nearPaths(path);
+  const isMissing = ["ENOENT", "ENOTDIR"].includes(errnoOf(error) ?? "");
+  if (!isMissing || !(named instanceof SourceError) || named.hint !== undefined) return named;
+  const inside = pathInVault(path);
+  const near = inside === undefined ? nearPaths(path) : [inside];
   if (near.length === 0) return named;
   const hint = `Did you mean ${near.map((one) => `"${one}"`).join(" or ")}?`;
   return new SourceError(named.code, named.message, at, { hint, cause: error });
+}
+
+/** What may be meant if a path goes on after the name of a vault, as if that were a folder: "v.aerovault::models/a.gguf". */
+function pathInVault(path: string): string | undefined {
+  const [, vault, inner] = /^(.*?\.aerovault)[/:](?!:)(.+)$/.exec(path) ?? [];
+  return vault !== undefined && isFile(vault) ? `${vault}::${inner}` : undefined;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  } catch {
+    return false; // only a hint depends on it
+  }
 }
 
 /** Up to three paths that may be meant by one that is not there. If its folder is not there either, near folders have it. */

@@ -105,7 +105,7 @@ export function parsePrivateKey(key: string | Uint8Array, source: string): Bytes
       message,
       { source },
       {
-        hint: "Convert it with: openssl pkey -in OLD -out NEW, or make one with: tare keygen -o NAME",
+        hint: "Convert it with: openssl pkey -in OLD -out NEW, or make one with: tare keygen",
       },
     );
   }
@@ -147,7 +147,7 @@ function otherKey(kind: "private" | "public", source: string): UnsupportedError 
     message,
     { source },
     {
-      hint: "Make a pair with: tare keygen -o NAME",
+      hint: "Make a pair with: tare keygen",
     },
   );
 }

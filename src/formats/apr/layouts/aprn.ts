@@ -137,7 +137,7 @@ export function aprnHeaderEntries(model: AprModel): readonly MetadataEntry[] {
 function tellPayload(source: string, { offset, byteLength }: Extent, tolerated: Tolerated): void {
   if (byteLength === 0) return;
   const message = `The payload of ${byteLength} bytes is a structure of aprender's: it is not read as tensors`;
-  const hint = "Keep it as bytes with: tare upgrade OLD NEW --wrap";
+  const hint = "Keep it as bytes: tare upgrade, with the option wrap";
   tolerated.lose("payload", "a structure of aprender's, which is not read as tensors");
   tolerated.warn("format/apr.aprn-payload", message, { source, offset, path: "payload" }, { hint });
 }

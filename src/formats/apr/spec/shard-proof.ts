@@ -70,7 +70,7 @@ export class ShardProof {
     if (first === undefined) return [];
     const others = far.length === 1 ? "" : ` and ${far.length - 1} more`;
     return [
-      `"${printable(first.file)}"${others} cannot be proven to be of this set without reading all of it: at most the footer is compared with the manifest; check with: tare verify --full`,
+      `"${printable(first.file)}"${others} cannot be proven to be of this set without reading all of it: at most the footer is compared with the manifest; check with: tare verify`,
     ];
   }
 

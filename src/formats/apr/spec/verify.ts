@@ -53,7 +53,7 @@ function noControlDigest(label: string): Finding {
     code: "integrity/apr.no-control-digest",
     message: "Header, metadata and index have no digest of their own: the CRC of the footer covers the whole file",
     at: { source: label, offset: 0, path: "footer.crc32" },
-    hint: "Check everything with: tare verify --full",
+    hint: 'Check everything: verify it at the level "full"',
   };
 }
 

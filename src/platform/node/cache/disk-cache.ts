@@ -242,7 +242,7 @@ export class DiskCache implements LayeredStore {
     await this.#makeRoom(0);
   }
 
-  /** Counts what all processes keep, and removes entries if there is no room for so many bytes more. */
+  /** Counts what all processes keep, and removes entries if there is no room for `byteLength` bytes more. */
   async #makeRoom(byteLength: number): Promise<void> {
     this.#pruning ??= this.#recount(byteLength).finally(() => {
       this.#pruning = undefined;

@@ -156,7 +156,7 @@ export function foreignEntry(path: string, why: string): IntegrityError {
 
 function entryError(message: string, at: Location): IntegrityError {
   return new IntegrityError("integrity/cache.entry", message, at, {
-    hint: "It is never served; remove it with: tare cache verify --fix",
+    hint: "It is never served; tare cache verify removes it with the option fix",
   });
 }
 

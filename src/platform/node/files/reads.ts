@@ -203,7 +203,7 @@ export async function readKeyText(path: string): Promise<string> {
 const MAX_FILE_BYTES = 64 << 20;
 const FILE_PIECE_BYTES = 64 << 10;
 
-/** Reads a whole file that an option names, also a pipe; `action` begins the error: "Cannot read --metadata". */
+/** Reads a whole file that an option names, also a pipe; `action` begins the error: "Cannot read the option metadata". */
 export function readWhole(path: string, action: string, maxBytes: number = MAX_FILE_BYTES): Promise<Bytes> {
   const at = { source: path };
   return readPath(path, action, (byteLength) => {

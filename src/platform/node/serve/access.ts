@@ -19,7 +19,7 @@ function parseCorsOrigin(text: string): string {
   const isOrigin = url !== undefined && /^https?:$/.test(url.protocol) && url.pathname === "/" && url.search === "";
   if (isOrigin && url.username === "" && url.hash === "") return url.origin;
   const message = "Cannot let pages in: must be an origin such as https://host:8443, or *";
-  throw new UsageError("usage/serve.cors", message, { source: "--cors" });
+  throw new UsageError("usage/serve.cors", message, { source: "serve", path: "cors" });
 }
 
 const EXPOSED = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, Location";
