@@ -23,11 +23,12 @@ export function renderVaultInfo(
     ["holds", `${plural(fileCount, "file")} in ${plural(directoryCount, "directory", "directories")}`],
   ];
   if (storage !== undefined) {
-    const { logicalBytes, storedBytes, unusedBytes, chunkCount } = storage;
+    const { logicalBytes, storedBytes, unusedBytes, gapBytes, chunkCount } = storage;
+    const freeBytes = unusedBytes + gapBytes;
     const share = logicalBytes === 0 ? "" : `, ${formatShare((storedBytes - unusedBytes) / logicalBytes)} of it stored`;
     rows.push(["contents", `${formatSizeBoth(logicalBytes)}${share}`]);
     rows.push(["stored", `${formatSizeBoth(storedBytes)} in ${plural(chunkCount, "chunk")}`]);
-    if (unusedBytes > 0) rows.push(["unused", `${formatSizeBoth(unusedBytes)}: tare vault compact gives it back`]);
+    if (freeBytes > 0) rows.push(["unused", `${formatSizeBoth(freeBytes)}: tare vault compact gives it back`]);
   }
   for (const [name, value] of facts) if (!MEASURED.has(name)) rows.push([name, printable(value)]);
   for (const { message } of warnings) rows.push(["warning", printable(message)]);

@@ -11,6 +11,11 @@ export const OPEN_ERRORS = {
     why: "An interrupted download leaves such a file, and one whose room was reserved and never filled.",
     fix: "Get the file again.",
   },
+  "format/text-damage": {
+    what: "Many bytes of a binary file were replaced by the character U+FFFD.",
+    why: "A program decoded it as UTF-8 text and wrote it again: every byte that is no text is lost.",
+    fix: "Get the file again as binary.",
+  },
   "format/line-ends": {
     what: "Every line feed of a binary file has a carriage return before it.",
     why: "Git or FTP took the file for text and changed its line ends, which shifts and damages everything after them.",

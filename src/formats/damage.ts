@@ -33,6 +33,13 @@ export function explainDamage(error: unknown, { bytes }: Head, label: string): u
     const hint = `Git or FTP took the file for text on the way: ${AGAIN}, as binary`;
     return new FormatError("format/line-ends", message, { source: label, offset: lineEnd }, { hint, cause: error });
   }
+  const replaced = firstReplacedByte(bytes);
+  if (replaced !== undefined) {
+    const message =
+      "Cannot open: bytes that are no UTF-8 were replaced by the character U+FFFD: the file was taken for text";
+    const hint = `A program read it as text and wrote it again: ${AGAIN}, as binary`;
+    return new FormatError("format/text-damage", message, { source: label, offset: replaced }, { hint, cause: error });
+  }
   const zeros = startOfZeros(bytes);
   // Weights may be zero too. A reader that stumbles long before the zeros has another reason; where it stumbles over
   // them, it may name the number before.
@@ -56,4 +63,21 @@ function firstChangedLineEnd(bytes: Bytes): number | undefined {
     count++;
   }
   return count >= MIN_LINE_ENDS ? bytes.indexOf(0x0d) : undefined;
+}
+
+/** In a binary file, the three bytes of U+FFFD are this frequent only if a decoder of text put them there. */
+const REPLACED_SHARE = 1 / 64;
+const MIN_REPLACED = 16;
+
+/** Where a binary file that was decoded and encoded as UTF-8 was changed first; undefined for others. */
+function firstReplacedByte(bytes: Bytes): number | undefined {
+  if (!bytes.includes(0)) return undefined;
+  let count = 0;
+  let first: number | undefined;
+  for (let at = bytes.indexOf(0xef); at >= 0; at = bytes.indexOf(0xef, at + 1)) {
+    if (bytes[at + 1] !== 0xbf || bytes[at + 2] !== 0xbd) continue;
+    first ??= at;
+    count++;
+  }
+  return count >= MIN_REPLACED && count >= bytes.byteLength * REPLACED_SHARE ? first : undefined;
 }

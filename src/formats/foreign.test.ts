@@ -91,6 +91,19 @@ describe("what a transfer did to a file", () => {
     });
   });
 
+  test("bytes that a decoder of text replaced", async () => {
+    const whole = buildGguf({
+      kvs: [{ key: "tokenizer.chat_template", type: 8, value: text("x".repeat(200)) }],
+      tensors: [byteTensor("a.weight", 4096, 0)],
+      data: Uint8Array.from({ length: 4096 }, (_, i) => (i * 37) & 0xff),
+    });
+    const mangled = new TextEncoder().encode(new TextDecoder().decode(whole));
+    await expect(open(mangled, "m.gguf")).rejects.toMatchObject({
+      code: "format/text-damage",
+      hint: expect.stringContaining("binary"),
+    });
+  });
+
   test("a file that fails for another reason keeps its reason", async () => {
     const damaged = lines.slice();
     damaged[4] = 9;

@@ -30,6 +30,8 @@ export interface ArchiveStorage {
   readonly storedBytes: number;
   /** Part of `storedBytes` that no file uses any more. */
   readonly unusedBytes: number;
+  /** Bytes of the archive that hold nothing: room between chunks, and what earlier changes left. */
+  readonly gapBytes: number;
 }
 
 /** The part of that space that one file takes. */

@@ -1,13 +1,14 @@
 import { isTareError } from "../base/errors.ts";
 import type { LimitOverrides } from "../base/limits.ts";
 import { encodeHex } from "../base/text.ts";
+import type { Source } from "../bytes/source.ts";
 import type { Container, Entry } from "../model/archive.ts";
 import { type Finding, findingFromError } from "../model/finding.ts";
 import type { Opened, VerifyLevel } from "../model/format.ts";
 import type { Model } from "../model/model.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
-import { carriesDigests } from "./map.ts";
+import { carriesDigests, mapLayout } from "./map.ts";
 import { mapTensors } from "./reading/concurrency.ts";
 import { unclaimedFindings } from "./reading/unclaimed.ts";
 
@@ -73,6 +74,12 @@ export async function verify(opened: Opened, options: VerifyOptions): Promise<Re
       options.onFinding?.(finding);
     }
   }
+  if (level === "full" && !carriesDigests(reader, container)) {
+    for (const finding of await unfilledFindings(opened, options.signal)) {
+      findings.push(finding);
+      options.onFinding?.(finding);
+    }
+  }
   const isStored = level === "full" && stored !== undefined;
   if (isStored) {
     for (const finding of await readStored(stored, context)) {
@@ -92,6 +99,54 @@ export async function verify(opened: Opened, options: VerifyOptions): Promise<Re
   const compared = options.expected !== undefined || proven;
   const weights = compared ? "compared" : "not-compared";
   return { ok, level, weights, checked, findings, ...(digests === undefined ? {} : { digests }) };
+}
+
+/** Fewer zeros at the end of a file are no sign of anything. */
+const UNFILLED_BYTES = 1 << 20;
+/** A number before the zeros may end in some of its own. */
+const NUMBER_BYTES = 8;
+
+/**
+ * Files that are zero from somewhere within a tensor on: a download that was interrupted after its room was reserved.
+ * A tensor that is zero as a whole may be meant so.
+ */
+async function unfilledFindings(opened: Opened, signal: AbortSignal | undefined): Promise<readonly Finding[]> {
+  const { container } = opened;
+  if (container.kind !== "model") return [];
+  const found: Finding[] = [];
+  const rows = mapLayout(opened);
+  for (const [part, { source, label, byteLength }] of container.parts.entries()) {
+    const start = await startOfZeros(source, signal).catch((error: unknown) => {
+      if (!isTareError(error)) throw error;
+      return byteLength; // what cannot be read is told by the format
+    });
+    const isInTensor = rows.some(
+      (row) =>
+        row.part === part &&
+        row.kind === "tensor" &&
+        row.offset + NUMBER_BYTES < start &&
+        start < row.offset + row.byteLength,
+    );
+    if (byteLength - start < UNFILLED_BYTES || !isInTensor) continue;
+    const message = `The last ${byteLength - start} bytes are all zero, and they begin in the middle of a tensor`;
+    const hint = "If a download was interrupted after its room was reserved, get the file again";
+    const at = { source: label, offset: start, byteLength: byteLength - start };
+    found.push({ severity: "warning", code: "format/zeros", message, at, hint });
+  }
+  return found;
+}
+
+/** Where the zeros at the end of a source begin. Reads from the end, and stops at the first other byte. */
+async function startOfZeros(source: Source, signal: AbortSignal | undefined): Promise<number> {
+  for (let end = source.byteLength; end > 0; ) {
+    const start = Math.max(0, end - UNFILLED_BYTES);
+    const bytes = await source.read(start, end - start, { signal });
+    let last = bytes.byteLength;
+    while (last > 0 && bytes[last - 1] === 0) last--;
+    if (last > 0) return start + last;
+    end = start;
+  }
+  return 0;
 }
 
 /** Bytes that nothing claims. Files that cannot be opened or read were told by the format. */

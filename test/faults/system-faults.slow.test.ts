@@ -37,7 +37,7 @@ const ERRORS = [
 /** `npm run faults` tries every error at every call; the tests try one at each. */
 const ERRORS_PER_CALL = process.env["TARE_FAULTS"] === "all" ? ERRORS.length : 1;
 /** Every error of one command takes minutes, on a machine that is busy otherwise many. */
-const TIMEOUT_MS = 300_000 * ERRORS_PER_CALL;
+const TIMEOUT_MS = 1_200_000 * ERRORS_PER_CALL;
 
 interface Scenario {
   readonly args: readonly string[];

@@ -91,7 +91,7 @@ function Types({ overview }: { readonly overview: Overview }) {
 function Storage({ overview }: { readonly overview: Overview }) {
   const { storage } = overview;
   if (storage === undefined) return null;
-  const { logicalBytes, storedBytes, unusedBytes, chunkCount } = storage;
+  const { logicalBytes, storedBytes, unusedBytes, gapBytes, chunkCount } = storage;
   const used = storedBytes - unusedBytes;
   const saved = Math.max(0, logicalBytes - used);
   const share = formatShare(saved, logicalBytes).replace(" ", "\u00a0");
@@ -105,7 +105,7 @@ function Storage({ overview }: { readonly overview: Overview }) {
       <p>
         {formatSize(logicalBytes)} of files take {formatSize(used)} in {formatInteger(chunkCount)} chunks
         {saved > 0 ? `; sharing and compression save ${formatSize(saved)} (${share})` : ""}.
-        {unusedBytes > 0 ? ` ${formatSize(unusedBytes)} belong to no file any more.` : ""}
+        {unusedBytes + gapBytes > 0 ? ` ${formatSize(unusedBytes + gapBytes)} belong to no file any more.` : ""}
       </p>
     </section>
   );

@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
+import { lastName } from "./last-name.ts";
 
 export interface PasswordQuestion {
   readonly label: string;
@@ -36,7 +37,8 @@ export function PasswordDialog({ question }: { readonly question: PasswordQuesti
       <form onSubmit={submit}>
         <h2 id="password-title">Password</h2>
         <p class="soft">
-          <span class="mono">{question.label}</span> is encrypted. The password stays in this page and is not kept.
+          <span class="mono">{lastName(question.label)}</span> is encrypted. The password stays in this page and is not
+          kept.
         </p>
         <label for="password">Password</label>
         <input

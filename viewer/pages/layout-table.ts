@@ -23,7 +23,10 @@ export async function layoutTable({ opened, source, label }: Target): Promise<La
   const { container } = opened;
   // Parts of a set are opened when they are read. The map needs them all, and shows which ones it could not get.
   if (container.kind === "model") await container.openParts?.().catch(() => undefined);
-  const files = container.parts.map((part) => ({ label: part.label, byteLength: part.byteLength }));
+  const files = container.parts.map((part) => {
+    const isCut = container.parts.length === 1 && source.byteLength < part.byteLength;
+    return { label: part.label, byteLength: part.byteLength, presentBytes: isCut ? source.byteLength : undefined };
+  });
   return tableOf(mapLayout(opened), files);
 }
 

@@ -34,6 +34,8 @@ export interface MetadataLine {
 export interface FileFacts {
   readonly label: string;
   readonly byteLength: number;
+  /** Of a file whose end is missing, how much of it is there. */
+  readonly presentBytes?: number | undefined;
 }
 
 /** The contents of the first page. Everything comes from the control region; no weights are read for it. */

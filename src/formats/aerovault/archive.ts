@@ -16,7 +16,7 @@ import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
 import type { ChunkStore } from "./blocks/store.ts";
 import type { Lane } from "./keys.ts";
-import { FORMAT_MAJOR, PREFIX_BYTES } from "./layout.ts";
+import { FORMAT_MAJOR, HEADER_BYTES, PREFIX_BYTES } from "./layout.ts";
 import type { ChunkRecord, ManifestEntry } from "./manifest/records.ts";
 import { normalizePath } from "./paths.ts";
 import { closeVault, manifestPlace, measureEntries, type Vault, vaultFacts } from "./vault.ts";
@@ -134,7 +134,7 @@ export class VaultEntry implements Entry {
   }
 }
 
-function measureStorage({ manifest }: Vault): ArchiveStorage {
+function measureStorage({ manifest, source, header }: Vault): ArchiveStorage {
   const used = new Set<string>();
   let logicalBytes = 0;
   for (const { isDir, size, chunks } of manifest.entries.records()) {
@@ -148,7 +148,10 @@ function measureStorage({ manifest }: Vault): ArchiveStorage {
     storedBytes += PREFIX_BYTES + blockLen;
     if (!used.has(id)) unusedBytes += PREFIX_BYTES + blockLen;
   }
-  return { chunkCount: manifest.chunks.size, logicalBytes, storedBytes, unusedBytes };
+  const { manifestLength, extensionDirectoryLength, extensionPayloadLength } = header.values;
+  const held = HEADER_BYTES + storedBytes + manifestLength + extensionDirectoryLength + extensionPayloadLength;
+  const gapBytes = Math.max(source.byteLength - held, 0);
+  return { chunkCount: manifest.chunks.size, logicalBytes, storedBytes, unusedBytes, gapBytes };
 }
 
 /** A loop, because `Array.from` takes four times as long. */

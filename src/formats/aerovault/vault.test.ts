@@ -41,7 +41,7 @@ function filesOf(directories: number): string | undefined {
   const entries = entryList(records as unknown as readonly ManifestEntry[]);
   const wrappers = { compression: {}, chunking: { algorithmId: "gear-cdc" } };
   const vault = { manifest: { wrappers, entries, chunks: new Map() }, extensions: [], keys: { lane: "plain" } };
-  const storage = { logicalBytes: 0, storedBytes: 0, unusedBytes: 0, chunkCount: 0 };
+  const storage = { logicalBytes: 0, storedBytes: 0, unusedBytes: 0, gapBytes: 0, chunkCount: 0 };
   const facts = vaultFacts(vault as unknown as Facts[0], storage as unknown as Facts[1]);
   return facts.find(([name]) => name === "files")?.[1];
 }

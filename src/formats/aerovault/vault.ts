@@ -85,7 +85,7 @@ export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (rea
       "contents",
       `${storage.logicalBytes} bytes in ${storage.chunkCount} chunks of ${storage.storedBytes} stored bytes`,
     ],
-    ["unused", `${storage.unusedBytes} stored bytes`],
+    ["unused", `${storage.unusedBytes} stored bytes, and ${storage.gapBytes} bytes between them`],
     ["compression", `zstd, level ${compression.level ?? DEFAULT_LEVEL}`],
     ["chunking", `${chunking.algorithmId}, ${min} to ${max} bytes, ${avg} on average`],
     ["parity", parityText(vault)],

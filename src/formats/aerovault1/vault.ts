@@ -71,6 +71,7 @@ export class Vault1Archive implements Archive {
       logicalBytes: sum(files.map(({ size }) => size)),
       storedBytes: sum(files.map(({ compressedSize }) => compressedSize)),
       unusedBytes: 0,
+      gapBytes: 0,
     };
   }
 

@@ -131,7 +131,7 @@ function measureStorage(vault: Vault2): ArchiveStorage {
     chunkCount += count;
   }
   const logicalBytes = files.reduce((sum, { size }) => sum + size, 0);
-  return { chunkCount, logicalBytes, storedBytes, unusedBytes: Math.max(storedBytes - used, 0) };
+  return { chunkCount, logicalBytes, storedBytes, unusedBytes: Math.max(storedBytes - used, 0), gapBytes: 0 };
 }
 
 /** The container as an archive of this format; refuses any other. */

@@ -11,7 +11,7 @@ import { VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { AddressSpace, clampWindow, type MapRun } from "./address-space.ts";
 import type { Interval } from "./interval-set.ts";
 import { BYTES_WINDOW, LayoutMap } from "./layout-map.tsx";
-import { useVerification } from "./verification.ts";
+import { missingRuns, useVerification } from "./verification.ts";
 import { VerifyPanel } from "./verify-panel.tsx";
 
 const ROW_HEIGHT = 30;
@@ -54,6 +54,7 @@ function Layout({ session, overview, route, table }: ViewProps & { readonly tabl
   };
   const isShown = isShort && page.result?.offset === place.offset;
   const length = window.end - window.start;
+  const missingBytes = missingRuns(space).reduce((sum, run) => sum + run.end - run.start, 0);
   const zoom = (factor: number): void => {
     const middle = cursor === undefined ? (window.start + window.end) / 2 : space.run(cursor).start;
     const first = middle - (middle - window.start) * factor;
@@ -103,7 +104,8 @@ function Layout({ session, overview, route, table }: ViewProps & { readonly tabl
         onOpen={open}
       />
       <h2>
-        {formatInteger(space.count)} runs, {formatSize(space.byteLength)}: every byte is one of them
+        {formatInteger(space.count)} runs, {formatSize(space.byteLength)}:{" "}
+        {missingBytes > 0 ? `the last ${formatSize(missingBytes)} are missing` : "every byte is one of them"}
       </h2>
       <VirtualRows
         label="Runs of the file"

@@ -22,10 +22,9 @@ export interface Verification {
   readonly milliseconds: number;
 }
 
-const IDLE: Verification = {
+const IDLE: Omit<Verification, "damaged"> = {
   phase: "idle",
   checked: undefined,
-  damaged: new IntervalSet(),
   found: [],
   report: undefined,
   error: undefined,
@@ -44,17 +43,24 @@ export function narrowest(faults: readonly Interval[]): IntervalSet {
   return set;
 }
 
+/** What the tables of a file speak of and the file does not have: that is damage before anything is verified. */
+export function missingRuns({ table, bases }: AddressSpace): readonly Interval[] {
+  return table.files.flatMap(({ presentBytes }, i) =>
+    presentBytes === undefined ? [] : [{ start: (bases[i] ?? 0) + presentBytes, end: bases[i + 1] ?? 0 }],
+  );
+}
+
 /** Runs a verification and keeps what it has reported so far. */
 export function useVerification(session: Session, overview: Overview, space: AddressSpace) {
-  const [state, setState] = useState<Verification>(IDLE);
+  const [state, setState] = useState<Verification>(() => ({ ...IDLE, damaged: narrowest(missingRuns(space)) }));
   const controller = useRef<AbortController | undefined>(undefined);
   const start = (): void => {
     const running = new AbortController();
     controller.current = running;
     const started = performance.now();
     const checked = new IntervalSet();
-    const faults: Interval[] = [];
-    setState({ ...IDLE, phase: "running", checked, version: state.version + 1 });
+    const faults = [...missingRuns(space)];
+    setState({ ...IDLE, damaged: narrowest(faults), phase: "running", checked, version: state.version + 1 });
     const change = (next: (old: Verification) => Partial<Verification>): void => {
       const milliseconds = performance.now() - started;
       setState((old) => ({ ...old, milliseconds, version: old.version + 1, ...next(old) }));
