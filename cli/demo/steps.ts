@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { formatCount, formatSize, plural } from "../../src/base/figures.ts";
 import { FORMATS, formatForName, readersOf } from "../../src/formats/registry.ts";
 import type { Format } from "../../src/model/format.ts";
 import type { Tensor } from "../../src/model/tensor.ts";
@@ -11,7 +12,6 @@ import { type Report, verify } from "../../src/operations/verify.ts";
 import type { Context } from "../context.ts";
 import { renderInspection } from "../render/inspection.ts";
 import { encodeJson } from "../render/json.ts";
-import { formatCount, formatSize, plural } from "../render/sizes.ts";
 import { openOutputFile, openOutputFolder } from "../targets/outputs.ts";
 import { makeDemoModel } from "./model.ts";
 

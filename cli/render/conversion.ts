@@ -1,8 +1,8 @@
 import { dirname } from "node:path";
 import type { ConvertResult } from "../../src/api/move/results.ts";
+import { formatSize, plural } from "../../src/base/figures.ts";
 import { formatById } from "../../src/formats/registry.ts";
 import type { Context } from "../context.ts";
-import { formatSize, plural } from "./sizes.ts";
 
 /** Shows what was written, or would be. What went to standard output is not reported: the bytes are there. */
 export async function showConversion(

@@ -1,4 +1,4 @@
-import { formatSize, plural } from "./sizes.ts";
+import { formatSize, plural } from "../../src/base/figures.ts";
 
 /** The counts of verify in plain words: "39 tensor hashes", "1 control region", "2.82 MB". */
 export function countedText(what: string, count: number): string {

@@ -1,8 +1,8 @@
 import type { AnyEmbedResult, EmbedResult, SearchResult, SimilarityResult } from "../../src/api/embed/embed.ts";
+import { formatInteger, formatValue, plural } from "../../src/base/figures.ts";
 import { printable } from "../../src/base/text.ts";
 import { rank } from "../../src/embedding/search/rank.ts";
 import type { Context } from "../context.ts";
-import { formatInteger, formatValue, plural } from "./sizes.ts";
 import { type Cell, type Column, renderTable } from "./table.ts";
 
 /** Values of a vector that a table shows. */

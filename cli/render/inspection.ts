@@ -1,4 +1,13 @@
 import { basename } from "node:path";
+import {
+  formatCount,
+  formatInteger,
+  formatShare,
+  formatSize,
+  formatSizeBoth,
+  formatTime,
+  plural,
+} from "../../src/base/figures.ts";
 import { printable } from "../../src/base/text.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import { takeOrigin } from "../../src/model/origin/origin.ts";
@@ -7,7 +16,6 @@ import type { Inspection, ModelDescription } from "../../src/operations/inspect.
 import { bar } from "./charts.ts";
 import type { Colors } from "./colors.ts";
 import { valueText } from "./look/metadata.ts";
-import { formatCount, formatInteger, formatShare, formatSize, formatSizeBoth, formatTime, plural } from "./sizes.ts";
 import { renderTable } from "./table.ts";
 import { padEnd, wrap } from "./text-width.ts";
 
@@ -107,7 +115,7 @@ function types({ dtypes }: Inspection, { colors, width }: Screen): string[] {
       { text: type.dtype, style: colors.cyan },
       plural(type.tensorCount, "tensor"),
       formatSize(type.byteLength),
-      formatShare(share),
+      formatShare(type.byteLength, total),
       { text: bar(share, BAR_CELLS), style: colors.cyan },
     ];
   });

@@ -1,6 +1,6 @@
+import { formatRate, formatSize, formatTime } from "../../src/base/figures.ts";
 import { bar } from "./charts.ts";
 import { encodeJson } from "./json.ts";
-import { formatRate, formatSize, formatTime } from "./sizes.ts";
 import { cutEnd, padEnd } from "./text-width.ts";
 
 export type ProgressMode = "bar" | "json" | "none";

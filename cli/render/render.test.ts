@@ -1,10 +1,10 @@
 import picocolors from "picocolors";
 import { describe, expect, it } from "vitest";
+import { formatCount, formatSize, formatSizeBoth, formatTime, formatValue, plural } from "../../src/base/figures.ts";
 import { bar, sparkline, stripCells } from "./charts.ts";
 import { wantsColors } from "./colors.ts";
 import { encodeJson } from "./json.ts";
 import { startProgress } from "./progress.ts";
-import { formatCount, formatSize, formatSizeBoth, formatTime, formatValue, plural } from "./sizes.ts";
 import { renderTable } from "./table.ts";
 import { cutEnd, cutMiddle, textWidth, wrap } from "./text-width.ts";
 

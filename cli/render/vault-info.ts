@@ -1,8 +1,8 @@
 import type { VaultInfoResult } from "../../src/api/vault/results.ts";
+import { formatShare, formatSizeBoth, plural } from "../../src/base/figures.ts";
 import { printable } from "../../src/base/text.ts";
 import type { Archive } from "../../src/model/archive.ts";
 import type { Context } from "../context.ts";
-import { formatShare, formatSizeBoth, plural } from "./sizes.ts";
 import { renderTable } from "./table.ts";
 
 /** What is shown of a vault besides what it is itself. */
@@ -25,7 +25,7 @@ export function renderVaultInfo(
   if (storage !== undefined) {
     const { logicalBytes, storedBytes, unusedBytes, gapBytes, chunkCount } = storage;
     const freeBytes = unusedBytes + gapBytes;
-    const share = logicalBytes === 0 ? "" : `, ${formatShare((storedBytes - unusedBytes) / logicalBytes)} of it stored`;
+    const share = logicalBytes === 0 ? "" : `, ${formatShare(storedBytes - unusedBytes, logicalBytes)} of it stored`;
     rows.push(["contents", `${formatSizeBoth(logicalBytes)}${share}`]);
     rows.push(["stored", `${formatSizeBoth(storedBytes)} in ${plural(chunkCount, "chunk")}`]);
     if (freeBytes > 0) rows.push(["unused", `${formatSizeBoth(freeBytes)}: tare vault compact gives it back`]);

@@ -33,6 +33,13 @@ describe("several TARGETs", () => {
     expect(found).toHaveLength(2);
   });
 
+  test.each(["nope.gguf", "nope/"])("ls says that %s is no file, where no tensor has the name", async (typed) => {
+    const file = models();
+    const { code, err } = await callTare(["ls", file("a.gguf"), file(typed)]);
+    expect(code).toBe(9);
+    expect(err).toMatch(/hint {2}No file is called ".*" either, so it was taken for a GLOB/);
+  });
+
   test("the gravest decides, and a target that cannot be read does not hide the others", async () => {
     const file = models();
     const targets = [file("missing.gguf"), file("a.gguf"), file("cut.gguf")];

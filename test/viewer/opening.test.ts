@@ -29,7 +29,7 @@ describeInBrowser("opening in the viewer", (viewer) => {
     await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
     await page.getByRole("heading", { name: "tare demo" }).waitFor();
     const text = await page.locator("main").innerText();
-    for (const said of ["GGUF 3", "2.83 MB", "1.41M", "39", "91 %", "28 tensors", "llama", "no digests"]) {
+    for (const said of ["GGUF 3", "2.83 MB", "1.41 M", "39", "90.5 %", "28 tensors", "llama", "no digests"]) {
       expect(text).toContain(said);
     }
     expect(await page.title()).toBe("demo.gguf · tare");

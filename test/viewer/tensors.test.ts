@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { formatValue } from "../../src/base/figures.ts";
 import { callTare } from "../cli/run-tare.ts";
 import { describeInBrowser } from "./browser.ts";
 import { type Models, makeModels } from "./models.ts";
@@ -61,8 +62,8 @@ describeInBrowser("tensors in the viewer", (viewer) => {
     await page.getByRole("row", { name: new RegExp(NAME) }).click();
     const text = async (): Promise<string> => page.locator("main").innerText();
     await expect.poll(text).toContain("Deviation");
-    expect(await text()).toContain(String(Number(expected?.min.toPrecision(5))));
-    expect(await text()).toContain(String(Number(expected?.max.toPrecision(5))));
+    expect(await text()).toContain(formatValue(expected?.min));
+    expect(await text()).toContain(formatValue(expected?.max));
     await expect.poll(text).toContain("drawn from 50.5 kB");
     const map = page.getByRole("application", { name: /^Heat map of rows 0–703, columns 0–127/ });
     await map.focus();

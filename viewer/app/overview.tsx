@@ -1,6 +1,6 @@
+import { formatCount, formatInteger, formatShare, formatSize } from "../../src/base/figures.ts";
 import type { ModelDescription } from "../../src/operations/inspect.ts";
 import type { Overview } from "../shared/protocol.ts";
-import { formatCount, formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { whereOf, withShortDigests } from "./error-panel.tsx";
 import { lastName } from "./last-name.ts";
 import { at, formatRoute, type Route } from "./route.ts";

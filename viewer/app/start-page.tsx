@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
+import { formatSize } from "../../src/base/figures.ts";
 import type { ChosenFile } from "../shared/protocol.ts";
 import { AddressForm } from "../widgets/address-form.tsx";
-import { formatSize } from "../widgets/numbers.ts";
 import { chosenFiles } from "./dropped-files.ts";
 import { lastName } from "./last-name.ts";
 

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { formatInteger, formatSize, formatValue } from "../../src/base/figures.ts";
 import type { TensorChange } from "../../src/operations/diff.ts";
 import { chosenFiles } from "../app/dropped-files.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
@@ -10,7 +11,6 @@ import type { ChosenFile, OpenRequest, Overview } from "../shared/protocol.ts";
 import { AddressForm } from "../widgets/address-form.tsx";
 import { sumBytes } from "../widgets/bytes-done.ts";
 import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
-import { formatInteger, formatSize, formatValue } from "../widgets/numbers.ts";
 import { TensorName } from "../widgets/tensor-name.tsx";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type ChangeRow, changeRows } from "./change-rows.ts";

@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { formatInteger, formatShare, formatSize } from "../../src/base/figures.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
@@ -6,7 +7,6 @@ import { useCall } from "../app/use-call.ts";
 import type { EntryRow, Preview } from "../pages/vault-entries.ts";
 import { sumBytes } from "../widgets/bytes-done.ts";
 import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
-import { formatInteger, formatShare, formatSize } from "../widgets/numbers.ts";
 import { saveBlob } from "../widgets/save-blob.ts";
 import { SearchField } from "../widgets/search-field.tsx";
 import { toggled } from "../widgets/toggled.ts";

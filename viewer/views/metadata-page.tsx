@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
+import { formatInteger } from "../../src/base/figures.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import type { Session } from "../app/session.ts";
 import { useCall } from "../app/use-call.ts";
 import type { MetadataNode } from "../pages/metadata-tree.ts";
-import { formatInteger } from "../widgets/numbers.ts";
 import { SearchField } from "../widgets/search-field.tsx";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { formatInteger } from "./numbers.ts";
+import { formatInteger } from "../../src/base/figures.ts";
 
 /** Rows drawn beyond the edges, so that a fast scroll shows no holes. */
 const OVERSCAN = 8;

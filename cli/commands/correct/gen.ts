@@ -1,10 +1,10 @@
+import { formatShare, formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { type CorrectGenerateResult, generateOn } from "../../../src/platform/node/verbs/correct.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { PARITY_FLAG, parseParity } from "../../flags/quantities.ts";
 import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";
-import { formatShare, formatSize, plural } from "../../render/sizes.ts";
 import { burstText } from "./verify.ts";
 
 export const correctGenCommand = defineCommand({
@@ -38,7 +38,7 @@ function summary({
   parityShards,
   longestBurst,
 }: CorrectGenerateResult): string {
-  const share = byteLength === 0 ? "" : `, ${formatShare(sidecarByteLength / byteLength)} of the file`;
+  const share = byteLength === 0 ? "" : `, ${formatShare(sidecarByteLength, byteLength)} of the file`;
   const verb = dryRun ? "would write" : "wrote";
   const size = `${formatSize(sidecarByteLength)}${share}`;
   return `${verb} ${printable(sidecar)}: ${size}, ${plural(parityShards, "parity shard")}; ${burstText(longestBurst)}`;

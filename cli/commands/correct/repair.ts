@@ -1,10 +1,10 @@
+import { plural } from "../../../src/base/figures.ts";
 import { decodeHex, printable } from "../../../src/base/text.ts";
 import { type CorrectRepairResult, repairOn } from "../../../src/platform/node/verbs/correct.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { badValue } from "../../flags/quantities.ts";
 import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";
-import { plural } from "../../render/sizes.ts";
 
 export const correctRepairCommand = defineCommand({
   positionals: { names: ["FILE"], min: 1, max: 1 },

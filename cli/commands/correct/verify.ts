@@ -1,3 +1,4 @@
+import { formatSize } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { healthText } from "../../../src/operations/correct.ts";
 import { type CorrectVerifyResult, verifyOn } from "../../../src/platform/node/verbs/correct.ts";
@@ -5,7 +6,6 @@ import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost, nodeReadOptions } from "../../node-host.ts";
 import type { Colors } from "../../render/colors.ts";
-import { formatSize } from "../../render/sizes.ts";
 
 export const correctVerifyCommand = defineCommand({
   positionals: { names: ["FILE"], min: 1, max: 1 },

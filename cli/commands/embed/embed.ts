@@ -1,6 +1,7 @@
 import { type AnyEmbedResult, type EmbedOptions, embed } from "../../../src/api/embed/embed.ts";
 import { commitTo } from "../../../src/api/outputs.ts";
 import { UsageError } from "../../../src/base/errors.ts";
+import { formatInteger, formatSize, plural } from "../../../src/base/figures.ts";
 import { encodeUtf8 } from "../../../src/base/text.ts";
 import { readTexts } from "../../../src/embedding/texts.ts";
 import { defineCommand } from "../../command.ts";
@@ -10,7 +11,6 @@ import type { FlagValues } from "../../flags/flags.ts";
 import { commandBytes, commandHost, writeOptions } from "../../host.ts";
 import { embeddingJson, renderEmbedding } from "../../render/embeddings.ts";
 import { encodeJson } from "../../render/json.ts";
-import { formatInteger, formatSize, plural } from "../../render/sizes.ts";
 import { checkAbsent, checkStandardOutput, openOutputFile } from "../../targets/outputs.ts";
 
 const FLAGS = {

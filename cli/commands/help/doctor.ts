@@ -1,8 +1,8 @@
+import { formatSize } from "../../../src/base/figures.ts";
 import { type DoctorResult, examineMachine } from "../../../src/platform/node/verbs/doctor.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { formatSize } from "../../render/sizes.ts";
 import { renderTable } from "../../render/table.ts";
 
 export const doctorCommand = defineCommand({

@@ -1,5 +1,6 @@
 import { type Listed, type ListOptions, listArchive, listInput, listResult } from "../../../src/api/look/list.ts";
 import { UsageError } from "../../../src/base/errors.ts";
+import { printable } from "../../../src/base/text.ts";
 import type { Archive } from "../../../src/model/archive.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
@@ -39,7 +40,9 @@ export const lsCommand = defineCommand({
     if (flags.csv === true) return showCsv(context, targets, options);
     const detail = flags.long === true ? "long" : "short";
     const look = async (target: string): Promise<Looked> => {
-      const listed = await listInput(commandHost(context), target, options);
+      const listed = await listInput(commandHost(context), target, options).catch((error: unknown) => {
+        throw explainGlobs(error, globs);
+      });
       return {
         code: EXIT.success,
         json: () => listResult(listed),
@@ -49,6 +52,16 @@ export const lsCommand = defineCommand({
     return showTargets(context, { targets, look });
   },
 });
+
+/** A GLOB that no name matches may have been meant as a file: each argument that exists as one is a TARGET. */
+function explainGlobs(error: unknown, globs: readonly string[]): unknown {
+  if (!(error instanceof UsageError) || !error.code.endsWith("-not-found")) return error;
+  const meant = globs.filter((glob) => /^[^*?{[]*(?:[\\/]|\.[a-z][a-z0-9]*)$/i.test(glob) && !glob.endsWith(".weight"));
+  if (meant.length === 0) return error;
+  const names = meant.map((glob) => `"${printable(glob)}"`).join(", ");
+  const hint = `No file is called ${names} either, so it was taken for a GLOB`;
+  return new UsageError(error.code, error.message, error.at, { hint, cause: error });
+}
 
 /** One table for all targets; of several, each row begins with its target. */
 async function showCsv(context: Context, targets: readonly string[], options: ListOptions): Promise<ExitCode> {

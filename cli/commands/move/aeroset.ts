@@ -1,11 +1,11 @@
 import { basename } from "node:path";
 import { UsageError } from "../../../src/base/errors.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { type AerosetUpdateResult, updateOn } from "../../../src/platform/node/verbs/aeroset.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 
 export const aerosetCommand = defineCommand({
   positionals: { names: ["update", "SET", "PART"], min: 3, max: 3 },

@@ -1,4 +1,5 @@
 import { UsageError } from "../../../src/base/errors.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { CACHE_BYTES } from "../../../src/platform/node/cache/disk-cache.ts";
 import type { OnRefused } from "../../../src/platform/node/cache/folder.ts";
@@ -6,7 +7,6 @@ import * as cache from "../../../src/platform/node/cache/index.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode, exitCodeOfFindings } from "../../exit-codes.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 import { renderTable } from "../../render/table.ts";
 
 const ACTIONS = ["ls", "list", "verify", "prune", "clear", "path"] as const;

@@ -1,6 +1,7 @@
 import { type CatResult, cat } from "../../../src/api/move/cat.ts";
 import { destinationOf } from "../../../src/api/outputs.ts";
 import { catEntry as catArchiveEntry } from "../../../src/api/vault/reading.ts";
+import { formatSize } from "../../../src/base/figures.ts";
 import type { Archive } from "../../../src/model/archive.ts";
 import type { Verification } from "../../../src/model/model.ts";
 import { formatShape } from "../../../src/model/shape.ts";
@@ -9,7 +10,6 @@ import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
 import { commandHost, writeOptions } from "../../host.ts";
-import { formatSize } from "../../render/sizes.ts";
 
 export const catCommand = defineCommand({
   positionals: { names: ["TARGET", "NAME"], min: 2, max: 2 },

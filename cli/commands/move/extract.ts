@@ -1,5 +1,6 @@
 import { EXTRACT_FORMS, extract } from "../../../src/api/move/extract.ts";
 import type { VaultExtractResult } from "../../../src/api/vault/results.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { FLOAT_CHOICES } from "../../../src/operations/reading/view.ts";
 import { defineCommand } from "../../command.ts";
@@ -7,7 +8,6 @@ import type { Context } from "../../context.ts";
 import { renderLocation } from "../../errors.ts";
 import { EXIT, type ExitCode, exitCodeOfFindings } from "../../exit-codes.ts";
 import { commandHost, writeOptions } from "../../host.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 import { requireOutput } from "../../targets/outputs.ts";
 
 export const extractCommand = defineCommand({

@@ -1,9 +1,9 @@
 import { UsageError } from "../../../src/base/errors.ts";
+import { formatRate, formatSize, formatTime, plural } from "../../../src/base/figures.ts";
 import type { PullResult } from "../../../src/platform/node/pull/index.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";
-import { formatRate, formatSize, formatTime, plural } from "../../render/sizes.ts";
 import { requireOutput } from "../../targets/outputs.ts";
 
 export const pullCommand = defineCommand({

@@ -1,10 +1,10 @@
 import { UsageError } from "../../../src/base/errors.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { LEAST_PART_BYTES } from "../../../src/bytes/s3/commit.ts";
 import type { PushResult } from "../../../src/platform/node/push/index.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { nodeCommandHost, nodeWriteOptions } from "../../node-host.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 
 export const pushCommand = defineCommand({
   positionals: { names: ["PATH", "DESTINATION"], min: 2, max: 2 },

@@ -1,11 +1,11 @@
 import { once } from "node:events";
+import { formatSize, formatTime } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { type AccessEntry, serve } from "../../../src/platform/node/serve/index.ts";
 import { DEFAULT_PORT } from "../../../src/platform/node/serve/serve-directory.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { formatSize, formatTime } from "../../render/sizes.ts";
 
 export const serveCommand = defineCommand({
   positionals: { names: ["DIR"], min: 1, max: 1 },

@@ -1,11 +1,11 @@
 import { upgrade } from "../../../src/api/move/upgrade.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { PROFILES } from "../../../src/operations/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { commandHost, writeOptions } from "../../host.ts";
 import { showConversion } from "../../render/conversion.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 import { readPassword, withPasswordFile } from "../../terminal/password.ts";
 
 export const upgradeCommand = defineCommand({

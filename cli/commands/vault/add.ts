@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { VaultAddResult } from "../../../src/api/vault/results.ts";
 import type { Bytes } from "../../../src/base/bytes.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { CHUNKERS } from "../../../src/operations/vault/index.ts";
 import { type Added, addToVaultFile } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 import { commandTarget, LOCK_FLAGS } from "./change.ts";
 
 export const vaultAddCommand = defineCommand({

@@ -1,8 +1,8 @@
+import { formatSize } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { compactVault } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { formatSize } from "../../render/sizes.ts";
 import { commandTarget, LOCK_FLAGS } from "./change.ts";
 
 export const vaultCompactCommand = defineCommand({

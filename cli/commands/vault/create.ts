@@ -1,10 +1,10 @@
+import { formatSize } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { checkNewPassword, PROFILES } from "../../../src/operations/vault/index.ts";
 import { makeVault } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { PARITY_FLAG, parseParity } from "../../flags/quantities.ts";
-import { formatSize } from "../../render/sizes.ts";
 import { checkNotInput, overwriteOf } from "../../targets/outputs.ts";
 import { readPassword } from "../../terminal/password.ts";
 import { commandTarget, LOCK_FLAGS } from "./change.ts";

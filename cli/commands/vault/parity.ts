@@ -1,5 +1,6 @@
 import type { VaultParityResult } from "../../../src/api/vault/results.ts";
 import { UsageError } from "../../../src/base/errors.ts";
+import { formatSize } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import {
   type ChangeTarget,
@@ -11,7 +12,6 @@ import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
 import { PARITY_FLAG, parseParity } from "../../flags/quantities.ts";
-import { formatSize } from "../../render/sizes.ts";
 import { overwriteOf } from "../../targets/outputs.ts";
 import { commandTarget, LOCK_FLAGS } from "./change.ts";
 

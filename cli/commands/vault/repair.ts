@@ -1,10 +1,10 @@
 import type { RepairVaultResult } from "../../../src/api/vault/results.ts";
+import { plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { repairVaultFile } from "../../../src/platform/node/vault/index.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { plural } from "../../render/sizes.ts";
 import { checkAbsent, overwriteOf } from "../../targets/outputs.ts";
 import { commandTarget, LOCK_FLAGS } from "./change.ts";
 

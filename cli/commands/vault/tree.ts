@@ -1,3 +1,4 @@
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import {
   copyVaultEntry,
   makeVaultDirectories,
@@ -7,7 +8,6 @@ import {
 import { type Command, defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import type { ExitCode } from "../../exit-codes.ts";
-import { formatSize, plural } from "../../render/sizes.ts";
 import type { LockFlags } from "../../targets/vault-context.ts";
 import { commandTarget, LOCK_FLAGS, showChange } from "./change.ts";
 

@@ -1,9 +1,9 @@
 import type { DiffResult } from "../../../src/api/look/diff.ts";
+import { formatInteger, formatSize, formatValue, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import { formatShape } from "../../../src/model/shape.ts";
 import type { ArchiveDiffReport, Delta, DiffReport, EntryChange, TensorChange } from "../../../src/operations/diff.ts";
 import type { Context } from "../../context.ts";
-import { formatInteger, formatSize, formatValue, plural } from "../sizes.ts";
 import { type Cell, renderTable } from "../table.ts";
 
 /** The differences of two models, or of two vaults. */

@@ -1,10 +1,10 @@
 import type { MapResult } from "../../../src/api/look/map.ts";
+import { formatSize, formatSizeBoth } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { LayoutRow } from "../../../src/operations/map.ts";
 import type { Context } from "../../context.ts";
 import { stripCells } from "../charts.ts";
 import type { Colors } from "../colors.ts";
-import { formatSize, formatSizeBoth } from "../sizes.ts";
 import { renderTable } from "../table.ts";
 
 interface KindLook {

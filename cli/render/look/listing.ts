@@ -1,10 +1,10 @@
 import type { Listed } from "../../../src/api/look/list.ts";
+import { formatInteger, formatSize } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Entry } from "../../../src/model/archive.ts";
 import { formatShape } from "../../../src/model/shape.ts";
 import type { Tensor } from "../../../src/model/tensor.ts";
 import type { Context } from "../../context.ts";
-import { formatInteger, formatSize } from "../sizes.ts";
 import { type Column, renderTable } from "../table.ts";
 import { renderValues, type ValueColumn } from "../value-columns.ts";
 

@@ -1,8 +1,8 @@
 import { type Bytes, concatBytes } from "../../../src/base/bytes.ts";
+import { formatInteger, plural } from "../../../src/base/figures.ts";
 import { encodeHex, encodeUtf8, printable } from "../../../src/base/text.ts";
 import { type Metadata, type MetadataValue, plainValue } from "../../../src/model/metadata.ts";
 import type { Context } from "../../context.ts";
-import { formatInteger, plural } from "../sizes.ts";
 import { renderTable } from "../table.ts";
 import { cutEnd } from "../text-width.ts";
 

@@ -1,8 +1,8 @@
+import { formatInteger, formatShare, formatValue, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Histogram, TensorStatistics } from "../../../src/operations/stats.ts";
 import type { Context } from "../../context.ts";
 import { sparkline } from "../charts.ts";
-import { formatInteger, formatShare, formatValue, plural } from "../sizes.ts";
 import { type Cell, type Column, tableRows } from "../table.ts";
 
 const HISTOGRAM_INDENT = "  ";
@@ -31,7 +31,7 @@ export function renderStatistics(rows: readonly TensorStatistics[], context: Con
   const lines = rows.map((row): Cell[] => [
     ...[row.min, row.max, row.mean, row.std].map(formatValue),
     ...(alarming ? [alarm(row.nan), alarm(row.inf)] : []),
-    row.elementCount === 0 || row.skipped !== undefined ? "–" : formatShare(row.zero / row.elementCount),
+    row.elementCount === 0 || row.skipped !== undefined ? "–" : formatShare(row.zero, row.elementCount),
     printable(row.name),
   ]);
   const [title = "", ...table] = tableRows(columns, lines, { width, styleTitle: colors.dim });

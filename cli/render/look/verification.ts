@@ -1,3 +1,4 @@
+import { plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Finding } from "../../../src/model/finding.ts";
 import type { Report } from "../../../src/operations/verify.ts";
@@ -6,7 +7,6 @@ import { renderLocation } from "../../errors.ts";
 import { EXIT, exitCodeOfFindings } from "../../exit-codes.ts";
 import { flagsFor } from "../../flags/option-names.ts";
 import { countedText } from "../counted.ts";
-import { plural } from "../sizes.ts";
 import { wrap } from "../text-width.ts";
 
 /** Findings, digests, and a verdict that promises no more than was checked. */

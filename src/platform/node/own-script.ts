@@ -25,7 +25,7 @@ export function besideScript(path: string): string | undefined {
 
 /** Loads optional packages from where this code lies, also in modules, and out of sight of bundlers. */
 export function requireHere(): NodeJS.Require {
-  return createRequire(ownScript() ?? join(process.cwd(), "script.js"));
+  return requireAt(ownScript() ?? join(process.cwd(), "script.js"));
 }
 
 /**
@@ -42,6 +42,14 @@ export function builtFolder(): string | undefined {
   } catch {
     return undefined; // not built
   }
+}
+
+/**
+ * `require` as a file at this path has it. Called in a roundabout way: webpack follows plain calls of `createRequire`,
+ * and warns of paths that only the running program knows.
+ */
+export function requireAt(path: string): NodeJS.Require {
+  return Reflect.apply(createRequire, undefined, [path]);
 }
 
 /** The package's version, read on demand; found upwards from the built files and from the sources. */

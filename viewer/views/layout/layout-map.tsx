@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
+import { formatInteger, formatOffset, formatSize } from "../../../src/base/figures.ts";
 import { useMedia } from "../../widgets/use-media.ts";
 import { type AddressSpace, clampWindow, type MapRun, zoomWindow } from "./address-space.ts";
 import type { Interval, IntervalSet } from "./interval-set.ts";

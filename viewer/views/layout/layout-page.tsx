@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
+import { formatInteger, formatOffset, formatSize } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
@@ -6,7 +7,6 @@ import { useCall } from "../../app/use-call.ts";
 import type { LayoutTable } from "../../pages/layout-table.ts";
 import { KINDS } from "../../shared/layout-kinds.ts";
 import { type ColumnHead, columnHeads } from "../../widgets/column-heads.tsx";
-import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { AddressSpace, clampWindow, type MapRun } from "./address-space.ts";
 import type { Interval } from "./interval-set.ts";

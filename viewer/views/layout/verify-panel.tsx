@@ -1,6 +1,6 @@
+import { formatInteger, formatSize } from "../../../src/base/figures.ts";
 import type { Report } from "../../../src/operations/verify.ts";
 import { ErrorPanel, whereOf, withShortDigests } from "../../app/error-panel.tsx";
-import { formatInteger, formatSize } from "../../widgets/numbers.ts";
 import type { Found, Verification } from "./verification.ts";
 
 interface VerifyPanelProps {

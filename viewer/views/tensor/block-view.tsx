@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
+import { formatInteger, formatValue } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
 import { NumberField } from "../../widgets/number-field.tsx";
-import { formatInteger, formatValue } from "../../widgets/numbers.ts";
 import type { TensorPlace } from "./plane-props.ts";
 
 const BLOCKS = 4;

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { formatInteger, formatSize, formatValue } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
 import type { HeatMap } from "../../pages/tensor-reads.ts";
 import type { Plane } from "../../shared/planes.ts";
-import { formatInteger, formatSize, formatValue } from "../../widgets/numbers.ts";
 import { colorOf, scaleOf } from "./heat-colors.ts";
 import type { Cell, PlaneProps } from "./plane-props.ts";
 

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
+import { formatInteger } from "../../../src/base/figures.ts";
 import { type DType, dtypeFacts } from "../../../src/model/dtype.ts";
 import { planeOf } from "../../shared/planes.ts";
 import { NumberField } from "../../widgets/number-field.tsx";
-import { formatInteger } from "../../widgets/numbers.ts";
 import { HeatMapView } from "./heat-map-view.tsx";
 import type { Cell, PlaneProps, TensorPlace } from "./plane-props.ts";
 import { ValueGrid } from "./value-grid.tsx";

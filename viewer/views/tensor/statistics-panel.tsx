@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
+import { formatInteger, formatShare, formatSize, formatValue } from "../../../src/base/figures.ts";
 import type { Histogram, TensorStatistics } from "../../../src/operations/stats.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { Session } from "../../app/session.ts";
 import type { Overview } from "../../shared/protocol.ts";
 import { sumBytes } from "../../widgets/bytes-done.ts";
-import { formatInteger, formatShare, formatSize, formatValue } from "../../widgets/numbers.ts";
 import type { TensorFacts } from "./tensor-page.tsx";
 
 const BINS = 64;

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { formatInteger, formatOffset, formatSize } from "../../../src/base/figures.ts";
 import type { DType } from "../../../src/model/dtype.ts";
 import { blockFields } from "../../../src/model/ggml/block-fields.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
@@ -7,7 +8,6 @@ import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { TensorTable } from "../../pages/tensor-table.ts";
 import { sumBytes } from "../../widgets/bytes-done.ts";
-import { formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { saveBlob } from "../../widgets/save-blob.ts";
 import { BlockView } from "./block-view.tsx";
 import { PlaneView } from "./plane-view.tsx";

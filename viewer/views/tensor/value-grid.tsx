@@ -1,6 +1,6 @@
+import { formatInteger, formatValue } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
-import { formatInteger, formatValue } from "../../widgets/numbers.ts";
 import type { PlaneProps } from "./plane-props.ts";
 
 const ROWS = 12;

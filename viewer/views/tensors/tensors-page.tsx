@@ -1,10 +1,10 @@
 import { useMemo, useState } from "preact/hooks";
+import { formatCount, formatInteger, formatOffset, formatSize } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { SortKey, TensorTable } from "../../pages/tensor-table.ts";
-import { formatCount, formatInteger, formatOffset, formatSize } from "../../widgets/numbers.ts";
 import { SearchField } from "../../widgets/search-field.tsx";
 import { TensorName } from "../../widgets/tensor-name.tsx";
 import { toggled } from "../../widgets/toggled.ts";

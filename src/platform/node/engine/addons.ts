@@ -1,6 +1,5 @@
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { requireHere } from "../own-script.ts";
+import { requireAt, requireHere } from "../own-script.ts";
 import type { AddonBindings } from "./zstd.ts";
 
 /**
@@ -11,7 +10,7 @@ import type { AddonBindings } from "./zstd.ts";
 export function addonBinary(packageName: string): unknown {
   if (process.platform !== "linux") return undefined;
   try {
-    const beside = createRequire(requireHere().resolve(packageName));
+    const beside = requireAt(requireHere().resolve(packageName));
     return beside(`${packageName}-linux-${process.arch}-gnu`);
   } catch {
     return undefined;
@@ -48,6 +47,6 @@ export async function loadZstdAddon(): Promise<ZstdAddon> {
   } catch {
     // Another C library: the finder that the package uses knows the name.
   }
-  const find = createRequire(manifest)("node-gyp-build") as (folder: string) => ZstdAddon;
+  const find = requireAt(manifest)("node-gyp-build") as (folder: string) => ZstdAddon;
   return find(folder);
 }

@@ -53,8 +53,9 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${formatInteger(count)} ${count === 1 ? one : many}`;
 }
 
-/** A share: "61.3 %"; tiny ones do not become zero. */
-export function formatShare(share: number): string {
+/** A share: "61.3 %"; tiny ones do not become zero. Of nothing, nothing is a share. */
+export function formatShare(part: number, whole: number): string {
+  const share = whole === 0 ? 0 : part / whole;
   if (share === 0) return "0 %";
   if (share < 0.0005) return "< 0.1 %";
   return `${(share * 100).toFixed(1)} %`;
@@ -82,4 +83,9 @@ export function formatValue(value: number | null | undefined): string {
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e9) return String(value);
   return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(3);
+}
+
+/** A place in a file: "0x0000a4f0". */
+export function formatOffset(offset: number): string {
+  return `0x${offset.toString(16).padStart(8, "0")}`;
 }
