@@ -1,15 +1,18 @@
-import { lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withFaults } from "../../../../test/support/file-faults.ts";
+import type { ChangeOptions } from "../../../api/vault/options.ts";
 import { levelSettings } from "../../../formats/aerovault/write/profiles.ts";
 import { PARITY_LEVELS, parityGrid } from "../../../model/parity/avec.ts";
 import { generateSidecar } from "../../../operations/correct.ts";
 import { nativeEngine } from "../engine/native.ts";
 import { fileSink } from "../files/sink.ts";
 import { openFile } from "../files/source.ts";
+import { correct } from "../index.ts";
 import { createVaultFile } from "./create.ts";
+import { createVault, type Vault } from "./library.ts";
 import { type ExportOptions, exportVaultParity, renewSidecar } from "./parity.ts";
 
 const engine = await nativeEngine();
@@ -43,6 +46,50 @@ test("a sidecar that cannot be made again leaves no file open", async () => {
   }
   expect(open).toEqual([]);
   expect([...fates]).toEqual(expect.arrayContaining(["renewed", "removed"]));
+});
+
+describe("what follows a change that is in place", () => {
+  const reason = new Error("enough");
+  const env = (): Record<string, string> => ({ XDG_STATE_HOME: join(folder, "state") });
+  let count = 0;
+  const rekey = (vault: Vault, options: ChangeOptions): Promise<unknown> =>
+    vault.changePassword("another password", { rekey: true, ...options });
+
+  /** A vault with a sidecar of the given kind. Only one with a password costs the time to derive keys. */
+  async function vaultWithSidecar(how: { readonly password?: string }, kind: "vault" | "file"): Promise<Vault> {
+    const path = join(folder, `changed-${count++}.aerovault`);
+    const lane = how.password === undefined ? { encryption: false as const } : how;
+    const vault = await createVault(path, { ...lane, profile: "fast", env: env() });
+    await vault.write("a", "some text");
+    if (kind === "vault") await vault.parity.export();
+    else await correct.generate(path);
+    return vault;
+  }
+
+  type Call = (vault: Vault, options: ChangeOptions) => Promise<unknown>;
+  test.each<[string, "vault" | "file", { readonly password?: string }, Call]>([
+    ["changePassword", "vault", { password: "some password" }, rekey],
+    ["parity.embed", "vault", {}, (vault, options) => vault.parity.embed(options)],
+    ["parity.embed", "file", {}, (vault, options) => vault.parity.embed(options)],
+    ["parity.strip", "vault", {}, (vault, options) => vault.parity.strip(options)],
+  ])("%s that is aborted by then removes the sidecar, of a %s, and says so", async (_verb, kind, how, call) => {
+    const vault = await vaultWithSidecar(how, kind);
+    const path = vault.label;
+    const before = readFileSync(path);
+    const control = new AbortController();
+    const notes: string[] = [];
+    await call(vault, {
+      signal: control.signal,
+      onProgress: () => {
+        if (!readFileSync(path).equals(before)) control.abort(reason);
+      },
+      onNote: (note) => void notes.push(note),
+    });
+    expect([control.signal.aborted, existsSync(`${path}.aerocorrect`)]).toEqual([true, false]);
+    expect(notes).toContainEqual(expect.stringMatching(/aerocorrect" was removed/));
+    await vault.write("b", "goes on");
+    await vault.close();
+  });
 });
 
 /** A vault, and the export of its parity to `output`. */

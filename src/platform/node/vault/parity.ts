@@ -109,10 +109,14 @@ async function judgeOutput(output: string, wanted: Publishing, engine: Engine): 
 
 /** A device or a pipe is no sidecar, and reading it might never end. */
 async function isVaultSidecar(path: string, engine: Engine): Promise<boolean> {
-  const isFile = (await stat(path).catch(() => undefined))?.isFile() === true;
-  const found = isFile ? await findVaultSidecar(path, engine, path).catch(() => undefined) : undefined;
+  const found = (await isFile(path)) ? await findVaultSidecar(path, engine, path).catch(() => undefined) : undefined;
   await found?.close();
   return found?.sidecar !== undefined;
+}
+
+/** Also where a link leads to one. */
+async function isFile(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isFile() === true;
 }
 
 /** What happened to the sidecar of a changed vault. */
@@ -121,7 +125,7 @@ export type SidecarFate = "none" | "renewed" | "removed";
 /**
  * Makes the sidecar beside a vault again, with the same kind and grid, if there is one. A sidecar holds the header that
  * it was made of, and with it the key slots of an old password. If it cannot be made again, it is removed, whatever it
- * is.
+ * is and whatever the reason: the change is in place, and an abort or a callback that throws cannot take it back.
  */
 export async function renewSidecar(
   path: string,
@@ -139,8 +143,7 @@ export async function renewSidecar(
     if (kind === "file") await whileSteady(real, path, context, () => renewFileSidecar(real, output, grid, context));
     else await exportVaultParity(real, { ...context, password }, { output, ...anyway, grid });
     return "renewed";
-  } catch (error) {
-    if (!isTareError(error)) throw error;
+  } catch {
     await unlink(output).catch((reason: unknown) => {
       throw sidecarKept(path, output, reason);
     });
@@ -167,9 +170,10 @@ async function peekSidecar(
   path: string,
   { engine }: VaultWriteContext,
 ): Promise<PeekedSidecar | "nothing" | "damaged"> {
+  if (!(await isFile(path))) return "nothing";
   const source = await openSidecarFile(path, "beside").catch((error: unknown) => {
-    // A file that may not be read may well hold the old key slots.
-    if (isTareError(error)) return error.code === "source/forbidden" ? ("damaged" as const) : ("nothing" as const);
+    // A file that cannot be read may well hold the old key slots.
+    if (isTareError(error)) return error.code === "source/not-found" ? ("nothing" as const) : ("damaged" as const);
     throw error;
   });
   if (typeof source === "string") return source;

@@ -13,6 +13,7 @@ import { parityGrid } from "../../../../model/parity/avec.ts";
 import { withoutParity, withParity } from "../../../../operations/vault/parity.ts";
 import { checkInputsKept, type InputFile } from "../../files/output-place.ts";
 import { changeVault } from "../change.ts";
+import { isAfterChange } from "../draft.ts";
 import { exportVaultParity, renewSidecar, type SidecarFate } from "../parity.ts";
 import { findVaultSidecar, vaultSidecarPath } from "../sidecar.ts";
 import type { ChangeTarget } from "./target.ts";
@@ -88,25 +89,47 @@ async function change(
   const { vault, dryRun, context } = target;
   const label = action === "embed" ? "computing parity" : "removing parity";
   const progress = startProgress({ label }, target.onProgress);
-  const { sealed } = await changeVault(vault, context, {
-    layout: "update",
-    run: dryRun ? "dry" : undefined,
-    restate,
-    sidecar: "renewed",
-    onProgress: progress.add,
-    apply: async (edit) => {
-      // Each block is compared with its hash, and made parity of.
-      if (action === "embed" && !dryRun) progress.expect(2 * storedBytes(edit.chunks.values()));
-      return { result: undefined };
-    },
-  });
-  progress.end();
-  const sidecarFate = dryRun ? "none" : await noteSidecar(target, context.password);
-  return { vault, action, dryRun, byteLength: sealed?.byteLength ?? null, sidecarFate };
+  const work = async (): Promise<number | null> => {
+    const { sealed } = await changeVault(vault, context, {
+      layout: "update",
+      run: dryRun ? "dry" : undefined,
+      restate,
+      sidecar: "renewed",
+      onProgress: progress.add,
+      apply: async (edit) => {
+        // Each block is compared with its hash, and made parity of.
+        if (action === "embed" && !dryRun) progress.expect(2 * storedBytes(edit.chunks.values()));
+        return { result: undefined };
+      },
+    });
+    progress.end();
+    return sealed?.byteLength ?? null;
+  };
+  const { result: byteLength, sidecarFate } = await renewingSidecar(target, context.password, work);
+  return { vault, action, dryRun, byteLength, sidecarFate };
+}
+
+/**
+ * Changes the key slots or extensions of a vault, then makes its sidecar again: also if the change is in place and only
+ * what follows it has failed. `password` opens the vault after the change.
+ */
+export async function renewingSidecar<T>(
+  target: ChangeTarget,
+  password: PasswordSource | undefined,
+  change: () => Promise<T>,
+): Promise<{ readonly result: T; readonly sidecarFate: SidecarFate }> {
+  let result: T;
+  try {
+    result = await change();
+  } catch (error) {
+    if (isAfterChange(error)) await noteSidecar(target, password);
+    throw error;
+  }
+  return { result, sidecarFate: target.dryRun ? "none" : await noteSidecar(target, password) };
 }
 
 /** Renews or removes the sidecar of a vault whose key slots or extensions were changed, and says so. */
-export async function noteSidecar(
+async function noteSidecar(
   { vault, context }: ChangeTarget,
   password: PasswordSource | undefined,
 ): Promise<SidecarFate> {

@@ -9,8 +9,7 @@ import { checkNewPassword } from "../../../../operations/vault/create.ts";
 import { rekeyBlocks, reslot, restateUnderNewKeys } from "../../../../operations/vault/rekey.ts";
 import { wipe } from "../../../../primitives/crypto/secrets.ts";
 import { changeVault } from "../change.ts";
-import { isAfterChange } from "../draft.ts";
-import { noteSidecar } from "./parity.ts";
+import { renewingSidecar } from "./parity.ts";
 import type { ChangeTarget } from "./target.ts";
 
 const KEPT_KEY =
@@ -33,14 +32,9 @@ export async function changeVaultPassword(
     return asked;
   };
   try {
-    const failed = await (rekey === true ? exchangeKeys(target, ask) : exchangeSlots(target, ask)).then(
-      () => undefined,
-      (error: unknown) => ({ error }),
-    );
-    if (failed !== undefined && !isAfterChange(failed.error)) throw failed.error;
+    const exchange = (): Promise<void> => (rekey === true ? exchangeKeys(target, ask) : exchangeSlots(target, ask));
     // A sidecar holds the key slots of the old password, so it must not outlive them.
-    if (!dryRun) await noteSidecar(target, async () => (await ask()).slice());
-    if (failed !== undefined) throw failed.error;
+    await renewingSidecar(target, async () => (await ask()).slice(), exchange);
   } finally {
     wipe(asked);
   }
