@@ -108,7 +108,7 @@ export const VAULT_LOCK_ERRORS = {
 export const VAULT_MARK_ERRORS = {
   "source/vault.after-change": {
     what: "The change of the vault is in place, but a step that follows it failed.",
-    why: "The disk refused to make the change durable, to remove a journal or to cut off what is unused.",
+    why: "The disk refused to make the change durable, to remove a journal or to cut off what is unused, or a function that the program gave, such as `onNote`, threw an error.",
     fix: "Do not repeat the change. Look at the vault with tare vault scrub once the cause is mended.",
   },
   "source/vault.sidecar-kept": {

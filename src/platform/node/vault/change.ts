@@ -21,7 +21,7 @@ import type { Engine } from "../../../primitives/engine.ts";
 import { removeStaleTakeovers } from "../files/lock.ts";
 import { openFile } from "../files/source.ts";
 import { removeVaultLitter } from "../files/stale-files.ts";
-import { hasRoomFor, isAfterChange, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./draft.ts";
+import { afterwards, hasRoomFor, isAfterChange, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./draft.ts";
 import { completeHeader } from "./journal.ts";
 import { checkOutsideBatch, lockVault, vaultLockPath } from "./lock.ts";
 import { readVaultMark } from "./mark.ts";
@@ -87,6 +87,8 @@ export interface Applied<T> {
   readonly outcome?: "unchanged" | undefined;
   /** Key slots for another password. */
   readonly slots?: VaultState["slots"] | undefined;
+  /** What to tell once the change is in place. */
+  readonly notes?: readonly string[] | undefined;
 }
 
 /** The result of a change. */
@@ -213,7 +215,7 @@ async function applyChange<T>(
     const { state, cipher } = begun;
     edit = begun.edit;
     try {
-      const { result, outcome, slots } = await change.apply(edit, vault);
+      const { result, outcome, slots, notes = [] } = await change.apply(edit, vault);
       if (outcome === "unchanged") {
         await draft.abort(edit.end);
         return { result };
@@ -224,14 +226,20 @@ async function applyChange<T>(
         if (isAfterChange(error)) await context.session?.sealed(state.keys).catch(() => undefined);
         throw error;
       });
-      if (context.memory !== "read") await rememberVault({ ...sealed, keys: state.keys }, context.engine, context.env);
-      if (mark.links > 1n) context.onNote(`note: "${label}" had other names (hard links); they keep what they had`);
-      if (beside === "vault" && change.sidecar !== "renewed") {
-        context.onNote(
-          `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,
-        );
-      }
-      await context.session?.sealed(state.keys);
+      await afterwards(label, async () => {
+        // First of all: until then a vault that is kept open has the keys of before.
+        await context.session?.sealed(state.keys);
+        if (context.memory !== "read") {
+          await rememberVault({ ...sealed, keys: state.keys }, context.engine, context.env);
+        }
+        if (mark.links > 1n) context.onNote(`note: "${label}" had other names (hard links); they keep what they had`);
+        if (beside === "vault" && change.sidecar !== "renewed") {
+          context.onNote(
+            `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,
+          );
+        }
+        for (const note of notes) context.onNote(note);
+      });
       return { result, sealed };
     } finally {
       if (cipher !== vault.cipher) cipher.wipe();
@@ -301,6 +309,7 @@ async function applyDry<T>(vault: Vault, context: VaultWriteContext, change: Vau
     abort: async () => undefined,
   };
   const { edit } = await beginEdit(vault, nowhere, context, { ...change, restate: undefined });
-  const { result } = await change.apply(edit, vault);
+  const { result, notes = [] } = await change.apply(edit, vault);
+  for (const note of notes) context.onNote(note);
   return { result };
 }

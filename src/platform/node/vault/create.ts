@@ -13,7 +13,7 @@ import { fullPath } from "../errors.ts";
 import { checkReplaceable } from "../files/sink.ts";
 import { removeVaultLitter } from "../files/stale-files.ts";
 import type { VaultWriteContext } from "./change.ts";
-import { createVaultDraft } from "./draft.ts";
+import { afterwards, createVaultDraft } from "./draft.ts";
 import { lockVault } from "./lock.ts";
 import { recallLane, rememberVault } from "./memory.ts";
 import { checkWritable } from "./writable.ts";
@@ -47,9 +47,11 @@ export async function createVaultFile(
       const host = { engine, random: secureRandom, now: currentTime, signal };
       const target = check === undefined ? draft : checkedDraft(draft, check);
       return await createVault(target, options, host, async (keys, sealed) => {
-        await recallLane(keys.lane, { outer: path, inner: [] }, { env, memory, encryption: "waived" });
-        if (memory !== "read") await rememberVault({ ...sealed, keys }, engine, env);
-        await onCreated?.(keys);
+        await afterwards(path, async () => {
+          await recallLane(keys.lane, { outer: path, inner: [] }, { env, memory, encryption: "waived" });
+          if (memory !== "read") await rememberVault({ ...sealed, keys }, engine, env);
+          await onCreated?.(keys);
+        });
       });
     } catch (error) {
       await draft.abort();

@@ -364,23 +364,27 @@ async function freeBytes(path: string): Promise<number> {
   return facts === undefined || facts.blocks === 0 ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
 }
 
-/** Runs a step after the change is in place: if it fails, the error must not make the change look failed. */
-async function afterwards(label: string, action: () => Promise<void>): Promise<void> {
+/**
+ * Runs a step after the change is in place: if it fails, the error must not make the change look failed. Also one that a
+ * caller's function throws.
+ */
+export async function afterwards<T>(label: string, action: () => Promise<T>): Promise<T> {
   try {
-    await action();
+    return await action();
   } catch (error) {
+    if (isAfterChange(error)) throw error;
     const message = `The change of "${label}" is in place, but what follows it failed`;
     const reason = isTareError(error) ? error : fileError(error, message, { source: label });
-    if (!isTareError(reason)) throw reason;
+    const told = reason instanceof Error ? reason.message : String(reason);
+    const text = told.startsWith(message) ? told : `${message}: ${told}`;
     const hint = "Do not repeat the change; look at the vault with tare vault scrub once the cause is mended";
-    const text = reason.message.startsWith(message) ? reason.message : `${message}: ${reason.message}`;
     throw new SourceError("source/vault.after-change", text, { source: label }, { hint, cause: error });
   }
 }
 
 /** True for the error of a change that is in place. */
 export function isAfterChange(error: unknown): boolean {
-  return isTareError(error) && error.code === "source/vault.after-change";
+  return isTareError(error) && ["source/vault.after-change", "source/vault.sidecar-kept"].includes(error.code);
 }
 
 async function guarded<T>(label: string, action: () => Promise<T>): Promise<T> {

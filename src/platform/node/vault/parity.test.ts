@@ -1,4 +1,13 @@
-import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -88,6 +97,30 @@ describe("what follows a change that is in place", () => {
     expect([control.signal.aborted, existsSync(`${path}.aerocorrect`)]).toEqual([true, false]);
     expect(notes).toContainEqual(expect.stringMatching(/aerocorrect" was removed/));
     await vault.write("b", "goes on");
+    await vault.close();
+  });
+
+  test.each<[string, (vault: Vault, options: ChangeOptions) => Promise<unknown>]>([
+    ["write", (vault, options) => vault.write("a", "replaced", options)],
+    ["compact", (vault, options) => vault.compact(options)],
+    ["parity.embed", (vault, options) => vault.parity.embed(options)],
+    ["changePassword", (vault, options) => vault.changePassword("another password", options)],
+    ["changePassword with rekey", rekey],
+  ])("does not make it look failed if a note cannot be told, and the open vault goes on: %s", async (verb, call) => {
+    const vault = await vaultWithSidecar(verb.startsWith("change") ? { password: "some password" } : {}, "vault");
+    const before = readFileSync(vault.label);
+    linkSync(vault.label, `${vault.label}.other`); // a note tells of it first
+    let notes = 0;
+    const failed = call(vault, {
+      onNote: () => {
+        notes++;
+        throw reason;
+      },
+    });
+    await expect(failed).rejects.toMatchObject({ code: "source/vault.after-change", cause: reason });
+    expect([notes > 0, readFileSync(vault.label).equals(before)]).toEqual([true, false]);
+    await vault.write("b", "goes on");
+    expect(new TextDecoder().decode(await vault.read("b"))).toBe("goes on");
     await vault.close();
   });
 });

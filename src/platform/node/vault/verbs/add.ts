@@ -57,7 +57,7 @@ export async function addToVaultFile(
         const plan = planAdd(edit, edit.tree, inputs);
         const warning = capacityWarning(edit, inputs);
         if (warning !== undefined) onWarning(warning);
-        return { result: { ...plan, storedBytes: 0, storedBlocks: 0 } };
+        return { result: { ...plan, storedBytes: 0, storedBlocks: 0 }, notes: replacedNotes(plan, "would replace") };
       }
       const { signal } = context;
       const before = storedBy(edit);
@@ -77,15 +77,17 @@ export async function addToVaultFile(
       });
       const after = storedBy(edit);
       const storedBytes = after.storedBytes - before.storedBytes;
-      return { result: { ...done, storedBytes, storedBlocks: after.storedBlocks - before.storedBlocks } };
+      const stored = { storedBytes, storedBlocks: after.storedBlocks - before.storedBlocks };
+      return { result: { ...done, ...stored }, notes: replacedNotes(done, "replaced") };
     },
   });
   progress.end();
   const { files, directories, byteLength: logicalBytes, replaced, storedBytes, storedBlocks } = result;
-  for (const path of replaced) {
-    context.onNote(`note: ${dryRun ? "would replace" : "replaced"} "${printable(path)}"`);
-  }
   return { vault, dryRun, files, directories, logicalBytes, replaced, storedBytes, storedBlocks, byteLength };
+}
+
+function replacedNotes({ replaced }: AddReport, verb: "replaced" | "would replace"): string[] {
+  return replaced.map((path) => `note: ${verb} "${printable(path)}"`);
 }
 
 /** What the edit of a batch has stored so far counts for earlier changes. */

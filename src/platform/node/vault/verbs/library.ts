@@ -14,6 +14,7 @@ import { parityPercent } from "../../../../model/parity/avec.ts";
 import { passwordSource } from "../../../../model/password.ts";
 import { nodeHost, vaultContext } from "../../host.ts";
 import { checkPath, withPaths } from "../../paths.ts";
+import { afterwards } from "../draft.ts";
 import { realVault } from "../sidecar.ts";
 import { makeVault } from "./create.ts";
 import { targetOf } from "./target.ts";
@@ -43,7 +44,9 @@ export async function createVault(named: string | URL, options: CreateVaultOptio
     if (keys === undefined) return vaultOver({ label: path, format, version, host: first, summary: () => result });
     const known = keys;
     const contextFor = (): typeof context => ({ ...context, signal: undefined });
-    const archive = await openState({ path, contextFor }, await realVault(path), () => copyKeys(known));
+    const archive = await afterwards(path, async () =>
+      openState({ path, contextFor }, await realVault(path), () => copyKeys(known)),
+    );
     const opened = {
       container: archive,
       format: aerovault,

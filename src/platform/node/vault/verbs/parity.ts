@@ -13,7 +13,7 @@ import { parityGrid } from "../../../../model/parity/avec.ts";
 import { withoutParity, withParity } from "../../../../operations/vault/parity.ts";
 import { checkInputsKept, type InputFile } from "../../files/output-place.ts";
 import { changeVault } from "../change.ts";
-import { isAfterChange } from "../draft.ts";
+import { afterwards, isAfterChange } from "../draft.ts";
 import { exportVaultParity, renewSidecar, type SidecarFate } from "../parity.ts";
 import { findVaultSidecar, vaultSidecarPath } from "../sidecar.ts";
 import type { ChangeTarget } from "./target.ts";
@@ -133,12 +133,14 @@ async function noteSidecar(
   { vault, context }: ChangeTarget,
   password: PasswordSource | undefined,
 ): Promise<SidecarFate> {
-  const fate = await renewSidecar(vault, context, password);
-  const name = printable(`${vault}.aerocorrect`);
-  if (fate === "renewed") context.onNote(`note: "${name}" was made again, because it was of the state before`);
-  if (fate === "removed") {
-    const text = `"${name}" was removed, because it was of the state before and could not be made again`;
-    (context.onLoss ?? context.onNote)(`warning: ${text}`);
-  }
-  return fate;
+  return afterwards(vault, async () => {
+    const fate = await renewSidecar(vault, context, password);
+    const name = printable(`${vault}.aerocorrect`);
+    if (fate === "renewed") context.onNote(`note: "${name}" was made again, because it was of the state before`);
+    if (fate === "removed") {
+      const text = `"${name}" was removed, because it was of the state before and could not be made again`;
+      (context.onLoss ?? context.onNote)(`warning: ${text}`);
+    }
+    return fate;
+  });
 }

@@ -24,7 +24,7 @@ export async function changeVaultPassword(
   newPassword: () => Promise<Bytes>,
   { rekey }: { readonly rekey?: boolean | undefined },
 ): Promise<VaultPasswordResult> {
-  const { vault, dryRun, context } = target;
+  const { vault, dryRun } = target;
   let asked: Bytes | undefined;
   const ask = async (): Promise<Bytes> => {
     asked ??= await newPassword();
@@ -38,7 +38,6 @@ export async function changeVaultPassword(
   } finally {
     wipe(asked);
   }
-  if (rekey !== true) context.onNote(KEPT_KEY);
   return { vault, dryRun, changed: !dryRun };
 }
 
@@ -53,7 +52,8 @@ async function exchangeSlots({ vault, dryRun, context }: ChangeTarget, ask: NewP
     apply: async (_, opened) => {
       checkEncrypted(opened);
       const { signal } = context;
-      return { result: undefined, slots: await reslot(context.engine, opened.keys, await ask(), { signal }) };
+      const slots = await reslot(context.engine, opened.keys, await ask(), { signal });
+      return { result: undefined, slots, notes: [KEPT_KEY] };
     },
   });
 }

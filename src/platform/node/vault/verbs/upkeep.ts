@@ -12,6 +12,7 @@ import type { Engine } from "../../../../primitives/engine.ts";
 import { openFile } from "../../files/source.ts";
 import { changeVault } from "../change.ts";
 import { checkNewVault } from "../create.ts";
+import { afterwards } from "../draft.ts";
 import { repairVault } from "../repair.ts";
 import { compareWithSidecar } from "../sidecar.ts";
 import type { ChangeTarget } from "./target.ts";
@@ -35,7 +36,10 @@ export async function repairVaultFile(
   const report = await repairVault(vault, context, { run, sidecar, output, overwrite, onProgress: progress.add });
   progress.end();
   const { sidecarProblem, ...facts } = report;
-  if (sidecarProblem !== undefined) (context.onLoss ?? context.onNote)(`warning: ${sidecarProblem}; it was not used`);
+  const tell = async (): Promise<void> => {
+    if (sidecarProblem !== undefined) (context.onLoss ?? context.onNote)(`warning: ${sidecarProblem}; it was not used`);
+  };
+  await (facts.repaired ? afterwards(vault, tell) : tell());
   return { vault, dryRun, output: output ?? null, ...facts };
 }
 

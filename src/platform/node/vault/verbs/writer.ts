@@ -269,6 +269,7 @@ class Batch {
           const undo = this.#edit.savepoint();
           try {
             const applied = await change.apply(this.#edit, this.#vault);
+            for (const note of applied.notes ?? []) onNote(note);
             if (options.dryRun === true) undo();
             else if (applied.outcome !== "unchanged") this.#isChanged = true;
             return applied;
