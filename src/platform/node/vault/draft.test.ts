@@ -325,6 +325,28 @@ test("a long vault whose new header cannot be made durable is changed, and says 
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });
 
+test("a long vault that another program changes as soon as its header is durable was changed, and says so", async () => {
+  const draft = await updateVaultDraft(await makeMarked(LARGE_BYTES));
+  await draft.write(LARGE_BYTES, new Uint8Array(10).fill(3));
+  const handle = await open(path);
+  const prototype = Object.getPrototypeOf(handle) as { sync(): Promise<void> };
+  await handle.close();
+  const real = prototype.sync;
+  let calls = 0;
+  const spy = vi.spyOn(prototype, "sync").mockImplementation(async function (this: unknown) {
+    await real.call(this);
+    if (++calls !== 3) return; // the journal and its folder come first
+    const file = openSync(path, "r+");
+    writeSync(file, header(9), 0, 1024, 0);
+    closeSync(file);
+  });
+  onTestFinished(() => spy.mockRestore());
+  const error = { code: "source/vault.after-change", hint: expect.stringContaining("Do not repeat the change") };
+  await expect(draft.commit(header(2), LARGE_BYTES)).rejects.toMatchObject(error);
+  // The bytes after the end may belong to that program.
+  expect([readVault()[0], readVault().byteLength]).toEqual([9, LARGE_BYTES + 10]);
+});
+
 test("a long vault whose new header cannot be written is as it was", async () => {
   const draft = await updateVaultDraft(await makeMarked(LARGE_BYTES));
   const before = readVault();

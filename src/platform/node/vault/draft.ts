@@ -272,9 +272,11 @@ class InPlaceDraft implements VaultDraft {
         await handle.sync();
         await removeHeaderJournal(path);
       });
-      // Bytes after the end are unused only as long as the header is ours.
-      checkRuns(this.descriptor, [{ offset: 0, bytes: header }], this.label);
-      await afterwards(this.label, () => handle.truncate(byteLength));
+      await afterwards(this.label, async () => {
+        // Bytes after the end are unused only as long as the header is ours.
+        checkRuns(this.descriptor, [{ offset: 0, bytes: header }], this.label);
+        await handle.truncate(byteLength);
+      });
     } catch (error) {
       await this.#end().catch(() => undefined);
       throw error;
