@@ -29,9 +29,9 @@ export async function writeContext(context: Context, flags: LockFlags = {}): Pro
     lockTimeoutMs: flags["lock-timeout"],
     signal: context.signal,
     env: context.env,
-    onNote: (text) => context.note(printable(text)),
+    onNote: (text) => context.note(`note: ${printable(text)}`),
     onWarning: (finding) => context.doubt(finding),
-    onLoss: (text) => context.warn(printable(text)),
+    onLoss: (text) => context.warn(`warning: ${printable(text)}`),
   };
 }
 

@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
-import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Progress } from "../../src/api/options.ts";
@@ -298,11 +297,7 @@ describe("changes", () => {
       await expect(waiting).rejects.toBe(reason);
       expect([sha(path), vault.has("big.bin"), left()]).toEqual([before, false, []]);
       await vault.add(at("big.bin"));
-      expect(
-        createHash("sha256")
-          .update(await vault.read("big.bin"))
-          .digest("hex"),
-      ).toBe(sha(at("big.bin")));
+      expect(readFileSync(at("big.bin")).equals(await vault.read("big.bin"))).toBe(true);
     });
   });
 
@@ -314,7 +309,8 @@ describe("changes", () => {
       await vault.add([at("big.bin"), at("reports")], { onProgress: (event) => void events.push(event), onNote });
       expect(events[0]).toMatchObject({ type: "progress", label: "adding", done: 0 });
       expect(events.at(-1)?.done).toBe(events.at(-1)?.total);
-      expect(notes).toContain('replaced "reports/a.txt"');
+      await vault.batch((v) => v.add(at("reports"), { onNote }));
+      expect(notes.filter((note) => note === 'replaced "reports/a.txt"')).toHaveLength(2);
     });
   });
 

@@ -333,8 +333,6 @@ export function writingOf(options: OutputRequest & Listening, inputs: () => read
 /** What changing a vault needs. */
 export function vaultContext(options: OpenRequest & VaultOptions & Listening): VaultWriteContext {
   const { engine, limits = {}, signal, password, onNote, lockTimeout } = options;
-  // What the command line prints has its kind before it; a function that gets notes knows what they are.
-  const tell = (text: string): void => onNote?.(text.replace(/^(?:note|warning): /, ""));
   return {
     lockTimeoutMs: durationIn(lockTimeout),
     engine,
@@ -344,7 +342,7 @@ export function vaultContext(options: OpenRequest & VaultOptions & Listening): V
     encryption: encryptionRule(options),
     env: environmentOf(options),
     memory: "read",
-    onNote: tell,
+    onNote: (text) => onNote?.(text),
     onWarning: doubtsOf(options),
   };
 }

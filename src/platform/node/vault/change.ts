@@ -43,6 +43,7 @@ export interface VaultWriteContext {
   readonly env: StateEnvironment;
   /** "read" for programs: only the command line remembers states of vaults. */
   readonly memory?: "read" | undefined;
+  /** Gets plain text: the command line puts before it what it is. */
   readonly onNote: (text: string) => void;
   /** Gets warnings from that memory; a note if absent. */
   readonly onWarning?: ((finding: Finding) => void) | undefined;
@@ -193,7 +194,7 @@ async function withVault<T>(
 
 /** Compares a vault with what was seen before of it, and at its place. */
 export async function recallForWriting(vault: Vault, label: string, context: VaultWriteContext): Promise<void> {
-  const onWarning = context.onWarning ?? (({ message }: Finding) => context.onNote(`warning: ${message}`));
+  const onWarning = context.onWarning ?? (({ message }: Finding) => (context.onLoss ?? context.onNote)(message));
   const older = await recallOpened(vault, { outer: label, inner: [] }, { ...context, onWarning });
   if (older !== undefined) onWarning(older);
 }
@@ -232,11 +233,9 @@ async function applyChange<T>(
         if (context.memory !== "read") {
           await rememberVault({ ...sealed, keys: state.keys }, context.engine, context.env);
         }
-        if (mark.links > 1n) context.onNote(`note: "${label}" had other names (hard links); they keep what they had`);
+        if (mark.links > 1n) context.onNote(`"${label}" had other names (hard links); they keep what they had`);
         if (beside === "vault" && change.sidecar !== "renewed") {
-          context.onNote(
-            `note: the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`,
-          );
+          context.onNote(`the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`);
         }
         for (const note of notes) context.onNote(note);
       });

@@ -149,7 +149,7 @@ export async function completeHeader(real: string, onNote: (text: string) => voi
     // A whole header may be in memory alone, where its writer could not make it durable. Until it is, the journal is
     // needed; and the system may take pages for written that it failed to write, so they are written again.
     if (mended !== undefined || isWhole) await writeHeaderBytes(real, mended ?? found);
-    if (mended !== undefined) onNote("note: completed a change of the vault that had been interrupted");
+    if (mended !== undefined) onNote("completed a change of the vault that had been interrupted");
   }
   await removeHeaderJournal(real);
 }

@@ -52,7 +52,7 @@ export async function addToVaultFile(
   const { result, byteLength } = await target.commit<Stored>({
     expectedBytes: work.byteLength,
     async apply(edit, opened): Promise<Applied<Stored>> {
-      const onWarning = (text: string): void => (context.onLoss ?? context.onNote)(`warning: ${text}`);
+      const onWarning = (text: string): void => (context.onLoss ?? context.onNote)(text);
       if (dryRun) {
         const plan = planAdd(edit, edit.tree, inputs);
         const warning = capacityWarning(edit, inputs);
@@ -87,7 +87,7 @@ export async function addToVaultFile(
 }
 
 function replacedNotes({ replaced }: AddReport, verb: "replaced" | "would replace"): string[] {
-  return replaced.map((path) => `note: ${verb} "${printable(path)}"`);
+  return replaced.map((path) => `${verb} "${printable(path)}"`);
 }
 
 /** What the edit of a batch has stored so far counts for earlier changes. */
@@ -109,7 +109,7 @@ async function inputsOf(target: ChangeTarget, what: readonly Added[], options: A
     exclude,
     links: options.follow === true ? "follow" : "refuse",
     vault: ownFilesOf(place),
-    onNote: (text) => context.onNote(`note: ${printable(text)}`),
+    onNote: (text) => context.onNote(printable(text)),
     openFile: (path, identity) => openVaultInput(path, identity, { engine, limits, tensors, signal }),
   });
   const copy = { engine, limits, signal, folder: dirname(place) };

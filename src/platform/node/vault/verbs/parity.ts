@@ -136,10 +136,10 @@ async function noteSidecar(
   return afterwards(vault, async () => {
     const fate = await renewSidecar(vault, context, password);
     const name = printable(`${vault}.aerocorrect`);
-    if (fate === "renewed") context.onNote(`note: "${name}" was made again, because it was of the state before`);
+    if (fate === "renewed") context.onNote(`"${name}" was made again, because it was of the state before`);
     if (fate === "removed") {
       const text = `"${name}" was removed, because it was of the state before and could not be made again`;
-      (context.onLoss ?? context.onNote)(`warning: ${text}`);
+      (context.onLoss ?? context.onNote)(text);
     }
     return fate;
   });

@@ -13,7 +13,7 @@ import { renewingSidecar } from "./parity.ts";
 import type { ChangeTarget } from "./target.ts";
 
 const KEPT_KEY =
-  "note: the vault's own key is the same as before: an older copy of the vault opens with the old password still; the option rekey encrypts everything again";
+  "the vault's own key is the same as before: an older copy of the vault opens with the old password still; the option rekey encrypts everything again";
 
 /**
  * Gives a vault another password, or new keys too. The new password is asked for once the old one has opened the vault;

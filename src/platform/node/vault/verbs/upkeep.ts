@@ -37,7 +37,7 @@ export async function repairVaultFile(
   progress.end();
   const { sidecarProblem, ...facts } = report;
   const tell = async (): Promise<void> => {
-    if (sidecarProblem !== undefined) (context.onLoss ?? context.onNote)(`warning: ${sidecarProblem}; it was not used`);
+    if (sidecarProblem !== undefined) (context.onLoss ?? context.onNote)(`${sidecarProblem}; it was not used`);
   };
   await (facts.repaired ? afterwards(vault, tell) : tell());
   return { vault, dryRun, output: output ?? null, ...facts };
