@@ -2,8 +2,10 @@ import {
   existsSync,
   linkSync,
   lstatSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -21,7 +23,7 @@ import { fileSink } from "../files/sink.ts";
 import { openFile } from "../files/source.ts";
 import { correct } from "../index.ts";
 import { createVaultFile } from "./create.ts";
-import { createVault, type Vault } from "./library.ts";
+import { createVault, openVault, type Vault } from "./library.ts";
 import { type ExportOptions, exportVaultParity, renewSidecar } from "./parity.ts";
 
 const engine = await nativeEngine();
@@ -47,7 +49,10 @@ test("a sidecar that cannot be made again leaves no file open", async () => {
     await sink.commit();
     await source.close();
     const { calls, result } = await withFaults(path, { at, errno: "EIO" }, () =>
-      renewSidecar(path, context, undefined).catch(() => "failed"),
+      renewSidecar(path, context, undefined).then(
+        ({ fate }) => fate,
+        () => "failed",
+      ),
     );
     ({ failed } = calls);
     fates.add(result);
@@ -98,6 +103,20 @@ describe("what follows a change that is in place", () => {
     expect(notes).toContainEqual(expect.stringMatching(/aerocorrect" was removed/));
     await vault.write("b", "goes on");
     await vault.close();
+  });
+
+  test("names the sidecar that it has made again or removed, which is not beside a link to the vault", async () => {
+    const vault = await vaultWithSidecar({}, "vault");
+    const path = vault.label;
+    await vault.close();
+    mkdirSync(join(folder, "links"));
+    symlinkSync(path, join(folder, "links/v"));
+    const linked = await openVault(join(folder, "links/v"), { env: env() });
+    const notes: string[] = [];
+    await linked.parity.embed({ onNote: (note) => void notes.push(note) });
+    await linked.close();
+    const [named] = /(?<=").*\.aerocorrect(?=")/.exec(notes.join()) ?? [];
+    expect([named, existsSync(named ?? "")]).toEqual([`${realpathSync(path)}.aerocorrect`, true]);
   });
 
   test.each<[string, (vault: Vault, options: ChangeOptions) => Promise<unknown>]>([

@@ -24,7 +24,7 @@ import { checkOutput, type FileSinkOptions, fileSink, type Overwrite } from "../
 import { changedError, hasFileChanged, openFile, openSidecarFile } from "../files/source.ts";
 import { openToWrite, placeOfVault, recallForWriting, type VaultWriteContext, withVaultLock } from "./change.ts";
 import { whileAlone } from "./lock.ts";
-import { findVaultSidecar } from "./sidecar.ts";
+import { findVaultSidecar, vaultSidecarPath } from "./sidecar.ts";
 
 export interface ExportOptions {
   readonly output: string;
@@ -120,7 +120,11 @@ async function isFile(path: string): Promise<boolean> {
 }
 
 /** What happened to the sidecar of a changed vault. */
-export type SidecarFate = "none" | "renewed" | "removed";
+export interface SidecarFate {
+  readonly fate: "none" | "renewed" | "removed";
+  /** The sidecar, beside the vault as it was named. */
+  readonly sidecar: string;
+}
 
 /**
  * Makes the sidecar beside a vault again, with the same kind and grid, if there is one. A sidecar holds the header that
@@ -134,20 +138,21 @@ export async function renewSidecar(
 ): Promise<SidecarFate> {
   const real = await placeOfVault(path, context);
   const output = `${real}${SIDECAR_SUFFIX}`;
+  const sidecar = await vaultSidecarPath(path, real);
   const found = await peekSidecar(output, context);
-  if (found === "nothing") return "none";
+  if (found === "nothing") return { fate: "none", sidecar };
   try {
     if (found === "damaged") throw changedError(output);
     const { kind, grid } = found;
     const anyway = { overwrite: "replace", readOnly: "replace" } as const;
     if (kind === "file") await whileSteady(real, path, context, () => renewFileSidecar(real, output, grid, context));
     else await exportVaultParity(real, { ...context, password }, { output, ...anyway, grid });
-    return "renewed";
+    return { fate: "renewed", sidecar };
   } catch {
     await unlink(output).catch((reason: unknown) => {
       throw sidecarKept(path, output, reason);
     });
-    return "removed";
+    return { fate: "removed", sidecar };
   }
 }
 

@@ -26,8 +26,13 @@ export interface FoundSidecar {
   close(): Promise<void>;
 }
 
-/** The path of a vault's sidecar: beside the file itself, not beside a link to it. */
-export async function vaultSidecarPath(vault: string): Promise<string> {
+/**
+ * The path of the sidecar of a vault that is at `place`: beside the file itself, not beside a link to it. Else the vault
+ * as it was named counts, unless that leads to another file by now: the working directory may have changed.
+ */
+export async function vaultSidecarPath(vault: string, place: string): Promise<string> {
+  const [named, known] = await Promise.all([vault, place].map((path) => realpath(path).catch(() => undefined)));
+  if (named !== known) return `${place}${SIDECAR_SUFFIX}`;
   const isLink = (await lstat(vault).catch(() => undefined))?.isSymbolicLink() === true; // opening reports the error
   return `${isLink ? await realVault(vault) : vault}${SIDECAR_SUFFIX}`;
 }

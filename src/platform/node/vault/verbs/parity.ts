@@ -1,9 +1,7 @@
-import { realpath } from "node:fs/promises";
 import { startProgress } from "../../../../api/progress.ts";
 import type { VaultParityResult } from "../../../../api/vault/results.ts";
 import { UsageError } from "../../../../base/errors.ts";
 import { printable } from "../../../../base/text.ts";
-import { SIDECAR_SUFFIX } from "../../../../formats/aerocorrect/layout.ts";
 import { storedBytes } from "../../../../formats/aerovault/blocks/stream.ts";
 import { DEFAULT_PARITY_PERCENT } from "../../../../formats/aerovault/extensions/rows.ts";
 import type { Vault } from "../../../../formats/aerovault/vault.ts";
@@ -34,7 +32,7 @@ export async function exportSidecar(
   { output: named, percent, overwrite, inputs }: ExportParity,
 ): Promise<VaultParityResult> {
   const place = context.session?.real ?? vault;
-  const output = named ?? (await besideVault(vault, place));
+  const output = named ?? (await vaultSidecarPath(vault, place));
   await checkInputsKept(output, inputs, { sidecars: "written" });
   const progress = startProgress({ label: "computing parity" }, onProgress);
   const { byteLength } = await exportVaultParity(vault, context, {
@@ -48,12 +46,6 @@ export async function exportSidecar(
   });
   progress.end();
   return { vault, action: "export", dryRun, sidecar: output, sidecarByteLength: byteLength };
-}
-
-/** Beside the vault as it was named, unless that leads to another file by now: the working directory may have changed. */
-async function besideVault(vault: string, place: string): Promise<string> {
-  const [named, real] = await Promise.all([vault, place].map((path) => realpath(path).catch(() => undefined)));
-  return named === real ? vaultSidecarPath(vault) : `${place}${SIDECAR_SUFFIX}`;
 }
 
 /** Lets a vault carry parity; as much as it records, or 20 %, if nothing is said. */
@@ -117,7 +109,7 @@ export async function renewingSidecar<T>(
   target: ChangeTarget,
   password: PasswordSource | undefined,
   change: () => Promise<T>,
-): Promise<{ readonly result: T; readonly sidecarFate: SidecarFate }> {
+): Promise<{ readonly result: T; readonly sidecarFate: SidecarFate["fate"] }> {
   let result: T;
   try {
     result = await change();
@@ -132,10 +124,10 @@ export async function renewingSidecar<T>(
 async function noteSidecar(
   { vault, context }: ChangeTarget,
   password: PasswordSource | undefined,
-): Promise<SidecarFate> {
+): Promise<SidecarFate["fate"]> {
   return afterwards(vault, async () => {
-    const fate = await renewSidecar(vault, context, password);
-    const name = printable(`${vault}.aerocorrect`);
+    const { fate, sidecar } = await renewSidecar(vault, context, password);
+    const name = printable(sidecar);
     if (fate === "renewed") context.onNote(`"${name}" was made again, because it was of the state before`);
     if (fate === "removed") {
       const text = `"${name}" was removed, because it was of the state before and could not be made again`;
