@@ -28,6 +28,25 @@ test.each([
   await expect(call()).rejects.toMatchObject({ code });
 });
 
+test("a change of a vault by nothing is refused, or writes nothing", async () => {
+  const vault = await openVault(at("v.aerovault"));
+  const before = bytesOf("v.aerovault");
+  for (const nothing of [undefined as never, []]) {
+    const refused = { code: "usage/arguments", message: expect.stringMatching(/nothing: must name an entry$/) };
+    await expect(vault.add(nothing)).rejects.toMatchObject(refused);
+    await expect(vault.mkdir(nothing)).rejects.toMatchObject(refused);
+    await expect(vault.remove(nothing)).rejects.toMatchObject(refused);
+    await expect(vault.batch((v) => v.add(nothing))).rejects.toMatchObject(refused);
+  }
+  expect(await vault.add(at("m.gguf"), { exclude: "*" })).toMatchObject({ files: 0, byteLength: null });
+  await vault.batch(async (v) => {
+    await v.mkdir("in");
+    await v.add(at("m.gguf"), { exclude: "*" });
+  });
+  await vault.close();
+  expect(bytesOf("v.aerovault")).toEqual(before);
+});
+
 describe("nothing is left half-made", () => {
   const reason = new Error("enough");
   const key = (): Buffer => readFileSync(at("release.key"));

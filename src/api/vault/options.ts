@@ -9,6 +9,7 @@ import {
   type Duration,
   durationRule,
   integerRule,
+  listOf,
   type OneOrMany,
   type OptionRule,
   type OptionRules,
@@ -181,6 +182,13 @@ export const STRIP_PARITY_RULES = { ...CHANGE_RULES, force: switchRule } as cons
 
 /** Permission bits of an entry. */
 export const modeRule: OptionRule = integerRule(0, 0o7777);
+
+/** One or many, as a list. Refuses none: what was to be named may be missing by mistake. */
+export function someOf<T>(verb: string, action: string, named: OneOrMany<T>): readonly T[] {
+  const list = listOf(named) ?? [];
+  if (list.length > 0) return list;
+  throw new UsageError("usage/arguments", `Cannot ${action} nothing: must name an entry`, { source: verb });
+}
 
 /** Refuses what is no text, where callers without types may pass anything. */
 export function checkTexts(verb: string, name: string, texts: readonly string[]): readonly string[] {

@@ -27,7 +27,7 @@ export interface VaultAddResult {
   readonly replaced: readonly string[];
   readonly storedBytes: number;
   readonly storedBlocks: number;
-  /** Of the vault; null in a dry run and within a batch. */
+  /** Of the vault; null in a dry run, within a batch, and if there was nothing to add. */
   readonly byteLength: number | null;
 }
 

@@ -51,6 +51,7 @@ import {
   type RemoveOptions,
   STRIP_PARITY_RULES,
   type StripParityOptions,
+  someOf,
 } from "./options.ts";
 import { catEntry, diffWith, infoOf, readFile, scrubOpened } from "./reading.ts";
 import type {
@@ -263,7 +264,7 @@ export class Vault {
   /** Stores paths of this machine, as `tare vault add` takes them, or data under a name. */
   async add(what: OneOrMany<string | URL | NewEntry>, options: AddOptions = {}): Promise<VaultAddResult> {
     const writer = this.#entryWriter("add", options, ADD_RULES);
-    const all = (listOf(what) ?? []).map((one) => (one instanceof URL ? one.href : one));
+    const all = someOf("vault.add", "add", what).map((one) => (one instanceof URL ? one.href : one));
     for (const one of all) if (typeof one !== "string") checkNewEntry("vault.add", one);
     return writer.add(all, options);
   }
@@ -278,13 +279,13 @@ export class Vault {
   /** Makes directories, with those above them. */
   async mkdir(paths: OneOrMany<string>, options: ChangeOptions = {}): Promise<VaultMkdirResult> {
     const writer = this.#entryWriter("mkdir", options, CHANGE_RULES);
-    return writer.mkdir(checkTexts("vault.mkdir", "paths", listOf(paths) ?? []), options);
+    return writer.mkdir(checkTexts("vault.mkdir", "paths", someOf("vault.mkdir", "make", paths)), options);
   }
 
   /** Removes entries: all of them, or none. */
   async remove(paths: OneOrMany<string>, options: RemoveOptions = {}): Promise<VaultRemoveResult> {
     const writer = this.#entryWriter("remove", options, REMOVE_RULES);
-    return writer.remove(checkTexts("vault.remove", "paths", listOf(paths) ?? []), options);
+    return writer.remove(checkTexts("vault.remove", "paths", someOf("vault.remove", "remove", paths)), options);
   }
 
   /** Gives an entry, and everything below it, another path, or puts it into a directory. */

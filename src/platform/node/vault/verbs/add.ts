@@ -78,7 +78,9 @@ export async function addToVaultFile(
       const after = storedBy(edit);
       const storedBytes = after.storedBytes - before.storedBytes;
       const stored = { storedBytes, storedBlocks: after.storedBlocks - before.storedBlocks };
-      return { result: { ...done, ...stored }, notes: replacedNotes(done, "replaced") };
+      // Where everything was left out, the vault stays as it is.
+      const outcome = done.files + done.directories === 0 ? "unchanged" : undefined;
+      return { result: { ...done, ...stored }, outcome, notes: replacedNotes(done, "replaced") };
     },
   });
   progress.end();
