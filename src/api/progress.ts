@@ -19,6 +19,18 @@ export interface ProgressMeter {
   end(): void;
 }
 
+/** Tells the progress of some work. The end is told once the work has ended, and not if it fails. */
+export async function withProgress<T>(
+  job: ProgressJob,
+  onProgress: CommonOptions["onProgress"],
+  work: (progress: ProgressMeter) => Promise<T>,
+): Promise<T> {
+  const progress = startProgress(job, onProgress);
+  const result = await work(progress);
+  progress.end();
+  return result;
+}
+
 /**
  * Progress as `onProgress` gets it: the first event at once, with nothing done, the last at the end, at most ten a
  * second between. `now` is in milliseconds.

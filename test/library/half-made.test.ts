@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import type { Progress } from "../../src/api/options.ts";
 import { memoryOutput, memorySource } from "../../src/bytes/memory.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
 import type { Source } from "../../src/bytes/source.ts";
@@ -68,6 +69,29 @@ describe("nothing is left half-made", () => {
     const control = new AbortController();
     await expect(call({ signal: control.signal, onProgress: () => control.abort(reason) })).rejects.toBe(reason);
     expect(contents()).toEqual(before);
+  });
+
+  test("a job that fails does not say that all is done, also if only its output cannot be completed", async () => {
+    const vault = await openVault(at("v.aerovault"));
+    const failing = (): Sink => {
+      const label = "failing";
+      const sink = { label, position: 0, append: async () => undefined, abort: async () => undefined };
+      return { ...sink, commit: () => Promise.reject(reason) };
+    };
+    const jobs: readonly ((options: object) => Promise<unknown>)[] = [
+      (options) => cat(at("m.gguf"), NORM, failing(), options),
+      (options) => vault.cat("in/m.gguf", failing(), options),
+      (options) => sign(at("m.apr"), { key: key(), output: failing(), ...options }),
+      (options) => stamp(at("m.safetensors"), { set: { a: "b" }, output: failing(), ...options }),
+      (options) => vault.changePassword("another password", { rekey: true, ...options }),
+    ];
+    for (const job of jobs) {
+      const events: Progress[] = [];
+      await expect(job({ onProgress: (event: Progress) => void events.push(event) })).rejects.toThrow();
+      expect(events.length).toBeGreaterThan(0);
+      expect(events.filter(({ done, total }) => done === total)).toEqual([]);
+    }
+    await vault.close();
   });
 
   /** The model, read by a program that has enough as soon as a few files are there. */

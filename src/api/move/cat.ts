@@ -14,7 +14,7 @@ import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";
 import { choiceRule, type OptionRule, typeRule, WRITE_RULES, type WriteOptions } from "../options.ts";
 import { type Destination, destinationOf, type Output, writeOne } from "../outputs.ts";
-import { startProgress } from "../progress.ts";
+import { withProgress } from "../progress.ts";
 import { catEntry } from "../vault/reading.ts";
 
 export interface CatOptions extends WriteOptions {
@@ -101,11 +101,9 @@ async function catTensor({ host, opened, place, request }: Call, model: Model, n
   const file = place.fileName ?? (fileNamesFor([name], as === "npy" ? ".npy" : ".bin").get(name) as string);
   await place.checkAbsent([file]);
   if (request.dryRun !== true) {
-    await writeOne(place, file, async (sink) => {
-      const progress = startProgress({ label: "reading", total: byteLength }, onProgress);
-      await writePieces(pieces, sink, { engine, signal, onProgress: (done) => progress.add(done) });
-      progress.end();
-    });
+    await withProgress({ label: "reading", total: byteLength }, onProgress, (progress) =>
+      writeOne(place, file, (sink) => writePieces(pieces, sink, { engine, signal, onProgress: progress.add })),
+    );
   }
   const verification = verificationOf(opened, stored);
   if (verification === "unverified" && model.verificationOf !== undefined)

@@ -1,3 +1,4 @@
+import type { Sink } from "../../bytes/sink.ts";
 import type { Warned } from "../../model/finding.ts";
 import type { MetadataValue } from "../../model/metadata.ts";
 import { valueToJson } from "../../operations/inspect.ts";
@@ -25,7 +26,7 @@ import {
 } from "../options.ts";
 import { commitTo, type Destination, destinationOf, type Output, writeOne } from "../outputs.ts";
 import { type OwnPlace, ownPlace } from "../own-place.ts";
-import { startProgress } from "../progress.ts";
+import { withProgress } from "../progress.ts";
 import { enteredOf } from "./json-values.ts";
 
 export interface StampChoices extends WriteOptions {
@@ -156,7 +157,7 @@ async function writeOwn(
 ): Promise<void> {
   request.signal?.throwIfAborted();
   if (mode === "in place") await own.patch?.(plan.patches ?? []);
-  else await commitTo(await own.create(), (sink) => writeWhole(plan, sink, request));
+  else await writeWhole(plan, request, async (write) => commitTo(await own.create(), write));
 }
 
 async function outputTarget({ host, opened, request }: Call, output: Output): Promise<Target> {
@@ -167,7 +168,7 @@ async function outputTarget({ host, opened, request }: Call, output: Output): Pr
     path: place.pathOf(name),
     modeOf: () => "new file",
     check: async () => undefined,
-    write: (plan) => writeOne(place, name, (sink) => writeWhole(plan, sink, request)),
+    write: (plan) => writeWhole(plan, request, (write) => writeOne(place, name, write)),
   };
 }
 
@@ -176,11 +177,15 @@ function baseName(label: string): string {
   return path.split(/[\\/]/).at(-1) || "model";
 }
 
-async function writeWhole(plan: StampPlan, sink: Parameters<typeof writeStamp>[1], request: Request): Promise<void> {
-  const progress = startProgress({ label: "writing", total: plan.result.byteLength }, request.onProgress);
-  const onProgress = (byteLength: number): void => progress.add(byteLength);
-  await writeStamp(plan, sink, { signal: request.signal, onProgress });
-  progress.end();
+/** `commit` gives the writer a file, and completes it. */
+function writeWhole(
+  plan: StampPlan,
+  { signal, onProgress }: Request,
+  commit: (write: (sink: Sink) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  return withProgress({ label: "writing", total: plan.result.byteLength }, onProgress, (progress) =>
+    commit((sink) => writeStamp(plan, sink, { signal, onProgress: progress.add })),
+  );
 }
 
 /** An edit that a crash interrupted may have left a file that does not open. */

@@ -10,7 +10,7 @@ import type { Input, OpenedInput } from "../inputs.ts";
 import { anyRule, WRITE_RULES, type WriteOptions } from "../options.ts";
 import { commitTo, destinationOf, type Output, writeOne } from "../outputs.ts";
 import { ownPlace } from "../own-place.ts";
-import { startProgress } from "../progress.ts";
+import { withProgress } from "../progress.ts";
 import { type Key, keyRule, privateKeyOf } from "./keys.ts";
 
 export interface SignOptions extends WriteOptions {
@@ -96,7 +96,9 @@ async function signInPlace({ host, input, opened, request }: SigningCall, job: P
   );
   await own.checkInputs();
   await own.checkReplaceable();
-  if (request.dryRun !== true) await commitTo(await own.create(), (sink) => write(opened, sink, { ...job, request }));
+  if (request.dryRun !== true) {
+    await write(opened, { ...job, request }, async (fill) => commitTo(await own.create(), fill));
+  }
   return own.path;
 }
 
@@ -107,7 +109,7 @@ async function signTo({ host, opened, request }: SigningCall, output: Output, jo
   const own = baseName(opened.label);
   const name = place.fileName ?? (isInside ? own : signatureName(own));
   await place.checkAbsent([name]);
-  if (request.dryRun !== true) await writeOne(place, name, (sink) => write(opened, sink, { ...job, request }));
+  if (request.dryRun !== true) await write(opened, { ...job, request }, (fill) => writeOne(place, name, fill));
   return place.pathOf(name);
 }
 
@@ -122,19 +124,23 @@ function baseName(label: string): string {
 
 type WriteJob = PlacedJob & { readonly request: Request };
 
-async function write(opened: OpenedInput, sink: Sink, { place, sign, request }: WriteJob): Promise<void> {
+/** `commit` gives the writer a file, and completes it. */
+function write(
+  opened: OpenedInput,
+  { place, sign, request }: WriteJob,
+  commit: (fill: (sink: Sink) => Promise<void>) => Promise<void>,
+): Promise<void> {
   const { container, format, resolver } = opened;
+  const { engine, signal, onProgress } = request;
   const total = container.parts.reduce((sum, part) => sum + part.byteLength, 0);
-  const progress = startProgress({ label: "signing", total }, request.onProgress);
-  const context: SigningContext = {
-    engine: request.engine,
-    signal: request.signal,
-    onProgress: (byteLength) => progress.add(byteLength),
-  };
-  if (place === "inside") await (await format.write?.())?.signing?.write(container, sink, { ...context, sign });
-  else if (resolver === undefined) throw alone(opened.label);
-  else await sink.append(await signBeside(container, resolver, { ...context, sign }));
-  progress.end();
+  return withProgress({ label: "signing", total }, onProgress, (progress) =>
+    commit(async (sink) => {
+      const context: SigningContext = { engine, signal, onProgress: progress.add };
+      if (place === "inside") await (await format.write?.())?.signing?.write(container, sink, { ...context, sign });
+      else if (resolver === undefined) throw alone(opened.label);
+      else await sink.append(await signBeside(container, resolver, { ...context, sign }));
+    }),
+  );
 }
 
 function alone(label: string): UsageError {

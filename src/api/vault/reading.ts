@@ -12,7 +12,7 @@ import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";
 import { type CommonOptions, sizeIn } from "../options.ts";
 import { appendAll, type Destination, writeOne } from "../outputs.ts";
-import { startProgress } from "../progress.ts";
+import { startProgress, withProgress } from "../progress.ts";
 import type { ReadEntryOptions } from "./options.ts";
 import type { VaultCatResult, VaultDiffResult, VaultInfoResult } from "./results.ts";
 
@@ -45,11 +45,9 @@ export async function catEntry(archive: Archive, path: string, { place, request 
   await place.checkAbsent([file]);
   const { signal, onProgress } = request;
   if (request.dryRun !== true) {
-    await writeOne(place, file, async (sink) => {
-      const progress = startProgress({ label: "reading", total: source.byteLength }, onProgress);
-      await appendAll(source, sink, { signal, onBytes: (byteLength) => progress.add(byteLength) });
-      progress.end();
-    });
+    await withProgress({ label: "reading", total: source.byteLength }, onProgress, (progress) =>
+      writeOne(place, file, (sink) => appendAll(source, sink, { signal, onBytes: progress.add })),
+    );
   }
   const proof = archive.authentication === undefined ? {} : ({ verification: "authenticated" } as const);
   return { name: entry.path, byteLength: entry.size, ...proof, output: place.pathOf(file) };

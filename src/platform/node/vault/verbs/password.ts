@@ -80,9 +80,9 @@ async function exchangeKeys({ vault, dryRun, context, onProgress }: ChangeTarget
         return { result: undefined };
       },
     });
+    progress.end();
   } finally {
     if (state !== undefined) wipeKeys(state.keys);
-    progress.end();
   }
 }
 
