@@ -19,7 +19,6 @@ import {
   SMALL_FILE_BYTES,
 } from "../../formats/aerovault/write/chunking.ts";
 import type { VaultEdit } from "../../formats/aerovault/write/edit.ts";
-import type { EntryTree } from "../../formats/aerovault/write/entry-tree.ts";
 import { checkManifestLength } from "../../formats/aerovault/write/seal/seal.ts";
 import type { SealSetup } from "../../formats/aerovault/write/seal/worker.ts";
 import { sniffFormat } from "../../formats/registry.ts";
@@ -61,7 +60,12 @@ export async function addToVault(
   options: AddOptions,
 ): Promise<AddReport> {
   // Refuse everything that can be refused before the first byte is written.
-  planAdd(edit, edit.tree.copyOf(), inputs);
+  const savepoint = edit.tree.savepoint();
+  try {
+    planAdd(edit, inputs);
+  } finally {
+    savepoint.restore();
+  }
   const warning = capacityWarning(edit, inputs);
   if (warning !== undefined) options.onWarning?.(warning);
   const adding = new Adding(edit, inputs, options);
@@ -74,11 +78,10 @@ export async function addToVault(
 
 /**
  * What an add would do, as far as that is known without reading the files. Finds clashing names, and more entries than
- * a manifest can hold. `tree` has the new entries afterwards.
+ * a manifest can hold. The tree has the new entries afterwards.
  */
 export function planAdd(
-  { manifest, manifestBytes, now }: Pick<VaultEdit, "manifest" | "manifestBytes" | "now">,
-  tree: EntryTree,
+  { manifest, manifestBytes, now, tree }: Pick<VaultEdit, "manifest" | "manifestBytes" | "now" | "tree">,
   inputs: readonly AddInput[],
 ): AddReport {
   checkDistinct(inputs);
@@ -177,7 +180,7 @@ class Adding {
       edit,
       runner: options.runner,
       setup: options.setup,
-      expectedChunks: [...edit.ids()].length + Math.ceil(known / EXPECTED_CHUNK_BYTES) + inputs.length,
+      expectedChunks: edit.chunks.size + Math.ceil(known / EXPECTED_CHUNK_BYTES) + inputs.length,
       onProgress: options.onProgress ?? (() => undefined),
     });
   }

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { fileInput, MemoryDraft, TestVault } from "../../../../test/builders/vault.ts";
 import { makeXorshift } from "../../../../test/builders/vault-content.ts";
 import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
@@ -290,6 +290,35 @@ describe("damage", () => {
     vault.bytes[at] = (vault.bytes[at] as number) ^ 1;
     await expect(vault.mkdir("d")).rejects.toMatchObject({ code: "integrity/aerovault.cipher-hash" });
   });
+});
+
+test("a part of a change that is dropped leaves its entries and chunks, and costs what it changes", async () => {
+  const vault = await plainVault();
+  const files = Array.from({ length: 300 }, (_, i) => fileInput(`d/${i}`, makeXorshift(BigInt(i + 1), 300)));
+  await vault.add([...files, fileInput("big", makeXorshift(9n, 300_000))]);
+  const before = await contents(vault.bytes);
+  await vault.edit(async (edit) => {
+    const copies = vi.spyOn(Map.prototype, Symbol.iterator);
+    const set = vi.spyOn(Map.prototype, "set");
+    onTestFinished(() => {
+      for (const spy of [copies, set]) spy.mockRestore();
+    });
+    for (let i = 0; i < 20; i++) {
+      const savepoint = edit.savepoint();
+      edit.tree.makeDirectory(`made/${i}`, edit.now);
+      if (i % 2 === 0) savepoint.keep();
+      else savepoint.restore();
+    }
+    expect([copies.mock.calls.length, set.mock.calls.length < 200]).toEqual([0, true]);
+    for (const spy of [copies, set]) spy.mockRestore();
+    const chunks = [...edit.chunks.keys()].sort();
+    const savepoint = edit.savepoint();
+    edit.tree.remove(["d", "big"], "recursive");
+    expect([edit.dropUnreferenced() > 300_000, edit.chunks.size]).toEqual([true, 0]);
+    savepoint.restore();
+    expect([...edit.chunks.keys()].sort()).toEqual(chunks);
+  });
+  expect(await contents(vault.bytes)).toEqual(before);
 });
 
 test("two inputs with one path, and a file that changes, are errors that leave the vault as it was", async () => {

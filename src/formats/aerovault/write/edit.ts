@@ -7,7 +7,7 @@ import { HEADER_BYTES, PREFIX_BYTES } from "../layout.ts";
 import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
 import type { ChunkRecord, Manifest } from "../manifest/records.ts";
 import { entryList } from "../manifest/records.ts";
-import { EntryTree } from "./entry-tree.ts";
+import { EntryTree, type Savepoint } from "./entry-tree.ts";
 import { type RoomPolicy, SpacePlan } from "./free-space.ts";
 import type { SealedBlock, StoredBlock } from "./seal/block-sealer.ts";
 import { type SealedVault, sealVault } from "./seal/seal.ts";
@@ -43,6 +43,9 @@ export class VaultEdit {
   readonly now: string;
   readonly #parts: EditParts;
   readonly #records: Map<string, ChunkRecord>;
+  /** Records that were dropped since the first open savepoint. */
+  readonly #dropped: ChunkRecord[] = [];
+  #savepoints = 0;
   readonly #space: SpacePlan;
   readonly #writes = new Set<Promise<void>>();
   #carried: "not yet" | "done";
@@ -170,21 +173,33 @@ export class VaultEdit {
     for (const [id, record] of this.#records) {
       if (used.has(id)) continue;
       bytes += blockExtent(record).byteLength;
+      if (this.#savepoints > 0) this.#dropped.push(record);
       this.#records.delete(id);
     }
     return bytes;
   }
 
   /**
-   * Remembers entries and chunks as they are now; the result brings them back, for a part of a change that is dropped.
-   * Blocks that were stored meanwhile stay until the seal, which leaves out what no entry uses.
+   * For a part of a change that may be dropped: entries, and chunks that it leaves unused, come back. Blocks that were
+   * stored meanwhile stay until the seal, which leaves out what no entry uses.
    */
-  savepoint(): () => void {
-    const tree = this.tree.copyOf();
-    const records = [...this.#records];
-    return () => {
-      this.tree.restore(tree);
-      for (const [id, record] of records) this.#records.set(id, record);
+  savepoint(): Savepoint {
+    const tree = this.tree.savepoint();
+    const start = this.#dropped.length;
+    this.#savepoints++;
+    const end = (): void => {
+      if (--this.#savepoints === 0) this.#dropped.length = 0;
+    };
+    return {
+      restore: () => {
+        tree.restore();
+        for (const record of this.#dropped.splice(start).reverse()) this.#records.set(record.id, record);
+        end();
+      },
+      keep: () => {
+        tree.keep();
+        end();
+      },
     };
   }
 

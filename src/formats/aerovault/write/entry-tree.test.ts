@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
 import type { ManifestEntry } from "../manifest/records.ts";
 import { directoryEntry, EntryTree } from "./entry-tree.ts";
@@ -91,6 +91,39 @@ test("remove() removes all or nothing", () => {
   expect(edited.size).toBe(4);
   expect(edited.remove(["empty", "d", "d/a"], "recursive")).toBe(3);
   expect(paths(edited)).toEqual(["b"]);
+});
+
+test("savepoint() brings back what was there, for the price of what was changed", () => {
+  const edited = tree(file("f", ["1"]), file("d/e/a"), ...Array.from({ length: 1000 }, (_, i) => file(`many/${i}`)));
+  const before = paths(edited);
+  const set = vi.spyOn(Map.prototype, "set");
+  const listed = [vi.spyOn(Map.prototype, "values"), vi.spyOn(Map.prototype, "entries")];
+  onTestFinished(() => {
+    for (const spy of [set, ...listed]) spy.mockRestore();
+  });
+  const outer = edited.savepoint();
+  edited.put(file("f", ["2"]));
+  edited.makeDirectory("x/y", NOW);
+  const inner = edited.savepoint();
+  edited.remove(["f"], "empty");
+  edited.put(file("f/now/a/directory"));
+  inner.restore();
+  expect([edited.get("f")?.chunks, edited.kindOf("f/now"), edited.kindOf("x/y")]).toEqual([
+    ["2"],
+    undefined,
+    "directory",
+  ]);
+  const kept = edited.savepoint();
+  edited.move("x/y", "z", NOW);
+  kept.keep();
+  outer.restore();
+  expect([set.mock.calls.length < 50, listed.map(({ mock }) => mock.calls.length)]).toEqual([true, [0, 0]]);
+  for (const spy of [set, ...listed]) spy.mockRestore();
+  expect([paths(edited), edited.get("f")?.chunks, edited.kindOf("x")]).toEqual([before, ["1"], undefined]);
+  // What was kept cannot be undone any more.
+  edited.remove(["f"], "empty");
+  edited.savepoint().restore();
+  expect(edited.get("f")).toBeUndefined();
 });
 
 test("kindOf() knows directories that only their contents imply, as long as these exist", () => {

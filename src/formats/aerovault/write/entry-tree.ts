@@ -7,6 +7,14 @@ import { comparePaths, findPathExcess, findPathFault, parentOf } from "../paths.
 /** Whether a removal takes only empty directories, or also everything below. */
 export type RemoveDepth = "empty" | "recursive";
 
+/** A moment to go back to. One of the two is called, and the last savepoint ends first. */
+export interface Savepoint {
+  /** Drops what was changed since. */
+  restore(): void;
+  /** Keeps it. */
+  keep(): void;
+}
+
 /**
  * The entries of a vault while they are edited. A directory exists if it has an entry, or if something is below it. A
  * method that throws leaves the tree as it was. Paths are canonical.
@@ -15,6 +23,9 @@ export class EntryTree {
   readonly #entries = new Map<string, ManifestEntry>();
   /** How many entries are below each path, at any depth. */
   readonly #below = new Map<string, number>();
+  /** What was at each path before it was changed, oldest first, as far back as the first open savepoint. */
+  readonly #log: { readonly path: string; readonly before: ManifestEntry | undefined }[] = [];
+  #savepoints = 0;
   /** Shown in errors. */
   readonly label: string;
 
@@ -23,16 +34,20 @@ export class EntryTree {
     for (const entry of entries) this.#set(entry);
   }
 
-  /** A copy with the same entries, to try a change on. */
-  copyOf(): EntryTree {
-    return new EntryTree([...this.#entries.values()], this.label);
-  }
-
-  /** Goes back to the entries of a copy. */
-  restore(copy: EntryTree): void {
-    this.#entries.clear();
-    this.#below.clear();
-    for (const entry of copy.#entries.values()) this.#set(entry);
+  /** To try a change: it costs what the change costs, however many entries there are. */
+  savepoint(): Savepoint {
+    const start = this.#log.length;
+    this.#savepoints++;
+    const end = (): void => {
+      if (--this.#savepoints === 0) this.#log.length = 0;
+    };
+    return {
+      restore: () => {
+        for (const { path, before } of this.#log.splice(start).reverse()) this.#write(path, before);
+        end();
+      },
+      keep: end,
+    };
   }
 
   get size(): number {
@@ -181,13 +196,23 @@ export class EntryTree {
   }
 
   #set(entry: ManifestEntry): void {
-    const isNew = !this.#entries.has(entry.path);
-    this.#entries.set(entry.path, entry);
-    if (isNew) this.#count(entry.path, 1);
+    this.#change(entry.path, entry);
   }
 
   #delete(path: string): void {
-    if (this.#entries.delete(path)) this.#count(path, -1);
+    this.#change(path, undefined);
+  }
+
+  #change(path: string, entry: ManifestEntry | undefined): void {
+    if (this.#savepoints > 0) this.#log.push({ path, before: this.#entries.get(path) });
+    this.#write(path, entry);
+  }
+
+  #write(path: string, entry: ManifestEntry | undefined): void {
+    const was = this.#entries.has(path);
+    if (entry === undefined) this.#entries.delete(path);
+    else this.#entries.set(path, entry);
+    if (was !== (entry !== undefined)) this.#count(path, was ? -1 : 1);
   }
 
   #count(path: string, by: 1 | -1): void {

@@ -54,7 +54,7 @@ export async function addToVaultFile(
     async apply(edit, opened): Promise<Applied<Stored>> {
       const onWarning = (text: string): void => (context.onLoss ?? context.onNote)(text);
       if (dryRun) {
-        const plan = planAdd(edit, edit.tree, inputs);
+        const plan = planAdd(edit, inputs);
         const warning = capacityWarning(edit, inputs);
         if (warning !== undefined) onWarning(warning);
         return { result: { ...plan, storedBytes: 0, storedBlocks: 0 }, notes: replacedNotes(plan, "would replace") };

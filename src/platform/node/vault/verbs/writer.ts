@@ -266,16 +266,19 @@ class Batch {
         const run = async (): Promise<Awaited<ReturnType<typeof change.apply>>> => {
           this.#check();
           signal?.throwIfAborted();
-          const undo = this.#edit.savepoint();
+          const savepoint = this.#edit.savepoint();
           try {
             const applied = await change.apply(this.#edit, this.#vault);
             for (const note of applied.notes ?? []) onNote(note);
-            if (options.dryRun === true) undo();
-            else if (applied.outcome !== "unchanged") this.#isChanged = true;
+            if (options.dryRun === true) savepoint.restore();
+            else {
+              savepoint.keep();
+              if (applied.outcome !== "unchanged") this.#isChanged = true;
+            }
             return applied;
           } catch (error) {
             // The work may go on without this change: nothing of it must stay.
-            undo();
+            savepoint.restore();
             throw error;
           }
         };
