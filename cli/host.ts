@@ -28,7 +28,7 @@ export function commandHost(context: Context): VerbHost {
         import("../src/platform/node/files/sink.ts"),
       ]);
       context.onExit(abortAllSinks);
-      return localDisk(() => context.inputs);
+      return localDisk({ inputs: () => context.inputs, environment: context.env });
     },
     formats: FORMATS,
     explain,

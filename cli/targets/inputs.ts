@@ -141,8 +141,9 @@ async function finishWrites(context: Context, target: string): Promise<void> {
     if (isDone) context.note(`note: "${path}": completed a change that had been interrupted`);
   }
   if (existsSync(stamps.stampJournalPath(real))) {
-    const isDone = await stamps.finishPatch(real).catch((error: unknown) => {
-      if (isTareError(error) && error.code === "source/forbidden") return false;
+    const isDone = await stamps.finishPatch(real, context.env).catch((error: unknown) => {
+      // A file that may not be written is opened with its journal, and without one that is not ours; an edit refuses that.
+      if (isTareError(error) && /^source\/(forbidden|stamp\.journal)$/.test(error.code)) return false;
       throw error;
     });
     if (isDone) context.note(`note: "${path}": finished an edit that had been interrupted`);

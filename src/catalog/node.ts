@@ -52,8 +52,8 @@ export const PATCH_ERRORS = {
     fix: "Wait until it has ended, then run the command again.",
   },
   "source/stamp.journal": {
-    what: "An edit in place was interrupted, and its journal does not fit the file any more.",
-    why: "Something else has written to the file since, or the journal itself is damaged.",
+    what: "An edit in place was interrupted, and its journal does not fit the file, or is not one of this user.",
+    why: "Something else has written to the file since, the journal is damaged, or it was written by another user, on another machine, or without a place for the user's secret. Commands that only read ignore such a journal.",
     fix: "Check the file with `tare verify`; if it is sound, remove the journal that the hint names.",
   },
 } as const satisfies ErrorCatalog;

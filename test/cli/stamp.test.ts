@@ -1,5 +1,7 @@
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { encodeUtf8 } from "../../src/base/text.ts";
+import { recordPatches } from "../../src/platform/node/files/patch.ts";
 import { callTare, scratch } from "./run-tare.ts";
 import { smallGguf, smallSafetensors } from "./small-models.ts";
 
@@ -94,15 +96,8 @@ describe("stamp", () => {
     const model = file("m.gguf", smallGguf());
     await callTare(["stamp", model, "--set", "general.name=aaaa"]);
     const old = readFileSync(model);
-    const at = old.indexOf("aaaa");
-    const { createHash } = await import("node:crypto");
-    const base64 = (text: string): string => Buffer.from(text).toString("base64");
-    const text = JSON.stringify({
-      tareStamp: 1,
-      byteLength: old.byteLength,
-      patches: [[at, base64("aaaa"), base64("bbbb")]],
-    });
-    writeFileSync(file(".m.gguf.tare-stamp"), `${createHash("sha256").update(text).digest("hex")}\n${text}`);
+    const edit = { offset: old.indexOf("aaaa"), before: encodeUtf8("aaaa"), after: encodeUtf8("bbbb") };
+    await recordPatches(model, [edit]);
     const { code, err } = await callTare(["stamp", model, "--set", "other=1"]);
     expect(code).toBe(0);
     expect(err).toMatch(/finished an earlier edit/);
@@ -111,5 +106,20 @@ describe("stamp", () => {
       other: 1,
     });
     expect(readdirSync(file("."))).toEqual(["m.gguf"]);
+  });
+
+  it("refuses the journal of someone else, which readers ignore", async () => {
+    const file = scratch();
+    const model = file("m.gguf", smallGguf());
+    await callTare(["stamp", model, "--set", "general.name=aaaa"]);
+    const old = readFileSync(model);
+    const elsewhere = { XDG_STATE_HOME: file("state") };
+    await recordPatches(model, [{ offset: 0, before: old.subarray(0, 4), after: encodeUtf8("FAKE") }], elsewhere);
+    const shown = await callTare(["inspect", model, "--json"]);
+    expect(shown.code).toBe(0);
+    expect(json(shown).metadata).toMatchObject({ "general.name": "aaaa" });
+    expect(shown.err).toContain(".m.gguf.tare-stamp");
+    expect(await callTare(["stamp", model, "--set", "other=1"])).toMatchObject({ code: 8 });
+    expect(readFileSync(model)).toEqual(old);
   });
 });

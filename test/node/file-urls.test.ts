@@ -1,7 +1,8 @@
-import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
+import { encodeUtf8 } from "../../src/base/text.ts";
+import { recordPatches } from "../../src/platform/node/files/patch.ts";
 import {
   aeroset,
   cat,
@@ -86,11 +87,9 @@ test("a file URL is a path, wherever the library takes one", async () => {
 test("an edit that was interrupted is finished through a file URL too", async () => {
   await stamp(at("m.gguf"), { set: { "general.name": "aaaa" } });
   const model = readFileSync(at("m.gguf"));
-  const base64 = (text: string): string => Buffer.from(text).toString("base64");
-  const patches = [[model.indexOf("aaaa"), base64("aaaa"), base64("bbbb")]];
-  const text = JSON.stringify({ tareStamp: 1, byteLength: model.byteLength, patches });
-  const digest = createHash("sha256").update(text).digest("hex");
-  writeFileSync(at(".m.gguf.tare-stamp"), `${digest}\n${text}`);
+  await recordPatches(at("m.gguf"), [
+    { offset: model.indexOf("aaaa"), before: encodeUtf8("aaaa"), after: encodeUtf8("bbbb") },
+  ]);
   await stamp(url("m.gguf"), { set: { other: "1" } });
   expect((await inspect(at("m.gguf"))).metadata).toMatchObject({ "general.name": "bbbb", other: "1" });
 });

@@ -9,13 +9,20 @@ import { readKeyText, readWhole } from "./files/reads.ts";
 import { checkReplaceable, fileSink as openSink } from "./files/sink.ts";
 import { openFile } from "./files/source.ts";
 import { findModelIn } from "./folders.ts";
+import type { Environment } from "./http/proxy-environment.ts";
 import { checkPath, pathOf } from "./paths.ts";
 
-/**
- * The files of this machine, for verbs that edit them or sign beside them. `inputs` are those that the call reads;
- * `onRead` gets the paths of further ones.
- */
-export function localDisk(inputs: () => readonly InputFile[], onRead: (path: string) => void = () => undefined): Disk {
+export interface DiskOptions {
+  /** The files that the call reads. */
+  inputs(): readonly InputFile[];
+  /** Gets the paths of further ones. */
+  readonly onRead?: ((path: string) => void) | undefined;
+  /** Tells where the user's state is kept: `process.env` if absent. */
+  readonly environment?: Environment | undefined;
+}
+
+/** The files of this machine, for verbs that edit them or sign beside them. */
+export function localDisk({ inputs, onRead = () => undefined, environment }: DiskOptions): Disk {
   const read = (named: string): string => {
     const path = pathOf(named);
     onRead(path);
@@ -31,12 +38,12 @@ export function localDisk(inputs: () => readonly InputFile[], onRead: (path: str
         () => true,
         () => false,
       ),
-    finishEdit,
-    fileAt: (path, rule) => ownFile(path, rule, inputs),
+    finishEdit: (named) => finishEdit(named, environment),
+    fileAt: (path, rule) => ownFile(path, rule, { inputs, environment }),
   };
 }
 
-function ownFile(path: string, { inputs: kept, links }: OwnFileRule, inputs: () => readonly InputFile[]): OwnFile {
+function ownFile(path: string, { inputs: kept, links }: OwnFileRule, { inputs, environment }: DiskOptions): OwnFile {
   return {
     checkInputs: () => checkInputsKept(path, inputs(), { inputs: kept }),
     checkReplaceable: () => checkReplaceable(path, links),
@@ -45,17 +52,17 @@ function ownFile(path: string, { inputs: kept, links }: OwnFileRule, inputs: () 
       await checkInputsKept(path, inputs(), { sidecars: "written", inputs: kept });
       return openSink(path, { overwrite: "replace", links });
     },
-    patch: (patches) => patchFile(path, patches),
+    patch: (patches) => patchFile(path, patches, environment),
   };
 }
 
 /** An edit that a crash interrupted may have left a file that does not open. */
-async function finishEdit(named: string): Promise<string | undefined> {
+async function finishEdit(named: string, environment: Environment | undefined): Promise<string | undefined> {
   const input = pathOf(named);
   if (input === "-" || /^[a-z][a-z0-9+.-]+:\/\//i.test(input)) return undefined;
   const facts = await stat(input).catch(() => undefined); // opening reports what is missing
   const path = facts?.isDirectory() === true ? await findModelIn(input) : input;
-  return (await finishPatch(path)) ? path : undefined;
+  return (await finishPatch(path, environment)) ? path : undefined;
 }
 
 /** A file as a Source. */

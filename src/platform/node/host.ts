@@ -150,12 +150,13 @@ export function nodeHost(known: readonly InputFile[] = [], told: readonly Findin
         use,
       ),
 
-    async disk() {
+    async disk(request) {
       const { localDisk } = await import("./disk.ts");
-      return localDisk(
-        () => inputs,
-        (path) => inputs.push({ path, kind: "kept" }),
-      );
+      return localDisk({
+        inputs: () => inputs,
+        onRead: (path) => inputs.push({ path, kind: "kept" }),
+        environment: environmentOf(request),
+      });
     },
   };
 }

@@ -14,7 +14,7 @@ import { openThrough } from "../../open.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { errnoOf } from "./errors.ts";
 import { directoryResolver } from "./files/directory.ts";
-import { findInterruptedPatches } from "./files/patch.ts";
+import { findInterruptedEdit } from "./files/patch.ts";
 import { identityOf, openFile, openStdin } from "./files/source.ts";
 import { findModelIn } from "./folders.ts";
 import type { HttpSettings, RemoteFiles, SpooledCopies } from "./http/remote-files.ts";
@@ -196,7 +196,7 @@ async function openPlace(target: Target, options: OpenTargetOptions, cost: Cost)
       const isFolder = await isDirectory(target.outer);
       const path = isFolder ? await findModelIn(target.outer) : target.outer;
       const file = await openFile(path, { signal, maxSpoolBytes: options.maxBufferBytes });
-      const source = withMeter(await completedSource(path, file), cost);
+      const source = withMeter(await completedSource(path, file, options), cost);
       const local = directoryResolver(path);
       const noting = ({ name: own, folder, resolve }: Resolver): Resolver => ({
         name: own,
@@ -338,15 +338,21 @@ function kindOf(outer: string): Target["kind"] {
 /**
  * A file as it should have become, if a crash interrupted a write in place: the new bytes come from the journal beside
  * it, and the file is not changed. Needs no permission to write, and no lock: everything that a journal refers to was
- * durable before the journal. Journals are beside the file itself, not beside links to it.
+ * durable before the journal. Journals are beside the file itself, not beside links to it. A journal of an edit that this
+ * user did not write is ignored, and a note says so: otherwise anyone could show other bytes than those of the file.
  */
-export async function completedSource(path: string, source: Source): Promise<Source> {
+export async function completedSource(
+  path: string,
+  source: Source,
+  { http, onNote }: Pick<OpenTargetOptions, "http" | "onNote"> = {},
+): Promise<Source> {
   const real = await realpath(path).catch(() => undefined); // it was a pipe, or is gone again
   if (real === undefined) return source;
   try {
     const header = await findMendedHeader(real);
     if (header !== undefined) return overlaidSource(source, source.byteLength, [overlayBytes(0, header)]);
-    const patches = await findInterruptedPatches(real);
+    const { patches, ignored } = await findInterruptedEdit(real, http?.environment);
+    if (ignored !== undefined) onNote?.(`"${path}" is shown as it is: "${ignored}" is no edit of yours that fits it`);
     if (patches.length === 0) return source;
     const overlays = patches.map(({ offset, after }) => overlayBytes(offset, after));
     return overlaidSource(source, source.byteLength, overlays);

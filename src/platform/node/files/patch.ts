@@ -6,9 +6,11 @@ import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { isTareError, SourceError } from "../../../base/errors.ts";
 import type { Sink } from "../../../bytes/sink.ts";
 import { errnoOf, fileError } from "../errors.ts";
+import type { Environment } from "../http/proxy-environment.ts";
 import { checkUnprotected, MAX_NAME_BYTES, privacyOf, SECTOR_BYTES, syncFolder } from "./partial-files.ts";
 import { readFileBeside } from "./reads.ts";
 import { fileSink } from "./sink.ts";
+import { Sealer } from "./user-secret.ts";
 
 /** Bytes of a file that are replaced by as many others. */
 export interface FilePatch {
@@ -19,6 +21,10 @@ export interface FilePatch {
 
 /** A longer journal is not ours: a stamp changes the head of a file, and the journal has it twice, as text. */
 const MAX_JOURNAL_BYTES = 1 << 30;
+/** The hex digits of a seal. */
+const SEAL_DIGITS = 64;
+/** In the place of a seal where no secret can be kept. No journal with it is trusted. */
+const NO_SEAL = "0".repeat(SEAL_DIGITS);
 
 interface Journal {
   readonly byteLength: number;
@@ -28,40 +34,69 @@ interface Journal {
 /**
  * Writes patches over a file so that a crash at any moment can be repaired. First the old and the new bytes go into a
  * journal beside the file, which `finishPatch` completes after a crash. The file must still have the bytes that the
- * patches replace. Nothing else may write to it meanwhile.
+ * patches replace. Nothing else may write to it meanwhile. The environment tells where the user's secret is kept.
  */
-export async function patchFile(path: string, patches: readonly FilePatch[]): Promise<void> {
-  const place = await locate(path);
-  await checkUnprotected(place.file, path);
-  const byteLength = checkBefore(place.file, path, patches);
-  await writeJournal(place, { byteLength, patches }, path);
+export async function patchFile(
+  path: string,
+  patches: readonly FilePatch[],
+  environment: Environment = process.env,
+): Promise<void> {
+  const place = await recordPatches(path, patches, environment);
   apply(place.file, path, patches);
   await removeJournal(place.journal);
 }
 
-/** The patches that a crash prevented, for readers that do not change the file; empty if there are none. */
-export async function findInterruptedPatches(real: string): Promise<readonly FilePatch[]> {
-  const bytes = await readJournal(stampJournalPath(real));
-  const journal = bytes === undefined ? undefined : decodeJournal(bytes);
-  return journal !== undefined && isInterrupted(real, real, journal) ? journal.patches : [];
+/** The first half: the journal is durable, and the file is as before. */
+export async function recordPatches(
+  path: string,
+  patches: readonly FilePatch[],
+  environment: Environment = process.env,
+): Promise<Place> {
+  const place = await locate(path);
+  await checkUnprotected(place.file, path);
+  const byteLength = checkBefore(place.file, path, patches);
+  await writeJournal(place, encodeJournal({ byteLength, patches }, await Sealer.open(environment)), path);
+  return place;
+}
+
+/** What is beside a file, for readers that do not change it. */
+export interface InterruptedEdit {
+  /** The patches that a crash prevented; empty if there are none. */
+  readonly patches: readonly FilePatch[];
+  /** The path of a journal that is not ours, or that does not fit the file: it is ignored. */
+  readonly ignored?: string | undefined;
+}
+
+/** Looks for an edit that a crash interrupted; `real` is the real path of the file. */
+export async function findInterruptedEdit(
+  real: string,
+  environment: Environment = process.env,
+): Promise<InterruptedEdit> {
+  const path = stampJournalPath(real);
+  const bytes = await readJournal(path);
+  if (bytes === undefined) return { patches: [] };
+  const journal = decodeJournal(bytes, await Sealer.existing(environment));
+  const isOurs = journal !== undefined && isInterrupted(real, real, journal);
+  return isOurs ? { patches: journal.patches } : { patches: [], ignored: path };
 }
 
 /** Completes a write that a crash interrupted; false if there is nothing to do. */
-export async function finishPatch(path: string): Promise<boolean> {
+export async function finishPatch(path: string, environment: Environment = process.env): Promise<boolean> {
   const place = await locate(path).catch((error: unknown) => {
     if (isTareError(error) && error.code === "source/not-found") return undefined;
     throw error;
   });
   const bytes = place === undefined ? undefined : await readJournal(place.journal);
   if (place === undefined || bytes === undefined) return false;
-  const journal = decodeJournal(bytes);
+  const journal = decodeJournal(bytes, await Sealer.existing(environment));
   if (journal === undefined || !isInterrupted(place.file, path, journal)) throw foreignJournal(path, place.journal);
   apply(place.file, path, journal.patches);
   await removeJournal(place.journal);
   return true;
 }
 
-interface Place {
+/** A file and its journal. */
+export interface Place {
   /** The file itself, with links followed. */
   readonly file: string;
   readonly journal: string;
@@ -83,12 +118,12 @@ export function stampJournalPath(file: string): string {
 }
 
 /** Exclusive: an existing journal belongs to another process, or to a crash since the last check. */
-async function writeJournal({ file, journal: path }: Place, journal: Journal, label: string): Promise<void> {
+async function writeJournal({ file, journal: path }: Place, journal: Bytes, label: string): Promise<void> {
   let sink: Sink | undefined;
   try {
     // It holds bytes of the file: as private as that.
     sink = await fileSink(path, { overwrite: "refuse", like: await privacyOf(file) });
-    await sink.append(encodeJournal(journal));
+    await sink.append(journal);
     await sink.commit();
   } catch (error) {
     await sink?.abort();
@@ -173,34 +208,63 @@ function readAt(descriptor: number, offset: number, byteLength: number): Bytes {
   return bytes.subarray(0, done);
 }
 
-/** JSON after a digest: a journal that was not completely written does not count. */
-function encodeJournal({ byteLength, patches }: Journal): Bytes {
+/**
+ * JSON after a seal. A folder of models may come from anyone, and a journal decides which bytes readers see: only one that
+ * this user wrote counts. The seal covers the bytes before and after, so a journal fits no file but one with these bytes.
+ * A journal that was not completely written does not match its seal.
+ */
+function encodeJournal({ byteLength, patches }: Journal, sealer: Sealer): Bytes {
   const rows = patches.map(({ offset, before, after }) => [offset, base64(before), base64(after)]);
-  const text = JSON.stringify({ tareStamp: 1, byteLength, patches: rows });
-  return new Uint8Array(Buffer.from(`${digestOf(text)}\n${text}`));
+  const text = Buffer.from(JSON.stringify({ tareStamp: 1, byteLength, patches: rows }));
+  return new Uint8Array(Buffer.concat([Buffer.from(`${sealOf(text, sealer) ?? NO_SEAL}\n`), text]));
 }
 
-function decodeJournal(bytes: Bytes): Journal | undefined {
-  const whole = Buffer.from(bytes).toString();
-  const text = whole.slice(65);
-  if (whole.slice(0, 65) !== `${digestOf(text)}\n`) return undefined;
-  const { byteLength, patches } = JSON.parse(text) as {
-    readonly byteLength: number;
-    readonly patches: readonly (readonly [number, string, string])[];
-  };
-  const decode = (data: string): Bytes => new Uint8Array(Buffer.from(data, "base64"));
-  return {
-    byteLength,
-    patches: patches.map(([offset, before, after]) => ({ offset, before: decode(before), after: decode(after) })),
-  };
+function sealOf(text: Bytes, sealer: Sealer): string | undefined {
+  return sealer.seal(["stamp journal", createHash("sha256").update(text).digest("hex")]);
+}
+
+/** Undefined for a journal that is not ours, or is damaged. */
+function decodeJournal(bytes: Bytes, sealer: Sealer): Journal | undefined {
+  const text = bytes.subarray(SEAL_DIGITS + 1);
+  const seal = sealOf(text, sealer);
+  if (seal === undefined || Buffer.from(bytes.subarray(0, SEAL_DIGITS + 1)).toString() !== `${seal}\n`)
+    return undefined;
+  try {
+    return journalOf(JSON.parse(Buffer.from(text).toString()));
+  } catch {
+    return undefined; // no JSON, or more of it than a string can hold
+  }
+}
+
+/** Checks every value before it is used as a length or an offset. */
+function journalOf(value: unknown): Journal | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { byteLength, patches: rows } = value as Readonly<Record<string, unknown>>;
+  if (!isLength(byteLength) || !Array.isArray(rows)) return undefined;
+  const patches: FilePatch[] = [];
+  for (const row of rows) {
+    if (!Array.isArray(row) || row.length !== 3) return undefined;
+    const [offset, before, after] = [row[0] as unknown, bytesOf(row[1]), bytesOf(row[2])];
+    if (before === undefined || after === undefined || before.byteLength !== after.byteLength) return undefined;
+    if (!isLength(offset) || offset > byteLength || after.byteLength > byteLength - offset) return undefined;
+    patches.push({ offset, before, after });
+  }
+  return { byteLength, patches };
+}
+
+function isLength(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 function base64(bytes: Bytes): string {
   return Buffer.from(bytes).toString("base64");
 }
 
-function digestOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+/** Undefined for what is no base64: Node passes over other letters. */
+function bytesOf(value: unknown): Bytes | undefined {
+  if (typeof value !== "string") return undefined;
+  const bytes = new Uint8Array(Buffer.from(value, "base64"));
+  return base64(bytes) === value ? bytes : undefined;
 }
 
 function changed(label: string, offset: number): SourceError {

@@ -4,16 +4,24 @@ import { open } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Environment } from "../http/proxy-environment.ts";
-import { foreignness, makeOwnFolder } from "./own-folder.ts";
+import { foreignFolder, foreignness, makeOwnFolder } from "./own-folder.ts";
 import { createPartial, publishExclusive, publishReplacing, removePartial } from "./partial-files.ts";
 
 const SECRET_BYTES = 32;
 const SECRET_FILE = "seal.key";
 
-/** What this user keeps between runs on this machine and does not share: not in folders of models. */
-function stateFolder(environment: Environment): string {
+/**
+ * What this user keeps between runs on this machine and does not share: not in folders of models. Undefined for a user
+ * without a home, as in containers that run under any number.
+ */
+function stateFolder(environment: Environment): string | undefined {
   const state = environment["XDG_STATE_HOME"];
-  return join(state?.startsWith("/") === true ? state : join(homedir(), ".local", "state"), "tare");
+  if (state?.startsWith("/") === true) return join(state, "tare");
+  try {
+    return join(homedir(), ".local", "state", "tare");
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -29,7 +37,8 @@ export class Sealer {
 
   /** Makes the secret if there is none. If it cannot be kept, or others could have put it there, nothing is sealed. */
   static async open(environment: Environment): Promise<Sealer> {
-    const folder = await makeOwnFolder(stateFolder(environment));
+    const place = stateFolder(environment);
+    const folder = place === undefined ? undefined : await makeOwnFolder(place);
     if (folder === undefined) return new Sealer(undefined);
     const path = join(folder, SECRET_FILE);
     const found = await readSecret(path);
@@ -38,6 +47,14 @@ export class Sealer {
     await makeSecret(path, found === "damaged" ? "replace" : "refuse").catch(() => undefined);
     const made = await readSecret(path);
     return new Sealer(made instanceof Buffer ? made : undefined);
+  }
+
+  /** For those who only check seals: makes nothing. Without a secret nothing was sealed. */
+  static async existing(environment: Environment): Promise<Sealer> {
+    const folder = stateFolder(environment);
+    if (folder === undefined || (await foreignFolder(folder)) !== undefined) return new Sealer(undefined);
+    const found = await readSecret(join(folder, SECRET_FILE));
+    return new Sealer(found instanceof Buffer ? found : undefined);
   }
 
   /** Undefined if there is no secret: then nothing that was written earlier is trusted. */

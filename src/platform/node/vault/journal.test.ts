@@ -1,5 +1,4 @@
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   mkdirSync,
   mkdtempSync,
@@ -15,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { portableEngine } from "../../../primitives/portable.ts";
-import { patchFile } from "../files/patch.ts";
+import { recordPatches } from "../files/patch.ts";
 import { openFile } from "../files/source.ts";
 import { completedSource } from "../targets.ts";
 import {
@@ -109,12 +108,8 @@ test("completedSource() shows a torn header in its new form, by any name, and do
 
 test("completedSource() shows an interrupted stamp in its new form", async () => {
   writeFileSync(vault, "0123456789");
-  const old = { offset: 2, before: new Uint8Array(Buffer.from("23")), after: new Uint8Array(Buffer.from("ab")) };
-  await patchFile(vault, [old]);
-  const text = JSON.stringify({ tareStamp: 1, byteLength: 10, patches: [[2, "MjM=", "YWI="]] });
-  const digest = createHash("sha256").update(text).digest("hex");
-  writeFileSync(join(folder, ".v.aerovault.tare-stamp"), `${digest}\n${text}`);
-  writeFileSync(vault, "0123456789");
+  const edit = { offset: 2, before: new Uint8Array(Buffer.from("23")), after: new Uint8Array(Buffer.from("ab")) };
+  await recordPatches(vault, [edit]);
   const source = await completedSource(vault, await openFile(vault));
   expect(Buffer.from(await source.read(0, 10)).toString()).toBe("01ab456789");
   await source.close();
