@@ -1,5 +1,17 @@
 import { execFileSync, spawn } from "node:child_process";
-import { chmod, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  truncate,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -12,6 +24,7 @@ import { DiskCache } from "./disk-cache.ts";
 import { scanCache } from "./folder.ts";
 import { pruneCache } from "./prune.ts";
 import { listCache, verifyCache } from "./report.ts";
+import { readRun, readRunHead } from "./run.ts";
 
 const CONTENT = patternBytes(1 << 20);
 const FILE: StoredFile = {
@@ -127,6 +140,33 @@ describe("DiskCache", () => {
     const [path = ""] = await runPaths();
     await writeFile(path.replace("-0-10000", "-500000-10000"), await readFile(path));
     expect(await fetch(500_000, 10)).toHaveLength(0);
+    expect(await runPaths()).toEqual([path]);
+  });
+  test.each([
+    ["longer", 110_000],
+    ["shorter", 9000],
+  ])("an entry whose name states a %s run is damaged: it is neither served nor waited for", async (_, stated) => {
+    await keep(new DiskCache({ folder }), 0, 10_000);
+    const [path = ""] = await runPaths();
+    const named = path.replace("-0-10000", `-0-${stated}`);
+    await rename(path, named);
+    expect((await verifyCache(folder, { damaged: "keep" })).findings).toMatchObject([
+      { severity: "error", code: "integrity/cache.entry" },
+    ]);
+    expect(await fetch(0, 12_000)).toHaveLength(0);
+    expect(await runPaths()).toEqual([]);
+  });
+  test("a part beyond the end of a run is refused, whatever asks for it", async () => {
+    await keep(new DiskCache({ folder }), 0, 10_000);
+    const [path = ""] = await runPaths();
+    const handle = await open(path);
+    try {
+      const head = await readRunHead(handle, path);
+      const beyond = readRun({ handle, path, head }, 9000, new Uint8Array(2000));
+      await expect(beyond).rejects.toMatchObject({ code: "integrity/cache.entry" });
+    } finally {
+      await handle.close();
+    }
   });
   test("several processes at once stay near the cap", async () => {
     const maxBytes = 6 << 20;

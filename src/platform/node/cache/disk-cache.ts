@@ -18,7 +18,7 @@ import {
   writeRun,
 } from "./folder.ts";
 import { pruneCache, readSize, writeSize } from "./prune.ts";
-import { digestPlace, encodeRunHead, isRunOf, type RunHead, readRun, readRunHead } from "./run.ts";
+import { checkName, digestPlace, encodeRunHead, isRunOf, type RunHead, readRun, readRunHead } from "./run.ts";
 
 export interface DiskCacheOptions {
   /** The folder and everything in it is made readable only for its owner. */
@@ -109,7 +109,8 @@ export class DiskCache implements LayeredStore {
       if (run === undefined) break;
       const target = into.subarray(done, done + Math.min(into.byteLength - done, endOf(run) - position));
       const isRead = await this.#use(run, shelf, async (opened) => {
-        if (!isRunOf(opened.head, file) || opened.head.offset !== run.offset) return undefined;
+        checkName(opened, run);
+        if (!isRunOf(opened.head, file)) return undefined;
         await readRun(opened, position - run.offset, target);
         return "read";
       });

@@ -3,7 +3,7 @@ import { isTareError } from "../../../base/errors.ts";
 import { nearestIsoTime } from "../../../base/time.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import { type CacheEntry, eachShelf, type OnRefused, openPlain, tellForeign } from "./folder.ts";
-import { checkRun, damagedEntry, foreignEntry, type OpenRun, type RunHead, readRunHead } from "./run.ts";
+import { checkName, checkRun, damagedEntry, foreignEntry, type OpenRun, type RunHead, readRunHead } from "./run.ts";
 
 /** What the cache holds of one remote file. */
 export interface CachedFile {
@@ -74,7 +74,10 @@ export async function verifyCache(folder: string, options: CacheCheckOptions): P
       options.signal?.throwIfAborted();
       try {
         if (entry.foreign !== undefined) throw foreignEntry(entry.path, entry.foreign);
-        await withRun(entry, shelf.at(entry), checkRun);
+        await withRun(entry, shelf.at(entry), async (run) => {
+          checkName(run, entry);
+          await checkRun(run);
+        });
       } catch (error) {
         if (!isTareError(error)) continue; // gone meanwhile: another process keeps the cache, too
         findings.push(findingFromError(error));

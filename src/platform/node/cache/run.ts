@@ -110,6 +110,12 @@ export function isRunOf(head: RunHead, file: StoredFile): boolean {
   );
 }
 
+/** Rejects a run that was given the name of another one: what is looked for is found by name. */
+export function checkName({ head, path }: OpenRun, { offset, byteLength }: Extent): void {
+  if (head.offset === offset && head.byteLength === byteLength) return;
+  throw damagedEntry(path, "it is not the run that its name states");
+}
+
 /** An open run, and its path for errors. */
 export interface OpenRun {
   readonly handle: FileHandle;
@@ -127,6 +133,7 @@ export async function readRun({ handle, path, head }: OpenRun, within: number, i
   while (position < end) {
     const lastBlock = Math.ceil(end / BLOCK_BYTES) * BLOCK_BYTES;
     const stop = Math.min(position + STEP_BYTES, lastBlock, head.byteLength);
+    if (stop <= position) throw damagedEntry(path, "it ends before the bytes that were asked for", position);
     const step = await readAt(handle, path, head.dataOffset + position, stop - position);
     checkBlocks(step, head.checksums.subarray((position / BLOCK_BYTES) * CHECKSUM_BYTES), path, position);
     const from = Math.max(position, within);
