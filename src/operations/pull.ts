@@ -23,10 +23,12 @@ import {
 import { Scheduler } from "./pull/scheduler.ts";
 import {
   encodeReceipt,
+  type LocalFile,
   type PullStore,
   parseReceipt,
   type Receipt,
   type ReceiptEntry,
+  type Replaced,
   sealedFacts,
 } from "./pull/store.ts";
 
@@ -122,26 +124,31 @@ class Pull {
     this.#receipt = parseReceipt(await this.#store.readReceipt());
     const entry = await this.#openEntry();
     const set = await this.#discover(entry);
-    await this.#checkIndex(set, entry);
+    const replacedIndex = await this.#checkIndex(set, entry);
     const kept = new Map<string, PulledFile>();
     const jobs: FileJob[] = [];
     const mirrors = await this.#connectMirrors();
     for (const file of unique(set.files)) {
-      const here = await this.#findHere(file, entry, set);
+      const local = await this.#store.look(file.path);
+      const here = local === undefined ? undefined : await this.#findHere(file, local, { entry, set });
       if (here !== undefined) {
         // Fetching a file removes its journal itself.
         if ((await this.#store.findLeftover(file.path)) !== undefined) await this.#store.dropLeftover(file.path);
         kept.set(file.path, here);
       } else {
         await this.#store.checkPlace?.(file.path);
-        jobs.push(new FileJob(file, await this.#addressesOf(file, entry, mirrors)));
+        jobs.push(new FileJob(file, await this.#addressesOf(file, entry, mirrors), this.#replaced(local)));
       }
     }
     await this.#fetch(jobs, set, entry);
     const results = set.files.map(({ path }) => kept.get(path) ?? jobs.find((job) => job.file.path === path)?.result);
     const files = results.filter((result): result is PulledFile => result !== undefined);
-    if (set.index !== undefined) files.push(await this.#putIndex(set.index, entry));
+    if (set.index !== undefined) files.push(await this.#putIndex(set.index, entry, replacedIndex));
     return { format: set.format, files };
+  }
+
+  #replaced(local: LocalFile | undefined): Replaced {
+    return this.#options.overwrite === "replace" ? "anything" : (local ?? "nothing");
   }
 
   /** The file that the URL names; the local copy, if the server confirms that it has not changed. */
@@ -186,13 +193,14 @@ class Pull {
     return (await this.#store.seal(path, sealedFacts(entry))) === entry.seal ? entry : undefined;
   }
 
-  /** Refuses to overwrite an index that is not ours, before anything is fetched for it. */
-  async #checkIndex({ index }: PullSet, { opened }: Entry): Promise<void> {
-    if (index === undefined || opened === undefined || (await this.#isInPlace(index))) return;
-    const local = await this.#store.look(index.path);
+  /** Refuses to overwrite an index that is not ours, before anything is fetched for it; gives what may be replaced. */
+  async #checkIndex({ index }: PullSet, { opened }: Entry): Promise<Replaced> {
+    const local = index === undefined ? undefined : await this.#store.look(index.path);
+    if (index === undefined || opened === undefined || (await this.#isInPlace(index))) return this.#replaced(local);
     const isOurs = local === undefined || this.#receipt.get(index.path)?.stamp === local.stamp;
     if (!isOurs && this.#options.overwrite !== "replace") throw existsError(`${this.#store.label}/${index.path}`);
     await this.#store.checkPlace?.(index.path);
+    return this.#replaced(local);
   }
 
   /** True if the local index has the bytes that would be written. */
@@ -211,9 +219,11 @@ class Pull {
   }
 
   /** The result for a file that is already in place; undefined if it has to be fetched. */
-  async #findHere(file: PullFile, entry: Entry, set: PullSet): Promise<PulledFile | undefined> {
-    const local = await this.#store.look(file.path);
-    if (local === undefined) return undefined;
+  async #findHere(
+    file: PullFile,
+    local: LocalFile,
+    { entry, set }: { readonly entry: Entry; readonly set: PullSet },
+  ): Promise<PulledFile | undefined> {
     // To replace the file, it is enough that a pull put it there. To trust it takes a receipt of this machine, or
     // hashing.
     const isOurs = this.#receipt.get(file.path)?.stamp === local.stamp;
@@ -324,9 +334,13 @@ class Pull {
     await scheduler.run();
   }
 
-  async #putIndex(index: NonNullable<PullSet["index"]>, { address, source, opened }: Entry): Promise<PulledFile> {
+  async #putIndex(
+    index: NonNullable<PullSet["index"]>,
+    { address, source, opened }: Entry,
+    replaced: Replaced,
+  ): Promise<PulledFile> {
     if (opened === undefined) return indexResult(index.path, index.bytes, 0);
-    if (!(await this.#isInPlace(index))) await this.#store.replace(index.path, index.bytes);
+    if (!(await this.#isInPlace(index))) await this.#store.put(index.path, index.bytes, replaced);
     // An index that was rewritten for its local files is not a copy of the server's.
     const isCopy = index.bytes.byteLength === source.byteLength;
     const etag = isCopy ? strongTag(opened.validators) : undefined;

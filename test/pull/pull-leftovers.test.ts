@@ -11,8 +11,8 @@ const names = (directory: string): string[] => readdirSync(directory, { recursiv
 /** A store whose process dies after the file has its name and before the journal is gone. */
 async function dyingStore(directory: string): Promise<PullStore> {
   const store = await openPullStore(directory, { environment: { XDG_STATE_HOME: stateOf(directory) } });
-  const openPartial: PullStore["openPartial"] = async (path) => {
-    const partial = await store.openPartial(path);
+  const openPartial: PullStore["openPartial"] = async (path, replaced) => {
+    const partial = await store.openPartial(path, replaced);
     const publish: typeof partial.publish = async (byteLength) => {
       const journal = readFileSync(join(directory, `${path}.tare-pull`));
       await partial.publish(byteLength);

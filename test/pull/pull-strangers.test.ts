@@ -1,5 +1,16 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
@@ -151,5 +162,59 @@ describe("the secret that receipts are sealed with", () => {
     expect((await pullInto(to, { url: `${server.url}m.bin` })).files[0]?.fetchedBytes).toBe(0);
     writeFileSync(key, noise(32, 9));
     expect((await pullInto(to, { url: `${server.url}m.bin` })).files[0]?.fetchedBytes).toBe(RIGHT.byteLength);
+  });
+});
+
+describe("a file that appears while a pull runs", () => {
+  const LONG = noise(1 << 20, 3);
+  const set = setOf({ "part-000.aero": aeroFile(RIGHT) }, aeroFile(noise(400, 5)));
+  const url = (server: { readonly url: string }, name: string): string =>
+    `${server.url}${name.endsWith(".bin") ? name : "model.aeroset.json"}`;
+
+  it.each(["m.bin", "part-000.aero", "index.aero", "model.aeroset.json"])("is not replaced: %s", async (name) => {
+    const server = await serve({ ...set, "m.bin": LONG });
+    const to = folder();
+    server.setFault(({ path }) => {
+      // A set has been compared with the folder before the first of its files is asked for.
+      const isUnderWay = path.endsWith(".aero") || existsSync(join(to, "m.bin.tare-part"));
+      if (isUnderWay) writeFileSync(join(to, name), "precious");
+      return undefined;
+    });
+    await expect(pullInto(to, { url: url(server, name) })).rejects.toMatchObject({ code: "usage/exists" });
+    expect(readFileSync(join(to, name), "utf8")).toBe("precious");
+    server.setFault(undefined);
+    await pullInto(to, { url: url(server, name), overwrite: "replace" });
+    expect(readFileSync(join(to, name), "utf8")).not.toBe("precious");
+    expect(readdirSync(to).filter((one) => /tare-(part|pull)$/.test(one))).toEqual([]);
+  });
+
+  it("is not replaced in the place of a file of ours either", async () => {
+    const server = await serve({ "m.bin": LONG });
+    const to = folder();
+    await pullInto(to, { url: `${server.url}m.bin` });
+    server.setFile("m.bin", noise(1 << 20, 4));
+    server.setFault(() => {
+      if (existsSync(join(to, "m.bin.tare-part"))) writeFileSync(join(to, "m.bin"), "precious");
+      return undefined;
+    });
+    await expect(pullInto(to, { url: `${server.url}m.bin` })).rejects.toMatchObject({ code: "usage/exists" });
+    expect(readFileSync(join(to, "m.bin"), "utf8")).toBe("precious");
+  });
+
+  it("is our own file where a pull died between its two names", async () => {
+    const server = await serve({ "m.bin": LONG });
+    const to = folder();
+    let journal: Buffer | undefined;
+    server.setFault(() => {
+      if (existsSync(join(to, "m.bin.tare-pull"))) journal = readFileSync(join(to, "m.bin.tare-pull"));
+      return undefined;
+    });
+    await pullInto(to, { url: `${server.url}m.bin` });
+    linkSync(join(to, "m.bin"), join(to, "m.bin.tare-part"));
+    writeFileSync(join(to, "m.bin.tare-pull"), journal ?? "");
+    rmSync(join(to, RECEIPT));
+    await pullInto(to, { url: `${server.url}m.bin` });
+    expect(holds(to, "m.bin", LONG)).toBe(true);
+    expect(readdirSync(to).sort()).toEqual([RECEIPT, "m.bin"]);
   });
 });

@@ -10,7 +10,7 @@ import type { PullFile } from "./discover.ts";
 import { checksumError, contentError, digestError } from "./errors.ts";
 import { hashedExtents, type Piece, planPieces } from "./pieces.ts";
 import { type OpenedRemote, type RemoteAddress, versionOf } from "./remote.ts";
-import { decodeJournal, encodeJournalHeader, type PartialFile } from "./store.ts";
+import { decodeJournal, encodeJournalHeader, type PartialFile, type Replaced } from "./store.ts";
 import { type FileTransfer, TAKEN_OVER } from "./transfer.ts";
 
 /** The result of one file. */
@@ -43,6 +43,7 @@ export class FileJob {
   readonly file: PullFile;
   /** The URL's own copy first, then the mirrors'. */
   readonly addresses: readonly RemoteAddress[];
+  readonly replaced: Replaced;
   state: "waiting" | "opening" | "active" | "finishing" | "done" = "waiting";
   begun: Begun | undefined;
   result: PulledFile | undefined;
@@ -54,9 +55,10 @@ export class FileJob {
   #restarts = 0;
   #restart: { readonly home: number } | undefined;
 
-  constructor(file: PullFile, addresses: readonly RemoteAddress[]) {
+  constructor(file: PullFile, addresses: readonly RemoteAddress[], replaced: Replaced) {
     this.file = file;
     this.addresses = addresses;
+    this.replaced = replaced;
   }
 
   get signal(): AbortSignal {

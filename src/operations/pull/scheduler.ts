@@ -154,7 +154,7 @@ export class Scheduler {
     const copies = others.map((other) => {
       return new Remote(other, { byteLength, validators: undefined, access: "ranges" }, remote);
     });
-    const partial = await store.openPartial(file.path);
+    const partial = await store.openPartial(file.path, job.replaced);
     try {
       const resumed = await resumePieces(partial, layout, { engine, signal });
       const { pieces, comparison } = layout;

@@ -10,6 +10,12 @@ export interface LocalFile {
   readonly stamp: string;
 }
 
+/**
+ * What a pull may put its file in the place of: nothing, what was there when it looked, or whatever is there. A file that
+ * someone else puts there meanwhile is not replaced.
+ */
+export type Replaced = LocalFile | "nothing" | "anything";
+
 /** The folder that a pull fills. Paths are relative, with forward slashes, and already checked. */
 export interface PullStore {
   /** Shown in errors. */
@@ -21,7 +27,7 @@ export interface PullStore {
   /** Throws if a file may be neither put nor replaced there: the caller reads it, or it is write-protected. */
   checkPlace?(path: string): Promise<void>;
   /** The file under construction; keeps what an earlier run left. */
-  openPartial(path: string): Promise<PartialFile>;
+  openPartial(path: string, replaced: Replaced): Promise<PartialFile>;
   /**
    * What a pull left beside a file that is in place, if it died before it removed its journal: "ours" if the journal
    * shows that the file was made here. Undefined if there is nothing.
@@ -32,7 +38,7 @@ export interface PullStore {
   /** Free bytes of the folder; undefined if they are not known. */
   freeBytes(): Promise<number | undefined>;
   /** Puts a small file in place, atomically. */
-  replace(path: string, bytes: Bytes): Promise<void>;
+  put(path: string, bytes: Bytes, replaced: Replaced): Promise<void>;
   /** The bytes that `keepReceipt` got last; undefined if there are none. */
   readReceipt(): Promise<Bytes | undefined>;
   keepReceipt(bytes: Bytes): Promise<void>;
@@ -60,7 +66,7 @@ export interface PartialFile {
   record(bytes: Bytes): Promise<void>;
   /** The bytes written so far, `byteLength` long. */
   reopen(byteLength: number): Promise<Source>;
-  /** Makes the file durable, then visible under its name, replacing an existing one, and removes the journal. */
+  /** Makes the file durable, then visible under its name, in place of what it replaces, and removes the journal. */
   publish(byteLength: number): Promise<void>;
   /** Removes what was written and recorded. */
   discard(): Promise<void>;

@@ -1,12 +1,20 @@
 import { type BigIntStats, constants } from "node:fs";
-import { type FileHandle, lstat, open, unlink } from "node:fs/promises";
+import { type FileHandle, lstat, open, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Bytes } from "../../../base/bytes.ts";
 import { SourceError } from "../../../base/errors.ts";
 import type { Source } from "../../../bytes/source.ts";
-import { decodeJournal, MAX_HEADER_BYTES, type PartialFile } from "../../../operations/pull/store.ts";
-import { fileError, ifMissing } from "../errors.ts";
-import { adoptPermissions, publishReplacing, syncFolder, withoutAccessList } from "../files/partial-files.ts";
+import { existsError } from "../../../operations/pull/errors.ts";
+import { decodeJournal, MAX_HEADER_BYTES, type PartialFile, type Replaced } from "../../../operations/pull/store.ts";
+import { errnoOf, fileError, ifMissing } from "../errors.ts";
+import {
+  adoptPermissions,
+  identityAt,
+  publishExclusive,
+  publishReplacing,
+  syncFolder,
+  withoutAccessList,
+} from "../files/partial-files.ts";
 import { writeAll } from "../files/reads.ts";
 import { openFile } from "../files/source.ts";
 import type { Sealer } from "../files/user-secret.ts";
@@ -20,25 +28,29 @@ interface PartialPlace {
   readonly target: string;
   /** That path for people. */
   readonly label: string;
+  readonly replaced: Replaced;
 }
 
 /** Opens what an earlier run left of a file, or begins it. Its folder must exist. */
-export async function openPartial({ target, label }: PartialPlace, sealer: Sealer): Promise<PartialFile> {
+export async function openPartial(place: PartialPlace, sealer: Sealer): Promise<PartialFile> {
+  const { target, label } = place;
   const opened: FileHandle[] = [];
   try {
     // A file cannot replace a folder: report this before the file is fetched, not after.
-    const replaced = await lstat(target).catch(ifMissing);
-    if (replaced?.isDirectory() === true) throw entryError(target, "a folder");
-    const data = await openOwn(target + PART, replaced?.isFile() === true ? 0o600 : 0o666);
+    const found = await lstat(target).catch(ifMissing);
+    if (found?.isDirectory() === true) throw entryError(target, "a folder");
+    if (found !== undefined && place.replaced === "nothing") throw existsError(label);
+    if (await isPublished(target)) await unlink(target + PART);
+    const data = await openOwn(target + PART, found?.isFile() === true ? 0o600 : 0o666);
     opened.push(data);
-    if (replaced?.isFile() === true) {
-      const mode = await withoutAccessList(replaced.mode & 0o777, target);
-      await adoptPermissions({ handle: data, path: target + PART }, mode, replaced);
+    if (found?.isFile() === true) {
+      const mode = await withoutAccessList(found.mode & 0o777, target);
+      await adoptPermissions({ handle: data, path: target + PART }, mode, found);
     }
     const journal = await openOwn(target + JOURNAL);
     opened.push(journal);
     const seal = sealOf(await data.stat({ bigint: true }), sealer);
-    return new DirectoryPartial({ data, journal, target, label }, seal);
+    return new DirectoryPartial({ ...place, data, journal }, seal);
   } catch (error) {
     await Promise.allSettled(opened.map((handle) => handle.close()));
     throw error;
@@ -50,16 +62,44 @@ function sealOf({ dev, ino, birthtimeNs }: BigIntStats, sealer: Sealer): string 
   return sealer.seal(["pull part", dev, ino, birthtimeNs]);
 }
 
+/** True if a file has its final name and, since its process died just then, its first name as well. */
+async function isPublished(target: string): Promise<boolean> {
+  const [part, file] = await Promise.all([identityAt(target + PART), identityAt(target)]);
+  return part !== undefined && part === file;
+}
+
+/** Tells the states of a file apart: size and time of the last write. */
+export function stampOf({ size, mtimeNs }: BigIntStats): string {
+  return `${size}:${mtimeNs}`;
+}
+
 /**
- * A process that dies between the rename and the removal of the journal leaves the journal beside the finished file.
- * Only a file that is a journal, and that belongs to no incomplete file, is one.
+ * Gives a file under construction its name, unless what is there is not what may be replaced: a file that appeared while
+ * the pull ran belongs to someone else.
+ */
+async function publishInPlaceOf(replaced: Replaced, { target, label }: PartialPlace): Promise<void> {
+  const found = replaced === "anything" ? undefined : await stat(target, { bigint: true }).catch(ifMissing);
+  if (typeof replaced === "object" && found !== undefined && stampOf(found) !== replaced.stamp)
+    throw existsError(label);
+  if (replaced === "anything" || (typeof replaced === "object" && found !== undefined)) {
+    return publishReplacing(target + PART, target);
+  }
+  await publishExclusive(target + PART, target).catch((error: unknown) => {
+    throw errnoOf(error) === "EEXIST" ? existsError(label) : error;
+  });
+}
+
+/**
+ * A process that dies after the file has its name and before the journal is gone leaves the journal beside the finished
+ * file. Only a file that is a journal, and that belongs to no incomplete file, is one.
  */
 export async function findLeftover(target: string, sealer: Sealer): Promise<"ours" | "unknown" | undefined> {
   const [journal, part] = await Promise.all([
     lstat(target + JOURNAL).catch(ifMissing),
     lstat(target + PART).catch(ifMissing),
   ]);
-  if (journal?.isFile() !== true || journal.nlink > 1 || part !== undefined) return undefined;
+  if (journal?.isFile() !== true || journal.nlink > 1) return undefined;
+  if (part !== undefined && !(await isPublished(target))) return undefined;
   const identity = decodeJournal(await readHead(target + JOURNAL))?.identity;
   if (identity === undefined) return undefined;
   const file = await lstat(target, { bigint: true }).catch(ifMissing);
@@ -68,6 +108,7 @@ export async function findLeftover(target: string, sealer: Sealer): Promise<"our
 }
 
 export async function dropLeftover(target: string): Promise<void> {
+  if (await isPublished(target)) await unlink(target + PART).catch(ifMissing);
   await unlink(target + JOURNAL).catch(ifMissing);
 }
 
@@ -162,12 +203,12 @@ class DirectoryPartial implements PartialFile {
   }
 
   async publish(byteLength: number): Promise<void> {
-    const { data, target } = this.#parts;
+    const { data, target, replaced } = this.#parts;
     await this.#try(async () => {
       await data.truncate(byteLength);
       await data.sync();
       await this.close();
-      await publishReplacing(target + PART, target);
+      await publishInPlaceOf(replaced, this.#parts);
       await unlink(target + JOURNAL);
       await syncFolder(dirname(target));
     });

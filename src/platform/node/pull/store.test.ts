@@ -68,7 +68,7 @@ test.skipIf(process.platform === "win32")(
 test.skipIf(process.platform !== "linux")("a file whose journal cannot be opened is closed again", async () => {
   const { store, folder } = await openStore();
   mkdirSync(join(folder, "m.bin.tare-pull"));
-  await expect(store.openPartial("m.bin")).rejects.toMatchObject({ code: "source/pull.entry" });
+  await expect(store.openPartial("m.bin", "nothing")).rejects.toMatchObject({ code: "source/pull.entry" });
   const open = readdirSync("/proc/self/fd").map((fd) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`);
@@ -84,8 +84,8 @@ test.each(["tare-part", "tare-pull"])("a hard link called NAME.%s is not written
   const victim = join(folder, "victim");
   writeFileSync(victim, "precious");
   linkSync(victim, join(folder, `m.bin.${suffix}`));
-  await expect(store.openPartial("m.bin")).rejects.toMatchObject({ code: "source/pull.entry" });
+  await expect(store.openPartial("m.bin", "nothing")).rejects.toMatchObject({ code: "source/pull.entry" });
   expect(readFileSync(victim, "utf8")).toBe("precious");
   rmSync(join(folder, `m.bin.${suffix}`));
-  await (await store.openPartial("m.bin")).close();
+  await (await store.openPartial("m.bin", "nothing")).close();
 });

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import type { Bytes } from "../../../base/bytes.ts";
 import { checkRelativeName } from "../../../bytes/resolver.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { LocalFile, PartialFile, PullStore } from "../../../operations/pull/store.ts";
+import type { LocalFile, PartialFile, PullStore, Replaced } from "../../../operations/pull/store.ts";
 import { fullPath, ifMissing } from "../errors.ts";
 import { directoryOutput, makeFolderInside } from "../files/directory.ts";
 import { makeFolder } from "../files/own-folder.ts";
@@ -12,7 +12,7 @@ import { openFile } from "../files/source.ts";
 import { Sealer } from "../files/user-secret.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 import { lockPullFolder, type PullLock } from "./lock.ts";
-import { dropLeftover, entryError, explain, findLeftover, openPartial } from "./partial.ts";
+import { dropLeftover, entryError, explain, findLeftover, openPartial, stampOf } from "./partial.ts";
 
 /** In the folder: lists what was pulled into it. */
 const RECEIPT = ".tare-pull.json";
@@ -60,7 +60,7 @@ class DirectoryStore implements PullStore {
   async look(path: string): Promise<LocalFile | undefined> {
     const facts = await this.#stat(path);
     if (facts === undefined) return undefined;
-    return { byteLength: Number(facts.size), stamp: `${facts.size}:${facts.mtimeNs}` };
+    return { byteLength: Number(facts.size), stamp: stampOf(facts) };
   }
 
   open(path: string): Promise<Source> {
@@ -71,12 +71,12 @@ class DirectoryStore implements PullStore {
     await this.#check?.(this.#path(path));
   }
 
-  async openPartial(path: string): Promise<PartialFile> {
+  async openPartial(path: string, replaced: Replaced): Promise<PartialFile> {
     const target = this.#path(path);
     const label = join(this.label, path);
     try {
       if (dirname(target) !== this.#root) await makeFolderInside(this.#root, dirname(target), path);
-      return await openPartial({ target, label }, this.#sealer);
+      return await openPartial({ target, label, replaced }, this.#sealer);
     } catch (error) {
       throw explain(error, label);
     }
@@ -105,8 +105,18 @@ class DirectoryStore implements PullStore {
     return facts === undefined || facts.blocks === 0 ? undefined : facts.bavail * facts.bsize;
   }
 
-  async replace(path: string, bytes: Bytes): Promise<void> {
-    await directoryOutput(this.#root, "", { overwrite: "replace" }).replace(path, bytes);
+  async put(path: string, bytes: Bytes, replaced: Replaced): Promise<void> {
+    const found = replaced === "anything" ? undefined : await this.look(path);
+    const isReplaced = replaced === "anything" || (typeof replaced === "object" && found?.stamp === replaced.stamp);
+    const overwrite = isReplaced ? "replace" : "refuse";
+    const sink = await directoryOutput(this.#root, "", { overwrite }).create(path);
+    try {
+      await sink.append(bytes);
+      await sink.commit();
+    } catch (error) {
+      await sink.abort();
+      throw error;
+    }
   }
 
   async readReceipt(): Promise<Bytes | undefined> {
