@@ -57,6 +57,8 @@ export interface OwnFileRule {
   readonly inputs: "kept" | "rewritten";
   /** "replace" if a link of this name is replaced, because the user did not type the name. */
   readonly links?: "replace" | undefined;
+  /** "refused" if nothing may have the name yet. */
+  readonly existing?: "refused" | undefined;
 }
 
 export interface OwnFile {

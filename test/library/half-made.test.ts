@@ -94,6 +94,54 @@ describe("nothing is left half-made", () => {
     await vault.close();
   });
 
+  test.each([
+    ["beside", "new/x.gguf", {}],
+    ["inside", "new/x.apr", {}],
+    ["beside shards", "new/x.safetensors", { maxShardSize: "100KB" }],
+    ["beside a set that goes on later", "new/x.aeroset.json", { to: "aeroset" }],
+  ] as const)(
+    "convert, aborted while it signs: an output without its signature is taken away (%s)",
+    async (_, to, more) => {
+      const before = contents();
+      const control = new AbortController();
+      const onProgress = ({ label }: { readonly label: string }): void => {
+        if (label === "signing") control.abort(reason);
+      };
+      const options = { sign: key(), signal: control.signal, onProgress, ...more };
+      await expect(convert(at("m.gguf"), at(to), options)).rejects.toBe(reason);
+      expect(contents()).toEqual(before);
+      expect(existsSync(at("new"))).toBe(false);
+    },
+  );
+
+  test("convert does not replace a signature without force, and says so before it writes", async () => {
+    writeFileSync(at("x.gguf.sig"), "older");
+    const before = contents();
+    const exists = { code: "usage/exists" };
+    await expect(convert(at("m.gguf"), at("x.gguf"), { sign: key(), dryRun: true })).rejects.toMatchObject(exists);
+    const events: unknown[] = [];
+    const onProgress = (event: unknown): void => void events.push(event);
+    await expect(convert(at("m.gguf"), at("x.gguf"), { sign: key(), onProgress })).rejects.toMatchObject(exists);
+    expect(events).toEqual([]);
+    expect(contents()).toEqual(before);
+    await convert(at("m.gguf"), at("x.gguf"), { sign: key(), force: true });
+    expect(readFileSync(at("x.gguf.sig"), "utf8")).not.toBe("older");
+    // A signature inside the file is no reason to ask for one beside it.
+    writeFileSync(at("x.apr.sig"), "mine");
+    await convert(at("m.gguf"), at("x.apr"), { sign: key() });
+    expect(readFileSync(at("x.apr.sig"), "utf8")).toBe("mine");
+  });
+
+  test("convert does not replace a signature that appears while it writes, and takes its output away", async () => {
+    const onProgress = ({ label }: { readonly label: string }): void => {
+      if (label === "writing") writeFileSync(at("x.gguf.sig"), "theirs");
+    };
+    const call = convert(at("m.gguf"), at("x.gguf"), { sign: key(), onProgress });
+    await expect(call).rejects.toMatchObject({ code: "usage/exists" });
+    expect(existsSync(at("x.gguf"))).toBe(false);
+    expect(readFileSync(at("x.gguf.sig"), "utf8")).toBe("theirs");
+  });
+
   /** The model, read by a program that has enough as soon as a few files are there. */
   function modelUntil(isEnough: () => boolean): { readonly input: Source; readonly signal: AbortSignal } {
     const control = new AbortController();

@@ -14,6 +14,7 @@ import {
   writeConversion,
 } from "../../operations/convert.ts";
 import { doubtsOf, takenTensors, unverifiedNotes } from "../../operations/reading/trust.ts";
+import { signatureName } from "../../operations/sign.ts";
 import { type Request, type VerbHost, warnOf } from "../host.ts";
 import type { OpenedInput } from "../inputs.ts";
 import { checkHolds, type Destination, type Folder, writeFiles } from "../outputs.ts";
@@ -30,8 +31,8 @@ export interface ConversionJob {
   readonly options: Omit<ConversionOptions, "formats">;
   /** Reads everything back before it gets its name. */
   readonly verify?: "verify" | undefined;
-  /** What to do with the written file before it is reported: signing. Returns its length then. */
-  readonly finish?: ((path: string) => Promise<number>) | undefined;
+  /** Signs the file that was written. Returns its length if that is another one then. */
+  readonly sign?: ((path: string) => Promise<number | undefined>) | undefined;
 }
 
 /** Plans, checks that no output exists, writes, and reports: shared by all verbs that write a model. */
@@ -59,8 +60,7 @@ export async function runConversion(host: VerbHost, request: Request, job: Conve
   if (isDecrypting(job)) onNote?.("the input is encrypted, and what is written is not");
   for (const { name, reason } of plan.losses) warn(`"${printable(name)}": ${reason}`);
   const dryRun = request.dryRun === true;
-  if (!dryRun) await write(request, job, conversion);
-  const signed = dryRun ? undefined : await job.finish?.(place.pathOf(plan.primary));
+  const signed = dryRun ? undefined : await write(request, job, conversion);
   const unverified = dryRun ? [] : unverifiedNotes(opened, takenTensors(opened.container, options));
   for (const note of unverified) onNote?.(note);
   const files = plan.files.map(({ name, byteLength }) => ({
@@ -79,11 +79,15 @@ export async function runConversion(host: VerbHost, request: Request, job: Conve
 }
 
 /** Refuses files that would be replaced. Those that continue an earlier run may be there. */
-async function checkPlace({ place }: ConversionJob, { plan }: Conversion): Promise<void> {
+async function checkPlace({ place, sign, target }: ConversionJob, { plan }: Conversion): Promise<void> {
   const resumed = new Set(plan.resumes);
   const names = plan.files.map(({ name }) => name);
   await place.checkAbsent(names.filter((name) => !resumed.has(name)));
   checkHolds(place, names.length);
+  if (sign === undefined) return;
+  // A format that has room for a signature has it in one file; shards are signed beside the first one.
+  const isInside = names.length === 1 && (await target.write?.())?.signing !== undefined;
+  if (!isInside) await place.checkAbsent([signatureName(plan.primary)]);
 }
 
 async function checkInput(host: VerbHost, request: Request, { opened, options }: ConversionJob): Promise<void> {
@@ -104,17 +108,29 @@ function isDecrypting({ opened: { container }, options }: ConversionJob): boolea
   return container.facts.some(([name]) => name === "encryption");
 }
 
-/** An output appears whole, or not at all. */
-async function write(request: Request, job: ConversionJob, conversion: Conversion): Promise<void> {
+/**
+ * An output appears whole, or not at all; so does one that cannot be signed. Gives the length of the first file if signing
+ * has changed it.
+ */
+async function write(request: Request, job: ConversionJob, conversion: Conversion): Promise<number | undefined> {
   const { force } = request;
   const { name } = job.options;
-  if (conversion.plan.resumes === undefined) {
-    await writeFiles(job.place, { name, force }, (folder) => fill(folder, request, job, conversion));
-    return;
+  const { primary, resumes } = conversion.plan;
+  let signed: number | undefined;
+  let state: "writing" | "signing" = "writing";
+  const fillAndSign = async (folder: Folder): Promise<void> => {
+    await fill(folder, request, job, conversion);
+    state = "signing";
+    signed = await job.sign?.(job.place.pathOf(primary));
+  };
+  if (resumes === undefined) {
+    await writeFiles(job.place, { name, force }, fillAndSign);
+    return signed;
   }
   // A set that goes on later keeps its files. It needs digests of them before they have their names.
-  const place: Destination = { ...job.place, undo: async () => job.place.undo?.([]) };
-  await writeFiles(place, { name, force, use: "reads back" }, (folder) => fill(folder, request, job, conversion));
+  const undo: Destination["undo"] = async (names) => job.place.undo?.(state === "writing" ? [] : names);
+  await writeFiles({ ...job.place, undo }, { name, force, use: "reads back" }, fillAndSign);
+  return signed;
 }
 
 async function fill(folder: Folder, request: Request, job: ConversionJob, conversion: Conversion): Promise<void> {

@@ -204,7 +204,7 @@ export async function convertInput(
         place,
         options: conversion,
         verify: request.verify === true ? "verify" : undefined,
-        finish: seed === undefined ? undefined : (path) => signWritten(host, request, { path, seed }),
+        sign: seed === undefined ? undefined : (path) => signWritten(host, request, { path, seed }),
       });
       for (const text of quantization?.warnings() ?? []) warnOf(host, request)(text);
       return result;
@@ -226,13 +226,18 @@ async function signingKey(
   throw new UsageError("usage/arguments", message, { source: "options" });
 }
 
-/** Signs the file that was written, and returns its length: a signature inside makes it longer. */
+/** Signs the file that was written; a signature inside makes it longer. */
 async function signWritten(
   host: VerbHost,
   request: Request,
   { path, seed }: { readonly path: string; readonly seed: Bytes },
-): Promise<number> {
-  await withInput(host, path, request, (opened) => signOpened({ host, input: path, opened, request }, { seed }));
+): Promise<number | undefined> {
+  const existing = request.force === true ? undefined : ("refused" as const);
+  const { place } = await withInput(host, path, request, (opened) =>
+    signOpened({ host, input: path, opened, request }, { seed, existing }),
+  );
+  // Nothing may fail once there is a signature beside the file: it is not taken away.
+  if (place === "beside") return undefined;
   return withInput(host, path, request, async ({ container }) => container.parts[0]?.byteLength ?? 0);
 }
 

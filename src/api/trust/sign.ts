@@ -62,15 +62,17 @@ export interface SignJob {
   /** The private key; the caller wipes it. */
   readonly seed: Bytes;
   readonly output?: Output | undefined;
+  /** "refused" if a signature beside the file must not replace another one. */
+  readonly existing?: "refused" | undefined;
 }
 
 /** The same for an input that is open. */
-export async function signOpened(call: SigningCall, { seed, output }: SignJob): Promise<SignResult> {
+export async function signOpened(call: SigningCall, { seed, output, existing }: SignJob): Promise<SignResult> {
   const { opened, request } = call;
   const { engine, dryRun } = request;
   const signing = (await opened.format.write?.())?.signing;
   const place = signing?.place(opened.container) ?? "beside";
-  const job = { place, sign: await signerOf(engine, seed) };
+  const job = { place, existing, sign: await signerOf(engine, seed) };
   const path = output === undefined ? await signInPlace(call, job) : await signTo(call, output, job);
   const publicKey = await (await engine.ed25519()).publicKey(seed);
   return { dryRun: dryRun === true, path, place, key: await keyId(engine, publicKey) };
@@ -78,10 +80,11 @@ export async function signOpened(call: SigningCall, { seed, output }: SignJob): 
 
 interface PlacedJob {
   readonly place: SignResult["place"];
+  readonly existing: SignJob["existing"];
   readonly sign: Sign;
 }
 
-/** A file that is signed in place replaces itself; so does a signature beside it, whatever `force` says. */
+/** A file that is signed in place replaces itself; so does a signature beside it, unless the job refuses that. */
 async function signInPlace({ host, input, opened, request }: SigningCall, job: PlacedJob): Promise<string> {
   const isInside = job.place === "inside";
   const own = await ownPlace(
@@ -92,6 +95,7 @@ async function signInPlace({ host, input, opened, request }: SigningCall, job: P
       inputs: isInside ? "rewritten" : "kept",
       // The user did not type the name of a signature beside a file.
       links: isInside ? undefined : "replace",
+      existing: isInside ? undefined : job.existing,
     },
   );
   await own.checkInputs();
@@ -122,7 +126,7 @@ function baseName(label: string): string {
   );
 }
 
-type WriteJob = PlacedJob & { readonly request: Request };
+type WriteJob = Omit<PlacedJob, "existing"> & { readonly request: Request };
 
 /** `commit` gives the writer a file, and completes it. */
 function write(

@@ -43,14 +43,15 @@ export function localDisk({ inputs, onRead = () => undefined, environment }: Dis
   };
 }
 
-function ownFile(path: string, { inputs: kept, links }: OwnFileRule, { inputs, environment }: DiskOptions): OwnFile {
+function ownFile(path: string, rule: OwnFileRule, { inputs, environment }: DiskOptions): OwnFile {
+  const { inputs: kept, links, existing } = rule;
   return {
     checkInputs: () => checkInputsKept(path, inputs(), { inputs: kept }),
     checkReplaceable: () => checkReplaceable(path, links),
     async create() {
       // Checked again, because the files of a model are known by now.
       await checkInputsKept(path, inputs(), { sidecars: "written", inputs: kept });
-      return openSink(path, { overwrite: "replace", links });
+      return openSink(path, { overwrite: existing === "refused" ? "refuse" : "replace", links });
     },
     patch: (patches) => patchFile(path, patches, environment),
   };
