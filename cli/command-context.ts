@@ -86,7 +86,7 @@ class CommandContext implements Context {
   }
 
   limits(): Promise<LimitOverrides> {
-    this.#limits ??= readLimits(this.flags.limits);
+    this.#limits ??= readLimits(this.flags.limits, this.signal);
     return this.#limits;
   }
 

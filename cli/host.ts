@@ -19,7 +19,7 @@ export function commandHost(context: Context): VerbHost {
     },
     async readNamed(text, _options, what) {
       const { readNamedPath } = await import("../src/platform/node/files/reads.ts");
-      return readNamedPath(text, what);
+      return readNamedPath(text, what, context.signal);
     },
     destinationOf: (text, _options, use) => commandDestination(context, text, use),
     async disk() {
@@ -28,7 +28,7 @@ export function commandHost(context: Context): VerbHost {
         import("../src/platform/node/files/sink.ts"),
       ]);
       context.onExit(abortAllSinks);
-      return localDisk({ inputs: () => context.inputs, environment: context.env });
+      return localDisk({ inputs: () => context.inputs, environment: context.env, signal: context.signal });
     },
     formats: FORMATS,
     explain,

@@ -1,17 +1,10 @@
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parseDigestList } from "../../src/api/trust/digest-list.ts";
-import {
-  FLAG_FILE_BYTES,
-  readDigestList,
-  readFlagFile,
-  readFlagText,
-  readLimits,
-  readOverlay,
-  readVocabulary,
-} from "./files.ts";
+import { FLAG_FILE_BYTES, readDigestList, readFlagFile, readFlagText, readLimits } from "./files.ts";
 
 function fileWith(bytes: Uint8Array | string): string {
   const folder = mkdtempSync(join(tmpdir(), "tare-flag-file-"));
@@ -20,11 +13,13 @@ function fileWith(bytes: Uint8Array | string): string {
   return join(folder, "file");
 }
 
+const SETTINGS = { kind: "settings", action: "Cannot read --x", signal: undefined } as const;
+
 it("reads a file as long as the limit, and refuses a longer one", async () => {
   const longest = fileWith(new Uint8Array(FLAG_FILE_BYTES.settings).fill(7));
-  expect((await readFlagFile(longest, "settings", "Cannot read")).every((byte) => byte === 7)).toBe(true);
+  expect((await readFlagFile(longest, SETTINGS)).every((byte) => byte === 7)).toBe(true);
   const longer = fileWith(new Uint8Array(FLAG_FILE_BYTES.settings + 1));
-  const refused = readFlagFile(longer, "settings", "Cannot read --x");
+  const refused = readFlagFile(longer, SETTINGS);
   await expect(refused).rejects.toMatchObject({
     code: "limit/flag-file",
     message: expect.stringMatching(/^Cannot read --x: must be <= /),
@@ -33,21 +28,32 @@ it("reads a file as long as the limit, and refuses a longer one", async () => {
 
 it("keeps characters whole that span two reads, and a byte order mark", async () => {
   const text = `\uFEFFx${"é".repeat(70_000)}`;
-  expect(await readFlagText(fileWith(text), "data", "Cannot read")).toBe(text);
+  expect(await readFlagText(fileWith(text), { ...SETTINGS, kind: "data" })).toBe(text);
 });
 
 it("says that a file is missing", async () => {
-  const missing = readFlagFile(join(tmpdir(), "tare-no-such-file"), "data", "Cannot read");
+  const missing = readFlagFile(join(tmpdir(), "tare-no-such-file"), SETTINGS);
   await expect(missing).rejects.toMatchObject({ code: "source/not-found" });
 });
 
 it.skipIf(process.platform === "win32").each([
   ["--limits", readLimits],
   ["--digests", readDigestList],
-  ["--metadata", readOverlay],
-  ["--vocab", readVocabulary],
 ])("%s stops at the limit if a device never ends", async (_, read) => {
-  await expect(read("/dev/zero")).rejects.toMatchObject({ name: "LimitError", code: "limit/flag-file" });
+  await expect(read("/dev/zero", undefined)).rejects.toMatchObject({ name: "LimitError", code: "limit/flag-file" });
+});
+
+it.skipIf(process.platform === "win32").each([
+  ["--limits", readLimits],
+  ["--digests", readDigestList],
+])("%s does not wait for a pipe without a writer once it is aborted", async (_, read) => {
+  const pipe = fileWith("");
+  rmSync(pipe);
+  execFileSync("mkfifo", [pipe]);
+  const control = new AbortController();
+  const reading = read(pipe, control.signal);
+  setImmediate(() => control.abort(new Error("enough")));
+  await expect(reading).rejects.toThrow("enough");
 });
 
 const digest = { name: "w", algorithm: "sha256", hex: "ab".repeat(32) };
@@ -80,8 +86,10 @@ describe("a file of limits", () => {
   }
 
   it("readLimits() takes limits that exist, and nothing else", async () => {
-    expect(await readLimits(undefined)).toEqual({});
-    expect(await readLimits(fileWith('{"gguf": {"headerBytes": 1e9}}'))).toEqual({ gguf: { headerBytes: 1e9 } });
+    expect(await readLimits(undefined, undefined)).toEqual({});
+    expect(await readLimits(fileWith('{"gguf": {"headerBytes": 1e9}}'), undefined)).toEqual({
+      gguf: { headerBytes: 1e9 },
+    });
   });
 
   it.each([
@@ -93,7 +101,7 @@ describe("a file of limits", () => {
     ['{"gguf": {"headerBytes": "1"}}', /whole number/],
     ['{"gguf": {"__proto__": 1}}', /no limit/],
   ])("readLimits() refuses %s", async (text, says) => {
-    await expect(readLimits(fileWith(text))).rejects.toMatchObject({
+    await expect(readLimits(fileWith(text), undefined)).rejects.toMatchObject({
       code: "usage/limits-file",
       message: expect.stringMatching(says),
     });

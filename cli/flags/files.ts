@@ -4,13 +4,8 @@ import { UsageError } from "../../src/base/errors.ts";
 import type { LimitOverrides } from "../../src/base/limits.ts";
 import { findLimitsFault } from "../../src/formats/explain.ts";
 import { FORMATS } from "../../src/formats/registry.ts";
-import { parseVocabularyFile } from "../../src/model/bert/sidecars.ts";
-import type { Vocabulary } from "../../src/model/bert/vocabulary.ts";
-import { decodeOverlay, type MetadataOverlay } from "../../src/operations/convert/given-metadata.ts";
 import type { TensorDigest } from "../../src/operations/verify.ts";
-import { readKeyText, readWhole } from "../../src/platform/node/files/reads.ts";
-import { parsePrivateKey } from "../../src/primitives/crypto/ed25519.ts";
-import { decodeJsonText } from "../../src/struct/strict-json.ts";
+import { readWhole } from "../../src/platform/node/files/reads.ts";
 
 /** Limits for files that flags name. No file that people write comes near them, and a device never ends. */
 export const FLAG_FILE_BYTES = {
@@ -20,21 +15,29 @@ export const FLAG_FILE_BYTES = {
   data: 64 << 20,
 } as const;
 
-/** Reads a whole file that a flag names, also a pipe; `action` begins the error: "Cannot read --metadata". */
-export function readFlagFile(path: string, kind: keyof typeof FLAG_FILE_BYTES, action: string): Promise<Bytes> {
-  return readWhole(path, action, FLAG_FILE_BYTES[kind]);
+/** How a file that a flag names is read. */
+export interface FlagFile {
+  readonly kind: keyof typeof FLAG_FILE_BYTES;
+  /** Begins the error: "Cannot read --metadata". */
+  readonly action: string;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Reads a whole file that a flag names, also a pipe. */
+export function readFlagFile(path: string, { kind, action, signal }: FlagFile): Promise<Bytes> {
+  return readWhole(path, { action, maxBytes: FLAG_FILE_BYTES[kind], signal });
 }
 
 /** Like `readFlagFile`, for text. */
-export async function readFlagText(path: string, kind: keyof typeof FLAG_FILE_BYTES, action: string): Promise<string> {
+export async function readFlagText(path: string, file: FlagFile): Promise<string> {
   // A byte order mark stays, like everything else: the parser of the text decides what it allows.
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readFlagFile(path, kind, action));
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readFlagFile(path, file));
 }
 
 /** `{ "gguf": { "headerBytes": 1e9 } }`: only existing limits, only integers. */
-export async function readLimits(path: string | undefined): Promise<LimitOverrides> {
+export async function readLimits(path: string | undefined, signal: AbortSignal | undefined): Promise<LimitOverrides> {
   if (path === undefined) return {};
-  const text = await readFlagText(path, "settings", `Cannot read --limits "${path}"`);
+  const text = await readFlagText(path, { kind: "settings", action: `Cannot read --limits "${path}"`, signal });
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -69,26 +72,7 @@ function limitsError(
 }
 
 /** Reads what `verify --digest … --json` wrote, or its bare `digests` array. */
-export async function readDigestList(path: string): Promise<readonly TensorDigest[]> {
-  return parseDigestList(await readFlagText(path, "data", `Cannot read "${path}" for --digests`), path);
-}
-
-/** The seed in a PKCS#8 PEM file. */
-export async function readPrivateKey(path: string): Promise<Bytes> {
-  return parsePrivateKey(await readKeyText(path), path);
-}
-
-/** The JSON object that `--metadata` names. */
-export async function readOverlay(path: string): Promise<MetadataOverlay> {
-  return decodeOverlay(await readFlagFile(path, "data", "Cannot read --metadata"), path);
-}
-
-/** The tokens in the file that `--vocab` names: a vocab.txt, or a tokenizer.json. */
-export async function readVocabulary(path: string): Promise<Vocabulary> {
-  const at = { source: path };
-  const bytes = await readFlagFile(path, "data", "Cannot read --vocab");
-  const text = decodeJsonText(bytes, { source: path, offset: 0, what: "--vocab" });
-  const vocabulary = parseVocabularyFile(text, at);
-  if (vocabulary !== undefined) return vocabulary;
-  throw new UsageError("usage/vocabulary", "Cannot use --vocab: the tokenizer is no WordPiece tokenizer of BERT", at);
+export async function readDigestList(path: string, signal: AbortSignal | undefined): Promise<readonly TensorDigest[]> {
+  const action = `Cannot read "${path}" for --digests`;
+  return parseDigestList(await readFlagText(path, { kind: "data", action, signal }), path);
 }

@@ -13,7 +13,8 @@ export async function collectHeaders(context: Context, url: string): Promise<Rec
   parseHttpUrl(url);
   const headers = new Map<string, string>();
   if (flags["header-file"] !== undefined) {
-    for (const [name, value] of await readHeaderFile(flags["header-file"])) headers.set(name.toLowerCase(), value);
+    for (const [name, value] of await readHeaderFile(flags["header-file"], context.signal))
+      headers.set(name.toLowerCase(), value);
   }
   for (const text of flags.header ?? []) {
     const [name, value] = parseHeader(text, "--header");
@@ -30,8 +31,9 @@ function secretWarning(name: string): string {
   return `tare: warning: ${name} on the command line can be read by other users of this machine; use --header-file`;
 }
 
-async function readHeaderFile(path: string): Promise<[name: string, value: string][]> {
-  const text = await readFlagText(path, "settings", `Cannot read "${path}" for --header-file`);
+async function readHeaderFile(path: string, signal: AbortSignal): Promise<[name: string, value: string][]> {
+  const action = `Cannot read "${path}" for --header-file`;
+  const text = await readFlagText(path, { kind: "settings", action, signal });
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "" && !line.startsWith("#"));
   return lines.map((line) => parseHeader(line, `--header-file "${path}"`));
 }

@@ -1,4 +1,17 @@
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -11,6 +24,7 @@ import {
   correct,
   createModel,
   diff,
+  embed,
   extract,
   inspect,
   memory,
@@ -200,6 +214,56 @@ describe("an abort is answered while a call waits for", () => {
     expect(readdirSync(folder).sort()).toEqual(["e.aerovault", "p.aerovault"]);
   });
 });
+
+describe.runIf(process.platform === "linux")("an abort ends the wait for a file that an option names", () => {
+  const calls: Record<string, (path: string, signal: AbortSignal) => Promise<unknown>> = {
+    vocab: (vocab, signal) => convert(at("m.safetensors"), at("x.weights"), { vocab, signal }),
+    metadata: (metadata, signal) => convert(at("m.safetensors"), at("x.gguf"), { metadata, signal }),
+    "vocab of embed": (vocab, signal) => embed(at("m.safetensors"), ["text"], { vocab, signal }),
+    digests: (digests, signal) => verify(at("m.safetensors"), { digests, signal }),
+    key: (key, signal) => sign(at("m.safetensors"), { key, signal }),
+  };
+  beforeAll(() => writeFileSync(at("m.safetensors"), bytes));
+  afterAll(() => rmSync(at("m.safetensors")));
+
+  test.each(Object.entries(calls))("%s, a pipe that says nothing", async (_, call) => {
+    const pipe = at("pipe");
+    execFileSync("mkfifo", [pipe]);
+    const control = new AbortController();
+    const running = call(pipe, control.signal).catch((error: unknown) => error);
+    // A pipe can be opened for writing, without waiting, as soon as something reads it.
+    const flags = constants.O_WRONLY | constants.O_NONBLOCK;
+    const writers: number[] = [];
+    await expect.poll(() => writers.push(...openIfRead(pipe, flags))).toBeGreaterThan(0);
+    control.abort(reason);
+    expect(await running).toBe(reason);
+    for (const writer of writers) closeSync(writer);
+    rmSync(pipe);
+  });
+
+  test.each(["vocab", "metadata", "vocab of embed"])("%s, a server that says nothing", async (name) => {
+    const control = new AbortController();
+    const server = createServer(() => control.abort(reason));
+    await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+    try {
+      const { port } = server.address() as AddressInfo;
+      const call = calls[name]?.(`http://127.0.0.1:${port}/named.txt`, control.signal);
+      await expect(call).rejects.toBe(reason);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+});
+
+/** A descriptor, or none while nothing reads the pipe. */
+function openIfRead(pipe: string, flags: number): readonly number[] {
+  try {
+    return [openSync(pipe, flags)];
+  } catch {
+    return [];
+  }
+}
 
 /** Files in our folder that this process holds open, its threads included. */
 function openHandles(): readonly string[] {

@@ -31,7 +31,7 @@ export const stampCommand = defineCommand({
   remoteOutput: "s3",
   async run(context, { flags, positionals }) {
     const [target = ""] = positionals;
-    const edits = await collectEdits(flags);
+    const edits = await collectEdits(flags, context.signal);
     const { output } = context.flags;
     const { result, changes } = await stampInput(commandHost(context), target, edits, {
       ...(await writeOptions(context)),
@@ -56,10 +56,13 @@ interface EditFlags {
 }
 
 /** The edits of the file come first, so that typed ones win. */
-async function collectEdits({ set = [], unset = [], from }: EditFlags): Promise<readonly MetadataEdit[]> {
+async function collectEdits(
+  { set = [], unset = [], from }: EditFlags,
+  signal: AbortSignal,
+): Promise<readonly MetadataEdit[]> {
   const edits: MetadataEdit[] = [];
   if (from !== undefined) {
-    const bytes = await readFlagFile(from, "data", `Cannot read "${from}" for --from`);
+    const bytes = await readFlagFile(from, { kind: "data", action: `Cannot read "${from}" for --from`, signal });
     for (const [key, entered] of decodeEntered(bytes, from)) edits.push({ kind: "set", key, entered });
   }
   for (const [key, entered] of enteredValues(set)) edits.push({ kind: "set", key, entered });

@@ -47,7 +47,7 @@ export const verifyCommand = defineCommand({
   output: "report",
   async run(context, { flags, positionals }) {
     const level = chooseLevel(flags);
-    const digests = flags.digests === undefined ? undefined : await readDigestList(flags.digests);
+    const digests = flags.digests === undefined ? undefined : await readDigestList(flags.digests, context.signal);
     const options = {
       ...(await readOptions(context)),
       level: flags.remote === true ? undefined : level,

@@ -19,20 +19,21 @@ export interface DiskOptions {
   readonly onRead?: ((path: string) => void) | undefined;
   /** Tells where the user's state is kept: `process.env` if absent. */
   readonly environment?: Environment | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The files of this machine, for verbs that edit them or sign beside them. */
-export function localDisk({ inputs, onRead = () => undefined, environment }: DiskOptions): Disk {
+export function localDisk({ inputs, onRead = () => undefined, environment, signal }: DiskOptions): Disk {
   const read = (named: string): string => {
     const path = pathOf(named);
     onRead(path);
     return path;
   };
   return {
-    readKey: async (path) => readKeyText(read(path)),
+    readKey: async (path) => readKeyText(read(path), signal),
     // A byte order mark stays, like everything else: the parser of the text decides what it allows.
     readText: async (path, action) =>
-      new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readWhole(read(path), action)),
+      new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readWhole(read(path), { action, signal })),
     has: (path) =>
       access(path).then(
         () => true,

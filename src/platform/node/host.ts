@@ -156,6 +156,7 @@ export function nodeHost(known: readonly InputFile[] = [], told: readonly Findin
         inputs: () => inputs,
         onRead: (path) => inputs.push({ path, kind: "kept" }),
         environment: environmentOf(request),
+        signal: request.signal,
       });
     },
   };
@@ -163,10 +164,11 @@ export function nodeHost(known: readonly InputFile[] = [], told: readonly Findin
 
 /** The bytes of a file that an option names: a path, or an address. */
 async function readNamedFile(text: string, options: CommonOptions, what: NamedFile): Promise<Bytes> {
-  if (!/^[a-z][a-z0-9+.-]+:\/\//i.test(text)) return readNamedPath(text, what);
+  if (!/^[a-z][a-z0-9+.-]+:\/\//i.test(text)) return readNamedPath(text, what, options.signal);
   const request = { ...options, engine: await sharedEngine(options) };
   const { source } = await openTargetPlace(text, {
     engine: request.engine,
+    signal: options.signal,
     http: httpSettings(text, request, undefined),
   });
   try {

@@ -1,9 +1,10 @@
 import { constants } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import type { NamedFile } from "../../../api/host.ts";
 import { checkNamedLength } from "../../../api/input-use.ts";
 import { type Bytes, concatBytes, readMemory } from "../../../base/bytes.ts";
 import { LimitError, SourceError } from "../../../base/errors.ts";
+import { piecesUntilAborted } from "../../../bytes/abort.ts";
 import { bufferError } from "../../../bytes/layers/base.ts";
 import { MAX_KEY_TEXT } from "../../../primitives/crypto/ed25519.ts";
 import { errnoOf, fileError } from "../errors.ts";
@@ -184,63 +185,93 @@ export async function copyBytes(path: string, copy: Pick<FileHandle, "write">, b
 }
 
 /** Reads no more than a key can have: the path may name a device, or a model. */
-export async function readKeyText(path: string): Promise<string> {
+export async function readKeyText(path: string, signal?: AbortSignal | undefined): Promise<string> {
+  const pieces: Bytes[] = [];
+  let byteLength = 0;
   try {
-    const handle = await open(path);
-    try {
-      const buffer = new Uint8Array(MAX_KEY_TEXT);
-      const { bytesRead } = await handle.read(buffer, 0, MAX_KEY_TEXT, 0);
-      return new TextDecoder("latin1").decode(buffer.subarray(0, bytesRead));
-    } finally {
-      await handle.close();
+    for await (const piece of piecesUntilAborted(filePieces(path, signal), signal)) {
+      pieces.push(piece);
+      byteLength += piece.byteLength;
+      if (byteLength >= MAX_KEY_TEXT) break;
     }
   } catch (error) {
+    signal?.throwIfAborted();
     throw namedFileError(error, `Cannot read the key file "${path}"`, { source: path });
   }
+  return new TextDecoder("latin1").decode(concatBytes(pieces).subarray(0, MAX_KEY_TEXT));
 }
 
 /** Metadata, vocabularies, digests of every tensor. No file that people write comes near it, and a device never ends. */
 const MAX_FILE_BYTES = 64 << 20;
 const FILE_PIECE_BYTES = 64 << 10;
 
-/** Reads a whole file that an option names, also a pipe; `action` begins the error: "Cannot read the option metadata". */
-export function readWhole(path: string, action: string, maxBytes: number = MAX_FILE_BYTES): Promise<Bytes> {
+export interface WholeFileOptions {
+  /** Begins the error: "Cannot read the option metadata". */
+  readonly action: string;
+  readonly maxBytes?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Reads a whole file that an option names, also a pipe. */
+export function readWhole(path: string, options: WholeFileOptions): Promise<Bytes> {
+  const { action, maxBytes = MAX_FILE_BYTES, signal } = options;
   const at = { source: path };
-  return readPath(path, action, (byteLength) => {
+  const checkLength = (byteLength: number): void => {
     if (byteLength <= maxBytes) return;
     const hint = "Name a file that holds nothing else";
     const message = `${action}: must be <= ${maxBytes} bytes, found more`;
     throw new LimitError("limit/flag-file", message, at, { hint });
-  });
+  };
+  return readPath(path, { action, signal, checkLength });
 }
 
 /** Reads a whole file that an option names, also a pipe. A device never ends, so there is a limit. */
-export function readNamedPath(path: string, what: NamedFile): Promise<Bytes> {
+export function readNamedPath(path: string, what: NamedFile, signal: AbortSignal | undefined): Promise<Bytes> {
   const action = `Cannot read the option ${what.option}`;
-  return readPath(path, action, (byteLength) => checkNamedLength(byteLength, path, what));
+  return readPath(path, { action, signal, checkLength: (byteLength) => checkNamedLength(byteLength, path, what) });
 }
 
-/** `checkLength` throws where there is more than may be read. */
-async function readPath(path: string, action: string, checkLength: (byteLength: number) => void): Promise<Bytes> {
+interface PathRead {
+  readonly action: string;
+  readonly signal: AbortSignal | undefined;
+  /** Throws where there is more than may be read. */
+  checkLength(byteLength: number): void;
+}
+
+/** An abort is answered at once: a pipe may have no writer, and a file may be on a server that is gone. */
+async function readPath(path: string, { action, signal, checkLength }: PathRead): Promise<Bytes> {
   const pieces: Bytes[] = [];
   let byteLength = 0;
   try {
-    const handle = await open(path);
-    try {
-      for (;;) {
-        const piece = new Uint8Array(FILE_PIECE_BYTES);
-        // From where the last read ended: pipes have no positions.
-        const { bytesRead } = await handle.read(piece, 0, FILE_PIECE_BYTES, null);
-        if (bytesRead === 0) break;
-        byteLength += bytesRead;
-        checkLength(byteLength);
-        pieces.push(piece.subarray(0, bytesRead));
-      }
-    } finally {
-      await handle.close();
+    for await (const piece of piecesUntilAborted(filePieces(path, signal), signal)) {
+      byteLength += piece.byteLength;
+      checkLength(byteLength);
+      pieces.push(piece);
     }
   } catch (error) {
+    signal?.throwIfAborted();
     throw namedFileError(error, action, { source: path });
   }
   return concatBytes(pieces);
+}
+
+/** The bytes of a file or a pipe, each piece in memory of its own. */
+async function* filePieces(path: string, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+  const facts = await stat(path).catch(() => undefined); // opening reports what is missing
+  if (facts?.isFIFO() === true) {
+    const { canWaitForPipes, readPipe } = await import("./spool.ts");
+    if (canWaitForPipes) return yield* readPipe(path, path, signal);
+  }
+  const handle = await open(path);
+  try {
+    for (;;) {
+      const piece = new Uint8Array(FILE_PIECE_BYTES);
+      // From where the last read ended: pipes have no positions.
+      const { bytesRead } = await handle.read(piece, 0, FILE_PIECE_BYTES, null);
+      if (bytesRead === 0) return;
+      yield piece.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
 }

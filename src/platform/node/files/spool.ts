@@ -66,7 +66,8 @@ async function* readToEnd(handle: FileHandle, label: string, signal: AbortSignal
   }
 }
 
-async function* readPipe(path: string, label: string, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
+/** The bytes of a named pipe; each piece has memory of its own. */
+export async function* readPipe(path: string, label: string, signal: AbortSignal | undefined): AsyncGenerator<Bytes> {
   const at = { source: label };
   const descriptor = await promisify(openDescriptor)(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(
     (error: unknown) => {
