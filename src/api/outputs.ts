@@ -3,7 +3,7 @@ import { callersFolder, callersSinkOf } from "../bytes/caller.ts";
 import { type DirectoryHandle, type FileHandle, isDirectoryHandle, isFileHandle } from "../bytes/handles/handle.ts";
 import { fileHandleSink, handleFolder } from "../bytes/handles/outputs.ts";
 import type { Resolver } from "../bytes/resolver.ts";
-import { existsError, type Output as Folder, type Sink, withCommit, withSinks } from "../bytes/sink.ts";
+import { alteredSink, existsError, type Output as Folder, type Sink, withSinks } from "../bytes/sink.ts";
 import type { Source } from "../bytes/source.ts";
 import { streamSink } from "../bytes/stream-sink.ts";
 import type { OpenRequest } from "./inputs.ts";
@@ -110,9 +110,11 @@ export async function writeFiles(
     const create = async (fileName: string): Promise<Sink> => {
       const isNew = force !== true || (await isFree(folder, fileName));
       const sink = await folder.create(fileName);
-      return withCommit(sink, async () => {
-        await sink.commit();
-        if (isNew) made.push(fileName);
+      return alteredSink(sink, {
+        async commit() {
+          await sink.commit();
+          if (isNew) made.push(fileName);
+        },
       });
     };
     await write(withSinks(folder, create));

@@ -66,13 +66,12 @@ export function withSinks(output: Output, create: Output["create"], name: string
   };
 }
 
-/** The same sink, which commits in its own way. */
-export function withCommit(sink: Sink, commit: () => Promise<void>): Sink {
+/** The same sink, which does some of its work in another way. */
+export function alteredSink(sink: Sink, own: Partial<Pick<Sink, "append" | "commit">>): Sink {
   // Sinks have private fields, so their methods must run on the sink itself, not on the proxy.
   return new Proxy(sink, {
     get: (target, key) => {
-      if (key === "commit") return commit;
-      const value: unknown = Reflect.get(target, key, target);
+      const value: unknown = Object.hasOwn(own, key) ? Reflect.get(own, key) : Reflect.get(target, key, target);
       return typeof value === "function" ? value.bind(target) : value;
     },
   });

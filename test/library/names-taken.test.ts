@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { handleFolder } from "../../src/bytes/handles/outputs.ts";
 import { memorySink } from "../../src/bytes/memory.ts";
-import { existsError, type Output, withCommit } from "../../src/bytes/sink.ts";
+import { alteredSink, existsError, type Output } from "../../src/bytes/sink.ts";
 import { convert, type ExtractResult, extract, merge, quantize, shard } from "../../src/platform/node/index.ts";
 import { MemoryDirectory, MemoryHandle } from "../support/library.ts";
 import { namesIn, twoFolders } from "../support/library-folders.ts";
@@ -33,10 +33,12 @@ function foldersOwn(taken: string) {
     name: "",
     async create(name) {
       const sink = memorySink(name);
-      return withCommit(sink, async () => {
-        if (name === taken) throw existsError(name);
-        await sink.commit();
-        committed.push(name);
+      return alteredSink(sink, {
+        async commit() {
+          if (name === taken) throw existsError(name);
+          await sink.commit();
+          committed.push(name);
+        },
       });
     },
     remove: async (name) => void removed.push(name),

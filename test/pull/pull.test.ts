@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/set-file.ts";
-import { TokenBucket } from "../../src/operations/pull/fetch.ts";
+import { TokenBucket } from "../../src/operations/pull/rate.ts";
 import { openPullStore } from "../../src/platform/node/pull/store.ts";
 import { startFileServer } from "../support/file-server.ts";
 import { aeroFile, contentOf, folder, holds, noise, pullInto, serve, setOf, stateOf } from "./pull-into.ts";

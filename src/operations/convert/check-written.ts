@@ -1,7 +1,7 @@
 import { IntegrityError, isTareError, type Location, UsageError } from "../../base/errors.ts";
 import { encodeHex, printable } from "../../base/text.ts";
 import type { Resolver } from "../../bytes/resolver.ts";
-import { type Output, withCommit, withSinks } from "../../bytes/sink.ts";
+import { alteredSink, type Output, withSinks } from "../../bytes/sink.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { FormatWriter, ModelContent, PasswordSource, WritePlan } from "../../model/format.ts";
@@ -180,9 +180,11 @@ function writtenError(problem: string, at: Location, cause?: unknown): Integrity
 export function provenOutput(output: Output, prove: () => Promise<void>): Output {
   return withSinks(output, async (name) => {
     const sink = await output.create(name);
-    return withCommit(sink, async () => {
-      await prove();
-      await sink.commit();
+    return alteredSink(sink, {
+      async commit() {
+        await prove();
+        await sink.commit();
+      },
     });
   });
 }

@@ -1,8 +1,8 @@
 import { type Bytes, equalBytes, readMemory } from "../../base/bytes.ts";
-import { sleep } from "../../bytes/layers/retry.ts";
 import type { Engine, Hasher } from "../../primitives/engine.ts";
 import { pageError } from "./errors.ts";
 import { DIGEST_BYTES, type Piece } from "./pieces.ts";
+import type { TokenBucket } from "./rate.ts";
 import { CHECK_BYTES, type PartialFile } from "./store.ts";
 import type { Lease } from "./transfer.ts";
 
@@ -244,35 +244,3 @@ class BlockWriter {
     return before;
   }
 }
-
-/** How long the bucket may save up: after a pause a taker gets at most this much at once. */
-const BURST_SECONDS = 0.25;
-/** A timer holds 31 bits. A longer wait is as good as none that ends. */
-const LONGEST_WAIT_MS = 2 ** 31 - 1;
-
-/** Limits the bytes per second over all connections together. */
-export class TokenBucket {
-  readonly bytesPerSecond: number;
-  readonly #now: () => number;
-  readonly #sleep: Sleep;
-  /** The time, in milliseconds, at which all bytes so far fit the rate. */
-  #paidAt = Number.NEGATIVE_INFINITY;
-
-  constructor(bytesPerSecond: number, clock: { readonly now?: () => number; readonly sleep?: Sleep } = {}) {
-    this.bytesPerSecond = bytesPerSecond;
-    this.#now = clock.now ?? (() => performance.now());
-    this.#sleep = clock.sleep ?? sleep;
-  }
-
-  /** Resolves when this many more bytes may pass; rejects with the reason of an abort. At a low rate that is minutes. */
-  async take(byteLength: number, signal?: AbortSignal | undefined): Promise<void> {
-    const now = this.#now();
-    const start = Math.max(this.#paidAt, now - BURST_SECONDS * 1000);
-    this.#paidAt = start + (byteLength / this.bytesPerSecond) * 1000;
-    const wait = this.#paidAt - now;
-    // A shorter timer costs more than it delays. The debt is kept.
-    if (wait > 5) await this.#sleep(Math.min(wait, LONGEST_WAIT_MS), signal);
-  }
-}
-
-type Sleep = (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;

@@ -4,11 +4,10 @@ import type { OneOrMany, Size } from "../../../api/options.ts";
 import { listOf, sizeIn } from "../../../api/options.ts";
 import type { OutputRequest } from "../../../api/outputs.ts";
 import { startProgress } from "../../../api/progress.ts";
-import type { Output } from "../../../bytes/sink.ts";
 import { readersOf } from "../../../formats/registry.ts";
 import { originFormats, prepareConversion, requireWriter, writeConversion } from "../../../operations/convert.ts";
-import { TokenBucket } from "../../../operations/pull/fetch.ts";
 import type { PulledFile } from "../../../operations/pull/file-job.ts";
+import { slowOutput, TokenBucket } from "../../../operations/pull/rate.ts";
 import { nameAfter } from "../../../operations/reading/file-names.ts";
 import { checkFilePlace } from "../destinations.ts";
 import { directoryOutput } from "../files/directory.ts";
@@ -66,7 +65,7 @@ async function writeSelection(
     const check = (path: string): Promise<void> => checkInputsKept(path, host.inputs, { inputs: "rewritten" });
     const output = directoryOutput(directory, name, { overwrite, links: "replace", check });
     const rate = sizeIn(limitRate);
-    await writeConversion(conversion, rate === undefined ? output : slowOutput(output, rate, signal), {
+    await writeConversion(conversion, rate === undefined ? output : slowOutput(output, new TokenBucket(rate), signal), {
       engine,
       signal,
       onProgress: (byteLength) => progress.add(byteLength),
@@ -89,28 +88,4 @@ function verificationOf(
   const kinds = new Set(tensors.map(({ name }) => container.verificationOf?.(container.tensor(name))));
   if (kinds.has("unverified") || kinds.has(undefined)) return "none";
   return kinds.has("tensor") ? "chunks" : "pages";
-}
-
-/** Slowing down the writes slows down the reads. */
-function slowOutput(output: Output, bytesPerSecond: number, signal: AbortSignal | undefined): Output {
-  const bucket = new TokenBucket(bytesPerSecond);
-  return {
-    ...output,
-    async create(name) {
-      const sink = await output.create(name);
-      const { append } = sink;
-      const slow: typeof append = async (bytes) => {
-        const written = append.call(sink, bytes);
-        await bucket.take(bytes.byteLength, signal);
-        await written;
-      };
-      return new Proxy(sink, {
-        get: (target, key) => {
-          if (key === "append") return slow;
-          const value: unknown = Reflect.get(target, key, target);
-          return typeof value === "function" ? value.bind(target) : value;
-        },
-      });
-    },
-  };
 }
