@@ -59,6 +59,22 @@ describe("pull()", () => {
     });
   });
 
+  test("a pull that fails before it has anything to keep leaves no folder, and none above it", async () => {
+    const server = await serverOf({ "m.bin": noise(1000), "m.safetensors": smallSafetensors() });
+    const at = folderWith();
+    const env = { XDG_STATE_HOME: at("state") };
+    const missing = pull(`${server.url}no.bin`, at("new", "out"), { env });
+    await expect(missing).rejects.toMatchObject({ code: "source/not-found" });
+    mkdirSync(at("old"));
+    await expect(pull(`${server.url}no.bin`, at("old", "out"), { env })).rejects.toThrow();
+    const control = new AbortController();
+    const onProgress = (): void => control.abort(new Error("enough"));
+    const some = { include: "*", cache: false, signal: control.signal, onProgress } as const;
+    await expect(pull(`${server.url}m.safetensors`, at("new", "out"), some)).rejects.toThrow("enough");
+    expect(readdirSync(at()).sort()).toEqual(["old", "state"]);
+    expect(readdirSync(at("old"))).toEqual([]);
+  });
+
   test("headers go to the first server alone, and the option fetch sends every request", async () => {
     const server = await serverOf({ "m.bin": noise(1000) });
     const mirror = await serverOf({ "m.bin": noise(1000) });

@@ -1,4 +1,4 @@
-import { lstat, rmdir, stat, unlink } from "node:fs/promises";
+import { lstat, stat, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Destination, OutputUse } from "../../api/outputs.ts";
@@ -20,7 +20,7 @@ import {
   type VaultPath,
   vaultPathText,
 } from "./files/output-place.ts";
-import { cacheFolder, makeOwnFolder } from "./files/own-folder.ts";
+import { cacheFolder, firstMissing, makeOwnFolder, removeEmptyFolders } from "./files/own-folder.ts";
 import { checkReplaceable, type Overwrite } from "./files/sink.ts";
 import type { VaultWriteContext } from "./vault/change.ts";
 import type { StateEnvironment } from "./vault/memory.ts";
@@ -78,7 +78,7 @@ async function diskPlace(text: string, writing: Writing, use: OutputUse): Promis
     async open(name) {
       const inputs = use.inputs ?? "rewritten";
       const check = (path: string): Promise<void> => checkInputsKept(path, writing.inputs(), { inputs });
-      missing ??= await firstMissing(directory);
+      missing ??= firstMissing(fullPath(directory));
       return directoryOutput(directory, name, { overwrite, links: isFolder ? "replace" : undefined, check });
     },
     pathOf: (name) => join(directory, name),
@@ -96,31 +96,9 @@ async function diskPlace(text: string, writing: Writing, use: OutputUse): Promis
     },
     async undo(names) {
       for (const name of names) await unlink(join(directory, name)).catch(() => undefined); // reported by what led here
-      await removeFolders(directory, missing);
+      removeEmptyFolders(fullPath(directory), missing);
     },
   };
-}
-
-/** The outermost of a folder and its parents that is not there yet. */
-async function firstMissing(folder: string): Promise<string | undefined> {
-  let missing: string | undefined;
-  for (let at = fullPath(folder); !(await isDirectory(at)); at = dirname(at)) {
-    missing = at;
-    if (dirname(at) === at) break;
-  }
-  return missing;
-}
-
-/** Removes a folder and its parents up to `last`, as far as they are empty. */
-async function removeFolders(folder: string, last: string | undefined): Promise<void> {
-  if (last === undefined) return;
-  for (let at = fullPath(folder); ; at = dirname(at)) {
-    const isGone = await rmdir(at).then(
-      () => true,
-      () => false,
-    );
-    if (!isGone || at === last || dirname(at) === at) return;
-  }
 }
 
 /** What may be replaced, and how. */

@@ -21,7 +21,9 @@ import { fetchTransport } from "../../../bytes/http/transport.ts";
 import { parseHttpUrl, parseOrigin } from "../../../bytes/http/url.ts";
 import type { PulledFile } from "../../../operations/pull/file-job.ts";
 import { type PullOptions as PullJob, planPull, pull as pullFiles } from "../../../operations/pull.ts";
+import { fullPath } from "../errors.ts";
 import { checkInputsKept, refuseVaultPath } from "../files/output-place.ts";
+import { firstMissing, removeEmptyFolders } from "../files/own-folder.ts";
 import { checkReplaceable } from "../files/sink.ts";
 import { environmentOf, hubHeaders, type NodeHost, nodeHost } from "../host.ts";
 import { checkPath, writtenPath } from "../paths.ts";
@@ -86,7 +88,14 @@ export async function pullOn(
     throw new UsageError("usage/arguments", message, { source: "pull" });
   }
   const run = options.include === undefined ? pullAll : pullSelection;
-  const { format, files, requests } = await withReason(options.signal, () => run(host, url, directory, request));
+  const missing = firstMissing(fullPath(directory));
+  const { format, files, requests } = await withReason(options.signal, () =>
+    run(host, url, directory, request).catch((error: unknown) => {
+      // What can be gone on with stays, and its folder with it.
+      removeEmptyFolders(fullPath(directory), missing);
+      throw error;
+    }),
+  );
   const dryRun = options.dryRun === true;
   if (!dryRun) noteUnverified(files, options);
   return {

@@ -89,3 +89,16 @@ test.each(["tare-part", "tare-pull"])("a hard link called NAME.%s is not written
   rmSync(join(folder, `m.bin.${suffix}`));
   await (await store.openPartial("m.bin", "nothing")).close();
 });
+
+test("a folder below that holds nothing at the end is taken away again; one that was there stays", async () => {
+  const { store, folder } = await openStore();
+  mkdirSync(join(folder, "old"));
+  for (const path of ["new/a/m.bin", "new/b/m.bin", "old/m.bin"]) {
+    await (await store.openPartial(path, "nothing")).discard();
+  }
+  const kept = await store.openPartial("kept/a/m.bin", "nothing");
+  await kept.write(0, encodeUtf8("bytes"));
+  await kept.close();
+  await store.close();
+  expect(readdirSync(folder).sort()).toEqual(["kept", "old"]);
+});

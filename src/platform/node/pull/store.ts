@@ -7,7 +7,7 @@ import type { Source } from "../../../bytes/source.ts";
 import type { LocalFile, PartialFile, PullStore, Replaced } from "../../../operations/pull/store.ts";
 import { fullPath, ifMissing } from "../errors.ts";
 import { directoryOutput, makeFolderInside } from "../files/directory.ts";
-import { makeFolder } from "../files/own-folder.ts";
+import { firstMissing, makeFolder, removeEmptyFolders } from "../files/own-folder.ts";
 import { openFile } from "../files/source.ts";
 import { Sealer } from "../files/user-secret.ts";
 import type { Environment } from "../http/proxy-environment.ts";
@@ -47,6 +47,8 @@ class DirectoryStore implements PullStore {
   readonly #sealer: Sealer;
   readonly #lock: PullLock | undefined;
   readonly #check: PullStoreOptions["check"];
+  /** Folders below the root that this pull has made, with the outermost one of each. */
+  readonly #made = new Map<string, string>();
   #saving: Promise<void> = Promise.resolve();
 
   constructor(directory: string, sealer: Sealer, lock: PullLock | undefined, check: PullStoreOptions["check"]) {
@@ -75,7 +77,10 @@ class DirectoryStore implements PullStore {
     const target = this.#path(path);
     const label = join(this.label, path);
     try {
-      if (dirname(target) !== this.#root) await makeFolderInside(this.#root, dirname(target), path);
+      const folder = dirname(target);
+      const missing = firstMissing(folder);
+      if (missing !== undefined) this.#made.set(folder, missing);
+      if (folder !== this.#root) await makeFolderInside(this.#root, folder, path);
       return await openPartial({ target, label, replaced }, this.#sealer);
     } catch (error) {
       throw explain(error, label);
@@ -152,6 +157,8 @@ class DirectoryStore implements PullStore {
   }
 
   async close(): Promise<void> {
+    // Of a pull that failed before it had anything to keep. Innermost folders were made last.
+    for (const [folder, first] of [...this.#made].reverse()) removeEmptyFolders(folder, first);
     await this.#lock?.release();
   }
 
