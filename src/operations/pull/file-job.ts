@@ -10,7 +10,7 @@ import type { PullFile } from "./discover.ts";
 import { checksumError, contentError, digestError } from "./errors.ts";
 import { hashedExtents, type Piece, planPieces } from "./pieces.ts";
 import { type OpenedRemote, type RemoteAddress, versionOf } from "./remote.ts";
-import { decodeJournal, encodeJournalHeader, type PartialFile, type Replaced } from "./store.ts";
+import { decodeJournal, encodeJournalHeader, longestJournal, type PartialFile, type Replaced } from "./store.ts";
 import { type FileTransfer, TAKEN_OVER } from "./transfer.ts";
 
 /** The result of one file. */
@@ -173,7 +173,7 @@ export async function resumePieces(
   const { pieces, proof } = layout;
   const sealed = partial.seal === undefined ? undefined : `${layout.identity} ${partial.seal}`;
   const identity = proof === "digest" || layout.identity === undefined ? layout.identity : sealed;
-  const journal = decodeJournal(await partial.readJournal());
+  const journal = decodeJournal(await partial.readJournal(longestJournal(pieces.length)));
   if (journal === undefined || identity === undefined || journal.identity !== identity) {
     await partial.reset(encodeJournalHeader(identity ?? ""));
     return new Set();

@@ -54,8 +54,8 @@ export interface PullStore {
 export interface PartialFile {
   /** Distinguishes this file, made here, from one that came with a folder; undefined if nothing can. */
   readonly seal: string | undefined;
-  /** Everything that was recorded; empty if there is nothing. */
-  readJournal(): Promise<Bytes>;
+  /** What was recorded, at most so many bytes of it; empty if there is nothing. */
+  readJournal(maxBytes: number): Promise<Bytes>;
   /** Drops what was written and recorded, and starts a journal with `header`. */
   reset(header: Bytes): Promise<void>;
   /** Cuts a torn end off the journal. */
@@ -100,6 +100,14 @@ interface Journal {
   readonly records: readonly JournalRecord[];
   /** End of the valid part: a process that died may have left half a record. */
   readonly byteLength: number;
+}
+
+/**
+ * The longest journal of a file with so many pieces. A piece that was damaged on the disk is recorded once more when it
+ * has come again; what is beyond this is fetched again.
+ */
+export function longestJournal(pieceCount: number): number {
+  return MAX_HEADER_BYTES + 2 * pieceCount * RECORD_BYTES;
 }
 
 /** The first line of a journal. */

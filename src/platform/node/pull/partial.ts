@@ -15,7 +15,7 @@ import {
   syncFolder,
   withoutAccessList,
 } from "../files/partial-files.ts";
-import { writeAll } from "../files/reads.ts";
+import { allocateBytes, readFully, writeAll } from "../files/reads.ts";
 import { openFile } from "../files/source.ts";
 import type { Sealer } from "../files/user-secret.ts";
 
@@ -161,11 +161,14 @@ class DirectoryPartial implements PartialFile {
     this.seal = seal;
   }
 
-  async readJournal(): Promise<Bytes> {
+  async readJournal(maxBytes: number): Promise<Bytes> {
     return this.#try(async () => {
-      const content = await this.#parts.journal.readFile();
+      const { journal, target } = this.#parts;
+      const { size } = await journal.stat();
+      const content = allocateBytes(Math.min(size, maxBytes));
+      await readFully(journal, content, { offset: 0, label: target + JOURNAL });
       this.#journalEnd = content.byteLength;
-      return new Uint8Array(content);
+      return content;
     });
   }
 

@@ -10,13 +10,14 @@ import {
   rmdirSync,
   rmSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { encodeUtf8 } from "../../../base/text.ts";
-import type { PullStore } from "../../../operations/pull/store.ts";
+import { longestJournal, type PullStore } from "../../../operations/pull/store.ts";
 import { openPullStore } from "./store.ts";
 
 async function openStore(): Promise<{ readonly store: PullStore; readonly folder: string }> {
@@ -101,4 +102,15 @@ test("a folder below that holds nothing at the end is taken away again; one that
   await kept.close();
   await store.close();
   expect(readdirSync(folder).sort()).toEqual(["kept", "old"]);
+});
+
+test("of a journal no more is read than its file can need, however long it is", async () => {
+  const { store, folder } = await openStore();
+  writeFileSync(join(folder, "m.bin.tare-pull"), "journal");
+  truncateSync(join(folder, "m.bin.tare-pull"), 2 ** 40);
+  const partial = await store.openPartial("m.bin", "nothing");
+  const content = await partial.readJournal(longestJournal(3));
+  expect(content.byteLength).toBe(4096 + 2 * 3 * 24);
+  expect(Buffer.from(content.subarray(0, 7)).toString()).toBe("journal");
+  await partial.discard();
 });
