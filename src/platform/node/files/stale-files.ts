@@ -4,8 +4,17 @@ import { SIDECAR_SUFFIX } from "../../../formats/aerocorrect/layout.ts";
 import { isAlive } from "./lock.ts";
 import { partialPrefix, placeMark } from "./partial-files.ts";
 
-/** Files that killed processes left in a folder, by the start of the name; a folder is listed once for many outputs. */
-const known = new Map<string, Promise<ReadonlyMap<string, readonly string[]>>>();
+/** A listing serves this long: many outputs of one call, but not a server for the rest of its life. */
+const LISTING_MS = 1000;
+
+interface Listing {
+  readonly atMs: number;
+  /** Files that killed processes left, by the start of the name. */
+  readonly stale: Promise<ReadonlyMap<string, readonly string[]>>;
+}
+
+/** Listings by folder, the oldest first. */
+const known = new Map<string, Listing>();
 
 /**
  * Removes the unfinished files that killed writers of `destination` left beside it: they are never read again, and each
@@ -13,11 +22,22 @@ const known = new Map<string, Promise<ReadonlyMap<string, readonly string[]>>>()
  */
 export async function removeStalePartials(destination: string): Promise<void> {
   const folder = dirname(destination);
-  const listing = known.get(folder) ?? listStale(folder);
-  known.set(folder, listing);
-  for (const name of (await listing).get(partialPrefix(basename(destination))) ?? []) {
+  const { stale } = listingOf(folder);
+  for (const name of (await stale).get(partialPrefix(basename(destination))) ?? []) {
     await unlink(join(folder, name)).catch(() => undefined); // another process was faster, or we may not remove it
   }
+}
+
+function listingOf(folder: string): Listing {
+  const now = Date.now();
+  for (const [path, { atMs }] of known) {
+    // A clock that was put back makes a listing look new for ever.
+    if (now >= atMs && now - atMs < LISTING_MS) break;
+    known.delete(path);
+  }
+  const listing = known.get(folder) ?? { atMs: now, stale: listStale(folder) };
+  known.set(folder, listing);
+  return listing;
 }
 
 /**
