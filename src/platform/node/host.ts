@@ -18,7 +18,7 @@ import { explain, FORMATS } from "../../formats/registry.ts";
 import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import { passwordSource } from "../../model/password.ts";
-import { CACHE_BYTES, DiskCache } from "./cache/disk-cache.ts";
+import { CACHE_BYTES, DiskCache, sessionIn } from "./cache/disk-cache.ts";
 import { placeOf, type Writing } from "./destinations.ts";
 import { sharedEngine } from "./engine/shared.ts";
 import type { InputFile } from "./files/output-place.ts";
@@ -284,9 +284,11 @@ export function cacheOf(options: Pick<CommonOptions, "cache" | "env" | "onNote">
   if (cache === false) return undefined;
   const maxBytes = cacheLimit(env);
   if (maxBytes === 0) return undefined;
+  const folder = cache === undefined ? cacheFolder(env) : writtenPath(cache);
   return new DiskCache({
-    folder: cache === undefined ? cacheFolder(env) : writtenPath(cache),
+    folder,
     maxBytes,
+    session: sessionIn(folder),
     onProblem: (message) => onNote?.(message),
   });
 }

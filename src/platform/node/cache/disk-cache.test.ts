@@ -14,12 +14,13 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { expectBytes, patternBytes, sourceContract } from "../../../../test/contracts/source-contract.ts";
 import type { Bytes } from "../../../base/bytes.ts";
 import { type StoredFile, withStore } from "../../../bytes/layers/store.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { cacheFolder } from "../files/own-folder.ts";
+import { cacheOf } from "../host.ts";
 import { DiskCache } from "./disk-cache.ts";
 import { scanCache } from "./folder.ts";
 import { pruneCache } from "./prune.ts";
@@ -211,6 +212,22 @@ describe("DiskCache", () => {
     await cache.put(big, 0, new Uint8Array((4 << 20) + 1));
     await cache.put(big, 500_000_000, new Uint8Array(1 << 20));
     expect(await runPaths()).toHaveLength(4);
+  });
+  test("counts what all calls of a program keep in one folder, a day long", async () => {
+    vi.useFakeTimers({ toFake: ["Date"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const big: StoredFile = { ...FILE, byteLength: 1e9 };
+    const bytes = new Uint8Array((1 << 20) + 1);
+    const call = async (at: number): Promise<void> => {
+      const cache = cacheOf({ cache: folder, env: { TARE_CACHE_SIZE: String(32 << 20) } });
+      await cache?.put(big, at * bytes.byteLength, bytes);
+      await cache?.close();
+    };
+    for (let i = 0; i < 8; i++) await call(i);
+    expect(await runPaths()).toHaveLength(3);
+    vi.setSystemTime(Date.now() + 86_400_000);
+    for (let i = 8; i < 16; i++) await call(i);
+    expect(await runPaths()).toHaveLength(6);
   });
   test("removes files of dead processes, and nothing that is not its own", async () => {
     await keep(new DiskCache({ folder }), 0, 10);

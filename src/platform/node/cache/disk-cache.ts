@@ -5,7 +5,7 @@ import { isTareError } from "../../../base/errors.ts";
 import { endOf } from "../../../bytes/extents.ts";
 import { type LayeredStore, type StoredFile, type StoredVersion, withStore } from "../../../bytes/layers/store.ts";
 import type { Source } from "../../../bytes/source.ts";
-import { errnoOf, fileError } from "../errors.ts";
+import { errnoOf, fileError, fullPath } from "../errors.ts";
 import { foreignFolder, foreignness } from "../files/own-folder.ts";
 import {
   entriesPath,
@@ -25,6 +25,8 @@ export interface DiskCacheOptions {
   readonly folder: string;
   /** Most bytes to keep on disk; 2 GB if absent. */
   readonly maxBytes?: number | undefined;
+  /** What counts as one run of a program: this cache alone if absent. */
+  readonly session?: CacheSession | undefined;
   /** Called once if the cache cannot be used: reading continues without it. */
   readonly onProblem?: ((message: string, kind: CacheProblem) => void) | undefined;
 }
@@ -36,6 +38,8 @@ export type CacheProblem = "unwritable" | "foreign";
 export const CACHE_BYTES = 2_000_000_000;
 /** One run of a program replaces at most this share of the cache, so that a bulk job does not empty it. */
 const SESSION_SHARE = 1 / 8;
+/** A server runs for ever, so that its share is that of a day. */
+const SESSION_MS = 86_400_000;
 /** Runs up to this length are always kept: headers and indexes, which users read again and again. */
 const SMALL_BYTES = 1 << 20;
 /** The share to keep when the cap is reached: more is removed than needed, so that this is rare. */
@@ -51,6 +55,26 @@ const TOUCH_MS = 60_000;
 const COUNT_MS = 86_400_000;
 /** Entries of other processes are seen after this long. */
 const LISTING_MS = 1000;
+
+/** How much one run of a program has added, for the caches that it opens one after the other. */
+export interface CacheSession {
+  addedBytes: number;
+  sinceMs: number;
+}
+
+const sessions = new Map<string, CacheSession>();
+
+/** That of this process in a folder: every call of the library opens a cache, and a server makes many calls. */
+export function sessionIn(folder: string): CacheSession {
+  const path = fullPath(folder);
+  const session = sessions.get(path) ?? newSession();
+  sessions.set(path, session);
+  return session;
+}
+
+function newSession(): CacheSession {
+  return { addedBytes: 0, sinceMs: Date.now() };
+}
 
 /**
  * Runs of remote files in a folder, one file each, with checksums. Safe with any number of processes: entries appear
@@ -71,7 +95,7 @@ export class DiskCache implements LayeredStore {
   #added = 0;
   /** Bytes that this process added since it last looked at the folder. */
   #unseen = 0;
-  #sessionBytes = 0;
+  readonly #session: CacheSession;
   #pruning: Promise<void> | undefined;
 
   over(source: Source, file: StoredFile): Source {
@@ -81,6 +105,7 @@ export class DiskCache implements LayeredStore {
   constructor(options: DiskCacheOptions) {
     this.folder = options.folder;
     this.maxBytes = options.maxBytes ?? CACHE_BYTES;
+    this.#session = options.session ?? newSession();
     this.#onProblem = options.onProblem ?? (() => undefined);
   }
 
@@ -228,9 +253,11 @@ export class DiskCache implements LayeredStore {
 
   #mayAdd(byteLength: number): boolean {
     const share = this.maxBytes * SESSION_SHARE;
+    const session = this.#session;
     if (byteLength > share) return false;
-    if (byteLength > SMALL_BYTES && this.#sessionBytes + byteLength > share) return false;
-    this.#sessionBytes += byteLength;
+    if (Date.now() - session.sinceMs >= SESSION_MS) Object.assign(session, newSession());
+    if (byteLength > SMALL_BYTES && session.addedBytes + byteLength > share) return false;
+    session.addedBytes += byteLength;
     return true;
   }
 
