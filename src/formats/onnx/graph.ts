@@ -1,8 +1,8 @@
 import { checkLimit } from "../../base/limits.ts";
-import { type Attribute, embeddedTensors, readAttribute } from "./attributes.ts";
+import { type Attribute, embeddedTensors, noValue, readAttribute } from "./attributes.ts";
 import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
-import type { Words } from "./surplus.ts";
-import { readProperty, readTensorProto, type TensorProto } from "./tensors.ts";
+import { readProperty, type Words } from "./surplus.ts";
+import { readTensorProto, type TensorProto } from "./tensors.ts";
 
 /** Field numbers of GraphProto, TensorAnnotation, NodeProto, FunctionProto and TrainingInfoProto (onnx.proto). */
 const GRAPH = {
@@ -268,6 +268,9 @@ export class GraphWalk {
       const attribute = await readAttribute(reader, inner, `${path}.attribute`);
       if (attribute.integer !== undefined) integers.set(attribute.name, attribute.integer);
       await this.#take(attribute, { op, label, output }, place);
+    }
+    if (op === "Constant" && attributes.length === 0) {
+      this.embedded.push({ proto: noValue(field), name: output ?? label, scope: label, path });
     }
     return { op, name, inputs, outputs, integers };
   }

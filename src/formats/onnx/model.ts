@@ -9,8 +9,7 @@ import type { Tensor } from "../../model/tensor.ts";
 import { type Graph, GraphWalk, type TakeInitializer } from "./graph.ts";
 import { MODEL } from "./layout.ts";
 import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
-import { type Surplus, TENSORS_KEY, textEntry, textMap } from "./surplus.ts";
-import { readStringEntry } from "./tensors.ts";
+import { readStringEntry, type Surplus, TENSORS_KEY, textEntry, textMap } from "./surplus.ts";
 
 /** The results of opening. */
 interface OnnxContents {

@@ -21,6 +21,19 @@ export interface Field {
   readonly byteLength: number;
 }
 
+/**
+ * True if the field has the form of a repeated number of wire type `wire`: one of them, or a run of them (protobuf,
+ * "Packed Repeated Fields"). How many varints a run has is known only when it is read.
+ */
+export function isPacked({ wire: found, byteLength }: Field, wire: number): boolean {
+  if (found === wire) return true;
+  return found === WIRE.bytes && byteLength % (fixedBytes(wire) ?? 1) === 0;
+}
+
+function fixedBytes(wire: number): number | undefined {
+  return wire === WIRE.fixed64 ? 8 : wire === WIRE.fixed32 ? 4 : undefined;
+}
+
 /** Longest tag and length or value: 5 and 10 bytes. */
 const MAX_HEAD_BYTES = 15;
 /** First read after a jump: enough for the head of a tensor. Consecutive reads double it. */
@@ -122,6 +135,15 @@ export class ProtoReader {
     throw new FormatError("format/onnx.wire-type", message, this.at(field.offset, path));
   }
 
+  /** Refuses a field that is neither one number of wire type `wire` nor a run of whole ones. */
+  checkPacked(field: Field, wire: number, path: string): void {
+    if (isPacked(field, wire)) return;
+    this.checkWire(field, WIRE.bytes, path);
+    const size = fixedBytes(wire);
+    const message = `Cannot read ONNX ${path}: must hold numbers of ${size} bytes each, found ${field.byteLength} bytes`;
+    throw new FormatError("format/onnx.data-length", message, this.at(field.offset, path));
+  }
+
   #holds(byteLength: number): boolean {
     const start = this.#position - this.#windowStart;
     return start >= 0 && start + byteLength <= this.#window.byteLength;
@@ -151,7 +173,7 @@ export class ProtoReader {
       const value = this.#varint(end, path);
       return { number, wire, value, offset, byteLength: this.#position - offset };
     }
-    const byteLength = wire === WIRE.fixed64 ? 8 : wire === WIRE.fixed32 ? 4 : undefined;
+    const byteLength = fixedBytes(wire);
     if (byteLength === undefined && wire !== WIRE.bytes) throw this.#badTag(start, path, `wire type ${wire}`);
     const length = byteLength ?? this.#varint(end, path);
     const offset = this.#position;

@@ -131,95 +131,6 @@ describe("openOnnx()", () => {
     const report = await verify(opened, { level: "full", engine });
     expect(report.findings).toMatchObject([{ severity: "error", code: "format/onnx.data-length", name: "w" }]);
   });
-  test("lists the weights of Constant nodes, of attributes, of graphs inside nodes and of functions", async () => {
-    const tensor = (name: string, ...values: readonly number[]): Bytes =>
-      tensorProto({ name, dims: [values.length], raw: floats(...values) });
-    const attribute = (name: string, ...fields: readonly Bytes[]): Bytes =>
-      field(5, concatBytes([field(1, name), ...fields]));
-    const node = (op: string, output: string, ...attributes: readonly Bytes[]): Bytes =>
-      concatBytes([...attributes, field(2, output), field(4, op)]);
-    const loose = (number: number, value: number): Bytes => concatBytes([varint(number * 8 + 5), floats(value)]);
-    const branch = concatBytes([
-      field(1, node("Constant", "w", attribute("value", field(5, tensor("", 5, 6))))),
-      field(5, tensor("w", 7)),
-      field(5, tensor("inner", 8)),
-    ]);
-    const nodes = [
-      node("Constant", "tensor", attribute("value", field(5, tensor("other", 1, 2)))),
-      node("Constant", "single", attribute("value_float", loose(2, 2.5))),
-      node("Constant", "floats", attribute("value_floats", field(7, floats(3, 4)))),
-      node("Constant", "loose", attribute("value_floats", loose(7, 1), loose(7, 2))),
-      node("Constant", "int", attribute("value_int", numberField(3, -3))),
-      node("Constant", "ints", attribute("value_ints", field(8, concatBytes([varint(300), varint(-1)])))),
-      node(
-        "LinearClassifier",
-        "scores",
-        attribute("coefficients", field(7, floats(9))),
-        attribute("axis", numberField(3, 1)),
-      ),
-      node("If", "y", attribute("then_branch", field(6, branch))),
-      node("Constant", "word", attribute("value_string", field(4, "x"))),
-      node("Constant", "words", attribute("value_strings", field(9, "x"), field(9, "y"))),
-      node("Pad", "padded", attribute("mode", field(4, "edge"))),
-      node("Constant", "sparse", attribute("sparse_value", field(22, new Uint8Array(0)))),
-      node(
-        "Constant",
-        "text",
-        attribute("value", field(5, tensorProto({ name: "", type: 8, dims: [1], extra: [field(6, "x")] }))),
-      ),
-    ];
-    const call = concatBytes([
-      field(1, "f"),
-      field(7, node("Constant", "w", attribute("value", field(5, tensor("", 10))))),
-    ]);
-    const model = await open(
-      buildOnnx({
-        tensors: [{ name: "w", dims: [1], raw: floats(0) }],
-        graph: nodes.map((bytes) => field(1, bytes)),
-        model: [field(25, call)],
-      }),
-    );
-    const found = await Promise.all(
-      model.tensors.map(async (item) => [item.name, item.dtype, item.shape, ...(await item.toFloat32())]),
-    );
-    expect(found).toEqual([
-      ["w", "F32", [1], 0],
-      ["tensor", "F32", [2], 1, 2],
-      ["single", "F32", [], 2.5],
-      ["floats", "F32", [2], 3, 4],
-      ["loose", "F32", [2], 1, 2],
-      ["int", "I64", [], -3],
-      ["ints", "I64", [2], 300, -1],
-      ["scores.coefficients", "F32", [1], 9],
-      ["y.then_branch/w.value/w", "F32", [2], 5, 6],
-      ["y.then_branch/w", "F32", [1], 7],
-      ["inner", "F32", [1], 8],
-      ["f/w.value/w", "F32", [1], 10],
-    ]);
-    const unread = ["word", "words", "text", "sparse_initializer"];
-    expect(model.unread.map(({ name }) => name)).toEqual(unread);
-    expect(model.warnings.map(({ name }) => name)).toEqual(unread);
-  });
-  test("gives distinct names to a hundred thousand constants of the same name", async () => {
-    const constant = concatBytes([
-      field(2, "c"),
-      field(4, "Constant"),
-      field(5, concatBytes([field(1, "value_int"), numberField(3, 1)])),
-    ]);
-    const model = await open(buildOnnx({ graph: Array.from({ length: 100_000 }, () => field(1, constant)) }));
-    expect(new Set(model.tensors.map(({ name }) => name)).size).toBe(100_000);
-  });
-  test("lists a damaged constant as unread, and reads the others", async () => {
-    const value = field(5, tensorProto({ name: "", dims: [3], raw: floats(1) }));
-    const constant = concatBytes([
-      field(2, "c"),
-      field(4, "Constant"),
-      field(5, concatBytes([field(1, "value"), value])),
-    ]);
-    const model = await open(one({}, { graph: [field(1, constant)] }));
-    expect(model.tensors.map(({ name }) => name)).toEqual(["w"]);
-    expect(model.unread).toMatchObject([{ name: "c" }]);
-  });
   test("enters graphs inside nodes, but only to a limited depth", async () => {
     let inner: Bytes = field(2, "deep");
     for (let i = 0; i < 2000; i++) inner = field(1, field(5, field(6, inner)));
@@ -245,6 +156,32 @@ describe("openOnnx() refuses, with the place,", () => {
     ["raw data that is too short", one({ dims: [3] }), "format/onnx.data-length"],
     ["raw data that is too long", one({ dims: [1] }), "format/onnx.data-length"],
     ["a shape without values", buildOnnx({ tensors: [{ name: "w", dims: [2] }] }), "format/onnx.no-data"],
+    [
+      "floats as varints",
+      buildOnnx({ tensors: [{ name: "w", dims: [1], extra: [1, 2, 3, 4].map((value) => numberField(4, value)) }] }),
+      "format/onnx.wire-type",
+    ],
+    [
+      "a float that is cut into two pieces",
+      buildOnnx({
+        tensors: [{ name: "w", dims: [1], extra: [field(4, new Uint8Array(1)), field(4, new Uint8Array(3))] }],
+      }),
+      "format/onnx.data-length",
+    ],
+    [
+      "doubles as floats",
+      buildOnnx({
+        tensors: [
+          { name: "w", type: 11, dims: [1], extra: [1, 2].map((value) => concatBytes([varint(85), floats(value)])) },
+        ],
+      }),
+      "format/onnx.wire-type",
+    ],
+    [
+      "integers as floats",
+      buildOnnx({ tensors: [{ name: "w", type: 6, dims: [1], extra: [concatBytes([varint(45), floats(0)])] }] }),
+      "format/onnx.wire-type",
+    ],
     ["raw data twice", one({ extra: [field(9, floats(1, 2))] }), "format/onnx.duplicate-data"],
     ["raw data and a list", one({ extra: [field(4, floats(1, 2))] }), "format/onnx.duplicate-data"],
     [

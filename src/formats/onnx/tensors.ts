@@ -6,6 +6,7 @@ import { printable } from "../../base/text.ts";
 import { assembledSource } from "../../bytes/assembled.ts";
 import { ComputedSource } from "../../bytes/derived.ts";
 import { checkRange, type Extent } from "../../bytes/extents.ts";
+import { memorySource } from "../../bytes/memory.ts";
 import { sliceSource } from "../../bytes/slice.ts";
 import { PIECE_BYTES, type ReadOptions, type Source } from "../../bytes/source.ts";
 import { countElements, type DType } from "../../model/dtype.ts";
@@ -14,7 +15,7 @@ import type { ExternalFiles } from "./external-data.ts";
 import { type DataType, dataTypeOf, type TypedField } from "./layout.ts";
 import type { ONNX_LIMITS } from "./limits.ts";
 import { decodeVarints, decodeVarints32, type Field, type ProtoReader, WIRE, wrongCount } from "./protobuf.ts";
-import type { Words } from "./surplus.ts";
+import { readProperty, readStringEntry, type Words } from "./surplus.ts";
 
 /** Field numbers of TensorProto (onnx.proto). */
 const FIELD = {
@@ -35,12 +36,13 @@ const FIELD = {
   metadataProps: 16,
 } as const;
 
-const TYPED: ReadonlyMap<number, TypedField> = new Map([
-  [FIELD.floatData, "float_data"],
-  [FIELD.int32Data, "int32_data"],
-  [FIELD.int64Data, "int64_data"],
-  [FIELD.doubleData, "double_data"],
-  [FIELD.uint64Data, "uint64_data"],
+/** The typed lists, and the wire type of their values. */
+const TYPED: ReadonlyMap<number, readonly [field: TypedField, wire: number]> = new Map([
+  [FIELD.floatData, ["float_data", WIRE.fixed32]],
+  [FIELD.int32Data, ["int32_data", WIRE.varint]],
+  [FIELD.int64Data, ["int64_data", WIRE.varint]],
+  [FIELD.doubleData, ["double_data", WIRE.fixed64]],
+  [FIELD.uint64Data, ["uint64_data", WIRE.varint]],
 ]);
 
 /** A TensorProto of the file: where its values are, not the values themselves. */
@@ -57,6 +59,8 @@ export interface TensorProto {
   readonly external: ReadonlyMap<string, string> | undefined;
   /** The reason why it is not read: it holds strings, or only a part of a tensor. */
   readonly unreadable: string | undefined;
+  /** True if it is one zero that a writer left out of the file. */
+  readonly isZero?: boolean;
   /** Absent if the tensor has no words. */
   readonly words?: Words | undefined;
 }
@@ -173,44 +177,14 @@ async function takeExternal(reader: ProtoReader, draft: Draft, { field, path }: 
   draft.external.set(key, value);
 }
 
-/** A key and its value, as in metadata_props and external_data. */
-export async function readStringEntry(
-  reader: ProtoReader,
-  field: Field,
-  path: string,
-): Promise<readonly [key: string, value: string]> {
-  const texts = ["", ""];
-  await reader.walkIn(field, path, (inner) => {
-    if (inner.number !== 1 && inner.number !== 2) {
-      reader.unknown("StringStringEntryProto", inner);
-      return undefined;
-    }
-    return reader.text(inner, `${path}.${inner.number === 1 ? "key" : "value"}`).then((text) => {
-      texts[inner.number - 1] = text;
-    });
-  });
-  const [key = "", value = ""] = texts;
-  return [key, value];
-}
-
-/** Adds a key and its value to a list. Keys should be different; if they are not, the first value counts. */
-export async function readProperty(
-  reader: ProtoReader,
-  field: Field,
-  { path, texts }: { readonly path: string; readonly texts: Map<string, string> },
-): Promise<void> {
-  const [key, value] = await readStringEntry(reader, field, path);
-  const known = texts.get(key);
-  if (known === undefined) texts.set(key, value);
-  else if (known !== value) reader.surplus.repeated(key, `${path} has it twice; the first value is used`);
-}
-
 function takeTyped(reader: ProtoReader, draft: Draft, { field, path }: Place): void {
-  const name = TYPED.get(field.number);
-  if (name === undefined) {
+  const known = TYPED.get(field.number);
+  if (known === undefined) {
     reader.unknown("TensorProto", field);
     return;
   }
+  const [name, wire] = known;
+  reader.checkPacked(field, wire, `${path}.${name}`);
   if (draft.typed !== undefined && draft.typed.field !== name) throw twice(reader, field, `${path}.${name}`);
   draft.typed ??= { field: name, pieces: [] };
   const { pieces } = draft.typed;
@@ -256,6 +230,7 @@ export function makeTensor(proto: TensorProto, path: string, making: TensorMakin
   if (proto.raw !== undefined && proto.typed !== undefined) throw storedTwice(at);
   if (proto.raw !== undefined) return rawTensor(described, proto.raw, making);
   if (proto.typed !== undefined) return typedTensor(described, making);
+  if (proto.isZero === true) return zeroTensor(described);
   if (elementCount > 0) {
     throw new FormatError("format/onnx.no-data", `Cannot read ONNX ${path}: it has a shape, but no values`, at);
   }
@@ -282,6 +257,13 @@ function rawTensor(described: Described, raw: Extent, { stored }: TensorMaking):
 function plainTensor({ proto, dtype }: Described, extent: Extent, stored: TensorReader, file?: string): Tensor {
   const { offset, byteLength } = extent;
   return new Tensor({ name: proto.name, dtype, shape: proto.dims, byteLength, offset, file }, stored);
+}
+
+/** A zero that is in no byte of the file. */
+function zeroTensor({ proto, dtype, byteLength = 0 }: Described): Tensor {
+  const { offset } = proto.extent;
+  const facts = { name: proto.name, dtype, shape: proto.dims, byteLength, offset, storedByteLength: 0 };
+  return new Tensor(facts, { source: () => memorySource(new Uint8Array(byteLength)) });
 }
 
 /** Tensors whose bytes are in the file as they are: one reader for all of them. */
