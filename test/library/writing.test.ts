@@ -173,4 +173,9 @@ describe("options", () => {
     await expect(shard(at("m.gguf"), at("never"), { maxSize: 0 })).rejects.toMatchObject(missing);
     await expect(node.convert(at("m.gguf"), at("never"))).rejects.toMatchObject(missing);
   });
+
+  test("an extension that was mistyped is guessed", async () => {
+    const meant = { code: "usage/option-missing", hint: expect.stringMatching(/^Did you mean "\.safetensors"\? /) };
+    await expect(node.convert(at("m.gguf"), at("x.safetenors"))).rejects.toMatchObject(meant);
+  });
 });

@@ -1,4 +1,5 @@
 import { UsageError } from "../../base/errors.ts";
+import { nearest } from "../../base/nearest.ts";
 import { printable } from "../../base/text.ts";
 import { FORMATS, formatById, formatForName, readersOf } from "../../formats/registry.ts";
 import { folderOf } from "../../model/bert/model-folder.ts";
@@ -181,7 +182,16 @@ export function chooseFormat(to: string | undefined, { fileName, label }: Destin
   }
   const extensions = writable.map(({ extensions: [first = ""] }) => first).join(", ");
   const message = `Cannot tell the output format of "${printable(label)}": it has no extension that says it`;
-  const hint = `Pass the option to, one of ${ids}, or use one of the extensions ${extensions}`;
+  const typed = /\.[^./\\]+$/.exec(fileName ?? "")?.[0];
+  const meant =
+    typed === undefined
+      ? undefined
+      : nearest(
+          typed,
+          writable.flatMap((one) => one.extensions),
+        );
+  const guess = meant === undefined ? "" : `Did you mean "${meant}"? `;
+  const hint = `${guess}Pass the option to, one of ${ids}, or use one of the extensions ${extensions}`;
   throw new UsageError("usage/option-missing", message, { source: label, path: "to" }, { hint });
 }
 
