@@ -1,5 +1,5 @@
 import type { FormatWriter, Opened, ValueDecoder } from "../model/format.ts";
-import { huggingFaceCheckpoint } from "../model/ggml/checkpoint.ts";
+import { huggingFaceCheckpoint } from "../model/ggml/hugging-face.ts";
 import type { Model } from "../model/model.ts";
 import { selectedContent } from "./convert/content.ts";
 import { refuseLosses } from "./convert.ts";

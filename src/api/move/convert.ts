@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import type { WriteOptions as WriterOptions } from "../../model/format.ts";
-import { huggingFaceCheckpoint } from "../../model/ggml/checkpoint.ts";
+import { huggingFaceCheckpoint } from "../../model/ggml/hugging-face.ts";
 import { passwordSource } from "../../model/password.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { unreadableError } from "../../operations/convert/check-written.ts";

@@ -28,11 +28,11 @@ import {
   strongTag,
   type Validators,
 } from "./headers.ts";
-import { openPinned, openStored } from "./pinned.ts";
 import { SequentialHttpSource } from "./sequential.ts";
 import { AssumedHttpSource, checkEncoding, checkSinglePart, type HttpFacts, RangedHttpSource } from "./source.ts";
 import { fetchTransport, type HttpTransport, TIMEOUT_MS } from "./transport.ts";
 import { checkHeaders, parseHttpUrl } from "./url.ts";
+import { openPinned, openStored } from "./without-request.ts";
 
 const MAX_MEMORY_BYTES = 64 << 20;
 const MAX_DISCARD_BYTES = 2 ** 30;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { float32Tensor } from "../../../test/builders/tensors.ts";
 import { Metadata, type MetadataValue } from "../metadata.ts";
 import type { Tensor } from "../tensor.ts";
-import { type Checkpoint, huggingFaceCheckpoint } from "./checkpoint.ts";
+import { type Checkpoint, huggingFaceCheckpoint } from "./hugging-face.ts";
 
 const number = (value: number): MetadataValue => ({ type: "u32", value });
 const text = (value: string): MetadataValue => ({ type: "string", value });

@@ -1,7 +1,7 @@
 import { isTareError, type Location, UsageError } from "../../base/errors.ts";
 import { byteLengthOf, type DType, isDType } from "../../model/dtype.ts";
 import type { FormatWriter, ModelContent, Opened, ValueDecoder, WriteOptions } from "../../model/format.ts";
-import type { Checkpoint } from "../../model/ggml/checkpoint.ts";
+import type { Checkpoint } from "../../model/ggml/hugging-face.ts";
 import type { ConvertedModel } from "../../model/ggml/layers-and-heads.ts";
 import { retypedMetadata } from "../../model/ggml/retyping.ts";
 import type { EncodedValue, MetadataValue } from "../../model/metadata.ts";

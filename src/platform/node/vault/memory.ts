@@ -89,7 +89,8 @@ export async function recallOpened(
   if (older === undefined || (await hasMovedOn(vault, place, context))) return undefined;
   const source = placeText(place);
   const message = `"${source}" is older than the one last seen: ${older}`;
-  const hint = "If you keep copies, another one was changed since; if not, someone may have put an older one in its place";
+  const hint =
+    "If you keep copies, another one was changed since; if not, someone may have put an older one in its place";
   return { severity: "warning", code: "integrity/vault.older", message, at: { source }, hint };
 }
 

@@ -3,7 +3,7 @@ import { float32Tensor, memoryTensor } from "../../../test/builders/tensors.ts";
 import { Metadata, type MetadataValue } from "../metadata.ts";
 import type { Tensor } from "../tensor.ts";
 import { castTensor } from "../values/casts.ts";
-import { type Checkpoint, huggingFaceCheckpoint } from "./checkpoint.ts";
+import { type Checkpoint, huggingFaceCheckpoint } from "./hugging-face.ts";
 
 const number = (value: number): MetadataValue => ({ type: "u32", value });
 const text = (value: string): MetadataValue => ({ type: "string", value });
