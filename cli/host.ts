@@ -61,6 +61,13 @@ export function commandHost(context: Context): VerbHost {
       const { extractToFolder } = await import("../src/platform/node/vault/verbs/extract.ts");
       return extractToFolder(archive, entries, extraction, context.inputs);
     },
+    // Only what is known of the place: commands change vaults by their own context.
+    async vaultPlace(text, _opened, { engine }) {
+      const { localFileOf } = await import("../src/platform/node/targets.ts");
+      if ((await localFileOf(text)) !== text) return undefined;
+      const { vaultFileFacts } = await import("../src/platform/node/vault/index.ts");
+      return { facts: (archive) => vaultFileFacts(archive, text, engine) };
+    },
     warn: (text) => context.warn(`tare: warning: ${printable(text)}`),
   };
 }

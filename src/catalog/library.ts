@@ -22,11 +22,6 @@ export const LIBRARY_ERRORS = {
     why: "Nothing else says it: a stream or a folder has no extension that names a format, for example.",
     fix: "Pass the option that the message names.",
   },
-  "usage/not-a-vault": {
-    what: "A vault was asked for, but the input is a model.",
-    why: "A model has tensors, not files.",
-    fix: "Open it with openModel, or with open, which takes both.",
-  },
   "usage/input": {
     what: "The input of a library call is none of the kinds that can be read.",
     why: "Addresses, Blobs, bytes, handles, streams, async iterables, Sources and opened models can be read; in Node paths too.",

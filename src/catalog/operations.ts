@@ -63,7 +63,7 @@ export const OPEN_ERRORS = {
 
 export const INSIDE_ERRORS = {
   "usage/not-an-archive": {
-    what: "A path after `::` was given, or a vault is needed, but the file is a model, not an archive.",
+    what: "A path after `::` was given, but the file is a model, not an archive.",
     why: "`::` names a file inside a vault, and only vaults have entries.",
     fix: "Leave out everything from `::` on, or name the vault.",
   },

@@ -193,8 +193,8 @@ export const VAULT_LIBRARY_ERRORS = {
     fix: "Within the batch, use the vault that it gives to its work. Call everything else on the vault itself, before the batch or after it, and wait for every change before the work of the batch ends.",
   },
   "usage/not-a-vault": {
-    what: "A vault was to be opened, but the input is a model.",
-    why: "openVault opens archives of files; a model has tensors.",
-    fix: "Open it with openModel.",
+    what: "A vault was asked for, but the input is a model.",
+    why: "A model has tensors, not files.",
+    fix: "Look at it with `tare ls`, `tare inspect` or `tare cat`; in a program, open it with openModel, or with open, which takes both.",
   },
 } as const satisfies ErrorCatalog;

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Bytes } from "../../src/base/bytes.ts";
 import { craftVault } from "../builders/crafted-vault.ts";
@@ -51,6 +51,12 @@ describe("a vault", () => {
     expect(some.out).toMatch(/^ *\d+ B {2}2026-06-17 00:00 {2}models\/a\.gguf\n$/);
     expect((await run(file, "vault", "ls", "V", "*.bin")).code).toBe(9);
     expect((await run(file, "vault", "ls", "V", "models/")).out).toMatch(/models\/\n$/);
+    const model = file("m.gguf");
+    writeFileSync(model, smallGguf());
+    expect(await run(file, "vault", "ls", model)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("usage/not-a-vault"),
+    });
   });
 
   it("is extracted by what was asked for, all of it or nothing", async () => {
@@ -195,7 +201,7 @@ describe("passwords of a vault", () => {
 describe("tare vault", () => {
   it("lists its verbs, and says what is missing", async () => {
     const help = await callTare(["vault", "--help"]);
-    expect(help).toMatchObject({ code: 0, out: expect.stringContaining("vault ls VAULT [GLOB]") });
+    expect(help).toMatchObject({ code: 0, out: expect.stringContaining("vault ls VAULT [GLOB…]") });
     expect((await callTare(["help", "vault", "ls"])).out).toContain("--long");
     expect(await callTare(["vault"])).toMatchObject({ code: 2, err: expect.stringContaining("without a verb") });
     expect(await callTare(["vault", "lss"])).toMatchObject({ code: 2, err: expect.stringContaining('"vault ls"') });

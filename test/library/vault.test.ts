@@ -164,6 +164,9 @@ describe("a vault of a program", () => {
       }
     };
     await same(["ls", "v.aerovault", "reports/*"], (v) => v.list({ glob: "reports/*" }));
+    await same(["ls", "v.aerovault", "reports/*.t*", "demo*", "--sort", "size"], (v) =>
+      v.list({ glob: ["reports/*.t*", "demo*"], sort: "size" }),
+    );
     await same(["info", "v.aerovault"], (v) => v.info());
     await same(["add", "v.aerovault", at("reports"), at("notes.txt"), "--exclude", "*.tmp", "--to", "in"], (v) =>
       v.add([at("reports"), at("notes.txt")], { exclude: "*.tmp", to: "in" }),

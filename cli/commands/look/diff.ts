@@ -1,8 +1,5 @@
 import { type DiffResult, diff } from "../../../src/api/look/diff.ts";
-import type { Archive } from "../../../src/model/archive.ts";
-import { diffArchives } from "../../../src/operations/diff.ts";
 import { defineCommand } from "../../command.ts";
-import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode } from "../../exit-codes.ts";
 import { commandHost, readOptions } from "../../host.ts";
 import { renderDiff } from "../../render/look/differences.ts";
@@ -42,21 +39,7 @@ export const diffCommand = defineCommand({
   },
 });
 
-function exitCodeOfDiff({ equal }: DiffResult, wanted: true | undefined): ExitCode {
+/** 3 where the two differ, on request. */
+export function exitCodeOfDiff({ equal }: DiffResult, wanted: true | undefined): ExitCode {
   return !equal && wanted === true ? EXIT.findings : EXIT.success;
-}
-
-/** Compares two archives and reports the differences; exits with 3 on request. */
-export async function showArchiveDiff(
-  [a, b]: readonly [Archive, Archive],
-  exitCode: true | undefined,
-  context: Context,
-): Promise<ExitCode> {
-  const total = a.entries.reduce((sum, entry) => sum + entry.size, 0);
-  const progress = context.progress({ label: "comparing", total });
-  const onProgress = (byteLength: number): void => progress.add(byteLength);
-  const result = await diffArchives(a, b, { signal: context.signal, onProgress });
-  progress.end();
-  await context.show({ json: () => result, text: () => renderDiff(result, "shown", context) });
-  return exitCodeOfDiff(result, exitCode);
 }

@@ -1,4 +1,11 @@
-import { type Listed, type ListOptions, listArchive, listInput, listResult } from "../../../src/api/look/list.ts";
+import {
+  type EntryChoice,
+  type Listed,
+  type ListOptions,
+  listArchive,
+  listInput,
+  listResult,
+} from "../../../src/api/look/list.ts";
 import { UsageError } from "../../../src/base/errors.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Archive } from "../../../src/model/archive.ts";
@@ -80,10 +87,7 @@ async function showCsv(context: Context, targets: readonly string[], options: Li
   return gravest(outcomes.map(({ error }) => (error === undefined ? EXIT.success : exitCodeOf(error))));
 }
 
-export interface EntrySelection {
-  readonly globs: readonly string[];
-  /** The archive, for errors. */
-  readonly label: string;
+export interface EntrySelection extends EntryChoice {
   readonly detail: Detail;
 }
 

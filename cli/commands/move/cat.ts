@@ -1,8 +1,5 @@
 import { type CatResult, cat } from "../../../src/api/move/cat.ts";
-import { destinationOf } from "../../../src/api/outputs.ts";
-import { catEntry as catArchiveEntry } from "../../../src/api/vault/reading.ts";
 import { formatSize } from "../../../src/base/figures.ts";
-import type { Archive } from "../../../src/model/archive.ts";
 import type { Verification } from "../../../src/model/model.ts";
 import { formatShape } from "../../../src/model/shape.ts";
 import { FLOAT_CHOICES } from "../../../src/operations/reading/view.ts";
@@ -46,22 +43,9 @@ export const catCommand = defineCommand({
       as,
       dtype,
     });
-    return report(context, output, result);
+    return reportCat(context, output, result);
   },
 });
-
-/** Writes the bytes of a file in an archive to a file or to standard output. */
-export async function catEntry(
-  archive: Archive,
-  path: string,
-  output: string | undefined,
-  context: Context,
-): Promise<ExitCode> {
-  const request = { ...(await writeOptions(context)), engine: await context.engine() };
-  const use = { names: "file", inputs: "kept" } as const;
-  const place = await destinationOf(commandHost(context), output ?? "-", request, use);
-  return report(context, output ?? "-", await catArchiveEntry(archive, path, { place, request }));
-}
 
 const VERIFIED: Readonly<Record<Verification, string>> = {
   pages: "verified by page digests",
@@ -71,7 +55,7 @@ const VERIFIED: Readonly<Record<Verification, string>> = {
 };
 
 /** If the bytes went to standard output, there is nothing to report. */
-async function report(context: Context, output: string, result: CatResult): Promise<ExitCode> {
+export async function reportCat(context: Context, output: string, result: CatResult): Promise<ExitCode> {
   if (context.flags["dry-run"] === true) {
     context.note(`would write ${formatSize(result.byteLength)} to ${output === "-" ? "standard output" : output}`);
   }

@@ -1,15 +1,18 @@
-import { infoOf } from "../../../src/api/vault/reading.ts";
-import { UsageError } from "../../../src/base/errors.ts";
+import { openVault } from "../../../src/api/vault/open.ts";
+import { requireArchive } from "../../../src/api/vault/reading.ts";
+import type { Vault } from "../../../src/api/vault/vault.ts";
 import type { Archive } from "../../../src/model/archive.ts";
-import { localFileOf, type OpenedTarget } from "../../../src/platform/node/targets.ts";
+import type { OpenedTarget } from "../../../src/platform/node/targets.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT } from "../../exit-codes.ts";
+import { commandHost, readOptions, writeOptions } from "../../host.ts";
+import { renderDiff } from "../../render/look/differences.ts";
 import { renderVaultInfo } from "../../render/vault-info.ts";
 import { checkAbsent, checkStandardOutput } from "../../targets/outputs.ts";
-import { showArchiveDiff } from "../look/diff.ts";
+import { exitCodeOfDiff } from "../look/diff.ts";
 import { showEntries } from "../look/ls.ts";
-import { catEntry } from "../move/cat.ts";
+import { reportCat } from "../move/cat.ts";
 
 /** A vault that a command reads; it is closed when the command ends. */
 export interface OpenedArchive extends OpenedTarget {
@@ -19,17 +22,19 @@ export interface OpenedArchive extends OpenedTarget {
 /** Opens a VAULT: a path, URL or file inside another vault; refuses a model. */
 export async function openArchive(context: Context, target: string): Promise<OpenedArchive> {
   const opened = await context.open(target);
-  const { container, format, label } = opened;
-  if (container.kind === "archive") return { ...opened, container };
-  const message = `Cannot look into "${label}": must be a vault, found a ${format.name} model`;
-  const hint = "Look at models with: tare ls, tare inspect, tare cat";
-  throw new UsageError("usage/not-an-archive", message, { source: label }, { hint });
+  return { ...opened, container: requireArchive(opened) };
+}
+
+/** Opens a VAULT as the library does. */
+async function openNamedVault(context: Context, target: string): Promise<Vault> {
+  return openVault(commandHost(context), target, await readOptions(context));
 }
 
 export const vaultLsCommand = defineCommand({
-  positionals: { names: ["VAULT", "GLOB"], min: 1, max: 2 },
+  positionals: { names: ["VAULT", "GLOB"], min: 1, max: Number.MAX_SAFE_INTEGER },
   flags: {
     long: { kind: "switch", short: "l", summary: "exact sizes, times and permissions too" },
+    sort: { kind: "choice", choices: ["size", "name"], summary: "the longest first, or by name" },
   },
   details: [
     "One line an entry: size, time, path; directories end in a slash. Reads the manifest only, whatever the vault holds. In a GLOB, * crosses slashes.",
@@ -42,7 +47,8 @@ export const vaultLsCommand = defineCommand({
   async run(context, { flags, positionals }) {
     const [target = "", ...globs] = positionals;
     const { container, label } = await openArchive(context, target);
-    return showEntries(container, { globs, label, detail: flags.long === true ? "long" : "short" }, context);
+    const detail = flags.long === true ? "long" : "short";
+    return showEntries(container, { globs, label, sort: flags.sort, detail }, context);
   },
 });
 
@@ -63,8 +69,8 @@ export const vaultCatCommand = defineCommand({
     const output = context.flags.output === "-" ? undefined : context.flags.output;
     if (output === undefined) checkStandardOutput(context);
     else await checkAbsent(context, output);
-    const { container } = await openArchive(context, target);
-    return catEntry(container, path, output, context);
+    const vault = await openNamedVault(context, target);
+    return reportCat(context, output ?? "-", await vault.cat(path, output ?? "-", await writeOptions(context)));
   },
 });
 
@@ -80,9 +86,10 @@ export const vaultDiffCommand = defineCommand({
   output: "report",
   async run(context, { flags, positionals }) {
     const [first = "", second = ""] = positionals;
-    const a = await openArchive(context, first);
-    const b = await openArchive(context, second);
-    return showArchiveDiff([a.container, b.container], flags["exit-code"], context);
+    const vault = await openNamedVault(context, first);
+    const result = await vault.diff(second, await readOptions(context));
+    await context.show({ json: () => result, text: () => renderDiff(result, "shown", context) });
+    return exitCodeOfDiff(result, flags["exit-code"]);
   },
 });
 
@@ -96,24 +103,9 @@ export const vaultInfoCommand = defineCommand({
   output: "report",
   async run(context, { positionals }) {
     const [target = ""] = positionals;
-    const { container, label } = await openArchive(context, target);
-    const facts = await allFacts(context, target, container);
-    const info = infoOf(container, facts);
-    await context.show({
-      json: () => info,
-      text: () => renderVaultInfo(container, { ...info, label, facts }, context),
-    });
+    const vault = await openNamedVault(context, target);
+    const info = await vault.info();
+    await context.show({ json: () => info, text: () => renderVaultInfo(vault.label, info, context) });
     return EXIT.success;
   },
 });
-
-type Facts = Archive["facts"];
-
-/** The facts of the vault itself and, after its parity, of the sidecar beside it. */
-async function allFacts(context: Context, target: string, container: Archive): Promise<Facts> {
-  const path = await localFileOf(target);
-  // A vault in another one has no files beside it.
-  if (path === undefined || container.parts[0]?.label !== path) return container.facts;
-  const { vaultFileFacts } = await import("../../../src/platform/node/vault/index.ts");
-  return vaultFileFacts(container, path, await context.engine());
-}

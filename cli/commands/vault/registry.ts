@@ -22,7 +22,7 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     name: "vault ls",
     aliases: [{ name: "vault list" }],
     group: "vault",
-    usage: "vault ls VAULT [GLOB]",
+    usage: "vault ls VAULT [GLOB…]",
     summary: "files and directories of a vault",
     load: async () => (await import("./look.ts")).vaultLsCommand,
   },

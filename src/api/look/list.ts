@@ -18,6 +18,7 @@ import {
   type OptionRules,
   textsRule,
 } from "../options.ts";
+import type { VaultListResult } from "../vault/results.ts";
 
 export interface ListOptions extends CommonOptions {
   /** Only what matches one of these; a `*` crosses dots and slashes. Each must match something. */
@@ -64,7 +65,13 @@ export type Listed =
       /** What is missing of a file whose end was lost. */
       readonly warnings: readonly Finding[];
     }
-  | { readonly kind: "archive"; readonly format: string; readonly entries: readonly Entry[] };
+  | ListedArchive;
+
+export interface ListedArchive {
+  readonly kind: "archive";
+  readonly format: string;
+  readonly entries: readonly Entry[];
+}
 
 const RULES: OptionRules = { ...COMMON_RULES, glob: textsRule, sort: choiceRule(...LIST_ORDERS) };
 
@@ -88,7 +95,7 @@ export async function listInput(host: VerbHost, input: Input, options: ListOptio
   });
 }
 
-interface EntryChoice {
+export interface EntryChoice {
   readonly globs: readonly string[];
   /** The archive, for errors. */
   readonly label: string;
@@ -96,10 +103,12 @@ interface EntryChoice {
 }
 
 /** The entries of an archive, or those that match. */
-export function listArchive({ kind, format, entries }: Archive, { globs, label, sort }: EntryChoice): Listed {
+export function listArchive({ kind, format, entries }: Archive, { globs, label, sort }: EntryChoice): ListedArchive {
   return { kind, format, entries: sortEntries(selectEntries(entries, globs, { label }), sort, label) };
 }
 
+export function listResult(listed: ListedArchive): VaultListResult;
+export function listResult(listed: Listed): ListResult;
 export function listResult(listed: Listed): ListResult {
   const { format } = listed;
   if (listed.kind === "model") {

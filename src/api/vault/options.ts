@@ -55,8 +55,10 @@ export interface ReadEntryOptions {
 }
 
 export interface ListEntriesOptions {
-  /** In which `*` crosses slashes. */
-  readonly glob?: string | undefined;
+  /** Only what matches one of these, in which `*` crosses slashes. Each must match something. */
+  readonly glob?: OneOrMany<string> | undefined;
+  /** The longest first, or by name. */
+  readonly sort?: "size" | "name" | undefined;
 }
 
 export interface ExtractVaultOptions extends WriteOptions {
@@ -155,7 +157,7 @@ export const REPAIR_RULES = {
 } as const satisfies OptionRules;
 
 export const READ_RULES = { signal: COMMON_RULES.signal, maxBytes: sizeRule } as const satisfies OptionRules;
-export const LIST_RULES = { glob: textRule } as const satisfies OptionRules;
+export const LIST_RULES = { glob: textsRule, sort: choiceRule("size", "name") } as const satisfies OptionRules;
 export const EXTRACT_RULES = { ...WRITE_RULES, glob: textsRule } as const satisfies OptionRules;
 
 const { signal, onProgress, onNote } = COMMON_RULES;

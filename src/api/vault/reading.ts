@@ -6,13 +6,13 @@ import type { Source } from "../../bytes/source.ts";
 import type { Archive } from "../../model/archive.ts";
 import type { Opened } from "../../model/format.ts";
 import { countEntries } from "../../operations/reading/entries.ts";
-import type { Report } from "../../operations/verify.ts";
 import type { Request, VerbHost } from "../host.ts";
 import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";
 import { type CommonOptions, sizeIn } from "../options.ts";
 import { appendAll, type Destination, writeOne } from "../outputs.ts";
 import { startProgress, withProgress } from "../progress.ts";
+import type { VerifyResult } from "../trust/verify.ts";
 import type { ReadEntryOptions } from "./options.ts";
 import type { VaultCatResult, VaultDiffResult, VaultInfoResult } from "./results.ts";
 
@@ -80,7 +80,7 @@ export async function diffWith(
 }
 
 /** Proves every stored block of an opened vault. */
-export async function scrubOpened(opened: Opened, request: Request<CommonOptions>): Promise<Report> {
+export async function scrubOpened(opened: Opened, request: Request<CommonOptions>): Promise<VerifyResult> {
   const { verify } = await import("../../operations/verify.ts");
   const { container } = opened;
   const total = container.kind === "archive" ? container.storage?.storedBytes : undefined;
@@ -99,6 +99,6 @@ export function requireArchive({
 }: Pick<OpenedInput, "container" | "label" | "format">): Archive {
   if (container.kind === "archive") return container;
   const message = `Cannot look into "${printable(label)}": it must be a vault, found a ${format.name} model`;
-  const hint = "Open models with: openModel()";
+  const hint = "It has tensors, and no files: list, inspect and cat look at models, and openModel opens them";
   throw new UsageError("usage/not-a-vault", message, { source: label }, { hint });
 }

@@ -3,15 +3,13 @@ import { UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
 import { disposable, type OpenSource } from "../../bytes/source.ts";
 import type { Archive, Entry } from "../../model/archive.ts";
-import type { Finding, Warned } from "../../model/finding.ts";
+import type { Finding } from "../../model/finding.ts";
 import type { Model, Part } from "../../model/model.ts";
 import type { Password } from "../../model/password.ts";
 import { keepLive, openInside, requireModel } from "../../open.ts";
-import { listedEntries } from "../../operations/reading/entries.ts";
-import { selectEntries } from "../../operations/reading/glob.ts";
-import type { Report } from "../../operations/verify.ts";
 import { requestOf, type VerbHost, withDoubts, withStreams } from "../host.ts";
 import { type Input, openOptionsOf } from "../inputs.ts";
+import { listArchive, listResult } from "../look/list.ts";
 import {
   COMMON_RULES,
   type CommonOptions,
@@ -23,6 +21,7 @@ import {
   type WriteOptions,
 } from "../options.ts";
 import { destinationOf, type Output } from "../outputs.ts";
+import type { VerifyResult } from "../trust/verify.ts";
 import { extractArchive } from "./extract.ts";
 import { findEntry, type HeldArchive, HeldEntry } from "./held.ts";
 import {
@@ -203,8 +202,8 @@ export class Vault {
 
   async list(options: ListEntriesOptions = {}): Promise<VaultListResult> {
     check("list", options, LIST_RULES);
-    const entries = selectEntries(this.#held.archive.entries, listOf(options.glob) ?? [], { label: this.label });
-    return withDoubts(this.#parts.host, { format: this.format, entries: listedEntries(entries) });
+    const choice = { globs: listOf(options.glob) ?? [], label: this.label, sort: options.sort };
+    return withDoubts(this.#parts.host, listResult(listArchive(this.#held.archive, choice)));
   }
 
   /** How the vault is made, and what it saves. */
@@ -249,7 +248,7 @@ export class Vault {
   }
 
   /** Proves every stored block. */
-  async scrub(options: CommonOptions = {}): Promise<Report & Warned> {
+  async scrub(options: CommonOptions = {}): Promise<VerifyResult> {
     const request = await requestOf(this.#host, "vault.scrub", options, COMMON_RULES);
     const opened = this.#held.opened();
     try {
