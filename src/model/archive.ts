@@ -54,6 +54,10 @@ export interface Archive {
   readonly storage?: ArchiveStorage | undefined;
   /** "blocks" if a secret key proves each block of a file, and its place, before its bytes are handed out. */
   readonly authentication?: "blocks" | undefined;
+  /** "none" if everybody can read it. */
+  readonly encryption?: "none" | undefined;
+  /** How hard it compresses, if that is one of the profiles that vaults are made with. */
+  readonly profile?: "fast" | "balanced" | "archive" | undefined;
   /**
    * The space that each entry takes, in the order of `entries`. Undefined for directories, and for small files that
    * share one chunk with others.

@@ -54,22 +54,14 @@ export function vaultOf(host: VerbHost, opened: OpenedInput, { place, target }: 
 }
 
 function summaryOf(vault: string, archive: Archive): VaultCreateResult {
-  const { format, version, parts, facts } = archive;
-  const known = new Map(facts);
+  const { format, version, parts, profile, encryption } = archive;
   return {
     vault,
     dryRun: false,
     format,
     version: version ?? null,
-    profile: profileOf(known.get("compression")),
-    encrypted: known.get("encryption") !== "none",
+    profile: profile ?? null,
+    encrypted: encryption !== "none",
     byteLength: parts.reduce((sum, part) => sum + part.byteLength, 0),
   };
-}
-
-/** The profile whose level a vault records: zstd 3, 9 or 19. */
-function profileOf(compression: string | undefined): VaultCreateResult["profile"] {
-  const level = /^zstd, level (\d+)$/.exec(compression ?? "")?.[1];
-  const profiles = { "3": "fast", "9": "balanced", "19": "archive" } as const;
-  return level === undefined ? null : (profiles[level as keyof typeof profiles] ?? null);
 }

@@ -20,6 +20,7 @@ import { FORMAT_MAJOR, HEADER_BYTES, PREFIX_BYTES } from "./layout.ts";
 import type { ChunkRecord, ManifestEntry } from "./manifest/records.ts";
 import { normalizePath } from "./paths.ts";
 import { closeVault, manifestPlace, measureEntries, type Vault, vaultFacts } from "./vault.ts";
+import { type Profile, profileOf } from "./write/profiles.ts";
 
 /** A vault as an archive of files. */
 export class VaultArchive implements Archive {
@@ -54,6 +55,14 @@ export class VaultArchive implements Archive {
   /** In the plaintext lane everyone can make a block that passes. */
   get authentication(): "blocks" | undefined {
     return this.vault.keys.lane === "plain" ? undefined : "blocks";
+  }
+
+  get encryption(): "none" | undefined {
+    return this.vault.keys.lane === "plain" ? "none" : undefined;
+  }
+
+  get profile(): Profile | undefined {
+    return profileOf(this.vault.manifest.wrappers.compression.level);
   }
 
   async entryStorage(): Promise<readonly (EntryStorage | undefined)[]> {

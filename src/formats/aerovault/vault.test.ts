@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { type ChunkRecord, entryList, type Manifest, type ManifestEntry } from "./manifest/records.ts";
 import { measureEntries, vaultFacts } from "./vault.ts";
+import { PROFILES, profileOf, profileSettings } from "./write/profiles.ts";
 
 const entry = (path: string, chunks: readonly string[], more: Partial<ManifestEntry> = {}): ManifestEntry =>
   ({ path, isDir: false, size: 1, chunks, ...more }) as ManifestEntry;
@@ -30,6 +31,16 @@ test("measureEntries() counts every chunk once per file, as its own or as shared
     undefined,
     undefined,
     { ownBytes: 0, sharedBytes: 0 },
+  ]);
+});
+
+test("the profile of a vault is the one whose level it records", () => {
+  const levels = PROFILES.map((profile) => profileSettings(profile).level);
+  expect([...levels, undefined, 0, 10].map((level) => profileOf(level))).toEqual([
+    ...PROFILES,
+    "balanced",
+    undefined,
+    undefined,
   ]);
 });
 

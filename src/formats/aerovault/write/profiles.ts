@@ -1,6 +1,6 @@
 import { UsageError } from "../../../base/errors.ts";
 import { isPowerOfTwo } from "../../../base/integers.ts";
-import { type ChunkBounds, DEFAULT_BOUNDS } from "../manifest/records.ts";
+import { type ChunkBounds, DEFAULT_BOUNDS, DEFAULT_LEVEL } from "../manifest/records.ts";
 
 /** A wider window for zstd, coarser deduplication (docs/vault.md#profiles). */
 const ARCHIVE_BOUNDS: ChunkBounds = { min: 1 << 20, avg: 4 << 20, max: 16 << 20 };
@@ -21,11 +21,20 @@ export interface VaultSettings {
   readonly bounds: ChunkBounds;
 }
 
-const LEVELS: Readonly<Record<Profile, number>> = { fast: 3, balanced: 9, archive: ARCHIVE_LEVEL };
+const LEVELS: Readonly<Record<Profile, number>> = {
+  fast: 3,
+  balanced: DEFAULT_LEVEL,
+  archive: ARCHIVE_LEVEL,
+};
 
 /** Level and bounds of a profile (docs/vault.md#profiles). */
 export function profileSettings(profile: Profile): VaultSettings {
   return levelSettings(LEVELS[profile]);
+}
+
+/** The profile whose level a vault records; undefined for any other level. */
+export function profileOf(recorded: number = DEFAULT_LEVEL): Profile | undefined {
+  return PROFILES.find((profile) => LEVELS[profile] === recorded);
 }
 
 /** A level with its default bounds. */
@@ -47,7 +56,7 @@ export function checkBounds(bounds: ChunkBounds, label: string): void {
 
 /** The level that zstd really uses for a recorded one: 0 means 3, and 22 is the highest. */
 export function effectiveLevel(recorded: number | undefined): number {
-  if (recorded === undefined) return LEVELS.balanced;
+  if (recorded === undefined) return DEFAULT_LEVEL;
   if (recorded === 0) return LEVELS.fast;
   return Math.min(Math.max(recorded, 1), MAX_LEVEL);
 }
