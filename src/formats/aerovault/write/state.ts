@@ -1,5 +1,7 @@
 import { type Bytes, EMPTY_BYTES } from "../../../base/bytes.ts";
-import type { Extent } from "../../../bytes/extents.ts";
+import { checkRange, type Extent } from "../../../bytes/extents.ts";
+import { deliver } from "../../../bytes/layers/base.ts";
+import type { Source } from "../../../bytes/source.ts";
 import type { RandomBytes } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import type { ExtensionRow } from "../extensions/rows.ts";
@@ -138,3 +140,25 @@ export interface VaultDraft {
   /** Drops everything; may be called twice. `end` is the first byte after everything that other threads wrote. */
   abort(end?: number): Promise<void>;
 }
+
+/** The bytes written to a draft so far, as a Source. */
+export function draftSource(draft: Pick<VaultDraft, "label" | "read">, byteLength: number): Source {
+  const { label } = draft;
+  const read = async (offset: number, length: number, into?: Bytes): Promise<Bytes> => {
+    checkRange(label, byteLength, offset, length);
+    return deliver(await draft.read(offset, length), into);
+  };
+  return {
+    label,
+    byteLength,
+    read: (offset, length, options) => read(offset, length, options?.into),
+    async *stream(offset, options = {}) {
+      const end = offset + (options.byteLength ?? byteLength - offset);
+      for (let at = offset; at < end; at += STREAM_BYTES) yield read(at, Math.min(STREAM_BYTES, end - at));
+    },
+    close: async () => undefined,
+  };
+}
+
+/** Bytes that a stream over a draft reads at a time. */
+const STREAM_BYTES = 1 << 20;

@@ -13,7 +13,7 @@ import type { ExtractTarget } from "../../../operations/vault/extract/worker.ts"
 import { errnoOf, fileError, fullPath } from "../errors.ts";
 import { filesBeside, type InputFile, isSameName, ownInput } from "../files/output-place.ts";
 import { syncFile } from "../files/partial-files.ts";
-import { fileIdentity } from "../vault/adding/inputs.ts";
+import { fileIdentity } from "../files/source.ts";
 import { FolderTree, linkError, type OpenFolder } from "./folders.ts";
 import { checkFile } from "./target.ts";
 

@@ -14,7 +14,6 @@ import {
   rmSync,
   type Stats,
   unlinkSync,
-  writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import type { Bytes } from "../../../base/bytes.ts";
@@ -24,6 +23,7 @@ import type { ExtractTarget, TargetFile } from "../../../operations/vault/extrac
 import { errnoOf, fileError, fullPath } from "../errors.ts";
 import { firstMissing, makeFolderSync, removeEmptyFolders } from "../files/own-folder.ts";
 import { checkUnprotectedSync } from "../files/partial-files.ts";
+import { writeFully } from "../files/reads.ts";
 import { extractError, syncDescriptor, temporaryName } from "./folders.ts";
 
 /** O_EXCL and O_NOFOLLOW: never write through a link that an attacker placed here in advance. */
@@ -141,13 +141,6 @@ function publish(from: string, to: string, overwrite: CreateTarget["overwrite"])
     return;
   }
   unlinkSync(from);
-}
-
-/** Writes all of the bytes to an open file, with blocking calls. */
-export function writeFully(descriptor: number, bytes: Bytes, at: number): void {
-  for (let done = 0; done < bytes.byteLength; ) {
-    done += writeSync(descriptor, bytes, done, bytes.byteLength - done, at + done);
-  }
 }
 
 /** Refuses to replace what --force does not replace: a folder, and a write-protected file. A link is no matter. */

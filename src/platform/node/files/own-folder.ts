@@ -197,3 +197,9 @@ function userFolder(env: Readonly<Record<string, string | undefined>>): string {
   if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");
   return join(homedir(), ".cache", "tare");
 }
+
+/** The folder of what this user keeps between runs on this machine and does not share: not in folders of models. */
+export function stateFolder(env: Readonly<Record<string, string | undefined>>): string {
+  const state = env["XDG_STATE_HOME"];
+  return join(state?.startsWith("/") === true ? state : join(homedir(), ".local", "state"), "tare");
+}

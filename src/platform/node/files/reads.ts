@@ -1,4 +1,4 @@
-import { constants } from "node:fs";
+import { constants, writeSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { NamedFile } from "../../../api/host.ts";
 import { checkNamedLength } from "../../../api/input-use.ts";
@@ -181,6 +181,13 @@ export async function copyBytes(path: string, copy: Pick<FileHandle, "write">, b
     }
   } finally {
     await vault.close();
+  }
+}
+
+/** Writes all of the bytes to an open file, with blocking calls. */
+export function writeFully(descriptor: number, bytes: Bytes, at: number): void {
+  for (let done = 0; done < bytes.byteLength; ) {
+    done += writeSync(descriptor, bytes, done, bytes.byteLength - done, at + done);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { BigIntStats, Stats } from "node:fs";
+import { type BigIntStats, realpathSync, type Stats, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { Bytes } from "../../../base/bytes.ts";
 import { SourceError } from "../../../base/errors.ts";
@@ -200,4 +200,20 @@ export function openSidecarFile(
   signal?: AbortSignal | undefined,
 ): Promise<Source> {
   return openFile(path, { signal, ...(origin === "named" ? { maxSpoolBytes: MAX_PIPED_BYTES } : { pipes: "refuse" }) });
+}
+
+/** Identifies a file independently of its names. */
+export interface FileIdentity {
+  readonly device: bigint;
+  readonly inode: bigint;
+}
+
+/** Which file a path leads to; undefined if there is none. */
+export function fileIdentity(path: string): FileIdentity | undefined {
+  try {
+    const { dev, ino } = statSync(realpathSync(path), { bigint: true });
+    return { device: dev, inode: ino };
+  } catch {
+    return undefined;
+  }
 }

@@ -1,28 +1,13 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Environment } from "../http/proxy-environment.ts";
-import { foreignFolder, foreignness, makeOwnFolder } from "./own-folder.ts";
+import { foreignFolder, foreignness, makeOwnFolder, stateFolder } from "./own-folder.ts";
 import { createPartial, publishExclusive, publishReplacing, removePartial } from "./partial-files.ts";
 
 const SECRET_BYTES = 32;
 const SECRET_FILE = "seal.key";
-
-/**
- * What this user keeps between runs on this machine and does not share: not in folders of models. Undefined for a user
- * without a home, as in containers that run under any number.
- */
-function stateFolder(environment: Environment): string | undefined {
-  const state = environment["XDG_STATE_HOME"];
-  if (state?.startsWith("/") === true) return join(state, "tare");
-  try {
-    return join(homedir(), ".local", "state", "tare");
-  } catch {
-    return undefined;
-  }
-}
 
 /**
  * Makes seals that only this user on this machine can make. Files in a folder of models may come from anyone, so their

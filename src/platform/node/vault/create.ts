@@ -1,12 +1,9 @@
 import { lstat, realpath } from "node:fs/promises";
-import type { Bytes } from "../../../base/bytes.ts";
-import { checkRange } from "../../../bytes/extents.ts";
-import { deliver } from "../../../bytes/layers/base.ts";
 import { existsError } from "../../../bytes/sink.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { VaultKeys } from "../../../formats/aerovault/keys.ts";
 import type { SealedVault } from "../../../formats/aerovault/write/seal/seal.ts";
-import { currentTime, type VaultDraft } from "../../../formats/aerovault/write/state.ts";
+import { currentTime, draftSource, type VaultDraft } from "../../../formats/aerovault/write/state.ts";
 import { type CreateOptions, createVault } from "../../../operations/vault/create.ts";
 import { secureRandom } from "../../../primitives/crypto/secrets.ts";
 import { fullPath } from "../errors.ts";
@@ -91,25 +88,3 @@ function checkedDraft(draft: VaultDraft, check: (vault: Source) => Promise<void>
     abort: () => draft.abort(),
   };
 }
-
-/** The bytes written to a draft so far, as a Source. */
-export function draftSource(draft: Pick<VaultDraft, "label" | "read">, byteLength: number): Source {
-  const { label } = draft;
-  const read = async (offset: number, length: number, into?: Bytes): Promise<Bytes> => {
-    checkRange(label, byteLength, offset, length);
-    return deliver(await draft.read(offset, length), into);
-  };
-  return {
-    label,
-    byteLength,
-    read: (offset, length, options) => read(offset, length, options?.into),
-    async *stream(offset, options = {}) {
-      const end = offset + (options.byteLength ?? byteLength - offset);
-      for (let at = offset; at < end; at += STREAM_BYTES) yield read(at, Math.min(STREAM_BYTES, end - at));
-    },
-    close: async () => undefined,
-  };
-}
-
-/** Bytes that a stream over a draft reads at a time. */
-const STREAM_BYTES = 1 << 20;

@@ -9,8 +9,7 @@ import { HEADER_BYTES, vaultHeader } from "../../../formats/aerovault/layout.ts"
 import type { SealOutput } from "../../../formats/aerovault/write/seal/worker.ts";
 import type { ExpectedRun } from "../../../formats/aerovault/write/state.ts";
 import { errnoOf, fileError } from "../errors.ts";
-import { writeFully } from "../extract/target.ts";
-import { allocateBytes, readFully } from "../files/reads.ts";
+import { allocateBytes, readFully, writeFully } from "../files/reads.ts";
 
 /** Bytes at each end of a manifest to check before every write: the first have the nonce, the last have the tag. */
 const END_BYTES = 64;

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { access, realpath, stat, unlink } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { UsageError } from "../../../base/errors.ts";
 import { encodeHex, encodeUtf8 } from "../../../base/text.ts";
@@ -11,7 +10,7 @@ import type { Finding } from "../../../model/finding.ts";
 import type { EncryptionRule } from "../../../model/format.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { errnoOf, fileError, fullPath } from "../errors.ts";
-import { foreignFolder, makeFolder } from "../files/own-folder.ts";
+import { foreignFolder, makeFolder, stateFolder } from "../files/own-folder.ts";
 import { readFileBeside } from "../files/reads.ts";
 import { fileSink } from "../files/sink.ts";
 import { readVaultMark } from "./mark.ts";
@@ -63,11 +62,6 @@ type Tell = (why: string) => void;
 /** The folder of the memory. */
 export function vaultMemoryFolder(env: StateEnvironment): string {
   return join(stateFolder(env), "vaults");
-}
-
-function stateFolder(env: StateEnvironment): string {
-  const state = env["XDG_STATE_HOME"];
-  return join(state?.startsWith("/") === true ? state : join(homedir(), ".local", "state"), "tare");
 }
 
 /**

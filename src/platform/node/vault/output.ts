@@ -9,6 +9,7 @@ import { HEADER_BYTES } from "../../../formats/aerovault/layout.ts";
 import { DEFAULT_BOUNDS, type ManifestEntry, maxChunkBytes } from "../../../formats/aerovault/manifest/records.ts";
 import type { Vault } from "../../../formats/aerovault/vault.ts";
 import type { VaultEdit } from "../../../formats/aerovault/write/edit.ts";
+import { draftSource } from "../../../formats/aerovault/write/state.ts";
 import { addToVault } from "../../../operations/vault/add.ts";
 import type { StreamInput } from "../../../operations/vault/inputs.ts";
 import { sealSetup } from "../../../operations/vault/sealing.ts";
@@ -18,7 +19,6 @@ import type { Overwrite } from "../files/sink.ts";
 import { sealRunner } from "./adding/runner.ts";
 import { keepSealed } from "./adding/sealed-copy.ts";
 import { type Applied, changeVault, type VaultWriteContext } from "./change.ts";
-import { draftSource } from "./create.ts";
 
 /**
  * A file of a vault as a Sink: appended bytes are encrypted as they arrive, so that they are never on disk in clear

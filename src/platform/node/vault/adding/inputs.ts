@@ -31,7 +31,14 @@ import {
 import type { Engine } from "../../../../primitives/engine.ts";
 import { errnoOf, fileError, fullPath } from "../../errors.ts";
 import { filesBeside } from "../../files/output-place.ts";
-import { changedError, hasFileChanged, identityOf, openFile } from "../../files/source.ts";
+import {
+  changedError,
+  type FileIdentity,
+  fileIdentity,
+  hasFileChanged,
+  identityOf,
+  openFile,
+} from "../../files/source.ts";
 import { namedFileError } from "../../folders.ts";
 
 /** Most levels of folders: the limit of the reference, which drops deeper ones silently. */
@@ -247,12 +254,6 @@ export function formatTime(nanoseconds: bigint): string | undefined {
   return `${whole}${fraction}Z`;
 }
 
-/** Identifies a file independently of its names. */
-interface FileIdentity {
-  readonly device: bigint;
-  readonly inode: bigint;
-}
-
 export interface OwnFiles extends FileIdentity {
   /** Sidecar, lock and journal, as far as they exist. */
   readonly beside: readonly FileIdentity[];
@@ -274,15 +275,6 @@ export function ownFilesOf(vault: string): OwnFiles | undefined {
   const names = new Set([fullPath(vault), realPathOf(vault)].flatMap(filesBeside));
   const beside = [...names].map(fileIdentity).filter((one) => one !== undefined);
   return { ...own, beside };
-}
-
-export function fileIdentity(path: string): FileIdentity | undefined {
-  try {
-    const { dev, ino } = statSync(realpathSync(path), { bigint: true });
-    return { device: dev, inode: ino };
-  } catch {
-    return undefined; // a missing file is in no tree
-  }
 }
 
 function folderLink(path: string): UsageError {
