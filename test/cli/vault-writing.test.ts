@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import {
   chmodSync,
   mkdirSync,
@@ -13,10 +12,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { callTare, type Run, TARE, tare } from "./run-tare.ts";
+import { callTare, type Run, tare } from "./run-tare.ts";
 
 let folder: string;
 let env: Record<string, string>;
@@ -165,11 +163,15 @@ describe("a vault without encryption, through every verb", () => {
     await ok("create", "l.aerovault", "--no-encryption");
     const lock = join(folder, ".l.aerovault.lock");
     writeFileSync(lock, `pid=${process.pid} created_at=2026-01-01T00:00:00Z\n`);
-    const waiting = tare(["vault", "mkdir", "l.aerovault", "d"], { cwd: folder, env });
-    await sleep(700);
+    let waiting: Promise<Run> | undefined;
+    await new Promise<void>((told, ended) => {
+      const onErr = (text: string): void => void (text.includes(`waiting for process ${process.pid}`) && told());
+      waiting = tare(["vault", "mkdir", "l.aerovault", "d"], { cwd: folder, env, onErr });
+      void waiting.then(ended);
+    });
     expect(await paths("l.aerovault")).toEqual([]);
     rmSync(lock);
-    expect((await waiting).code).toBe(0);
+    expect((await waiting)?.code).toBe(0);
     expect(await paths("l.aerovault")).toEqual(["d"]);
   });
 
@@ -214,26 +216,50 @@ describe("an encrypted vault", () => {
   });
 });
 
+/** Preloaded: kills the process before its nth call that changes something on the disk. */
+const KILLER = `const fs = require("node:fs");
+let calls = 0;
+const counted = (of, names) => {
+  for (const name of names) {
+    const original = of[name];
+    of[name] = function (...args) {
+      if (++calls >= Number(process.env.KILL_AT)) process.kill(process.pid, "SIGKILL");
+      return Reflect.apply(original, this, args);
+    };
+  }
+};
+counted(fs, ["writeSync"]);
+counted(fs.promises, ["link", "unlink", "rename"]);
+const { open } = fs.promises;
+let isKnown = false;
+fs.promises.open = async (...args) => {
+  const handle = await open(...args);
+  if (!isKnown) counted(Object.getPrototypeOf(handle), ["write", "writeFile", "sync", "datasync", "truncate"]);
+  isKnown = true;
+  return handle;
+};
+require("node:module").syncBuiltinESMExports();`;
+
 it("kill -9 at any moment leaves the old vault or the new one, and nothing else later", async () => {
   await ok("create", "k.aerovault", "--no-encryption", "--profile", "fast");
   writeFileSync(join(folder, "first.bin"), noise(18 << 20, 5));
   writeFileSync(join(folder, "second.bin"), noise(24 << 20, 6));
   // Longer than what is copied: the change is made in place.
   await ok("add", "k.aerovault", "first.bin");
+  writeFileSync(join(folder, "killer.cjs"), KILLER);
   const had = new Set(readdirSync(folder));
-  for (const wait of [250, 400, 550, 700]) {
-    const child = spawn(process.execPath, [TARE, "vault", "add", "k.aerovault", "second.bin"], {
-      cwd: folder,
-      env: { ...process.env, ...env },
-      stdio: "ignore",
-    });
-    const ended = new Promise((resolve) => child.on("close", resolve));
-    await sleep(wait);
-    child.kill("SIGKILL");
-    await ended;
-    const found = await paths("k.aerovault");
-    expect([["first.bin"], ["first.bin", "second.bin"]]).toContainEqual(found);
+  const states: string[][] = [];
+  for (let nth = 1, ended: unknown; ended !== 0; nth = Math.ceil(nth * 1.5)) {
+    const more = { ...env, KILL_AT: String(nth), NODE_OPTIONS: `--require=${join(folder, "killer.cjs")}` };
+    ended = (await callTare(["vault", "add", "k.aerovault", "second.bin"], { cwd: folder, env: more })).code;
+    expect(ended).toBe(ended === 0 ? 0 : null);
+    states.push(await paths("k.aerovault"));
   }
+  // Killed before the lock is made and after, and in the middle of what is written; the last one is not killed.
+  expect(states.length).toBeGreaterThan(6);
+  const [old, changed] = [["first.bin"], ["first.bin", "second.bin"]];
+  expect([states[0], states.at(-1)]).toEqual([old, changed]);
+  for (const state of states) expect([old, changed]).toContainEqual(state);
   await ok("mkdir", "k.aerovault", "later");
   await ok("scrub", "k.aerovault");
   expect(readdirSync(folder).filter((name) => !had.has(name))).toEqual([]);
