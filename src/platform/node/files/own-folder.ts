@@ -198,8 +198,16 @@ function userFolder(env: Readonly<Record<string, string | undefined>>): string {
   return join(homedir(), ".cache", "tare");
 }
 
-/** The folder of what this user keeps between runs on this machine and does not share: not in folders of models. */
-export function stateFolder(env: Readonly<Record<string, string | undefined>>): string {
+/**
+ * The folder of what this user keeps between runs on this machine and does not share: not in folders of models. Undefined
+ * for a user without a home, as in containers that run under any number.
+ */
+export function stateFolder(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const state = env["XDG_STATE_HOME"];
-  return join(state?.startsWith("/") === true ? state : join(homedir(), ".local", "state"), "tare");
+  if (state?.startsWith("/") === true) return join(state, "tare");
+  try {
+    return join(homedir(), ".local", "state", "tare");
+  } catch {
+    return undefined;
+  }
 }

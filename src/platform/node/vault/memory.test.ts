@@ -51,8 +51,8 @@ test("a vault that changes is remembered, and its earlier states are reported", 
 
 test("a pipe in place of the memory does not block", async () => {
   await rememberVault(state(1, 1, "2026-01-01"), engine, env);
-  const [name = ""] = readdirSync(vaultMemoryFolder(env)).filter((one) => one.endsWith(".json"));
-  const path = join(vaultMemoryFolder(env), name);
+  const [name = ""] = readdirSync(vaultMemoryFolder(env) as string).filter((one) => one.endsWith(".json"));
+  const path = join(vaultMemoryFolder(env) as string, name);
   rmSync(path);
   execFileSync("mkfifo", [path]);
   expect(await recallVault(state(2, 2, "2026-01-02"), engine, env)).toBeUndefined();
@@ -78,8 +78,8 @@ test("a count that the reference dropped starts again: earlier states are recogn
 
 test("what an earlier version remembered still counts", async () => {
   await rememberVault(state(1, 5, "2026-01-05"), engine, env);
-  const [name = ""] = readdirSync(vaultMemoryFolder(env));
-  writeFileSync(join(vaultMemoryFolder(env), name), '{"generation":5,"modified":"2026-01-05","seen":["00"]}');
+  const [name = ""] = readdirSync(vaultMemoryFolder(env) as string);
+  writeFileSync(join(vaultMemoryFolder(env) as string, name), '{"generation":5,"modified":"2026-01-05","seen":["00"]}');
   expect(await recallVault(state(2, 4, "2026-01-04"), engine, env)).toContain("generation 4, and 5 was seen");
   expect(await recallVault(state(3, 6, "2026-01-06"), engine, env)).toBeUndefined();
 });
@@ -118,7 +118,7 @@ test("without a count, as after a change by the reference, the time decides", as
 test("vaults are told apart by their keys, and neither names nor keys are written to disk", async () => {
   await rememberVault(state(1, 9, "2026-01-05", 1), engine, env);
   expect(await recallVault(state(2, 1, "2026-01-01", 2), engine, env)).toBeUndefined();
-  const files = readdirSync(vaultMemoryFolder(env));
+  const files = readdirSync(vaultMemoryFolder(env) as string);
   expect(files).toHaveLength(2);
   expect(files.every((name) => /^[0-9a-f]{32}\.json$/.test(name))).toBe(true);
   expect(files.join()).not.toContain("0101010101");
@@ -132,8 +132,8 @@ test("a vault without encryption has nothing to recognise it by", async () => {
 
 test("a memory that is damaged or cannot be written is never an error", async () => {
   await rememberVault(state(1, 9, "2026-01-05"), engine, env);
-  const [name] = readdirSync(vaultMemoryFolder(env));
-  const path = join(vaultMemoryFolder(env), name ?? "");
+  const [name] = readdirSync(vaultMemoryFolder(env) as string);
+  const path = join(vaultMemoryFolder(env) as string, name ?? "");
   writeFileSync(path, "{");
   expect(await recallVault(state(2, 1, "2026-01-01"), engine, env)).toBeUndefined();
   expect(readFileSync(path, "utf8")).toBe("{");
@@ -147,8 +147,8 @@ test("a memory that is no memory is reported, and an old state does not take its
   const warnings: Finding[] = [];
   const context = { engine, env, onWarning: (finding: Finding) => void warnings.push(finding) };
   await rememberVault(state(2, 2, "2026-01-02"), engine, env);
-  const [name = ""] = readdirSync(vaultMemoryFolder(env));
-  const path = join(vaultMemoryFolder(env), name);
+  const [name = ""] = readdirSync(vaultMemoryFolder(env) as string);
+  const path = join(vaultMemoryFolder(env) as string, name);
   for (const text of ["", "{", "null", "[]", '{"modified":1}', " ".repeat((1 << 20) + 1)]) {
     writeFileSync(path, text);
     warnings.length = 0;

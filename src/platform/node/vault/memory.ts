@@ -59,9 +59,10 @@ export interface RecallContext {
 /** Gets the reason why nothing can be remembered. */
 type Tell = (why: string) => void;
 
-/** The folder of the memory. */
-export function vaultMemoryFolder(env: StateEnvironment): string {
-  return join(stateFolder(env), "vaults");
+/** The folder of the memory; undefined for a user who has nowhere to keep it. */
+export function vaultMemoryFolder(env: StateEnvironment): string | undefined {
+  const folder = stateFolder(env);
+  return folder === undefined ? undefined : join(folder, "vaults");
 }
 
 /**
@@ -100,7 +101,9 @@ async function hasMovedOn(
   if (inner.length > 0 || !(await isRegularFile(outer))) return false;
   const mark = await readVaultMark(outer, outer).catch(() => undefined); // no file, or one that cannot be read any more
   if (mark?.manifestSeal === undefined) return false;
-  const known = await readMemory(await memoryPath(vault, engine, env), () => undefined);
+  const folder = vaultMemoryFolder(env);
+  if (folder === undefined) return false;
+  const known = await readMemory(await memoryPath(vault, engine, folder), () => undefined);
   return typeof known === "object" && known.seals.at(-1) === encodeHex(mark.manifestSeal);
 }
 
@@ -179,7 +182,8 @@ function wasEncryptedError(source: string): UsageError {
 
 /** Files whose presence shows that a place had an encrypted vault. A link and its target are two places. */
 async function laneFiles({ outer, inner }: VaultPlace, env: StateEnvironment): Promise<string[]> {
-  if (outer === "-") return [];
+  const folder = stateFolder(env);
+  if (outer === "-" || folder === undefined) return [];
   const isUrl = /^[a-z][a-z0-9+.-]+:\/\//i.test(outer);
   const names = isUrl
     ? [outer.replace(/\/\/[^/]*@/, "//")]
@@ -188,7 +192,7 @@ async function laneFiles({ outer, inner }: VaultPlace, env: StateEnvironment): P
     const digest = createHash("sha256")
       .update([name, ...inner].join(INNER_MARK))
       .digest("hex");
-    return join(stateFolder(env), "encrypted-places", digest.slice(0, PLACE_DIGITS));
+    return join(folder, "encrypted-places", digest.slice(0, PLACE_DIGITS));
   });
 }
 
@@ -242,8 +246,9 @@ async function compareVault(
   env: StateEnvironment,
   tell: Tell,
 ): Promise<Comparison> {
-  if (vault.keys.lane === "plain" || !(await isOurs(vaultMemoryFolder(env), tell))) return {};
-  const path = await memoryPath(vault, engine, env);
+  const folder = vault.keys.lane === "plain" ? undefined : await ownMemoryFolder(env, tell);
+  if (folder === undefined) return {};
+  const path = await memoryPath(vault, engine, folder);
   const before = await readMemory(path, tell);
   // The state may be an old one: remembered as the newest, it would hide that from every later run.
   if (before === "unreadable") return {};
@@ -256,15 +261,23 @@ async function compareVault(
 /** Remembers a vault that was just written, no matter what was seen before. */
 export async function rememberVault(vault: RememberedVault, engine: Engine, env: StateEnvironment): Promise<void> {
   const tell = (): void => undefined; // opening it has reported this already
-  if (vault.keys.lane === "plain" || !(await isOurs(vaultMemoryFolder(env), tell))) return;
-  const path = await memoryPath(vault, engine, env);
+  const folder = vault.keys.lane === "plain" ? undefined : await ownMemoryFolder(env, tell);
+  if (folder === undefined) return;
+  const path = await memoryPath(vault, engine, folder);
   const before = await readMemory(path, tell);
   await writeMemory(path, advance(before === "unreadable" ? undefined : before, vault), tell);
 }
 
-async function memoryPath(vault: RememberedVault, engine: Engine, env: StateEnvironment): Promise<string> {
+/** The folder of the memory if it is ours, and if there is one. */
+async function ownMemoryFolder(env: StateEnvironment, tell: Tell): Promise<string | undefined> {
+  const folder = vaultMemoryFolder(env);
+  if (folder === undefined) tell("this user has no home folder");
+  return folder !== undefined && (await isOurs(folder, tell)) ? folder : undefined;
+}
+
+async function memoryPath(vault: RememberedVault, engine: Engine, folder: string): Promise<string> {
   const id = await deriveFromMaster(engine, vault.keys, ID_INFO, ID_BYTES);
-  return join(vaultMemoryFolder(env), `${encodeHex(id)}.json`);
+  return join(folder, `${encodeHex(id)}.json`);
 }
 
 interface Present {
