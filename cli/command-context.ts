@@ -98,7 +98,7 @@ class CommandContext implements Context {
   async #makeCache(): Promise<DiskCache | undefined> {
     const [{ DiskCache }, { cacheFolder }] = await Promise.all([
       import("../src/platform/node/cache/disk-cache.ts"),
-      import("../src/platform/node/files/own-folder.ts"),
+      import("../src/platform/node/cache/folder.ts"),
     ]);
     const maxBytes = cacheLimit(this.env);
     if (maxBytes === 0) return undefined;

@@ -1,5 +1,5 @@
 import { UsageError } from "../../src/base/errors.ts";
-import { isHubAddress } from "../../src/bytes/http/hub.ts";
+import { hubHeaders } from "../../src/bytes/http/hub.ts";
 import { parseHttpUrl } from "../../src/bytes/http/url.ts";
 import type { Context } from "../context.ts";
 import { readFlagText } from "./files.ts";
@@ -21,10 +21,7 @@ export async function collectHeaders(context: Context, url: string): Promise<Rec
     if (SECRET.test(name)) context.warn(secretWarning(name));
     headers.set(name.toLowerCase(), value);
   }
-  const token = env["HF_TOKEN"]?.trim();
-  if (token && !headers.has("authorization") && isHubAddress(url, env["HF_ENDPOINT"]))
-    headers.set("authorization", `Bearer ${token}`);
-  return Object.fromEntries(headers);
+  return { ...hubHeaders(url, env), ...Object.fromEntries(headers) };
 }
 
 function secretWarning(name: string): string {

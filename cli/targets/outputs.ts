@@ -1,9 +1,9 @@
 import { lstat } from "node:fs/promises";
 import type { Bytes } from "../../src/base/bytes.ts";
-import { SourceError, systemError, UsageError } from "../../src/base/errors.ts";
+import { systemError, UsageError } from "../../src/base/errors.ts";
 import { isS3Url } from "../../src/bytes/s3/address.ts";
 import { parseS3Address, type S3Address, type S3Client } from "../../src/bytes/s3/open.ts";
-import type { Output, Sink } from "../../src/bytes/sink.ts";
+import { existsError, type Output, type Sink } from "../../src/bytes/sink.ts";
 import {
   checkInputsKept,
   findVaultPath,
@@ -33,15 +33,7 @@ export async function checkAbsent(context: Context, path: string, keep?: PlanOpt
   if (context.flags.force === true) return isS3Url(path) ? undefined : checkReplaceable(path, keep);
   if (isS3Url(path)) return checkS3Absent(context, path);
   const existing = await lstat(path).catch(() => undefined);
-  if (existing === undefined) return;
-  throw new UsageError(
-    "usage/exists",
-    `Cannot write "${path}": it exists already`,
-    { source: path },
-    {
-      hint: "Choose another name, or pass --force",
-    },
-  );
+  if (existing !== undefined) throw existsError(path);
 }
 
 /** Refuses what --force does not replace: a folder, a device, a write-protected file. */
@@ -77,9 +69,7 @@ async function checkInsideVault(context: Context, path: VaultPath): Promise<void
 async function checkVaultAbsent(context: Context, path: VaultPath): Promise<void> {
   const { container } = await context.open(path.vault);
   if (container.kind !== "archive" || container.entries.every((entry) => entry.path !== path.entry)) return;
-  const source = vaultPathText(path);
-  const hint = "Choose another name, or pass --force";
-  throw new UsageError("usage/exists", `Cannot write "${source}": it exists already`, { source }, { hint });
+  throw existsError(vaultPathText(path));
 }
 
 /** The value of -o, which this command requires. */
@@ -145,13 +135,7 @@ async function vaultOutputOf(context: Context, path: VaultPath): Promise<Output>
 async function checkS3Absent(context: Context, path: string): Promise<void> {
   const address = outputAddress(path);
   const existing = await (await s3ClientFor(context)).head(address, { signal: context.signal });
-  if (existing === undefined) return;
-  throw new UsageError(
-    "usage/exists",
-    `Cannot write "${address.label}": it exists already`,
-    { source: address.label },
-    { hint: "Choose another name, or pass --force" },
-  );
+  if (existing !== undefined) throw existsError(address.label);
 }
 
 function outputAddress(path: string): S3Address {
@@ -162,25 +146,11 @@ function outputAddress(path: string): S3Address {
   });
 }
 
-/** Parts are sent whole, and a slow line needs minutes for one, so silence counts only after this. */
-const WRITE_TIMEOUT_MS = 300_000;
-
 /** A client that writes to the store that the environment names, by the global flags. */
 export async function s3ClientFor(context: Context): Promise<S3Client> {
-  const { flags, env } = context;
-  if (flags.offline === true) {
-    throw new SourceError("source/offline", "Cannot reach object storage: --offline forbids the network", {
-      source: "command line",
-    });
-  }
-  const { nodeS3Client } = await import("../../src/platform/node/s3/client.ts");
-  return nodeS3Client({
-    engine: await context.engine(),
-    environment: env,
-    timeoutMs: flags.timeout ?? WRITE_TIMEOUT_MS,
-    retries: flags.retries,
-    connections: flags.concurrency,
-  });
+  const { timeout, retries, concurrency, offline } = context.flags;
+  const { writingClient } = await import("../../src/platform/node/s3/client.ts");
+  return writingClient({ engine: await context.engine(), env: context.env, timeout, retries, concurrency, offline });
 }
 
 /** Weights belong neither on a screen nor in a JSON document. */

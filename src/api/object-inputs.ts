@@ -19,12 +19,9 @@ import {
   unusableInput,
   type WithFormats,
 } from "./inputs.ts";
-import { sizeIn } from "./options.ts";
+import { HELD_BYTES, sizeIn } from "./options.ts";
 
 /** Inputs that are neither text nor containers: bytes, Blobs, handles, streams and Sources. */
-
-/** A stream has no length and cannot be read twice, so it is held in memory: at most this much, unless `memory` says otherwise. */
-const STREAM_BYTES = 256 * 2 ** 20;
 
 /** Opens an object that gives bytes. */
 export async function openObject(input: Exclude<Input, string | URL>, options: WithFormats): Promise<OpenedInput> {
@@ -64,7 +61,8 @@ export async function sourceOf(
   if (isFileHandle(input)) return untilAborted(fileHandleSource(input), options.signal);
   if (isSource(input)) return foreignSource(input);
   if (input instanceof ReadableStream || Symbol.asyncIterator in input) {
-    const maxBytes = sizeIn(options.memory) ?? STREAM_BYTES;
+    // It has no length and cannot be read twice, so it is held in memory.
+    const maxBytes = sizeIn(options.memory) ?? HELD_BYTES;
     return memorySource(await collectStream(input, { maxBytes, signal: options.signal }), "stream");
   }
   throw unusableInput();

@@ -26,6 +26,9 @@ export interface Progress {
   readonly bytesPerSecond: number;
 }
 
+/** 256 MiB: what a call holds in memory if its caller says nothing. A page can spare it. */
+export const HELD_BYTES = 256 * 2 ** 20;
+
 /** Options of every verb: the global flags of the command line. */
 export interface CommonOptions {
   readonly signal?: AbortSignal | undefined;

@@ -1,11 +1,8 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
 import { memoryOutput } from "../../bytes/memory.ts";
-import { checkOptions, type Size, sizeIn, sizeRule } from "../options.ts";
+import { checkOptions, HELD_BYTES, type Size, sizeIn, sizeRule } from "../options.ts";
 import type { Folder } from "../outputs.ts";
-
-/** 256 MiB: what a page can spare. */
-const MAX_BYTES = 256 * 2 ** 20;
 
 export interface MemoryOptions {
   /** Most bytes of all files together; 256 MiB if absent. */
@@ -30,7 +27,7 @@ export interface MemoryOutput extends Folder {
  */
 export function memory(options: MemoryOptions = {}): MemoryOutput {
   checkOptions("memory", options, { maxBytes: sizeRule });
-  const output = memoryOutput("", "memory", sizeIn(options.maxBytes) ?? MAX_BYTES);
+  const output = memoryOutput("", "memory", sizeIn(options.maxBytes) ?? HELD_BYTES);
   const { files } = output;
   return Object.defineProperty({ ...output }, "bytes", {
     get: () => onlyFile(files),

@@ -9,20 +9,17 @@ import { countEntries } from "../../operations/reading/entries.ts";
 import type { Request, VerbHost } from "../host.ts";
 import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";
-import { type CommonOptions, sizeIn } from "../options.ts";
+import { type CommonOptions, HELD_BYTES, sizeIn } from "../options.ts";
 import { appendAll, type Destination, writeOne } from "../outputs.ts";
 import { startProgress, withProgress } from "../progress.ts";
 import type { VerifyResult } from "../trust/verify.ts";
 import type { ReadEntryOptions } from "./options.ts";
 import type { VaultCatResult, VaultDiffResult, VaultInfoResult } from "./results.ts";
 
-/** Most bytes of a file that are read at once, unless the caller allows more. */
-const READ_BYTES = 256 * 2 ** 20;
-
 /** The bytes of one file of an archive, in memory. */
 export async function readFile(source: Source, path: string, options: ReadEntryOptions): Promise<Bytes> {
   const { byteLength, label } = source;
-  const maxBytes = sizeIn(options.maxBytes) ?? READ_BYTES;
+  const maxBytes = sizeIn(options.maxBytes) ?? HELD_BYTES;
   if (byteLength > maxBytes) {
     const message = `Cannot read "${printable(path)}": it must be at most ${maxBytes} bytes, found ${byteLength}`;
     const hint = "Read it by ranges with source(), or pass the option maxBytes";

@@ -17,6 +17,15 @@ export function isHubAddress(address: string, mirror: string | undefined): boole
   return protocol === "https:" && HOSTS.some((host) => hostname === host || hostname.endsWith(`.${host}`));
 }
 
+/** HF_TOKEN, for the hub and for the mirror of it that HF_ENDPOINT names. */
+export function hubHeaders(
+  address: string,
+  variables: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const token = variables["HF_TOKEN"]?.trim();
+  return token && isHubAddress(address, variables["HF_ENDPOINT"]) ? { authorization: `Bearer ${token}` } : {};
+}
+
 /** "/OWNER/NAME/blob/REVISION/PATH", with the owner left out for some models, and a kind before it for what is no model. */
 const PAGE = /^((?:\/(?:datasets|spaces))?\/[^/]+(?:\/[^/]+)?)\/blob\/([^/]+\/.+)$/;
 

@@ -7,6 +7,7 @@ import { isS3Url } from "../../bytes/s3/address.ts";
 import { openS3, parseS3Address, type S3Address, type S3Client, s3Output, s3Resolver } from "../../bytes/s3/open.ts";
 import { existsError } from "../../bytes/sink.ts";
 import type { Container } from "../../model/archive.ts";
+import { cacheFolder } from "./cache/folder.ts";
 import { fullPath } from "./errors.ts";
 import { directoryOutput } from "./files/directory.ts";
 import {
@@ -20,7 +21,7 @@ import {
   type VaultPath,
   vaultPathText,
 } from "./files/output-place.ts";
-import { cacheFolder, firstMissing, makeOwnFolder, removeEmptyFolders } from "./files/own-folder.ts";
+import { firstMissing, makeOwnFolder, removeEmptyFolders } from "./files/own-folder.ts";
 import { checkReplaceable, type Overwrite } from "./files/sink.ts";
 import type { VaultWriteContext } from "./vault/change.ts";
 import type { StateEnvironment } from "./vault/memory.ts";

@@ -5,9 +5,9 @@ import { type CommonOptions, durationIn, listOf, sizeIn } from "../../api/option
 import type { OutputRequest } from "../../api/outputs.ts";
 import type { VaultOptions } from "../../api/vault/options.ts";
 import type { Bytes } from "../../base/bytes.ts";
-import { SourceError, UsageError } from "../../base/errors.ts";
+import { UsageError } from "../../base/errors.ts";
 import { sizeOf } from "../../base/quantities.ts";
-import { isHubAddress } from "../../bytes/http/hub.ts";
+import { hubHeaders } from "../../bytes/http/hub.ts";
 import { fetchTransport } from "../../bytes/http/transport.ts";
 import { withOwner } from "../../bytes/layers/base.ts";
 import { INNER_MARK } from "../../bytes/resolver.ts";
@@ -19,10 +19,10 @@ import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import { passwordSource } from "../../model/password.ts";
 import { CACHE_BYTES, DiskCache, sessionIn } from "./cache/disk-cache.ts";
+import { cacheFolder } from "./cache/folder.ts";
 import { placeOf, type Writing } from "./destinations.ts";
 import { sharedEngine } from "./engine/shared.ts";
 import type { InputFile } from "./files/output-place.ts";
-import { cacheFolder } from "./files/own-folder.ts";
 import { readNamedPath } from "./files/reads.ts";
 import { openFile } from "./files/source.ts";
 import type { HttpSettings } from "./http/remote-files.ts";
@@ -91,7 +91,7 @@ export function nodeHost(known: readonly InputFile[] = [], told: readonly Findin
     explain,
     inputs,
     doubts,
-    s3: s3ClientFor,
+    s3: writingClient,
     listening,
     opening: async (text, options) => openingOf(text, listening(options)),
 
@@ -265,12 +265,6 @@ function httpSettings(text: string, options: OpenRequest, store: DiskCache | und
   };
 }
 
-/** HF_TOKEN, for the hub and for the mirror of it that HF_ENDPOINT names. */
-export function hubHeaders(url: string, env: Environment): Readonly<Record<string, string>> {
-  const token = env["HF_TOKEN"]?.trim();
-  return token && isHubAddress(url, env["HF_ENDPOINT"]) ? { authorization: `Bearer ${token}` } : {};
-}
-
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export function environmentOf({ env }: Pick<CommonOptions, "env">): Environment {
@@ -325,7 +319,7 @@ export function writingOf(options: OutputRequest & Listening, inputs: () => read
     overwrite: force === true ? "replace" : "refuse",
     run: dryRun === true ? "dry" : undefined,
     inputs,
-    s3: () => s3ClientFor(options),
+    s3: () => writingClient(options),
     vault: async () => vaultContext(options),
     openVault: async (path) => (await openPath(path, options)).container,
     env: environmentOf(options),
@@ -352,6 +346,11 @@ export function vaultContext(options: OpenRequest & VaultOptions & Listening): V
   };
 }
 
+/** Loaded by those who write to a store. */
+async function writingClient(options: OpenRequest): Promise<S3Client> {
+  return (await import("./s3/client.ts")).writingClient(options);
+}
+
 /** Gets what is doubtful: the host of the call, else its notes. */
 function doubtsOf({ onDoubt, onNote }: Listening & CommonOptions): (finding: Finding) => void {
   return onDoubt ?? (({ message }) => onNote?.(message));
@@ -362,20 +361,4 @@ export function tellDoubt(host: NodeHost, finding: Finding, { onNote }: CommonOp
   const { message, hint } = finding;
   if (host.doubt !== undefined) host.doubt(finding);
   else onNote?.(hint === undefined ? message : `${message}; ${hint}`);
-}
-
-/** Parts are sent whole, and a slow line needs minutes for one, so silence counts only after this. */
-const WRITE_TIMEOUT_MS = 300_000;
-
-/** A client that writes to the store that the options and the environment name. */
-export async function s3ClientFor(options: OpenRequest): Promise<S3Client> {
-  const { engine, env, timeout, retries, concurrency, offline, s3, fetch: send } = options;
-  if (offline === true) {
-    const message = "Cannot reach object storage: the option offline forbids the network";
-    throw new SourceError("source/offline", message, { source: "s3" });
-  }
-  const { nodeS3Client } = await import("./s3/client.ts");
-  const timeoutMs = durationIn(timeout) ?? WRITE_TIMEOUT_MS;
-  const transport = send === undefined ? undefined : fetchTransport(send);
-  return nodeS3Client({ engine, environment: env, s3, transport, timeoutMs, retries, connections: concurrency });
 }

@@ -19,10 +19,9 @@ import { expectBytes, patternBytes, sourceContract } from "../../../../test/cont
 import type { Bytes } from "../../../base/bytes.ts";
 import { type StoredFile, withStore } from "../../../bytes/layers/store.ts";
 import { memorySource } from "../../../bytes/memory.ts";
-import { cacheFolder } from "../files/own-folder.ts";
 import { cacheOf } from "../host.ts";
 import { DiskCache } from "./disk-cache.ts";
-import { scanCache } from "./folder.ts";
+import { cacheFolder, scanCache } from "./folder.ts";
 import { pruneCache } from "./prune.ts";
 import { listCache, verifyCache } from "./report.ts";
 import { readRun, readRunHead } from "./run.ts";

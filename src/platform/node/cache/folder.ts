@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, lstat, open, readdir, rename, rmdir, unlink } from "node:fs/promises";
+import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Bytes } from "../../../base/bytes.ts";
 import type { Extent } from "../../../bytes/extents.ts";
@@ -18,6 +19,17 @@ const TEMPORARY = /\.tmp$/;
 const STALE_MS = 3_600_000;
 /** How often to make a folder again that vanishes. */
 const WRITE_ATTEMPTS = 10;
+
+/** The folder of the cache: $TARE_CACHE, else tare below the user's cache directory. */
+export function cacheFolder(env: Readonly<Record<string, string | undefined>>): string {
+  return env["TARE_CACHE"] ? env["TARE_CACHE"] : userFolder(env);
+}
+
+function userFolder(env: Readonly<Record<string, string | undefined>>): string {
+  if (env["XDG_CACHE_HOME"]) return join(env["XDG_CACHE_HOME"], "tare");
+  if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");
+  return join(homedir(), ".cache", "tare");
+}
 
 /** The facts in a run's name. */
 export interface NamedRun extends Extent {

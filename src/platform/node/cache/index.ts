@@ -1,9 +1,8 @@
 import { checkOptions, type OptionRules, type Size, sizeIn, sizeRule, switchRule } from "../../../api/options.ts";
 import type { Finding } from "../../../model/finding.ts";
-import { cacheFolder } from "../files/own-folder.ts";
 import { cacheLimit } from "../host.ts";
 import type { Environment } from "../http/proxy-environment.ts";
-import type { OnRefused } from "./folder.ts";
+import { cacheFolder, type OnRefused } from "./folder.ts";
 import { type PruneResult, pruneCache } from "./prune.ts";
 import { type CachedFile, listCache, verifyCache } from "./report.ts";
 

@@ -1,6 +1,5 @@
 import { constants, existsSync, mkdirSync, rmdirSync, type Stats, statSync } from "node:fs";
 import { lstat, mkdir, open, stat } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../errors.ts";
 
@@ -185,17 +184,6 @@ export function removeEmptyFolders(path: string, first: string | undefined): voi
   } catch {
     // It has something in it, or belongs to another program by now.
   }
-}
-
-/** The folder of the cache: $TARE_CACHE, else tare below the user's cache directory. */
-export function cacheFolder(env: Readonly<Record<string, string | undefined>>): string {
-  return env["TARE_CACHE"] ? env["TARE_CACHE"] : userFolder(env);
-}
-
-function userFolder(env: Readonly<Record<string, string | undefined>>): string {
-  if (env["XDG_CACHE_HOME"]) return join(env["XDG_CACHE_HOME"], "tare");
-  if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");
-  return join(homedir(), ".cache", "tare");
 }
 
 /**

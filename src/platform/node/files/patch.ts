@@ -7,7 +7,7 @@ import { isTareError, SourceError } from "../../../base/errors.ts";
 import type { Sink } from "../../../bytes/sink.ts";
 import { errnoOf, fileError } from "../errors.ts";
 import type { Environment } from "../http/proxy-environment.ts";
-import { checkUnprotected, MAX_NAME_BYTES, privacyOf, SECTOR_BYTES, syncFolder } from "./partial-files.ts";
+import { checkUnprotected, nameBeside, privacyOf, SECTOR_BYTES, syncFolder } from "./partial-files.ts";
 import { readFileBeside } from "./reads.ts";
 import { fileSink } from "./sink.ts";
 import { Sealer } from "./user-secret.ts";
@@ -111,10 +111,7 @@ async function locate(path: string): Promise<Place> {
 
 /** The journal is beside the file; `file` is its real path. */
 export function stampJournalPath(file: string): string {
-  const name = basename(file);
-  const isLong = Buffer.byteLength(name) > MAX_NAME_BYTES;
-  const shown = isLong ? createHash("sha256").update(name).digest("hex") : name;
-  return join(dirname(file), `.${shown}.tare-stamp`);
+  return join(dirname(file), nameBeside(basename(file), ".tare-stamp", "."));
 }
 
 /** Exclusive: an existing journal belongs to another process, or to a crash since the last check. */

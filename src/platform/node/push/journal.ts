@@ -3,8 +3,9 @@ import { constants } from "node:fs";
 import { appendFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } from "../../../operations/push.ts";
+import { cacheFolder } from "../cache/folder.ts";
 import { errnoOf, fileError } from "../errors.ts";
-import { cacheFolder, foreignFolder, foreignness, makeFolder } from "../files/own-folder.ts";
+import { foreignFolder, foreignness, makeFolder } from "../files/own-folder.ts";
 import { readFileBeside } from "../files/reads.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 

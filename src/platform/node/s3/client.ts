@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import type { S3Options } from "../../../api/options.ts";
-import { UsageError } from "../../../base/errors.ts";
-import type { HttpTransport } from "../../../bytes/http/transport.ts";
+import type { OpenRequest } from "../../../api/inputs.ts";
+import { durationIn, type S3Options } from "../../../api/options.ts";
+import { SourceError, UsageError } from "../../../base/errors.ts";
+import { fetchTransport, type HttpTransport } from "../../../bytes/http/transport.ts";
 import type { S3Endpoint } from "../../../bytes/s3/address.ts";
 import { S3Client } from "../../../bytes/s3/client.ts";
 import type { S3Settings } from "../../../bytes/s3/session.ts";
@@ -61,6 +62,27 @@ export async function nodeS3Client(options: NodeS3Options): Promise<S3Client> {
     sha256: (bytes) => engine.digest("sha256", bytes),
     ...(retries === undefined ? {} : { retry: { retries } }),
   });
+}
+
+/** Parts are sent whole, and a slow line needs minutes for one, so silence counts only after this. */
+const WRITE_TIMEOUT_MS = 300_000;
+
+/** What a call says about the store that it writes to. */
+export type WritingOptions = Pick<
+  OpenRequest,
+  "engine" | "env" | "timeout" | "retries" | "concurrency" | "offline" | "s3" | "fetch"
+>;
+
+/** A client that writes to the store that the options and the environment name. */
+export async function writingClient(options: WritingOptions): Promise<S3Client> {
+  const { engine, env, timeout, retries, concurrency, offline, s3, fetch: send } = options;
+  if (offline === true) {
+    const message = "Cannot reach object storage: the option offline forbids the network";
+    throw new SourceError("source/offline", message, { source: "s3" });
+  }
+  const timeoutMs = durationIn(timeout) ?? WRITE_TIMEOUT_MS;
+  const transport = send === undefined ? undefined : fetchTransport(send);
+  return nodeS3Client({ engine, environment: env, s3, transport, timeoutMs, retries, connections: concurrency });
 }
 
 /** The settings that the environment and ~/.aws name, where the caller names none. */

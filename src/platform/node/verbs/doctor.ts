@@ -2,8 +2,8 @@ import { availableParallelism, cpus, totalmem } from "node:os";
 import { FORMATS } from "../../../formats/registry.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { measureEngine } from "../../../primitives/measure.ts";
+import { cacheFolder } from "../cache/folder.ts";
 import { sharedEngine } from "../engine/shared.ts";
-import { cacheFolder } from "../files/own-folder.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 import { packageVersion } from "../own-script.ts";
 
