@@ -125,6 +125,12 @@ export function integerRule(min: number, max: number = Number.MAX_SAFE_INTEGER):
   );
 }
 
+/** Sizes that hold something. */
+export const roomRule = shownRule(
+  'at least 1 byte, as a number or text such as "64MiB"',
+  (value) => sizeIn(value) !== 0 && sizeRule.test(value),
+);
+
 /** One of several words. */
 export function choiceRule(...choices: readonly string[]): OptionRule {
   const names = choices.map((choice) => `"${choice}"`).join(", ");

@@ -4,7 +4,7 @@ import { type DirectoryHandle, type FileHandle, isDirectoryHandle, isFileHandle 
 import { fileHandleSink, handleFolder } from "../bytes/handles/outputs.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import { alteredSink, existsError, type Output as Folder, type Sink, withSinks } from "../bytes/sink.ts";
-import type { Source } from "../bytes/source.ts";
+import { callersLabel, type Source } from "../bytes/source.ts";
 import { streamSink } from "../bytes/stream-sink.ts";
 import type { OpenRequest } from "./inputs.ts";
 import type { WriteOptions } from "./options.ts";
@@ -76,7 +76,11 @@ export async function destinationOf(
   if (isFileHandle(output)) return one(output.name, output.name, () => fileHandleSink(output));
   if (isDirectoryHandle(output)) return handleDestination(output, options);
   if (isFolder(output)) return folderDestination(callersFolder(output, signal));
-  if (isSink(output)) return one(output.label, undefined, async () => output);
+  if (isSink(output)) {
+    const label = callersLabel(output.label, "sink");
+    return { ...one(label, undefined, async () => output), pathOf: () => label };
+  }
+  if (isNodeStream(output)) throw nodeStreamError();
   throw unusable();
 }
 
@@ -169,7 +173,9 @@ function unusable(): UsageError {
     "usage/output",
     "Cannot write to this output: it is none of the kinds that can be written",
     { source: "output" },
-    { hint: "Pass an address, a file or directory handle, a WritableStream, a Sink, or a folder in memory" },
+    {
+      hint: "Pass an address, in Node also a path, a file or directory handle, a WritableStream, a Sink, or a folder in memory",
+    },
   );
 }
 
@@ -231,6 +237,17 @@ async function checkFolder(folder: Folder, names: readonly string[]): Promise<vo
 
 function isFolder(output: object): output is Folder {
   return "create" in output && typeof output.create === "function";
+}
+
+/** Node had streams before there were web streams; tare needs the latter, which exist everywhere. */
+function isNodeStream(output: object): boolean {
+  return "write" in output && "end" in output && "on" in output;
+}
+
+function nodeStreamError(): UsageError {
+  const message = "Cannot write to this output: a stream of Node must be passed as a WritableStream";
+  const hint = "Pass Writable.toWeb(stream), with Writable of node:stream";
+  return new UsageError("usage/output", message, { source: "output" }, { hint });
 }
 
 function isSink(output: object): output is Sink {

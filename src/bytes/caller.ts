@@ -2,6 +2,7 @@ import type { Bytes } from "../base/bytes.ts";
 import { ofCaller, untilGrace } from "./abort.ts";
 import { foreignSource } from "./layers/foreign.ts";
 import type { Output, Sink } from "./sink.ts";
+import { callersLabel } from "./source.ts";
 
 /**
  * What a program passes to a call to be used there, at the door: its Sinks, its folders. Their errors become ours, and
@@ -10,8 +11,8 @@ import type { Output, Sink } from "./sink.ts";
 
 /** A Sink of the program's own. Its abort never fails: the error that led there is the one to report. */
 export function callersSink(sink: Sink, signal: AbortSignal | undefined): Sink {
-  const { label } = sink;
-  const start = sink.position;
+  const label = callersLabel(sink.label, "sink");
+  const start = Number.isSafeInteger(sink.position) ? sink.position : 0;
   let position = 0;
   const wait = (work: () => unknown): Promise<void> =>
     ofCaller(label, signal, async () => {
@@ -62,7 +63,8 @@ export function callersSinkOf(
 
 /** A folder of the program's own. */
 export function callersFolder(folder: Output, signal: AbortSignal | undefined): Output {
-  const { label, name } = folder;
+  const label = callersLabel(folder.label, "folder");
+  const name = callersLabel(folder.name, "");
   return {
     label,
     name,

@@ -1,6 +1,9 @@
+import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { PassThrough, Writable } from "node:stream";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Folder } from "../../src/api/outputs.ts";
 import { foreignSource } from "../../src/bytes/layers/foreign.ts";
 import type { Sink } from "../../src/bytes/sink.ts";
 import type { Source } from "../../src/bytes/source.ts";
@@ -90,4 +93,72 @@ test("a Sink need not count: what is written is checked without it", async () =>
   };
   const { byteLength } = await convert(bytes, sink({ append }), gguf);
   expect(taken).toBe(byteLength);
+});
+
+describe("an object of a caller without types, that has no label,", () => {
+  const unlabelled = { label: undefined as never };
+
+  test("is a Source like others, and has a name in errors", async () => {
+    expect((await inspect(source(unlabelled))).format).toBe("safetensors");
+    const failing = inspect(source({ ...unlabelled, read: fails }));
+    await expect(failing).rejects.toMatchObject({ code: "source/caller", at: { source: "source" } });
+    const wrong = inspect(source({ ...unlabelled, byteLength: -1 }));
+    await expect(wrong).rejects.toMatchObject({ code: "source/contract", at: { source: "source" } });
+  });
+
+  test("is a Sink like others", async () => {
+    await convert(bytes, sink({ ...unlabelled, position: undefined as never }), gguf);
+    const failing = convert(bytes, sink({ ...unlabelled, append: fails }), gguf);
+    await expect(failing).rejects.toMatchObject({ code: "source/caller", at: { source: "sink" } });
+  });
+
+  test("is a folder like others", async () => {
+    const folder = { create: async () => sink(unlabelled) } as unknown as Folder;
+    expect((await extract(bytes, folder)).directory).toBe("folder");
+    const failing = extract(bytes, { create: fails } as unknown as Folder);
+    await expect(failing).rejects.toMatchObject({ code: "source/caller", at: { source: "folder" } });
+  });
+});
+
+test("a result names a Sink by its label", async () => {
+  const { files } = await convert(source({ label: "in.safetensors" }), sink({ label: "out/x.gguf" }), gguf);
+  expect(files.map(({ path }) => path)).toEqual(["out/x.gguf"]);
+});
+
+test("a stream of Node as an output is refused with the way to pass it", async () => {
+  const stream = new PassThrough();
+  const refused = { code: "usage/output", hint: expect.stringContaining("Writable.toWeb(stream)") };
+  await expect(convert(bytes, stream as never, gguf)).rejects.toMatchObject(refused);
+  const pieces: Uint8Array[] = [];
+  stream.on("data", (piece: Uint8Array) => pieces.push(piece));
+  const { byteLength } = await convert(bytes, Writable.toWeb(stream) as WritableStream<Uint8Array>, gguf);
+  expect(Buffer.concat(pieces).byteLength).toBe(byteLength);
+});
+
+test("hints for a wrong input or output name paths", async () => {
+  const hint = expect.stringContaining("a path");
+  await expect(inspect(7 as never)).rejects.toMatchObject({ code: "usage/input", hint });
+  await expect(convert(bytes, 7 as never, gguf)).rejects.toMatchObject({ code: "usage/output", hint });
+});
+
+test.each([
+  ["a ReadableStream", () => new ReadableStream({ pull: fails })],
+  [
+    "an async generator",
+    async function* () {
+      yield new Uint8Array(10);
+      throw cause;
+    },
+  ],
+])("%s that fails is an error of ours, for vault.write() as for inspect()", async (_, make) => {
+  const failed = { code: "source/stream", cause };
+  await expect(inspect(make() as ReadableStream<Uint8Array>)).rejects.toMatchObject(failed);
+  const path = join(tmpdir(), `tare-callers-${process.pid}-stream.aerovault`);
+  await using vault = await createVault(path, { encryption: false });
+  try {
+    await expect(vault.write("x", make() as ReadableStream<Uint8Array>)).rejects.toMatchObject(failed);
+    expect(vault.entries).toEqual([]);
+  } finally {
+    rmSync(path);
+  }
 });

@@ -180,7 +180,7 @@ describe("every kind of output", () => {
     const written = [];
     for (const output of [stream, handle, picked, sink, memory])
       written.push((await catPortable(input, NORM, output)).output);
-    expect(written).toEqual([`${NORM}.bin`, "picked.bin", `${NORM}.bin`, `${NORM}.bin`, `${NORM}.bin`]);
+    expect(written).toEqual([`${NORM}.bin`, "picked.bin", `${NORM}.bin`, sink.label, `${NORM}.bin`]);
     const found = [
       Buffer.concat(pieces),
       handle.content,

@@ -160,9 +160,15 @@ describe("options", () => {
     [{ tensorHashes: true }, "usage/write-option"],
     [{ pageHashes: 0 }, "usage/write-option"],
     [{ to: "zip" }, "usage/output-format"],
+    [{ maxShardSize: 0 }, "usage/option-value"],
   ])("%j is refused, and nothing is written", async (options, code) => {
     await expect(call(options)).rejects.toMatchObject({ code });
     expect(readdirSync(library())).not.toContain("never.gguf");
+  });
+
+  test.each([0, "0MB", -1, "much"])("shard refuses files of %j", async (maxSize) => {
+    const refused = { code: "usage/option-value", message: expect.stringContaining("at least 1 byte") };
+    await expect(node.shard(at("m.gguf"), at("never"), { maxSize: maxSize as number })).rejects.toMatchObject(refused);
   });
 
   test("what is missing is named", async () => {
@@ -170,7 +176,7 @@ describe("options", () => {
     const missing = { code: "usage/option-missing" };
     await expect(quantize(at("m.gguf"), at("never.gguf"), {})).rejects.toMatchObject(missing);
     const shard = node.shard as (input: string, output: string, options?: object) => Promise<unknown>;
-    await expect(shard(at("m.gguf"), at("never"), { maxSize: 0 })).rejects.toMatchObject(missing);
+    await expect(shard(at("m.gguf"), at("never"), {})).rejects.toMatchObject(missing);
     await expect(node.convert(at("m.gguf"), at("never"))).rejects.toMatchObject(missing);
   });
 

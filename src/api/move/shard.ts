@@ -6,7 +6,7 @@ import { requestOf, type VerbHost } from "../host.ts";
 import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";
 
-import { requireOption, type Size, sizeIn, sizeRule, switchRule, WRITE_RULES, type WriteOptions } from "../options.ts";
+import { requireOption, roomRule, type Size, sizeIn, switchRule, WRITE_RULES, type WriteOptions } from "../options.ts";
 import { destinationOf, type Output } from "../outputs.ts";
 import { checkNamed, lossy, runConversion } from "./conversion.ts";
 import type { ConvertResult } from "./results.ts";
@@ -18,7 +18,7 @@ export interface ShardOptions extends WriteOptions {
   readonly allowLossy?: boolean | undefined;
 }
 
-const SHARD_RULES = { ...WRITE_RULES, maxSize: sizeRule, allowLossy: switchRule };
+const SHARD_RULES = { ...WRITE_RULES, maxSize: roomRule, allowLossy: switchRule };
 
 export async function shard(
   host: VerbHost,
@@ -27,7 +27,7 @@ export async function shard(
   options: ShardOptions,
 ): Promise<ConvertResult> {
   const request = await requestOf(host, "shard", options ?? {}, SHARD_RULES);
-  requireOption("shard", "maxSize", sizeIn(request.maxSize) || undefined, "a size of at least 1 byte");
+  requireOption("shard", "maxSize", request.maxSize, "a size of at least 1 byte");
   const place = await destinationOf(host, output, request, { names: "folder" });
   return withInput(host, input, request, async (opened) => {
     const target = opened.format;

@@ -2,7 +2,7 @@ import { type Bytes, plainBytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import { ofCaller, untilGrace } from "../abort.ts";
 import { isMemory } from "../memory.ts";
-import type { ReadOptions, Source, StreamOptions } from "../source.ts";
+import { callersLabel, type ReadOptions, type Source, type StreamOptions } from "../source.ts";
 import { DelegatingSource, FILL } from "./base.ts";
 
 /**
@@ -13,11 +13,18 @@ export function foreignSource(source: Source): Source {
   const isOurs = isMemory(source) || source.descriptor !== undefined || FILL in source;
   if (isOurs) return source;
   if (!Number.isSafeInteger(source.byteLength) || source.byteLength < 0)
-    throw broken(String(source.label), `its byteLength must be a whole number, found ${String(source.byteLength)}`);
+    throw broken(
+      callersLabel(source.label, "source"),
+      `its byteLength must be a whole number, found ${String(source.byteLength)}`,
+    );
   return new ForeignSource(source);
 }
 
 class ForeignSource extends DelegatingSource {
+  override get label(): string {
+    return callersLabel(this.inner.label, "source");
+  }
+
   override async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
     const reading = ofCaller(this.label, options.signal, () => this.inner.read(offset, byteLength, options));
     const given = bytesOf(await reading, this.label);

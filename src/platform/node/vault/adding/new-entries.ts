@@ -6,6 +6,7 @@ import { blobSource } from "../../../../bytes/blob.ts";
 import { foreignSource } from "../../../../bytes/layers/foreign.ts";
 import { memorySource } from "../../../../bytes/memory.ts";
 import type { Source } from "../../../../bytes/source.ts";
+import { streamError } from "../../../../bytes/stream.ts";
 import { matchGlob } from "../../../../operations/reading/glob.ts";
 import type { AddInput, InputFacts, StreamInput } from "../../../../operations/vault/inputs.ts";
 import { entryPath } from "../../../../operations/vault/tree.ts";
@@ -80,11 +81,15 @@ function sourceOf(data: EntryData, label: string): Source | undefined {
 }
 
 async function* piecesOf(data: AsyncIterable<unknown>, label: string): AsyncGenerator<Bytes> {
-  for await (const piece of data) {
-    if (piece instanceof Uint8Array) yield plainBytes(piece);
-    else {
-      const message = `Cannot store "${printable(label)}": each piece of its data must be a Uint8Array, found ${piece === null ? "null" : typeof piece}`;
-      throw new UsageError("usage/option-value", message, { source: label, path: "data" });
+  try {
+    for await (const piece of data) {
+      if (piece instanceof Uint8Array) yield plainBytes(piece);
+      else {
+        const message = `Cannot store "${printable(label)}": each piece of its data must be a Uint8Array, found ${piece === null ? "null" : typeof piece}`;
+        throw new UsageError("usage/option-value", message, { source: label, path: "data" });
+      }
     }
+  } catch (error) {
+    throw streamError(`Cannot read the stream for "${printable(label)}"`, error);
   }
 }
