@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { open, realpath, stat } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { isTareError } from "../../src/base/errors.ts";
 import { printable } from "../../src/base/text.ts";
@@ -11,6 +10,7 @@ import type { Container } from "../../src/model/archive.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import type { EncryptionRule } from "../../src/model/format.ts";
 import type { InputFile } from "../../src/platform/node/files/output-place.ts";
+import { homeFolder } from "../../src/platform/node/files/own-folder.ts";
 import type { HttpSettings, OpenedPlace, OpenedTarget, OpenTargetOptions } from "../../src/platform/node/targets.ts";
 import { type Command, INPUT_NAMES } from "../command.ts";
 import { type Context, doubtLine, type OpenRule } from "../context.ts";
@@ -44,7 +44,8 @@ export async function findInputFiles(
     .filter(([name]) => name !== "output" && /^paths?$/.test(table[name]?.kind ?? ""))
     .flatMap(([, value]) => value);
   // Found as the AWS tools find them, where the environment names none.
-  const profiles = ["config", "credentials"].map((name) => join(env["HOME"] || homedir(), ".aws", name));
+  const home = env["HOME"] || homeFolder();
+  const profiles = home === undefined ? [] : ["config", "credentials"].map((name) => join(home, ".aws", name));
   const settings = [
     ...given,
     ...FILE_VARIABLES.map((name) => env[name]),

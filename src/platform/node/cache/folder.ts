@@ -1,12 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, lstat, open, readdir, rename, rmdir, unlink } from "node:fs/promises";
-import { homedir } from "node:os";
+import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Bytes } from "../../../base/bytes.ts";
 import type { Extent } from "../../../bytes/extents.ts";
 import { errnoOf } from "../errors.ts";
-import { foreignness, type HeldFolder, holdFolder, makeFolder, type RefusedFolder } from "../files/own-folder.ts";
+import {
+  foreignness,
+  type HeldFolder,
+  holdFolder,
+  homeFolder,
+  makeFolder,
+  type RefusedFolder,
+} from "../files/own-folder.ts";
 
 /** The format of the entries; another format would get another folder beside it. */
 const FORMAT_FOLDER = "v1";
@@ -20,7 +27,10 @@ const STALE_MS = 3_600_000;
 /** How often to make a folder again that vanishes. */
 const WRITE_ATTEMPTS = 10;
 
-/** The folder of the cache: $TARE_CACHE, else tare below the user's cache directory. */
+/**
+ * The folder of the cache: $TARE_CACHE, else tare below the user's cache directory. A user without a home has one among
+ * the temporary files, where it is used only if it belongs to that user alone, as everywhere.
+ */
 export function cacheFolder(env: Readonly<Record<string, string | undefined>>): string {
   return env["TARE_CACHE"] ? env["TARE_CACHE"] : userFolder(env);
 }
@@ -28,7 +38,10 @@ export function cacheFolder(env: Readonly<Record<string, string | undefined>>): 
 function userFolder(env: Readonly<Record<string, string | undefined>>): string {
   if (env["XDG_CACHE_HOME"]) return join(env["XDG_CACHE_HOME"], "tare");
   if (process.platform === "win32" && env["LOCALAPPDATA"]) return join(env["LOCALAPPDATA"], "tare");
-  return join(homedir(), ".cache", "tare");
+  const home = homeFolder();
+  return home === undefined
+    ? join(tmpdir(), `tare-cache-${process.getuid?.() ?? "user"}`)
+    : join(home, ".cache", "tare");
 }
 
 /** The facts in a run's name. */

@@ -1,5 +1,6 @@
 import { constants, existsSync, mkdirSync, rmdirSync, type Stats, statSync } from "node:fs";
 import { lstat, mkdir, open, stat } from "node:fs/promises";
+import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../errors.ts";
 
@@ -186,16 +187,22 @@ export function removeEmptyFolders(path: string, first: string | undefined): voi
   }
 }
 
+/** Undefined for a user without a home, as in containers that run under any number: Node throws for it. */
+export function homeFolder(): string | undefined {
+  try {
+    return homedir();
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The folder of what this user keeps between runs on this machine and does not share: not in folders of models. Undefined
- * for a user without a home, as in containers that run under any number.
+ * for a user without a home.
  */
 export function stateFolder(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const state = env["XDG_STATE_HOME"];
   if (state?.startsWith("/") === true) return join(state, "tare");
-  try {
-    return join(homedir(), ".local", "state", "tare");
-  } catch {
-    return undefined;
-  }
+  const home = homeFolder();
+  return home === undefined ? undefined : join(home, ".local", "state", "tare");
 }

@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import type { OpenRequest } from "../../../api/inputs.ts";
 import { durationIn, type S3Options } from "../../../api/options.ts";
@@ -11,6 +10,7 @@ import type { S3Settings } from "../../../bytes/s3/session.ts";
 import type { Credentials } from "../../../bytes/s3/sigv4.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { errnoOf, fileError } from "../errors.ts";
+import { homeFolder } from "../files/own-folder.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 import { type NodeTransport, nodeTransport } from "../http/transport.ts";
 
@@ -104,10 +104,11 @@ export async function readS3Settings(environment: Environment = process.env): Pr
   const get = (name: string): string | undefined => environment[name]?.trim() || undefined;
   const named = get("AWS_PROFILE") ?? get("AWS_DEFAULT_PROFILE");
   const profile = named ?? "default";
-  const home = get("HOME") ?? homedir();
+  const home = get("HOME") ?? homeFolder();
+  const inHome = (name: string): string | undefined => (home === undefined ? undefined : join(home, ".aws", name));
   const [config, shared] = await Promise.all([
-    readProfileFile(get("AWS_CONFIG_FILE") ?? join(home, ".aws", "config")),
-    readProfileFile(get("AWS_SHARED_CREDENTIALS_FILE") ?? join(home, ".aws", "credentials")),
+    readProfileFile(get("AWS_CONFIG_FILE") ?? inHome("config")),
+    readProfileFile(get("AWS_SHARED_CREDENTIALS_FILE") ?? inHome("credentials")),
   ]);
   const settings = configSection(config, profile) ?? EMPTY;
   const secrets = shared.get(profile);
@@ -176,7 +177,8 @@ function checkEndpoint(text: string): string {
   throw settingsError("the endpoint (AWS_ENDPOINT_URL_S3) must be an http or https URL without a user or query");
 }
 
-async function readProfileFile(path: string): Promise<ProfileFile> {
+async function readProfileFile(path: string | undefined): Promise<ProfileFile> {
+  if (path === undefined) return new Map();
   try {
     return parseProfileFile(await readFile(path, "utf8"));
   } catch (error) {
