@@ -5,6 +5,7 @@ import { openSource } from "../src/open.ts";
 import { showField } from "../src/struct/fields.ts";
 import { buildAero, smallAero } from "./builders/aero.ts";
 import { buildAprender } from "./builders/apr-layouts.ts";
+import { rawSafetensors } from "./builders/safetensors.ts";
 import { smallGguf, smallSafetensors } from "./cli/small-models.ts";
 import { loadFixture, loadSiblings } from "./support/fixtures.ts";
 
@@ -68,6 +69,15 @@ it.each(FILES)("%s names its fields, and each lies inside the file", async (name
   if (name !== "m.safetensors") return;
   expect([...values.keys()].some((field) => field.startsWith('header["'))).toBe(true);
   expect(Number(values.get("header_length"))).toBeGreaterThan(100);
+});
+
+it("a key of any length in a SafeTensors header is no entry to look for", async () => {
+  const key = "a".repeat(24 << 20);
+  const entry = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}';
+  const bytes = rawSafetensors(`{"${key}":${entry},"a":${entry}}`);
+  const { container, reader } = await openSource(memorySource(bytes, "m.safetensors"));
+  const fields = await reader.fields?.(container, { part: 0, offset: 0, byteLength: bytes.byteLength });
+  expect(fields?.at(-1)?.name).toBe('header["a"]');
 });
 
 it("files of a set are named as AERO files are", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { checkRelativeName } from "./resolver.ts";
+import { checkRelativeName, withoutDots } from "./resolver.ts";
 
 describe("checkRelativeName()", () => {
   test.each([
@@ -63,4 +63,10 @@ describe("checkRelativeName()", () => {
   test("shows control characters as escapes", () => {
     expect(() => checkRelativeName("a\u001b[2J", { source: "s" })).toThrow('"a\\u001b[2J"');
   });
+});
+
+test("withoutDots() takes every dot in front, of a name of any length", () => {
+  for (const name of ["a/b", ".hidden", "../x", ""]) expect(withoutDots(name)).toBe(name);
+  expect(withoutDots("././a/./b")).toBe("a/./b");
+  expect(withoutDots(`${"./".repeat(8 << 20)}a`)).toBe("a");
 });

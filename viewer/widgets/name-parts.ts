@@ -12,8 +12,24 @@ export interface NameParts {
 
 /** The first number between two dots is the layer; the last two words name the tensor in it. */
 export function namePartsOf(name: string): NameParts {
-  const [, prefix = "", layer = "", rest = name] = /^((?:[^.]+\.)*?)(\d+\.)(.*)$/s.exec(name) ?? [];
-  const [end = ""] = /(?:[^.]+\.)?[^.]*$/.exec(rest) ?? [];
-  const before = rest.slice(0, rest.length - end.length);
+  const { prefix, layer } = layerOf(name);
+  const rest = name.slice(prefix.length + layer.length);
+  const last = rest.lastIndexOf(".");
+  const word = last > 0 ? rest.lastIndexOf(".", last - 1) + 1 : last;
+  // An empty word before the last dot is none.
+  const cut = last < 0 ? 0 : word === last ? last + 1 : word;
+  const before = rest.slice(0, cut);
+  const end = rest.slice(cut);
   return layer === "" ? { prefix: before, layer, middle: "", end } : { prefix, layer, middle: before, end };
+}
+
+/** The words before the layer's number, and the number; a name may be long, so each word is looked at once. */
+function layerOf(name: string): Pick<NameParts, "prefix" | "layer"> {
+  for (let start = 0; ; ) {
+    const dot = name.indexOf(".", start);
+    if (dot <= start) return { prefix: "", layer: "" };
+    if (/^\d+$/.test(name.slice(start, dot)))
+      return { prefix: name.slice(0, start), layer: name.slice(start, dot + 1) };
+    start = dot + 1;
+  }
 }

@@ -94,6 +94,46 @@ test("a listing that never ends and has few entries is given up", async () => {
   }
 });
 
+test("a listing with more text than its entries need is given up after a few pages", async () => {
+  const filling = `<Owner>${"x".repeat(1 << 20)}</Owner>`;
+  const more = (index: number) =>
+    `<IsTruncated>true</IsTruncated><NextContinuationToken>${index}</NextContinuationToken>`;
+  const entry = `<Contents><Key>k</Key><Size>1</Size><ETag>e</ETag></Contents>`;
+  for (const entries of ["", entry.repeat(12)]) {
+    const { client, asked } = endlessStore((index) => `<R>${more(index)}${entries}${filling}</R>`);
+    await expect(client.list(ADDRESS)).rejects.toMatchObject({ code: "source/s3.reply" });
+    expect(asked.length).toBeLessThanOrEqual(20);
+  }
+  const parts = endlessStore(
+    (index) => `<R><IsTruncated>true</IsTruncated><NextPartNumberMarker>${index}</NextPartNumberMarker>${filling}</R>`,
+  );
+  await expect(parts.client.listParts(ADDRESS, "u")).rejects.toMatchObject({ code: "source/s3.reply" });
+  expect(parts.asked.length).toBeLessThanOrEqual(20);
+});
+
+test("a listing of entries with the longest keys has as many pages as it needs", async () => {
+  const entry = `<Contents><Key>${"&#x1;".repeat(1024)}</Key><Size>1</Size><ETag>e</ETag></Contents>`.repeat(200);
+  const next = (index: number) =>
+    index < 20 ? `<IsTruncated>true</IsTruncated><NextContinuationToken>${index}</NextContinuationToken>` : "";
+  const { client } = endlessStore((index) => `<R>${next(index)}${entry}</R>`);
+  expect((await client.list(ADDRESS)).objects).toHaveLength(4000);
+});
+
+test("a list of parts has at most as many as there are numbers", async () => {
+  const part = "<Part><PartNumber>1</PartNumber><Size>1</Size><ETag>e</ETag></Part>".repeat(1000);
+  const { client, asked } = endlessStore(
+    (index) => `<R><IsTruncated>true</IsTruncated><NextPartNumberMarker>${index}</NextPartNumberMarker>${part}</R>`,
+  );
+  await expect(client.listParts(ADDRESS, "u")).rejects.toMatchObject({ code: "source/s3.reply" });
+  expect(asked).toHaveLength(11);
+});
+
+test("a reply with a long comment is no reply of a store, whatever asked for it", async () => {
+  const { client } = endlessStore(() => `<R><!--${"x".repeat(15 << 20)}--></R>`);
+  await expect(client.createUpload(ADDRESS, { writeId: "w" })).rejects.toMatchObject({ code: "source/s3.reply" });
+  expect(await client.list(ADDRESS).catch((error: unknown) => error)).toEqual({ objects: [], prefixes: [] });
+});
+
 test("a list of parts ends with the highest possible part number", async () => {
   const { client, asked } = endlessStore(
     (index) =>

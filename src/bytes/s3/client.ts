@@ -13,11 +13,13 @@ import {
   decodeObject,
   decodePart,
   encodeParts,
+  ListingPages,
   readReply,
   replyError,
   type S3ListedPart,
   type S3Object,
   type S3Part,
+  type XmlElement,
 } from "./documents.ts";
 import { refusalIn, type S3Refusal, s3Error } from "./errors.ts";
 import { S3Session, type S3SessionOptions } from "./session.ts";
@@ -173,12 +175,14 @@ export class S3Client {
   /** Parts that the store has; undefined if there is no such upload. */
   async listParts(address: S3Address, id: string, options: S3CallOptions = {}): Promise<S3ListedPart[] | undefined> {
     const parts: S3ListedPart[] = [];
+    const pages = new ListingPages(address);
     for (let marker = 0; ; ) {
       const query = { uploadId: id, "part-number-marker": String(marker) };
       const answer = await this.#call({ method: "GET", address, query, expects: isMissing, ...options });
       if (answer.refusal !== undefined) return undefined;
-      const document = decodeDocument(answer.text, address);
+      const document = pages.next(answer.text, (page) => childrenOf(page, "Part").length);
       for (const part of childrenOf(document, "Part")) parts.push(decodePart(part, address));
+      if (parts.length > MAX_PART_NUMBER) throw replyError(address, `it must have at most ${MAX_PART_NUMBER} parts`);
       const next = Number(childText(document, "NextPartNumberMarker"));
       if (childText(document, "IsTruncated") !== "true" || !(next > marker && next <= MAX_PART_NUMBER)) return parts;
       marker = next;
@@ -213,12 +217,14 @@ export class S3Client {
     const objects: S3Object[] = [];
     const prefixes: string[] = [];
     const bucket = { ...address, key: "" };
+    const pages = new ListingPages(address);
     let thin = 0;
     for (let token: string | undefined; objects.length + prefixes.length < MAX_LISTED; ) {
       const before = objects.length + prefixes.length;
       const page = token === undefined ? {} : { "continuation-token": token };
       const query = { "list-type": "2", delimiter: "/", prefix: address.key, ...page };
-      const document = decodeDocument(await this.#text({ method: "GET", address: bucket, query, ...options }), address);
+      const text = await this.#text({ method: "GET", address: bucket, query, ...options });
+      const document = pages.next(text, entryCount);
       for (const entry of childrenOf(document, "Contents")) objects.push(decodeObject(entry, address));
       for (const entry of childrenOf(document, "CommonPrefixes")) prefixes.push(childText(entry, "Prefix") ?? "");
       const next = childText(document, "NextContinuationToken");
@@ -270,6 +276,11 @@ export class S3Client {
       throw isTareError(error) ? error : networkError(address.label, error);
     }
   }
+}
+
+/** Entries on a page of ListObjectsV2. */
+function entryCount(page: XmlElement): number {
+  return childrenOf(page, "Contents").length + childrenOf(page, "CommonPrefixes").length;
 }
 
 /** What a refused write means; undefined if the refusal is not about the condition. */

@@ -61,8 +61,33 @@ function decodeCount(text: string | undefined, address: S3Address): number {
 /** Parses a reply that must be a document. */
 export function decodeDocument(text: string, address: S3Address): XmlElement {
   const document = parseXml(text);
-  if (document === undefined) throw replyError(address, "it must be an XML document");
+  if (document === undefined) {
+    throw replyError(address, `it must be an XML document of at most ${MAX_TOKENS} elements and texts`);
+  }
   return document;
+}
+
+/** Text beside the entries of all pages of a listing; the longest page without entries has a few hundred bytes. */
+const MAX_FILLING = MAX_DOCUMENT_BYTES;
+/** An entry with a key of 1024 bytes, each as a character reference, and the longest owner. */
+const MAX_ENTRY = 8 << 10;
+
+/** The pages of one listing, as long as their number of entries allows. */
+export class ListingPages {
+  readonly #address: S3Address;
+  #filling = 0;
+
+  constructor(address: S3Address) {
+    this.#address = address;
+  }
+
+  /** The elements of the next page; `count` tells how many of them are entries. */
+  next(text: string, count: (document: XmlElement) => number): XmlElement {
+    const document = decodeDocument(text, this.#address);
+    this.#filling += Math.max(0, text.length - MAX_ENTRY * count(document));
+    if (this.#filling <= MAX_FILLING) return document;
+    throw replyError(this.#address, `its pages must hold entries, and hold ${MAX_FILLING} bytes of other text`);
+  }
 }
 
 /** The whole body of a reply that is not the content of an object. */
@@ -90,7 +115,7 @@ export function replyError(address: S3Address, reason: string): SourceError {
 }
 
 /** An element of a reply of an object store. */
-interface XmlElement {
+export interface XmlElement {
   readonly name: string;
   /** Its own text, entities decoded. */
   readonly text: string;
@@ -100,8 +125,16 @@ interface XmlElement {
 /** Replies of S3 have four levels; a deeper document is not a reply of S3. */
 const MAX_DEPTH = 16;
 
-const TOKEN =
-  /<\?[^>]*\?>|<!--(?:(?!-->)[\s\S])*-->|<(\/?)([A-Za-z_][\w.:-]*)((?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>|[^<]+/y;
+/** A page has up to 1000 entries of about fifteen elements: some 60,000 begins, texts and ends. */
+const MAX_TOKENS = 1 << 18;
+
+/**
+ * The begin of a tag, one attribute, the end of a tag. No group repeats in them: a regular expression keeps a place to
+ * return to for each turn of a group, and the engine's stack has an end.
+ */
+const TAG = /<(\/?)([A-Za-z_][\w.:-]*)/y;
+const ATTRIBUTE = /\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*')/y;
+const TAG_END = /\s*(\/?)>/y;
 
 interface OpenElement {
   readonly name: string;
@@ -111,36 +144,68 @@ interface OpenElement {
 
 /**
  * Reads the small subset of XML in S3 replies: elements and text. Attributes are skipped; document types, and with them
- * every entity bomb, are refused. Undefined if the text is anything else.
+ * every entity bomb, are refused. Undefined if the text is anything else, or longer than any reply.
  */
 export function parseXml(document: string): XmlElement | undefined {
   const text = document.replace(/^\ufeff/, "");
   const root: OpenElement = { name: "", text: "", children: [] };
   const stack: OpenElement[] = [root];
-  for (let position = 0; position < text.length; position = TOKEN.lastIndex) {
-    TOKEN.lastIndex = position;
-    const match = TOKEN.exec(text);
-    if (match === null || !take(match, stack)) return undefined;
+  let position = 0;
+  for (let tokens = 0; position < text.length; tokens++) {
+    const end = tokens < MAX_TOKENS ? takeToken(text, position, stack) : undefined;
+    if (end === undefined) return undefined;
+    position = end;
   }
   const [only, second] = root.children;
   return stack.length === 1 && second === undefined ? only : undefined;
 }
 
-/** Applies one token to the open elements; false if it does not fit. */
-function take(match: RegExpExecArray, stack: OpenElement[]): boolean {
-  const [token, slash, name, , selfClosing] = match;
-  const current = stack.at(-1) as OpenElement;
-  if (name === undefined) {
-    if (!token.startsWith("<")) current.text += decodeEntities(token);
-    return true;
+/** Applies the token at `position` to the open elements. Returns where it ends; undefined if it does not fit. */
+function takeToken(text: string, position: number, stack: OpenElement[]): number | undefined {
+  if (text[position] !== "<") {
+    const end = text.indexOf("<", position);
+    const piece = text.slice(position, end < 0 ? text.length : end);
+    (stack.at(-1) as OpenElement).text += decodeEntities(piece);
+    return position + piece.length;
   }
-  if (slash === "/") {
+  if (text.startsWith("<!--", position)) return endOf(text, position + 4, "-->");
+  if (text.startsWith("<?", position)) return endOf(text, position + 2, "?>");
+  const tag = matchAt(TAG, text, position);
+  if (tag === undefined) return undefined;
+  let end = TAG.lastIndex;
+  while (matchAt(ATTRIBUTE, text, end) !== undefined) end = ATTRIBUTE.lastIndex;
+  const close = matchAt(TAG_END, text, end);
+  if (close === undefined) return undefined;
+  const [, slash, name = ""] = tag;
+  return takeTag(stack, { name, isEnd: slash === "/", isEmpty: close[1] === "/" }) ? TAG_END.lastIndex : undefined;
+}
+
+function endOf(text: string, position: number, mark: string): number | undefined {
+  const found = text.indexOf(mark, position);
+  return found < 0 ? undefined : found + mark.length;
+}
+
+function matchAt(pattern: RegExp, text: string, position: number): RegExpExecArray | undefined {
+  pattern.lastIndex = position;
+  return pattern.exec(text) ?? undefined;
+}
+
+interface Tag {
+  readonly name: string;
+  readonly isEnd: boolean;
+  readonly isEmpty: boolean;
+}
+
+/** False if the tag does not fit the open elements. */
+function takeTag(stack: OpenElement[], { name, isEnd, isEmpty }: Tag): boolean {
+  const current = stack.at(-1) as OpenElement;
+  if (isEnd) {
     if (stack.length < 2 || current.name !== name) return false;
     stack.pop();
     (stack.at(-1) as OpenElement).children.push(current);
     return true;
   }
-  if (selfClosing === "/") current.children.push({ name, text: "", children: [] });
+  if (isEmpty) current.children.push({ name, text: "", children: [] });
   else stack.push({ name, text: "", children: [] });
   return stack.length <= MAX_DEPTH;
 }

@@ -4,7 +4,13 @@ import { LazySource } from "../../bytes/derived.ts";
 import { parseHttpUrl } from "../../bytes/http/url.ts";
 import { OPENING_BYTES, withHead } from "../../bytes/layers/opening-read.ts";
 import { closedError } from "../../bytes/memory.ts";
-import { checkRelativeName, type PinnedFile, type ResolveOptions, type Resolver } from "../../bytes/resolver.ts";
+import {
+  checkRelativeName,
+  type PinnedFile,
+  type ResolveOptions,
+  type Resolver,
+  withoutDots,
+} from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 import type { Part } from "../../model/model.ts";
@@ -236,7 +242,7 @@ export function labelOf(path: string): string {
 
 /** "./x" is "x"; the resolver's own rule refuses everything else that is not plainly in the folder. */
 function siblingName(path: string, at: Location): string {
-  const name = path.replace(/^(\.\/)+/, "");
+  const name = withoutDots(path);
   checkRelativeName(name, at);
   return name;
 }

@@ -4,6 +4,7 @@ import { checkLimit, resolveLimits } from "../../base/limits.ts";
 import { encodeHex, encodeUtf8, printable } from "../../base/text.ts";
 import { inTurns, type Steps } from "../../base/turns.ts";
 import { withHead } from "../../bytes/layers/opening-read.ts";
+import { withoutDots } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type {
@@ -228,7 +229,7 @@ export async function aerosetMembers(source: Source, context: MembersContext): P
 
 function memberOf(entry: SetEntry, baseUrl: string | undefined, label: string): Member {
   const place = locateFile(entry.path, { from: "address", baseUrl }, { source: label, path: entry.path });
-  const path = place.kind === "sibling" ? place.name : entry.path.replace(/^(\.\/)+/, "");
+  const path = place.kind === "sibling" ? place.name : withoutDots(entry.path);
   const url = place.kind === "url" ? place.url : undefined;
   return { path, url, byteLength: entry.sizeBytes, sha256: entry.sha256?.toLowerCase() };
 }

@@ -276,7 +276,7 @@ async function modelFacts(sources: FactSources): Promise<readonly (readonly [str
  * config.json is no name of the model: it is the checkpoint that its training began with.
  */
 function modelName({ facts, names: { folder, output } }: FactSources): string {
-  const said = facts.text(["model_name", "general.name"])?.replace(/[\\/]+$/, "");
+  const said = facts.text(["model_name", "general.name"])?.replace(/(?<![\\/])[\\/]+$/, "");
   const last = said?.split(/[\\/]/).at(-1);
   return last || folder || output.replace(/\.weights$/i, "");
 }

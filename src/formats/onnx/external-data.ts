@@ -2,6 +2,7 @@ import { FormatError, isTareError, type Location, SourceError, UsageError } from
 import { checkLimit } from "../../base/limits.ts";
 import { printable } from "../../base/text.ts";
 import type { Extent } from "../../bytes/extents.ts";
+import { withoutDots } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 
@@ -50,7 +51,7 @@ export class ExternalFiles {
 
   async #open(location: string, at: Location): Promise<Source> {
     // Some exporters write "./model.onnx_data". The resolver refuses anything else that is not a plain relative name.
-    const name = location.replace(/^(\.\/)+/, "");
+    const name = withoutDots(location);
     const known = this.#opened.get(name);
     if (known !== undefined) return known;
     const { resolver, signal } = this.#context;

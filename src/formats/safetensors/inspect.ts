@@ -37,8 +37,8 @@ const TYPES: Readonly<Record<string, string>> = { "header length": "u64", "heade
 /** Bytes read before and after the range, so that an entry that it cuts is named too. */
 const MARGIN_BYTES = 4096;
 
-/** A key and its object without nested objects: an entry of the header. */
-const ENTRY = /"((?:[^"\\]|\\.)*)"\s*:\s*\{[^{}]*\}/g;
+/** A key, up to the margin, and its object without nested objects: an entry of the header. */
+const ENTRY = /"((?:[^"\\]|\\.){0,4096})"\s*:\s*\{[^{}]*\}/g;
 
 /** The length of the header, the header, and the entries of it that the range touches. */
 export async function safetensorsFields(container: Container, range: PartRange): Promise<readonly FieldPlace[]> {

@@ -54,6 +54,14 @@ function collect(paths: readonly string[], own: Partial<TreeOptions> = {}): stri
   return inputs.map(({ kind, path }) => (kind === "directory" ? `${path}/` : path));
 }
 
+test("a path may have slashes and dots in any number", () => {
+  const tree = ["t/", "t/a.txt", "t/sub/", "t/sub/b.bin", "t/sub/empty/"];
+  for (const end of ["/", "//"]) expect(collect([`t${end}`])).toEqual(tree);
+  for (const end of ["/.", "//./", "/./."]) expect(collect([`t${end}`])).toHaveLength(tree.length - 1); // what is inside
+  // An end that is none of slashes and dots was tried in each way to cut the slashes before it.
+  expect(collect([`t${"/".repeat(200)}a.txt`])).toEqual(["a.txt"]);
+});
+
 test("a folder is stored under its name, with empty folders", () => {
   expect(collect(["t"])).toEqual(["t/", "t/a.txt", "t/sub/", "t/sub/b.bin", "t/sub/empty/"]);
 });

@@ -174,7 +174,11 @@ class TreeWalk {
 
 /** For "LINK/" and "LINK/." the system shows the folder; whether the name itself is a link shows without that end. */
 function withoutDot(path: string): string {
-  return path.replace(/(?<=[^/])(\/+\.?)+$/, "");
+  let end = path.length;
+  for (let ending = 1; end > 0 && ending > 0; end -= ending) {
+    ending = path[end - 1] === "/" ? 1 : path.endsWith("/.", end) ? 2 : 0;
+  }
+  return end === 0 ? path : path.slice(0, end);
 }
 
 /** Whether a file with a stated length of 0 has a readable byte. */
