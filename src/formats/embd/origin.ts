@@ -2,8 +2,9 @@ import { type Bytes, equalBytes } from "../../base/bytes.ts";
 import { isTareError } from "../../base/errors.ts";
 import { decodeBase64, encodeBase64, encodeUtf8 } from "../../base/text.ts";
 import { atOnce } from "../../base/turns.ts";
-import { Metadata } from "../../model/metadata.ts";
-import { type Json, ORIGIN_KEY, type OriginFacts } from "../../model/origin/origin.ts";
+import { TOKENS_KEY } from "../../model/bert/vocabulary.ts";
+import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
+import { type CarriedEntry, type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin/origin.ts";
 import { equalShapes } from "../../model/shape.ts";
 import { ALIGNMENT, FILE_FLAGS, fileFooter, fileHeader } from "./layout.ts";
 import { embdLimits, Tolerance } from "./limits.ts";
@@ -35,6 +36,8 @@ export interface EmbdFacts {
    * them.
    */
   readonly footer: "standard" | "none" | "sums";
+  /** Keys whose texts are not UTF-8 in the file. Those of other formats are carried, because EMBD wants UTF-8. */
+  readonly raw: ReadonlySet<string>;
   /** Everything before the data, if our own rendering differs. */
   readonly front: Bytes | undefined;
 }
@@ -56,7 +59,10 @@ export function describeEmbd(model: EmbdModel): OriginFacts {
   const { header, entries, vocabulary, index, footer, front } = details;
   const facts: { [key: string]: Json } = {};
   if (header.flags !== flagsFor(DEFAULT_FLAGS, vocabulary)) facts["flags"] = header.flags;
-  const content = { metadata: new Metadata(entries), tensors: index, tokenCount: vocabulary?.tokens.length };
+  const raw = rawKeys(details);
+  if (raw.length > 0) facts["raw"] = raw;
+  const known = new Metadata([...entries, ...carriedKeys(model)]);
+  const content = { metadata: known, tensors: index, tokenCount: vocabulary?.tokens.length };
   if (missingRequired(content).length > 0) facts["fill"] = "none";
   else facts["date"] = content.metadata.text("created_at") ?? "none";
   if (footer === "absent") facts["footer"] = "none";
@@ -66,6 +72,19 @@ export function describeEmbd(model: EmbdModel): OriginFacts {
   const isCarried = front !== undefined && front.byteLength <= MAX_CARRIED_FRONT && !rendersAlike(details, front);
   if (isCarried) facts["front"] = encodeBase64(front);
   return facts;
+}
+
+/** Keys of texts that are not UTF-8, and that of the tokens if one of them is not. */
+function rawKeys({ entries, vocabulary }: SpecDetails): string[] {
+  const keys = entries.filter(({ value }) => value.raw !== undefined).map(({ key }) => key);
+  return vocabulary?.tokens.isUtf8() === false ? [...keys, TOKENS_KEY] : keys;
+}
+
+/** Keys of the model whose values only `tare.origin` holds: the writer did not fill them in. */
+function carriedKeys({ metadata }: EmbdModel): MetadataEntry[] {
+  const carried = takeOrigin(metadata).origin?.entries ?? [];
+  const isHeld = ([, , encoding, data]: CarriedEntry): boolean => encoding !== undefined && data !== undefined;
+  return carried.filter(isHeld).map(([key]) => ({ key, value: { type: "null" } }));
 }
 
 /**
@@ -101,7 +120,7 @@ function rendersAlike({ header, entries, vocabulary, index }: SpecDetails, front
 
 /** Reads facts that may have been edited. Undefined facts mean that the model was never in such a file. */
 export function parseFacts(facts: OriginFacts | undefined): EmbdFacts {
-  const { flags, fill, date, footer, front } = facts ?? {};
+  const { flags, fill, date, footer, raw, front } = facts ?? {};
   const bytes = typeof front === "string" ? decodeBase64(front) : undefined;
   const isFlags = typeof flags === "number" && Number.isSafeInteger(flags) && flags >= 0 && flags <= 0xffff_ffff;
   return {
@@ -109,6 +128,7 @@ export function parseFacts(facts: OriginFacts | undefined): EmbdFacts {
     fill: fill === "none" ? "none" : "all",
     date: typeof date === "string" && date.length <= MAX_DATE ? date : undefined,
     footer: footer === "none" || footer === "sums" ? footer : "standard",
+    raw: new Set(Array.isArray(raw) ? (raw as readonly Json[]).filter((key) => typeof key === "string") : []),
     front: bytes !== undefined && bytes.byteLength >= fileHeader.byteLength ? bytes : undefined,
   };
 }

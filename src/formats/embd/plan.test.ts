@@ -10,11 +10,12 @@ import { loadFixture } from "../../../test/support/fixtures.ts";
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { memoryOutput, memorySource } from "../../bytes/memory.ts";
 import { stringsOf } from "../../model/bert/vocabulary.ts";
-import type { Opened } from "../../model/format.ts";
+import type { Format, Opened } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataEntry, stringValue } from "../../model/metadata.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { openSource } from "../../open.ts";
 import { planConversion, writeConversion } from "../../operations/convert.ts";
+import { verify } from "../../operations/verify.ts";
 import { portableEngine } from "../../primitives/portable.ts";
 import { formatById } from "../registry.ts";
 import { embd } from "./index.ts";
@@ -119,6 +120,46 @@ describe("through every other format and back", () => {
     const { bytes } = await written(plan([words], entries));
     const there = await convertBytes(await openAs(bytes, "m.weights"), formatById("safetensors") ?? embd);
     expect(await convertBytes(await openAs(there, "m.safetensors"), embd)).toEqual(bytes);
+  });
+
+  describe("text that is not UTF-8", () => {
+    const raw = Uint8Array.of(0x63, 0x61, 0x66, 0xe9);
+    const verified = async (bytes: Bytes): Promise<readonly string[]> => {
+      const { findings } = await verify(await openAs(bytes, "m.weights"), { level: "full", engine });
+      return findings.filter(({ severity }) => severity === "error").map(({ code }) => code);
+    };
+    const gguf = formatById("gguf") as Format;
+
+    test("of GGUF is carried, and comes back", async () => {
+      const tokens = array(8, [text("[PAD]"), text(raw)]);
+      const kvs = [
+        { key: "general.description", type: 8, value: text(raw) },
+        { key: "vocabulary.tokens", type: 9, value: tokens },
+      ];
+      const bytes = buildGguf({ kvs });
+      const there = await convertBytes(await openAs(bytes, "m.gguf"), embd);
+      expect(await verified(there)).toEqual([]);
+      expect(await convertBytes(await openAs(there, "m.weights"), gguf)).toEqual(bytes);
+      expect(await convertBytes(await openAs(there, "m.weights"), embd)).toEqual(there);
+    });
+    test("of EMBD stays as it is, here and through GGUF", async () => {
+      const bytes = buildEmbd({ metadata: [["a", raw]], tokens: ["[PAD]", raw], special: [0, 0, 0, 0, 0] });
+      expect(await verified(bytes)).toEqual(["format/embd.utf8", "format/embd.utf8"]);
+      expect(await convertBytes(await openAs(bytes, "m.weights"), embd)).toEqual(bytes);
+      const there = await convertBytes(await openAs(bytes, "m.weights"), gguf);
+      expect(await convertBytes(await openAs(there, "m.gguf"), embd)).toEqual(bytes);
+    });
+  });
+
+  test("a required key that only tare.origin has is no key that the writer left out", async () => {
+    const kvs = [
+      { key: "model_name", type: 4, value: gguf32(7) },
+      { key: "model_version", type: 9, value: array(4, []) },
+    ];
+    const bytes = buildGguf({ kvs });
+    const there = await convertBytes(await openAs(bytes, "m.gguf"), embd);
+    const gguf = formatById("gguf") as Format;
+    expect(await convertBytes(await openAs(there, "m.weights"), gguf)).toEqual(bytes);
   });
 
   test("a transposed stream becomes the same tensor data as one that is not", async () => {

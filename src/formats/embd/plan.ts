@@ -58,7 +58,7 @@ export function planEmbd(content: ModelContent, options: WriteOptions): EmbdPlan
   const { stored, carried, losses } = planTensors(content.tensors);
   // If there is no other file to go back to, filled-in keys belong to the model from now on.
   const completion = keep.length === 0 ? "own" : "added";
-  const vocabulary = planVocabulary(content.metadata, completion);
+  const vocabulary = planVocabulary(content.metadata, completion, facts.raw);
   const tokenCount = vocabulary.vocabulary?.count;
   const created = createdOf(facts, options);
   const missing = missingRequired({ metadata: vocabulary.metadata, tensors: stored, tokenCount, created });
@@ -67,6 +67,7 @@ export function planEmbd(content: ModelContent, options: WriteOptions): EmbdPlan
     metadata: completion === "own" ? new Metadata([...filled, ...vocabulary.metadata]) : vocabulary.metadata,
     vocabulary: vocabulary.vocabulary,
     required: completion === "own" ? [] : filled,
+    raw: facts.raw,
     chain: keep,
     tensors: carried,
   });
@@ -152,6 +153,8 @@ interface MetadataContent {
   readonly vocabulary: PlannedVocabulary | undefined;
   /** Required keys that the model lacks, and that it must not have when it is converted back. */
   readonly required: readonly TextEntry[];
+  /** Keys whose texts were not UTF-8 in an EMBD file, and go into one again as they are. */
+  readonly raw: ReadonlySet<string>;
   /** What other formats need to write their files again. */
   readonly chain: readonly OriginLink[];
   readonly tensors: readonly CarriedTensor[];
@@ -188,13 +191,15 @@ interface Packed {
 }
 
 /** A foreign value under our key gives way if we need the key. */
-function pack({ metadata, vocabulary, required }: MetadataContent, originKey: "taken" | "free"): Packed {
+function pack({ metadata, vocabulary, required, raw }: MetadataContent, originKey: "taken" | "free"): Packed {
   const held = vocabulary?.keys ?? new Set<string>();
   const { native, entries } = packMetadata(metadata, (entry) => {
     if (held.has(entry.key)) return vocabularyHolding(entry);
     // The reader shows the section under these keys, so nothing else can be there.
     if (vocabulary !== undefined && (entry.key === TOKENS_KEY || entry.key === SPECIAL_KEY)) return "none";
     if (originKey === "taken" && entry.key === ORIGIN_KEY) return "none";
+    // The specification wants UTF-8, and verify calls anything else damage.
+    if (entry.value.type === "string" && entry.value.raw !== undefined && !raw.has(entry.key)) return "none";
     return textHolding(entry);
   });
   const added = required.map(({ key, value }) => addedEntry(key, value));
@@ -268,12 +273,14 @@ interface VocabularyPlan {
 
 /**
  * Takes the vocabulary from a model's metadata; other values under its keys stay metadata. Missing special ids come
- * from the tokens. They are "own" from then on, or only "added" for this file.
+ * from the tokens. They are "own" from then on, or only "added" for this file. Tokens that are not UTF-8 are carried like
+ * other texts, unless they come from an EMBD file (`raw`).
  */
-function planVocabulary(metadata: Metadata, completion: "own" | "added"): VocabularyPlan {
+function planVocabulary(metadata: Metadata, completion: "own" | "added", raw: ReadonlySet<string>): VocabularyPlan {
   const nothing: VocabularyPlan = { vocabulary: undefined, metadata, losses: [], notes: [] };
   const value = metadata.get(TOKENS_KEY);
   if (value?.type !== "array") return nothing;
+  if (!raw.has(TOKENS_KEY) && !isUtf8(value)) return { ...nothing, notes: [RAW_TOKENS] };
   const entries = encodeTokens(value);
   if (entries === undefined) return nothing;
   if (entries === "too-long") {
@@ -302,6 +309,13 @@ function planVocabulary(metadata: Metadata, completion: "own" | "added"): Vocabu
 }
 
 const NO_SPECIALS = "The vocabulary has no [UNK], [CLS] or [SEP]: its special ids are left empty";
+
+const RAW_TOKENS = "The vocabulary has tokens that are not UTF-8: tare.origin carries it, and other readers find none";
+
+function isUtf8(tokens: ArrayValue): boolean {
+  if (tokens instanceof TokenList) return tokens.isUtf8();
+  return tokens.slice().every((token) => token.type !== "string" || token.raw === undefined);
+}
 
 /** Token entries; undefined if an element is not text that a file can hold. */
 function encodeTokens(value: ArrayValue): Bytes | "too-long" | undefined {

@@ -230,6 +230,12 @@ export class TokenList implements ArrayValue {
     return decodeUtf8(this.bytes(id));
   }
 
+  /** False if a token is not UTF-8. */
+  isUtf8(): boolean {
+    for (let id = 0; id < this.length; id++) if (this.text(id) === undefined) return false;
+    return true;
+  }
+
   /** The id of a token, the last one if several are equal; undefined if there is none. */
   find(token: string): number | undefined {
     for (let id = this.length - 1; id >= 0; id--) {
