@@ -1,10 +1,8 @@
-import { decodeBase64, encodeBase64 } from "../../base/text.ts";
 import { isBlocks, QUANTIZATION_VERSION_KEY } from "../../model/ggml/retyping.ts";
-import { Metadata, type MetadataEntry } from "../../model/metadata.ts";
+import type { Metadata } from "../../model/metadata.ts";
 import { type Json, ORIGIN_KEY, type OriginFacts, takeOrigin } from "../../model/origin/origin.ts";
-import { SPLIT_KEYS } from "./layout.ts";
 import type { GgufModel } from "./model.ts";
-import { decodeGgufValue, encodeGgufValue, GGUF_ENCODING } from "./values.ts";
+import { splitFacts } from "./split.ts";
 
 /** What a standard file does not show by itself, and the writer needs to write the file again. */
 export interface GgufFacts {
@@ -15,8 +13,8 @@ export interface GgufFacts {
   readonly offsets?: readonly number[];
   /** Bytes after the last tensor, if padding was missing, and the data length that this belongs to. */
   readonly tail?: { readonly dataBytes: number; readonly byteLength: number };
-  /** `split.*` keys of a file that was then split again: index, key and stored value. */
-  readonly split?: readonly (readonly [index: number, key: string, value: string])[];
+  /** Present if the file is one part of a set, opened alone: its `split.*` keys belong there. */
+  readonly part?: true;
   /** Present if a key of the file is empty. */
   readonly emptyKey?: true;
   /** Present if a file of blocks did not state the version of its blocks. */
@@ -36,6 +34,7 @@ export function describeGguf(model: GgufModel): OriginFacts {
   if (originIndex >= 0 && originIndex < model.metadata.size - 1) facts["originIndex"] = originIndex;
   if (model.metadata.get("") !== undefined) facts["emptyKey"] = true;
   if (others.length === 0) {
+    if (splitFacts(model.metadata) !== undefined) facts["part"] = true;
     const { layout, infos, dataStart } = header;
     if (!layout.packed) facts["offsets"] = infos.map(({ offset }) => offset);
     if (source.byteLength < layout.paddedEnd) {
@@ -57,14 +56,14 @@ function ownLink(metadata: Metadata): OriginFacts | undefined {
 /** Facts from `tare.origin`. Anything that we would not write is left out. */
 export function parseFacts(facts: OriginFacts | undefined): GgufFacts {
   if (facts === undefined) return { version: 3 };
-  const { version, originIndex, offsets, tail, split, unversioned, emptyKey } = facts;
+  const { version, originIndex, offsets, tail, part, unversioned, emptyKey } = facts;
   const [dataBytes, byteLength] = isCounts(tail) ? tail : [];
   return {
     version: version === 2 ? 2 : 3,
     ...(isCount(originIndex) ? { originIndex } : {}),
     ...(isCounts(offsets) ? { offsets } : {}),
     ...(dataBytes !== undefined && byteLength !== undefined ? { tail: { dataBytes, byteLength } } : {}),
-    ...(Array.isArray(split) && split.every(isSplitKey) ? { split } : {}),
+    ...(part === true ? { part } : {}),
     ...(unversioned === true ? { unversioned } : {}),
     ...(emptyKey === true ? { emptyKey } : {}),
   };
@@ -72,37 +71,13 @@ export function parseFacts(facts: OriginFacts | undefined): GgufFacts {
 
 /** The link that the first part of a set keeps; undefined if the parts state everything. */
 export function linkFacts(facts: GgufFacts): OriginFacts | undefined {
-  const { offsets, tail, split } = facts;
-  if (offsets === undefined && tail === undefined && split === undefined) return undefined;
+  const { offsets, tail, part } = facts;
+  if (offsets === undefined && tail === undefined && part === undefined) return undefined;
   return {
     ...(offsets === undefined ? {} : { offsets }),
     ...(tail === undefined ? {} : { tail: [tail.dataBytes, tail.byteLength] }),
-    ...(split === undefined ? {} : { split }),
+    ...(part === undefined ? {} : { part }),
   };
-}
-
-/** Puts the `split.*` keys of a file that was split back in their places. */
-export function restoreSplitKeys(metadata: Metadata, facts: GgufFacts): Metadata {
-  const entries: MetadataEntry[] = [...metadata.entries];
-  for (const [index, key, base64] of facts.split ?? []) {
-    // Only these keys are ever taken out, so we did not write any other.
-    if (!SPLIT_KEYS.some((name) => name === key)) continue;
-    const bytes = decodeBase64(base64);
-    const value = bytes === undefined ? undefined : decodeGgufValue({ encoding: GGUF_ENCODING, bytes });
-    if (value === undefined || entries.some((entry) => entry.key === key)) continue; // edited, or set again since
-    entries.splice(Math.min(index, entries.length), 0, { key, value });
-  }
-  return facts.split === undefined ? metadata : new Metadata(entries);
-}
-
-/** Takes out the `split.*` keys, because the parts need these keys themselves. */
-export function takeSplitKeys(metadata: Metadata, facts: GgufFacts): readonly [Metadata, GgufFacts] {
-  const names = new Set<string>(SPLIT_KEYS);
-  const split = metadata.entries.flatMap(({ key, value }, index) => {
-    return names.has(key) ? [[index, key, encodeBase64(encodeGgufValue(value))] as const] : [];
-  });
-  if (split.length === 0) return [metadata, facts];
-  return [new Metadata(metadata.entries.filter(({ key }) => !names.has(key))), { ...facts, split }];
 }
 
 function isCount(value: Json | undefined): value is number {
@@ -111,10 +86,4 @@ function isCount(value: Json | undefined): value is number {
 
 function isCounts(value: Json | undefined): value is readonly number[] {
   return Array.isArray(value) && value.every(isCount);
-}
-
-function isSplitKey(value: Json): value is readonly [number, string, string] {
-  if (!Array.isArray(value) || value.length !== 3) return false;
-  const [index, key, base64] = value as readonly Json[];
-  return isCount(index) && typeof key === "string" && typeof base64 === "string";
 }

@@ -134,6 +134,30 @@ test("split keys that a file had before it was sharded come back on merging", as
   expect([...again.values()]).toEqual([...parts.values()]);
 });
 
+test("split keys of the model's own come back from a set for every target", async () => {
+  const entries = [
+    { key: "split.count", value: stringValue("mine") },
+    { key: "other", value: stringValue("kept") },
+    { key: "split.no", value: { type: "f64", value: 0.5 } },
+  ] as const;
+  const parts = await write(content(entries, [f32("a"), f32("b")]), { maxShardBytes: 8 });
+  expect(parts.size).toBe(2);
+  const { metadata } = await contentFrom(parts);
+  expect(metadata.entries).toMatchObject(entries);
+});
+
+test("split keys of the model's own do not make a file one part of a set", async () => {
+  const entries = [
+    { key: "split.no", value: { type: "i64", value: 0 } },
+    { key: "split.count", value: { type: "i64", value: 2 } },
+  ] as const;
+  const files = await write(content(entries, [f32("a")]));
+  const name = "m-00001-of-00002.gguf"; // under this name the second would be looked for
+  const { metadata, chain } = await contentFrom(new Map([[name, files.get("m.gguf") as Bytes]]));
+  expect(metadata.entries).toEqual(entries);
+  expect((await write({ metadata, tensors: [f32("a")], chain })).get("m.gguf")).toEqual(files.get("m.gguf"));
+});
+
 test("planGguf() aligns as requested, and refuses an alignment that llama.cpp refuses", async () => {
   const files = await write(content([{ key: "a", value: stringValue("b") }], [f32("x")]), { align: 256 });
   const model = await openGguf(memorySource(files.get("m.gguf") as Bytes), { engine, limits: {} });

@@ -16,10 +16,10 @@ import {
 } from "../../model/origin/origin.ts";
 import { type Piece, type PlannedFile, writeFiles } from "../../model/pieces.ts";
 import { headerPieces, type PlacedTensor } from "./header.ts";
-import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, tensorTypeId } from "./layout.ts";
+import { ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, SPLIT_KEYS, tensorTypeId } from "./layout.ts";
 import { GGUF_LIMITS } from "./limits.ts";
-import { type GgufFacts, linkFacts, parseFacts, restoreSplitKeys, takeSplitKeys } from "./origin.ts";
-import { baseName, partName } from "./split.ts";
+import { type GgufFacts, linkFacts, parseFacts } from "./origin.ts";
+import { baseName, partName, splitFacts } from "./split.ts";
 import { planTensors, type StoredTensor } from "./tensors.ts";
 import { GGUF_ENCODING, hasGgufType } from "./values.ts";
 
@@ -37,7 +37,7 @@ export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan
   const facts = parseFacts(own);
   // Older GGUF links are no longer needed once this file is written.
   const chain = keep.filter(({ format }) => format !== "gguf");
-  const metadata = withAlignment(restoreSplitKeys(content.metadata, facts), options.align);
+  const metadata = withAlignment(content.metadata, options.align);
   const alignment = alignmentOf(metadata.get(ALIGNMENT_KEY)) ?? DEFAULT_ALIGNMENT;
   const { stored, carried, disguised, leftOut } = planTensors(content.tensors);
   const shards = cutShards(stored, alignment, options.maxShardBytes);
@@ -47,6 +47,7 @@ export function planGguf(content: ModelContent, options: WriteOptions): GgufPlan
     originIndex: facts.originIndex,
     emptyKey: facts.emptyKey,
     added: facts.unversioned === undefined ? versionEntries(metadata, stored) : [],
+    splitKeys: splitKeysHolding(metadata, facts, shards.length),
   };
   const files =
     shards.length > 1
@@ -85,6 +86,15 @@ function withAlignment(metadata: Metadata, align: number | undefined): Metadata 
   return metadata.with(ALIGNMENT_KEY, { type: "u32", value: align });
 }
 
+/**
+ * The model's own `split.*` keys are carried where readers would take them for those of the file: in a set, and in a file
+ * that they would make a part of one.
+ */
+function splitKeysHolding(metadata: Metadata, { part }: GgufFacts, shardCount: number): "native" | "carried" {
+  if (shardCount > 1) return "carried";
+  return part === true || splitFacts(metadata) === undefined ? "native" : "carried";
+}
+
 /** Consecutive tensors per file; a tensor that is larger than the limit gets its own file. */
 function cutShards(
   stored: readonly StoredTensor[],
@@ -116,9 +126,8 @@ interface SetContent {
 }
 
 /** Parts as llama-gguf-split makes them: all metadata in the first, and in each the split keys at the end. */
-function planSet(shards: readonly (readonly StoredTensor[])[], whole: Metadata, set: SetContent): PlannedFile[] {
-  const { kept, alignment } = set;
-  const [metadata, facts] = takeSplitKeys(whole, set.facts);
+function planSet(shards: readonly (readonly StoredTensor[])[], metadata: Metadata, set: SetContent): PlannedFile[] {
+  const { facts, kept, alignment } = set;
   const link = linkFacts(facts);
   const chain = link === undefined ? kept.chain : [{ format: "gguf", facts: link }, ...kept.chain];
   const entries = planEntries(metadata, { ...kept, chain });
@@ -222,12 +231,14 @@ interface KeptForOthers {
   readonly emptyKey?: true | undefined;
   /** Keys that llama.cpp needs although the model does not state them. */
   readonly added?: readonly MetadataEntry[] | undefined;
+  readonly splitKeys: "native" | "carried";
 }
 
 /** The entries to write: native ones, and `tare.origin` if anything has to be kept in it. */
 function planEntries(metadata: Metadata, kept: KeptForOthers): readonly MetadataEntry[] {
-  const { chain, tensors, added = [] } = kept;
+  const { chain, tensors, added = [], splitKeys } = kept;
   const holdingOf = (entry: MetadataEntry): Holding => {
+    if (splitKeys === "carried" && SPLIT_KEYS.some((key) => key === entry.key)) return "none";
     // llama.cpp refuses an empty key, so it stays only if a GGUF file already had it.
     const isKept = entry.key !== "" || kept.emptyKey === true || entry.value.encoded?.encoding === GGUF_ENCODING;
     return isKept ? holdingByRule(entry) : "none";
