@@ -16,7 +16,7 @@ import type { EncodedValue, Metadata, MetadataValue } from "./metadata.ts";
 import type { Beside } from "./model.ts";
 import type { OriginFacts, OriginLink } from "./origin/origin.ts";
 import type { Tensor } from "./tensor.ts";
-import type { FloatTarget } from "./values/casts.ts";
+import type { FloatTarget, OnUnfit } from "./values/casts.ts";
 
 /** Input of `sniff`: the opening read, never more. */
 export interface Head {
@@ -130,6 +130,8 @@ export interface WriteOptions {
   readonly folder?: ModelFolder | undefined;
   /** When the content was made, in milliseconds since 1970, for formats that state it; absent if that is not known. */
   readonly created?: number | undefined;
+  /** Told of tensors whose values the asked types cannot hold, while they are written. */
+  readonly onUnfit?: OnUnfit | undefined;
   /** Base name of the output without folder: "model.gguf". */
   readonly name: string;
 }
@@ -174,9 +176,7 @@ export interface WriteHashes {
   readonly control?: "control" | undefined;
 }
 
-/**
- * Options that only some formats honour. A format that does not honour a given option refuses it; it never ignores it.
- */
+/** Options that only some formats honour. A format refuses a given option that it does not honour. */
 export type FormatOption =
   | "align"
   | "maxShardBytes"

@@ -84,6 +84,28 @@ it("quantize reports and warns of tensors of any length with the same counts", a
   expect(plain.err).toContain('"large": 3 blocks hold');
 });
 
+it("casts say which tensors lose values that the type cannot hold", async () => {
+  const file = scratch();
+  const doubles = new Uint8Array(Float64Array.of(1e300, 1).buffer);
+  const input = file(
+    "m.safetensors",
+    buildSafetensors([
+      { name: "big", dtype: "F32", shape: [2, 2], bytes: floats(1, 1e10, 2, 3) },
+      { name: "fine", dtype: "F32", shape: [2, 1], bytes: floats(Number.POSITIVE_INFINITY, 1) },
+      { name: "wide", dtype: "F64", shape: [2], bytes: doubles },
+    ]),
+  );
+  const half = await callTare(["convert", input, file("h.safetensors"), "--dtype", "f16", "--verify"]);
+  expect(half.code, half.err).toBe(0);
+  expect(half.err.match(/".*": finite values became infinite as F16/g)).toHaveLength(2);
+  const single = await callTare(["convert", input, file("s.safetensors"), "--dtype", "f32"]);
+  expect(single.err).toContain('"wide": finite values became infinite as F32');
+  expect(single.err).not.toContain('"big"');
+  const rows = await callTare(["convert", input, file("r.weights"), "--dtype", "i8", "--exclude", "wide"]);
+  expect(rows.err).toContain('"fine": rows with infinite values or NaN decode to nothing useful');
+  expect(rows.err).not.toContain('"big"');
+});
+
 it("dequantize gives the values that the blocks hold", async () => {
   const file = scratch();
   const small = file("q.gguf");

@@ -4,6 +4,7 @@ import { printable } from "../../base/text.ts";
 import { FORMATS, formatById, formatForName, readersOf } from "../../formats/registry.ts";
 import { folderOf } from "../../model/bert/model-folder.ts";
 import type { Format, Opened } from "../../model/format.ts";
+import type { OnUnfit } from "../../model/values/casts.ts";
 import { checkWritten } from "../../operations/convert/check-written.ts";
 import type { ConversionOptions } from "../../operations/convert/content.ts";
 import { checkSource } from "../../operations/convert/source-check.ts";
@@ -44,8 +45,10 @@ export async function runConversion(host: VerbHost, request: Request, job: Conve
   const [writer, formats] = await Promise.all([requireWriter(job.target), readersOf(originFormats(opened))]);
   const folder = await folderOf(opened, signal);
   if (folder?.problem !== undefined && writer.naming !== undefined) warn(folder.problem.message);
+  const unfit = new Map<string, string>();
   const conversion = await prepareConversion(opened, writer, {
     ...options,
+    onUnfit: (name, what) => unfit.set(`${what} ${name}`, unfitText(name, what)),
     created: sourceDate(host, request, opened),
     formats,
     folder,
@@ -62,6 +65,7 @@ export async function runConversion(host: VerbHost, request: Request, job: Conve
   for (const { name, reason } of plan.losses) warn(`"${printable(name)}": ${reason}`);
   const dryRun = request.dryRun === true;
   const signed = dryRun ? undefined : await write(request, job, conversion);
+  for (const text of unfit.values()) warn(text);
   const unverified = dryRun ? [] : unverifiedNotes(opened, takenTensors(opened.container, options));
   for (const note of unverified) onNote?.(note);
   const files = plan.files.map(({ name, byteLength }) => ({
@@ -77,6 +81,13 @@ export async function runConversion(host: VerbHost, request: Request, job: Conve
     notes: [...plan.notes, ...unverified],
     losses: plan.losses,
   };
+}
+
+/** A user who asks for a type wants the nearest values of it, but must know where there are none. */
+function unfitText(name: string, what: Parameters<OnUnfit>[1]): string {
+  const quoted = `"${printable(name)}"`;
+  if (what === "row without scale") return `${quoted}: rows with infinite values or NaN decode to nothing useful`;
+  return `${quoted}: finite values became ${what}`;
 }
 
 /** Refuses files that would be replaced. Those that continue an earlier run may be there. */

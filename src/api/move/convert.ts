@@ -3,7 +3,6 @@ import { UsageError } from "../../base/errors.ts";
 import type { WriteOptions as WriterOptions } from "../../model/format.ts";
 import { huggingFaceCheckpoint } from "../../model/ggml/hugging-face.ts";
 import { passwordSource } from "../../model/password.ts";
-import type { Tensor } from "../../model/tensor.ts";
 import { unreadableError } from "../../operations/convert/check-written.ts";
 import type { ConversionOptions } from "../../operations/convert/content.ts";
 import { decodeOverlay, type GivenMetadata, type MetadataOverlay } from "../../operations/convert/given-metadata.ts";
@@ -328,7 +327,7 @@ async function quantizationOf(
 async function transformOf(
   { dequantize, keep }: ConvertOptions,
   quantization: Quantization | undefined,
-): Promise<((tensor: Tensor) => Tensor) | undefined> {
+): Promise<ConversionOptions["transform"]> {
   if (dequantize !== undefined) return dequantizing(dequantize, listOf(keep));
   return quantization?.transform();
 }

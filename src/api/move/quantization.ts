@@ -3,7 +3,7 @@ import { printable } from "../../base/text.ts";
 import type { AnyCase } from "../../model/dtype.ts";
 import type { Opened } from "../../model/format.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { castTensor, type FloatTarget } from "../../model/values/casts.ts";
+import { castTensor, type FloatTarget, type OnUnfit } from "../../model/values/casts.ts";
 import { wasGguf } from "../../operations/convert.ts";
 import type { QuantError } from "../../operations/quantize/tally.ts";
 import { isBlockType, keptReason, quantizeTensor } from "../../operations/quantize.ts";
@@ -24,10 +24,13 @@ export function floatTarget(type: FloatType): FloatTarget {
 }
 
 /** Converts blocks to floats; tensors that are not quantised, or that match `keep`, stay as they are. */
-export function dequantizing(type: FloatType, keep: readonly string[] = []): (tensor: Tensor) => Tensor {
-  return (tensor) => {
+export function dequantizing(
+  type: FloatType,
+  keep: readonly string[] = [],
+): (tensor: Tensor, onUnfit?: OnUnfit | undefined) => Tensor {
+  return (tensor, onUnfit) => {
     const kept = matchesAny(keep, tensor.name);
-    return kept || !isBlockType(tensor) ? tensor : castTensor(tensor, floatTarget(type));
+    return kept || !isBlockType(tensor) ? tensor : castTensor(tensor, floatTarget(type), onUnfit);
   };
 }
 

@@ -23,7 +23,7 @@ import {
 } from "../../model/bert/vocabulary.ts";
 import { dtypeFacts } from "../../model/dtype.ts";
 import type { Loss } from "../../model/finding.ts";
-import type { ModelContent, PrepareContext } from "../../model/format.ts";
+import type { ModelContent, PrepareContext, WriteOptions } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
 import { earlierForm } from "../../model/origin/earlier-form.ts";
 import { furtherInChain, renameInChain } from "../../model/origin/origin.ts";
@@ -45,7 +45,7 @@ export async function prepareEmbd(content: ModelContent, context: PrepareContext
   return {
     ...prepared,
     metadata: withVocabulary(prepared.metadata, options.vocabulary),
-    tensors: options.int8 === undefined ? floats : withRowScales(floats),
+    tensors: options.int8 === undefined ? floats : withRowScales(floats, options),
   };
 }
 
@@ -197,11 +197,11 @@ async function withoutPositionIds(
 }
 
 /** Matrices as I8 with one scale per row. In a BERT encoder, these are the linear weights and the word table. */
-function withRowScales(tensors: readonly Tensor[]): readonly Tensor[] {
+function withRowScales(tensors: readonly Tensor[], { onUnfit }: WriteOptions): readonly Tensor[] {
   const isBert = namesBert(new Set(tensors.map(({ name }) => name)));
   return tensors.flatMap((tensor) => {
     const isMeant = !isBert || isLinearWeight(tensor.name) || tensor.name === WORD_TABLE;
-    return isMeant && isRowScalable(tensor) ? rowScaledTensors(tensor) : [tensor];
+    return isMeant && isRowScalable(tensor) ? rowScaledTensors(tensor, onUnfit) : [tensor];
   });
 }
 

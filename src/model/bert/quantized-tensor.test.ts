@@ -14,6 +14,16 @@ describe("rowScaledTensors()", () => {
     );
     expect([scales.name, scales.shape, quantized.dtype]).toEqual(["w.scale", [4], "I8"]);
   });
+  test("a row that is infinite or NaN is told of, and decodes to NaN; the others stay", async () => {
+    const told: string[] = [];
+    const odd = float32Tensor("w", [Number.NaN, 1, 2, Number.NEGATIVE_INFINITY, 3, 4], [3, 2]);
+    const [q, scale] = rowScaledTensors(odd, (name, what) => told.push(`${name}: ${what}`));
+    const back = await dequantizedTensor(q, { scale, axis: 0 }).toFloat32();
+    expect([...back].map(Number.isNaN)).toEqual([true, true, true, true, false, false]);
+    expect(told).toEqual(["w: row without scale"]);
+    await rowScaledTensors(float32Tensor("w", values, [4, 3]), (name) => told.push(name))[0].bytes();
+    expect(told).toHaveLength(1);
+  });
   test("every range of the bytes equals the same range of the whole", async () => {
     const whole = await quantized.bytes();
     for (let start = 0; start <= 12; start++) {

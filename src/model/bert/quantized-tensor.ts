@@ -6,7 +6,7 @@ import type { ReadOptions, Source } from "../../bytes/source.ts";
 import { dtypeFacts } from "../dtype.ts";
 import { formatShape } from "../shape.ts";
 import { Tensor } from "../tensor.ts";
-import { encodeFloats } from "../values/casts.ts";
+import { encodeFloats, type OnUnfit } from "../values/casts.ts";
 import { convertToFloat32, FloatSource, hasNumbers, itemOf } from "../values/numbers.ts";
 
 /** Rows are read in strips of about this many values. */
@@ -22,16 +22,24 @@ export function isRowScalable({ dtype, shape }: Tensor): boolean {
 
 /**
  * The matrix as I8 with one scale per row, and the scales as `<name>.scale`: value = q * scale. Both are computed when
- * they are read, strip by strip. A row of zeros has the scale 0.
+ * they are read, strip by strip. A row of zeros has the scale 0, and one that is infinite or NaN decodes to NaN.
  */
-export function rowScaledTensors(tensor: Tensor): readonly [quantized: Tensor, scales: Tensor] {
+export function rowScaledTensors(
+  tensor: Tensor,
+  onUnfit?: OnUnfit | undefined,
+): readonly [quantized: Tensor, scales: Tensor] {
   const { name, shape, offset, storedByteLength, file, elementCount } = tensor;
   const rows = shape[0] ?? 0;
   const place = { offset, storedByteLength, file };
   const quantized = { name, dtype: "I8" as const, shape, byteLength: elementCount, ...place };
   const scales = { name: `${name}.scale`, dtype: "F32" as const, shape: [rows], byteLength: 4 * rows, ...place };
+  const quantize: RowRule = (values, count, columns) => {
+    const { bytes, unscaled } = quantizeRows(values, count, columns);
+    if (unscaled > 0) onUnfit?.(name, "row without scale");
+    return bytes;
+  };
   return [
-    new Tensor(quantized, { source: () => new RowSource(tensor, quantizeRows) }),
+    new Tensor(quantized, { source: () => new RowSource(tensor, quantize) }),
     new Tensor(scales, { source: () => new RowSource(tensor, scalesOf) }),
   ];
 }
@@ -54,17 +62,24 @@ function scalesOf(values: Floats, rows: number, columns: number): Bytes {
   return encodeFloats(scales, "F32");
 }
 
-function quantizeRows(values: Floats, rows: number, columns: number): Bytes {
+/** `unscaled` is the number of rows with a value that is infinite or NaN. */
+function quantizeRows(
+  values: Floats,
+  rows: number,
+  columns: number,
+): { readonly bytes: Bytes; readonly unscaled: number } {
   const quantized = new Int8Array(values.length);
+  let unscaled = 0;
   for (let row = 0; row < rows; row++) {
     const [start, end] = [row * columns, (row + 1) * columns];
     const scale = rowScale(values, start, end);
     if (scale === 0) continue;
+    if (!Number.isFinite(scale)) unscaled++;
     for (let i = start; i < end; i++) {
       quantized[i] = Math.max(-TOP, Math.min(TOP, Math.round((values[i] as number) / scale)));
     }
   }
-  return new Uint8Array(quantized.buffer);
+  return { bytes: new Uint8Array(quantized.buffer), unscaled };
 }
 
 /** Reads the rows that cover a range, converts them, and gives the range. */

@@ -34,6 +34,33 @@ test("every half and every bfloat16 survives the trip through float32", () => {
   }
 });
 
+test.each([
+  ["F16", [65504, -65519, Number.NaN, Number.POSITIVE_INFINITY], undefined],
+  ["F16", [1, -65520], "infinite as F16"],
+  ["BF16", [3.38e38, 65520], undefined],
+  ["BF16", [-3.4e38], "infinite as BF16"],
+] as const)("a cast to %s of %j tells of finite values that become infinite", async (to, values, expected) => {
+  const told = new Set<string>();
+  const tensor = castTensor(float32Tensor("w", values), to, (name, what) => told.add(`${name}: ${what}`));
+  const back = await tensor.toFloat32();
+  expect([...told]).toEqual(expected === undefined ? [] : [`w: ${expected}`]);
+  const lost = back.some((value, i) => !Number.isFinite(value) && Number.isFinite(values[i]));
+  expect(lost).toBe(expected !== undefined);
+});
+
+test("a cast of doubles tells of those that are beyond every float32", async () => {
+  const doubles = (...values: readonly number[]): ReturnType<typeof memoryTensor> =>
+    memoryTensor("d", "F64", [values.length], new Uint8Array(Float64Array.from(values).buffer));
+  const toldOf = async (tensor: ReturnType<typeof memoryTensor>, to: "F32" | "F16"): Promise<readonly string[]> => {
+    const told: string[] = [];
+    await castTensor(tensor, to, (_, what) => told.push(what)).bytes();
+    return told;
+  };
+  expect(await toldOf(doubles(3.4e38, Number.NEGATIVE_INFINITY, Number.NaN), "F32")).toEqual([]);
+  expect(await toldOf(doubles(1, -1e300), "F32")).toEqual(["infinite as F32"]);
+  expect(await toldOf(doubles(1e300), "F16")).toEqual(["infinite as F16"]);
+});
+
 test("a cast tensor reads the same at any offset", async () => {
   const tensor = castTensor(float32Tensor("w", [1, 2, 3, 4.5, -6]), "BF16");
   const whole = await tensor.bytes();

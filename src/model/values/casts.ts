@@ -12,6 +12,12 @@ import { convertToFloat32, hasNumbers, itemOf, PIECE_ELEMENTS } from "./numbers.
 /** Types that values can be rounded to. */
 export type FloatTarget = "F32" | "F16" | "BF16";
 
+/**
+ * Told of a tensor, while it is read, that the type it gets cannot hold what it has: finite values became infinite, or
+ * no scale fits a row that is infinite or NaN. May be told of one tensor several times.
+ */
+export type OnUnfit = (tensor: string, what: `infinite as ${FloatTarget}` | "row without scale") => void;
+
 type Item = NonNullable<ReturnType<typeof itemOf>>;
 
 /** True for the types that a cast changes: floating point types other than the target. */
@@ -21,9 +27,9 @@ export function isCastable(tensor: Tensor, to: FloatTarget): boolean {
 }
 
 /** The same tensor with its values rounded to another float type when they are read. */
-export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
+export function castTensor(tensor: Tensor, to: FloatTarget, onUnfit?: OnUnfit | undefined): Tensor {
   const even = evenTensor(tensor);
-  if (even !== tensor) return castTensor(even, to);
+  if (even !== tensor) return castTensor(even, to, onUnfit);
   const stored = itemOf(tensor.dtype);
   if (stored === undefined) {
     const message = `Cannot read "${tensor.name}" as ${to}: ${tensor.dtype} values are not decoded by this version`;
@@ -36,7 +42,13 @@ export function castTensor(tensor: Tensor, to: FloatTarget): Tensor {
   const { name, shape, offset, file, elementCount } = tensor;
   const byteLength = elementCount * (to === "F32" ? 4 : 2);
   const facts = { name, dtype: to, shape, byteLength, offset, storedByteLength: tensor.storedByteLength, file };
-  return new Tensor(facts, { source: () => new CastSource(tensor, to, stored) });
+  return new Tensor(facts, { source: () => new CastSource(tensor, { to, stored, onUnfit }) });
+}
+
+interface Cast {
+  readonly to: FloatTarget;
+  readonly stored: Item;
+  readonly onUnfit: OnUnfit | undefined;
 }
 
 /** Reads the elements that cover a range, converts them, and gives the range. */
@@ -47,8 +59,9 @@ class CastSource extends ComputedSource {
   /** The unit in which the tensor's own type is read: an element, or a block. */
   readonly #from: Item;
   readonly #item: number;
+  readonly #onUnfit: OnUnfit | undefined;
 
-  constructor(tensor: Tensor, to: FloatTarget, stored: Item) {
+  constructor(tensor: Tensor, { to, stored, onUnfit }: Cast) {
     const inner = tensor.source();
     const item = to === "F32" ? 4 : 2;
     super({ label: inner.label, byteLength: tensor.elementCount * item, pieceBytes: PIECE_ELEMENTS * item });
@@ -57,6 +70,7 @@ class CastSource extends ComputedSource {
     this.#inner = inner;
     this.#from = stored;
     this.#item = item;
+    this.#onUnfit = onUnfit;
   }
 
   async read(offset: number, byteLength: number, options: ReadOptions = {}): Promise<Bytes> {
@@ -80,13 +94,39 @@ class CastSource extends ComputedSource {
     const { byteLength, elementCount } = this.#from;
     const toBytes = (elements: number): number => (elements / elementCount) * byteLength;
     const bytes = await this.#inner.read(toBytes(first), toBytes(last - first), { signal });
-    const values = convertToFloat32(this.#tensor.dtype, bytes, { source: this.label, path: this.#tensor.name });
+    const { dtype, name } = this.#tensor;
+    const values = convertToFloat32(dtype, bytes, { source: this.label, path: name });
+    if (this.#onUnfit !== undefined && becomesInfinite(values, this.#to, dtype === "F64" ? bytes : undefined)) {
+      this.#onUnfit(name, `infinite as ${this.#to}`);
+    }
     return encodeFloats(values, this.#to);
   }
 }
 
 function alignDown(value: number, step: number): number {
   return value - (value % step);
+}
+
+const INFINITE_BITS = 0x7f80_0000;
+
+/** The lowest float32, by its bits, that rounds to infinity: half a step above the highest value of the type. */
+const OVERFLOW_BITS: Readonly<Record<FloatTarget, number>> = {
+  F32: INFINITE_BITS,
+  BF16: 0x7f7f_8000,
+  F16: 0x477f_f000,
+};
+
+/** True if a finite value has none in the target; `doubles` has the values as they are stored, if those are wider. */
+function becomesInfinite(values: Float32Array<ArrayBuffer>, to: FloatTarget, doubles: Bytes | undefined): boolean {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const least = OVERFLOW_BITS[to];
+  const view = doubles === undefined ? undefined : new DataView(doubles.buffer, doubles.byteOffset, doubles.byteLength);
+  for (let i = 0; i < bits.length; i++) {
+    const size = (bits[i] as number) & 0x7fff_ffff;
+    if (size < least || size > INFINITE_BITS) continue;
+    if (size < INFINITE_BITS || (view !== undefined && Number.isFinite(view.getFloat64(8 * i, true)))) return true;
+  }
+  return false;
 }
 
 /** Little-endian bytes of the values, rounded to nearest, ties to even. */

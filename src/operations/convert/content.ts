@@ -17,7 +17,7 @@ import {
 import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { unevenLayout } from "../../model/values/block-rows.ts";
-import { castTensor, type FloatTarget, isCastable } from "../../model/values/casts.ts";
+import { castTensor, type FloatTarget, isCastable, type OnUnfit } from "../../model/values/casts.ts";
 import { isTaken, type NameSelection, requireMatches } from "../reading/glob.ts";
 import { type GivenMetadata, withGiven } from "./given-metadata.ts";
 
@@ -27,7 +27,7 @@ export interface ConversionOptions extends WriteOptions, NameSelection {
   /** Renames the tensors that are taken, and changes values if the new names require it: huggingFaceCheckpoint. */
   readonly rename?: ((model: ConvertedModel) => Checkpoint) | undefined;
   /** Applied to each tensor that is taken: quantising, for example. */
-  readonly transform?: ((tensor: Tensor) => Tensor) | undefined;
+  readonly transform?: ((tensor: Tensor, onUnfit?: OnUnfit | undefined) => Tensor) | undefined;
   /** Patterns of tensors that `transform` leaves as they are. Each must match one. */
   readonly keep?: readonly string[] | undefined;
   /** Laid over the metadata before it is written. */
@@ -48,11 +48,13 @@ export function contentOf(opened: Opened, options: ConversionOptions, target?: F
 export function castContent(
   content: ModelContent,
   { whole, label }: Pick<Selection, "whole" | "label">,
-  { dtype, transform, keep = [] }: ConversionOptions,
+  { dtype, transform, keep = [], onUnfit }: ConversionOptions,
 ): ModelContent {
   requireMatches(content.tensors, keep, label);
-  const floats = content.tensors.map((t) => (dtype !== undefined && isCastable(t, dtype) ? castTensor(t, dtype) : t));
-  const tensors = transform === undefined ? floats : floats.map(transform);
+  const floats = content.tensors.map((tensor) => {
+    return dtype !== undefined && isCastable(tensor, dtype) ? castTensor(tensor, dtype, onUnfit) : tensor;
+  });
+  const tensors = transform === undefined ? floats : floats.map((tensor) => transform(tensor, onUnfit));
   const beside = isSame(tensors, content.tensors) ? content.beside : undefined;
   return { ...content, tensors, beside, metadata: retypedMetadata(content, whole, tensors) };
 }
