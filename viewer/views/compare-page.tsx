@@ -10,9 +10,8 @@ import type { Comparison } from "../shared/calls.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../shared/protocol.ts";
 import { AddressForm } from "../widgets/address-form.tsx";
 import { sumBytes } from "../widgets/bytes-done.ts";
-import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
 import { TensorName } from "../widgets/tensor-name.tsx";
-import { VirtualRows } from "../widgets/virtual-rows.tsx";
+import { type ColumnHead, columnHeads, VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type ChangeRow, changeRows } from "./change-rows.ts";
 
 const ROW_HEIGHT = 34;

@@ -6,11 +6,10 @@ import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { EntryRow, Preview } from "../pages/vault-entries.ts";
 import { sumBytes } from "../widgets/bytes-done.ts";
-import { type ColumnHead, columnHeads } from "../widgets/column-heads.tsx";
 import { saveBlob } from "../widgets/save-blob.ts";
 import { SearchField } from "../widgets/search-field.tsx";
 import { toggled } from "../widgets/toggled.ts";
-import { VirtualRows } from "../widgets/virtual-rows.tsx";
+import { type ColumnHead, columnHeads, VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type TreeRow, treeRows } from "./entry-tree.ts";
 
 const ROW_HEIGHT = 34;

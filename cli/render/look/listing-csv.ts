@@ -1,6 +1,6 @@
 import type { Listed } from "../../../src/api/look/list.ts";
 import { UsageError } from "../../../src/base/errors.ts";
-import { isoTime } from "../../../src/base/time.ts";
+import { isoTime } from "../../../src/base/quantities.ts";
 import type { Entry } from "../../../src/model/archive.ts";
 import type { Tensor } from "../../../src/model/tensor.ts";
 

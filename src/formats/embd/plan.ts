@@ -1,7 +1,7 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
+import { nearestIsoTime } from "../../base/quantities.ts";
 import { encodeUtf8, isWellFormed } from "../../base/text.ts";
-import { nearestIsoTime } from "../../base/time.ts";
 import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
 import type { Loss } from "../../model/finding.ts";
 import type { ModelContent, WriteOptions, WritePlan } from "../../model/format.ts";

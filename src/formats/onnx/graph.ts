@@ -1,7 +1,7 @@
 import { checkLimit } from "../../base/limits.ts";
 import { type Attribute, embeddedTensors, noValue, readAttribute } from "./attributes.ts";
-import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
-import { readProperty, type Words } from "./surplus.ts";
+import { type Field, type ProtoReader, readProperty, WIRE } from "./protobuf.ts";
+import type { Words } from "./surplus.ts";
 import { readTensorProto, type TensorProto } from "./tensors.ts";
 
 /** Field numbers of GraphProto, TensorAnnotation, NodeProto, FunctionProto and TrainingInfoProto (onnx.proto). */

@@ -8,8 +8,8 @@ import { type Model, type Part, TensorIndex } from "../../model/model.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { type Graph, GraphWalk, type TakeInitializer } from "./graph.ts";
 import { MODEL } from "./layout.ts";
-import { type Field, type ProtoReader, WIRE } from "./protobuf.ts";
-import { readStringEntry, type Surplus, TENSORS_KEY, textEntry, textMap } from "./surplus.ts";
+import { type Field, type ProtoReader, readStringEntry, WIRE } from "./protobuf.ts";
+import { type Surplus, TENSORS_KEY, textEntry, textMap } from "./surplus.ts";
 
 /** The results of opening. */
 interface OnnxContents {

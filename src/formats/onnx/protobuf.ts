@@ -273,3 +273,35 @@ function unended(at: Location): FormatError {
   const message = `Cannot read ONNX ${at.path ?? "data"}: a number must end within ten bytes and inside its message`;
   return new FormatError("format/onnx.varint", message, at);
 }
+
+/** A key and its value, as in metadata_props and external_data. */
+export async function readStringEntry(
+  reader: ProtoReader,
+  field: Field,
+  path: string,
+): Promise<readonly [key: string, value: string]> {
+  const texts = ["", ""];
+  await reader.walkIn(field, path, (inner) => {
+    if (inner.number !== 1 && inner.number !== 2) {
+      reader.unknown("StringStringEntryProto", inner);
+      return undefined;
+    }
+    return reader.text(inner, `${path}.${inner.number === 1 ? "key" : "value"}`).then((text) => {
+      texts[inner.number - 1] = text;
+    });
+  });
+  const [key = "", value = ""] = texts;
+  return [key, value];
+}
+
+/** Adds a key and its value to a list. Keys should be different; if they are not, the first value counts. */
+export async function readProperty(
+  reader: ProtoReader,
+  field: Field,
+  { path, texts }: { readonly path: string; readonly texts: Map<string, string> },
+): Promise<void> {
+  const [key, value] = await readStringEntry(reader, field, path);
+  const known = texts.get(key);
+  if (known === undefined) texts.set(key, value);
+  else if (known !== value) reader.surplus.repeated(key, `${path} has it twice; the first value is used`);
+}

@@ -1,7 +1,6 @@
 import { printable } from "../../base/text.ts";
 import type { Loss } from "../../model/finding.ts";
 import { type MetadataEntry, type MetadataValue, stringValue } from "../../model/metadata.ts";
-import type { Field, ProtoReader } from "./protobuf.ts";
 
 /** Above this many, only their number is reported: a file may have a hundred million fields. */
 const MAX_LISTED = 100;
@@ -56,38 +55,6 @@ export interface Words {
   readonly docString: string;
   /** metadata_props. */
   readonly props: ReadonlyMap<string, string>;
-}
-
-/** A key and its value, as in metadata_props and external_data. */
-export async function readStringEntry(
-  reader: ProtoReader,
-  field: Field,
-  path: string,
-): Promise<readonly [key: string, value: string]> {
-  const texts = ["", ""];
-  await reader.walkIn(field, path, (inner) => {
-    if (inner.number !== 1 && inner.number !== 2) {
-      reader.unknown("StringStringEntryProto", inner);
-      return undefined;
-    }
-    return reader.text(inner, `${path}.${inner.number === 1 ? "key" : "value"}`).then((text) => {
-      texts[inner.number - 1] = text;
-    });
-  });
-  const [key = "", value = ""] = texts;
-  return [key, value];
-}
-
-/** Adds a key and its value to a list. Keys should be different; if they are not, the first value counts. */
-export async function readProperty(
-  reader: ProtoReader,
-  field: Field,
-  { path, texts }: { readonly path: string; readonly texts: Map<string, string> },
-): Promise<void> {
-  const [key, value] = await readStringEntry(reader, field, path);
-  const known = texts.get(key);
-  if (known === undefined) texts.set(key, value);
-  else if (known !== value) reader.surplus.repeated(key, `${path} has it twice; the first value is used`);
 }
 
 /** The metadata key for the words of tensors: a map from a tensor's name to its words. */

@@ -14,8 +14,17 @@ import { Tensor, type TensorReader } from "../../model/tensor.ts";
 import type { ExternalFiles } from "./external-data.ts";
 import { type DataType, dataTypeOf, type TypedField } from "./layout.ts";
 import type { ONNX_LIMITS } from "./limits.ts";
-import { decodeVarints, decodeVarints32, type Field, type ProtoReader, WIRE, wrongCount } from "./protobuf.ts";
-import { readProperty, readStringEntry, type Words } from "./surplus.ts";
+import {
+  decodeVarints,
+  decodeVarints32,
+  type Field,
+  type ProtoReader,
+  readProperty,
+  readStringEntry,
+  WIRE,
+  wrongCount,
+} from "./protobuf.ts";
+import type { Words } from "./surplus.ts";
 
 /** Field numbers of TensorProto (onnx.proto). */
 const FIELD = {

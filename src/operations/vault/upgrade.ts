@@ -1,6 +1,6 @@
 import { IntegrityError, UsageError } from "../../base/errors.ts";
+import { isoTime } from "../../base/quantities.ts";
 import { printable } from "../../base/text.ts";
-import { isoTime } from "../../base/time.ts";
 import type { Source } from "../../bytes/source.ts";
 import { findPathFault } from "../../formats/aerovault/paths.ts";
 import { Vault1Archive } from "../../formats/aerovault1/vault.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { namePartsOf } from "./name-parts.ts";
+import { namePartsOf } from "./tensor-name.tsx";
 
 test.each([
   ["model.layers.12.self_attn.q_proj.weight", ["model.layers.", "12.", "self_attn.", "q_proj.weight"]],
