@@ -97,6 +97,7 @@ export async function targetOptions(context: Context, target: string) {
     onOpened: (container, place) => judgeVault(context, container, place),
     onFile: (path) => context.noteBeside(path),
     onNote: (text) => context.note(`note: ${printable(text)}`),
+    onDoubt: (finding) => context.doubt(finding),
     spoolFolder: cache?.folder,
   };
   return { options, module };

@@ -56,6 +56,12 @@ export const PATCH_ERRORS = {
     why: "Something else has written to the file since, the journal is damaged, or it was written by another user, on another machine, or without a place for the user's secret. Commands that only read ignore such a journal.",
     fix: "Check the file with `tare verify`; if it is sound, remove the journal that the hint names.",
   },
+  "source/journal.foreign": {
+    severity: "warning",
+    what: "Beside the file is a journal of an interrupted write that is not believed; the file is used as it is.",
+    why: "In a folder that several users share, anyone can put a file there. A journal counts if it is a plain file with one name that belongs to you or to the owner of the file, and if the header that it completes is whole.",
+    fix: "Look who owns it. If nothing of yours was interrupted, remove it, or have its owner do so. As long as it is there, each change of a vault above 16 MiB copies it, and no edit in place begins.",
+  },
 } as const satisfies ErrorCatalog;
 
 /** Errors of the worker pool. */

@@ -63,7 +63,7 @@ export const PULL_ERRORS = {
     fix: "Make room or choose another folder; if the length makes no sense, do not trust the server.",
   },
   "source/pull.entry": {
-    what: "A link, a hard link too, or a folder is in the way of an unfinished file; or a folder is in the way of a file, of the lock or of the receipt.",
+    what: "A link, a hard link too, a folder or a file of another user is in the way of an unfinished file; or a folder is in the way of a file, of the lock or of the receipt.",
     why: "Unfinished files are only ever plain files in the folder itself, with no other name elsewhere, and no file takes the place of a folder. tare reports this before it fetches anything.",
     fix: "Remove what the error names.",
   },

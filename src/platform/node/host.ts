@@ -243,6 +243,7 @@ function openingOf(text: string, options: OpenRequest & Listening, onFile?: (pat
       onOpened: (container, place) => judgeVault(container, place, options),
       onFile,
       onNote: options.onNote,
+      onDoubt: options.onDoubt,
     },
     close: async () => cache?.close(),
   };

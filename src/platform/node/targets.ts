@@ -9,6 +9,7 @@ import { INNER_MARK, type Resolver, splitInnerPaths } from "../../bytes/resolver
 import type { Spool } from "../../bytes/sink.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Container } from "../../model/archive.ts";
+import type { Finding } from "../../model/finding.ts";
 import type { EncryptionRule, Format, Opened, PasswordSource } from "../../model/format.ts";
 import { openThrough } from "../../open.ts";
 import type { Engine } from "../../primitives/engine.ts";
@@ -18,7 +19,7 @@ import { findInterruptedEdit } from "./files/patch.ts";
 import { identityOf, openFile, openStdin } from "./files/source.ts";
 import { findModelIn } from "./folders.ts";
 import type { HttpSettings, RemoteFiles, SpooledCopies } from "./http/remote-files.ts";
-import { findMendedHeader } from "./vault/journal.ts";
+import { findForeignJournal, findMendedHeader } from "./vault/journal.ts";
 
 export type { HttpSettings } from "./http/remote-files.ts";
 
@@ -44,6 +45,8 @@ export interface OpenTargetOptions {
   readonly onFile?: ((path: string) => void) | undefined;
   /** Gets what is read instead of what was named. */
   readonly onNote?: ((text: string) => void) | undefined;
+  /** Gets what is doubtful about the files beside the target. */
+  readonly onDoubt?: ((finding: Finding) => void) | undefined;
   /** Called when what was opened is closed. May be called more than once. */
   readonly onClose?: (() => Promise<void>) | undefined;
 }
@@ -344,11 +347,13 @@ function kindOf(outer: string): Target["kind"] {
 export async function completedSource(
   path: string,
   source: Source,
-  { http, onNote }: Pick<OpenTargetOptions, "http" | "onNote"> = {},
+  { http, onNote, onDoubt }: Pick<OpenTargetOptions, "http" | "onNote" | "onDoubt"> = {},
 ): Promise<Source> {
   const real = await realpath(path).catch(() => undefined); // it was a pipe, or is gone again
   if (real === undefined) return source;
   try {
+    const doubt = await findForeignJournal(real);
+    if (doubt !== undefined) onDoubt?.(doubt);
     const header = await findMendedHeader(real);
     if (header !== undefined) return overlaidSource(source, source.byteLength, [overlayBytes(0, header)]);
     const { patches, ignored } = await findInterruptedEdit(real, http?.environment);

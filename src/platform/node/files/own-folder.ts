@@ -21,6 +21,18 @@ export function foreignness({ uid, gid, mode }: Ownership): string | undefined {
   return (mode & 0o020) !== 0 && !isOwnGroup ? `may be written to by others of group ${gid}` : undefined;
 }
 
+/**
+ * Why another user may have put a file beside one that belongs to `owner`; undefined if only we or that owner can have.
+ * A hard link gives a file of ours a name that we did not choose.
+ */
+export function strangeness(facts: Stats, owner: number | undefined): string | undefined {
+  if (!facts.isFile()) return "is no plain file";
+  if (facts.nlink > 1) return "has another name too (a hard link)";
+  const own = process.geteuid?.();
+  if (own === undefined || facts.uid === own || facts.uid === owner) return undefined;
+  return `belongs to another user (uid ${facts.uid}, this one is ${own})`;
+}
+
 /** The programs that show access lists, for tests to replace. Only where systems have them: none is taken from PATH. */
 export const accessPrograms = { getfacl: ["/usr/bin/getfacl", "/bin/getfacl"], ls: ["/usr/bin/ls", "/bin/ls"] };
 

@@ -8,7 +8,7 @@ import type { Sink } from "../../../bytes/sink.ts";
 import { errnoOf, fileError } from "../errors.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 import { checkUnprotected, nameBeside, privacyOf, SECTOR_BYTES, syncFolder } from "./partial-files.ts";
-import { readFileBeside } from "./reads.ts";
+import { readOwnFile } from "./reads.ts";
 import { fileSink } from "./sink.ts";
 import { Sealer } from "./user-secret.ts";
 
@@ -129,7 +129,7 @@ async function writeJournal({ file, journal: path }: Place, journal: Bytes, labe
 }
 
 function readJournal(path: string): Promise<Bytes | undefined> {
-  return readFileBeside(path, MAX_JOURNAL_BYTES);
+  return readOwnFile(path, MAX_JOURNAL_BYTES);
 }
 
 async function removeJournal(path: string): Promise<void> {

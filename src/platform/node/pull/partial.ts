@@ -1,4 +1,4 @@
-import { type BigIntStats, constants } from "node:fs";
+import { type BigIntStats, constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Bytes } from "../../../base/bytes.ts";
@@ -7,6 +7,7 @@ import type { Source } from "../../../bytes/source.ts";
 import { existsError } from "../../../operations/pull/errors.ts";
 import { decodeJournal, MAX_HEADER_BYTES, type PartialFile, type Replaced } from "../../../operations/pull/store.ts";
 import { errnoOf, fileError, ifMissing } from "../errors.ts";
+import { strangeness } from "../files/own-folder.ts";
 import {
   adoptPermissions,
   identityAt,
@@ -41,13 +42,13 @@ export async function openPartial(place: PartialPlace, sealer: Sealer): Promise<
     if (found?.isDirectory() === true) throw entryError(target, "a folder");
     if (found !== undefined && place.replaced === "nothing") throw existsError(label);
     if (await isPublished(target)) await unlink(target + PART);
-    const data = await openOwn(target + PART, found?.isFile() === true ? 0o600 : 0o666);
+    const data = await openOwn(target + PART, found, found?.isFile() === true ? 0o600 : 0o666);
     opened.push(data);
     if (found?.isFile() === true) {
       const mode = await withoutAccessList(found.mode & 0o777, target);
       await adoptPermissions({ handle: data, path: target + PART }, mode, found);
     }
-    const journal = await openOwn(target + JOURNAL);
+    const journal = await openOwn(target + JOURNAL, found);
     opened.push(journal);
     const seal = sealOf(await data.stat({ bigint: true }), sealer);
     return new DirectoryPartial({ ...place, data, journal }, seal);
@@ -123,14 +124,20 @@ async function readHead(path: string): Promise<Bytes> {
   }
 }
 
-/** Opens a plain file of this folder with no other name: never write through a link that was placed here in advance. */
-async function openOwn(path: string, mode: number = 0o666): Promise<FileHandle> {
+/**
+ * Opens a plain file of this folder with no other name: never write through a link that was placed here in advance. It
+ * must be ours, or the owner's of the file that it replaces: any other owner could change it once it is checked.
+ */
+async function openOwn(path: string, replaced: Stats | undefined, mode: number = 0o666): Promise<FileHandle> {
   const existing = await lstat(path).catch(ifMissing);
   if (existing !== undefined && !existing.isFile()) throw entryError(path, "no plain file");
   const handle = await open(path, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), mode);
   try {
     // Checks the opened file, which cannot be replaced any more.
-    if ((await handle.stat()).nlink > 1) throw entryError(path, "a hard link to a file that has another name too");
+    const facts = await handle.stat();
+    if (facts.nlink > 1) throw entryError(path, "a hard link to a file that has another name too");
+    const problem = strangeness(facts, replaced?.uid);
+    if (problem !== undefined) throw entryError(path, problem);
     return handle;
   } catch (error) {
     await handle.close();

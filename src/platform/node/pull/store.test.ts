@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
+  chownSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -79,6 +80,25 @@ test.skipIf(process.platform !== "linux")("a file whose journal cannot be opened
   });
   expect(open.filter((path) => path.startsWith(folder) && path.endsWith(".tare-part"))).toEqual([]);
 });
+
+test.runIf(process.geteuid?.() === 0).each(["tare-part", "tare-pull"])(
+  "a file of another user called NAME.%s is not gone on with, because its owner could change it later",
+  async (suffix) => {
+    const { store, folder } = await openStore();
+    const planted = join(folder, `m.bin.${suffix}`);
+    writeFileSync(planted, "theirs");
+    chownSync(planted, 65534, 65534);
+    await expect(store.openPartial("m.bin", "nothing")).rejects.toMatchObject({
+      code: "source/pull.entry",
+      message: expect.stringContaining("belongs to another user"),
+    });
+    expect(readFileSync(planted, "utf8")).toBe("theirs");
+    // Root goes on with what is to replace a file of that user.
+    writeFileSync(join(folder, "m.bin"), "old");
+    chownSync(join(folder, "m.bin"), 65534, 65534);
+    await (await store.openPartial("m.bin", "anything")).close();
+  },
+);
 
 test.each(["tare-part", "tare-pull"])("a hard link called NAME.%s is not written through", async (suffix) => {
   const { store, folder } = await openStore();

@@ -6,7 +6,7 @@ import { encodePushEntry, type PushJournal, type PushRecord, parsePushRecord } f
 import { cacheFolder } from "../cache/folder.ts";
 import { errnoOf, fileError } from "../errors.ts";
 import { foreignFolder, foreignness, makeFolder } from "../files/own-folder.ts";
-import { readFileBeside } from "../files/reads.ts";
+import { readOwnFile } from "../files/reads.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 
 /** Ten thousand parts take a few megabytes; a longer journal is not ours. */
@@ -34,7 +34,7 @@ export function filePushJournal(folder: string, destination: readonly string[]):
     async read(): Promise<PushRecord> {
       try {
         const isKnown = (await isOurs()) && foreignness(await stat(path)) === undefined;
-        const bytes = isKnown ? await readFileBeside(path, MAX_JOURNAL_BYTES) : undefined;
+        const bytes = isKnown ? await readOwnFile(path, MAX_JOURNAL_BYTES) : undefined;
         return bytes === undefined ? { parts: new Map(), writes: [] } : parsePushRecord(Buffer.from(bytes).toString());
       } catch (error) {
         if (errnoOf(error) === "ENOENT") return { parts: new Map(), writes: [] };

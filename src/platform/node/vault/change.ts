@@ -138,7 +138,8 @@ export async function withVaultLock<T>(
     onNote,
     lockTimeoutMs,
     session,
-  }: Pick<VaultWriteContext, "signal" | "onNote" | "lockTimeoutMs" | "session">,
+    onWarning,
+  }: Pick<VaultWriteContext, "signal" | "onNote" | "lockTimeoutMs" | "session" | "onWarning">,
   use: () => Promise<T>,
   purpose: "change" | "read" = "change",
 ): Promise<T> {
@@ -153,7 +154,8 @@ export async function withVaultLock<T>(
   });
   if (lock === undefined) return use();
   try {
-    if (purpose === "change" || (await isWritable(real))) await completeHeader(real, onNote);
+    const completion = { onNote, onWarning, keys: session && (() => session.keys()) };
+    if (purpose === "change" || (await isWritable(real))) await completeHeader(real, completion);
     await removeVaultLitter(real);
     await removeStaleTakeovers(lock.path);
     return await use();

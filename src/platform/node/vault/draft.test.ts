@@ -4,6 +4,7 @@ import {
   closeSync,
   existsSync,
   linkSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -190,6 +191,16 @@ test("a long vault with two names is copied, and its other name keeps the old fi
   expect([readVault()[0], readVault().byteLength]).toEqual([2, LARGE_BYTES + 10]);
 });
 
+test("a long vault is copied if something of another user has the name of its journal", async () => {
+  const base = await makeMarked(LARGE_BYTES);
+  mkdirSync(journalPath(path));
+  const { ino } = statSync(path);
+  const draft = await updateVaultDraft(base);
+  await draft.write(LARGE_BYTES, new Uint8Array(10));
+  await draft.commit(header(2), LARGE_BYTES + 10);
+  expect([readVault()[0], statSync(path).ino === ino]).toEqual([2, false]);
+});
+
 test.runIf(process.platform === "linux")("a long vault that another process writes in place is copied", async () => {
   const base = await makeMarked(LARGE_BYTES);
   const first = await updateVaultDraft(base);
@@ -317,10 +328,10 @@ test("a long vault whose new header cannot be made durable is changed, and says 
   await expect(draft.commit(header(2), LARGE_BYTES + 10)).rejects.toMatchObject(error);
   expect([readVault()[0], readVault().at(-1)]).toEqual([2, 3]);
   // A torn header can come of it, so the journal stays until the header is on the disk.
-  await expect(completeHeader(path, () => undefined)).rejects.toMatchObject({ code: "source/io" });
+  await expect(completeHeader(path, { onNote: () => undefined })).rejects.toMatchObject({ code: "source/io" });
   expect(existsSync(journalPath(path))).toBe(true);
   disk.works();
-  await completeHeader(path, () => undefined);
+  await completeHeader(path, { onNote: () => undefined });
   expect(readVault()[0]).toBe(2);
   expect(readdirSync(folder)).toEqual(["v.aerovault"]);
 });
@@ -362,20 +373,22 @@ test("a long vault whose new header cannot be written is as it was", async () =>
 test("a long vault whose header is torn, and cannot be put back, is changed by its journal", async () => {
   const draft = await updateVaultDraft(await makeMarked(LARGE_BYTES));
   const old = readVault().subarray(0, 1024);
+  const next = vaultHeader.encode({ ...HEADER_VALUES, salt: new Uint8Array(32).fill(2) });
+  next.fill(2, 960);
   await draft.write(LARGE_BYTES, new Uint8Array(10).fill(3));
   const disk = await failingFrom("write", 1, () => {
     const file = openSync(path, "r+");
-    writeSync(file, header(2), 0, 512, 0);
+    writeSync(file, next, 0, 512, 0);
     closeSync(file);
   });
   const error = { code: "source/vault.after-change" };
-  await expect(draft.commit(header(2), LARGE_BYTES + 10)).rejects.toMatchObject(error);
+  await expect(draft.commit(next, LARGE_BYTES + 10)).rejects.toMatchObject(error);
   disk.works();
   expect(
     readVault()
       .subarray(0, 1024)
-      .equals(Buffer.concat([header(2).subarray(512), old.subarray(512)])),
+      .equals(Buffer.concat([next.subarray(0, 512), old.subarray(512)])),
   ).toBe(true);
-  await completeHeader(path, () => undefined);
-  expect([readVault()[0], readVault()[1023], readVault().at(-1)]).toEqual([2, 2, 3]);
+  await completeHeader(path, { onNote: () => undefined });
+  expect([readVault()[12], readVault()[1023], readVault().at(-1)]).toEqual([2, 2, 3]);
 });

@@ -15,7 +15,7 @@ import {
   syncFolder,
 } from "../files/partial-files.ts";
 import { allocateBytes, copyBytes, readFully, writeAll } from "../files/reads.ts";
-import { removeHeaderJournal, writeHeaderJournal } from "./journal.ts";
+import { isJournalTaken, removeHeaderJournal, writeHeaderJournal } from "./journal.ts";
 import { checkFresh, checkRuns, type VaultMark } from "./mark.ts";
 
 /** A vault up to this length is copied for every change: that is as fast as any other way, and one rename ends it. */
@@ -82,7 +82,9 @@ export async function updateVaultDraft(base: VaultBase): Promise<VaultDraft> {
       throw error;
     });
     if (cheap !== undefined) return replacingDraft(base, cheap);
-    const lock = mark.links > 1n ? "taken" : await lockInode(mark);
+    // Without a journal of ours beside it, no header is written in place.
+    const mustCopy = mark.links > 1n || (await isJournalTaken(path));
+    const lock = mustCopy ? "taken" : await lockInode(mark);
     if (lock === "taken") {
       await checkRoom(path, label, mark.byteLength);
       return replacingDraft(base, await copyVault(base, 0));

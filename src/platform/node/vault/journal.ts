@@ -1,10 +1,15 @@
-import { createHash } from "node:crypto";
-import { open, realpath, unlink } from "node:fs/promises";
+import { createHash, createHmac } from "node:crypto";
+import { lstat, open, realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
+import { resolveLimits } from "../../../base/limits.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
-import { HEADER_BYTES } from "../../../formats/aerovault/layout.ts";
+import { checkSections, decodeHeader } from "../../../formats/aerovault/header.ts";
+import { plainKeys, type VaultKeys, wipeKeys } from "../../../formats/aerovault/keys.ts";
+import { HEADER_BYTES, PLAINTEXT_FLAG, withoutMac } from "../../../formats/aerovault/layout.ts";
+import { AEROVAULT_LIMITS, type AerovaultLimits } from "../../../formats/aerovault/limits.ts";
+import type { Finding } from "../../../model/finding.ts";
 import { errnoOf, fileError } from "../errors.ts";
 import {
   adoptPermissions,
@@ -67,16 +72,41 @@ export async function removeHeaderJournal(vault: string): Promise<void> {
   });
 }
 
-/** Undefined if there is none, or if it was not completely written: then the header was not touched. */
+/** The journal beside a vault, as far as it is believed. */
+interface FoundJournal {
+  /** Undefined if there is none, or if it was not completely written: then the header was not touched. */
+  readonly journal: HeaderJournal | undefined;
+  /** Why the file there is not believed; then it is left alone. */
+  readonly problem: string | undefined;
+}
+
 export async function readHeaderJournal(vault: string): Promise<HeaderJournal | undefined> {
+  return (await findJournal(vault)).journal;
+}
+
+async function findJournal(vault: string): Promise<FoundJournal> {
   const byteLength = MAGIC.byteLength + DIGEST_BYTES + 2 * HEADER_BYTES;
-  const whole = await readFileBeside(journalPath(vault), byteLength);
-  if (whole?.byteLength !== byteLength) return undefined;
+  const { bytes: whole, problem } = await readFileBeside(journalPath(vault), vault, byteLength);
+  const nothing = { journal: undefined, problem };
+  if (whole?.byteLength !== byteLength) return nothing;
   const headers = whole.subarray(MAGIC.byteLength + DIGEST_BYTES);
   const digest = whole.subarray(MAGIC.byteLength, MAGIC.byteLength + DIGEST_BYTES);
-  if (!equalBytes(whole.subarray(0, MAGIC.byteLength), MAGIC) || !equalBytes(digest, digestOf(headers)))
-    return undefined;
-  return { before: headers.slice(0, HEADER_BYTES), after: headers.slice(HEADER_BYTES) };
+  if (!equalBytes(whole.subarray(0, MAGIC.byteLength), MAGIC) || !equalBytes(digest, digestOf(headers))) return nothing;
+  return { ...nothing, journal: { before: headers.slice(0, HEADER_BYTES), after: headers.slice(HEADER_BYTES) } };
+}
+
+/** Says so if there is a journal that is not believed: another user can have put it there. */
+export async function findForeignJournal(real: string): Promise<Finding | undefined> {
+  const { problem } = await lookBeside(real);
+  return problem === undefined ? undefined : foreignJournalDoubt(real, journalPath(real), problem);
+}
+
+/** True if something is in the way of a journal, so that no header can be written in place. */
+export function isJournalTaken(real: string): Promise<boolean> {
+  return lstat(journalPath(real)).then(
+    () => true,
+    () => false,
+  );
 }
 
 /**
@@ -95,18 +125,71 @@ export function mendedHeader(found: Bytes, { before, after }: HeaderJournal): By
 
 /** The header that the vault should have; undefined if its header is whole. */
 export async function findMendedHeader(real: string): Promise<Bytes | undefined> {
-  const journal = await readHeaderJournal(real);
-  const found = journal === undefined ? undefined : await readHeaderBytes(real);
-  return journal === undefined || found === undefined ? undefined : mendedHeader(found, journal);
+  return (await lookBeside(real)).mended;
 }
 
-async function readHeaderBytes(real: string): Promise<Bytes | undefined> {
+interface Beside extends FoundJournal {
+  readonly mended?: Bytes | undefined;
+  /** The header that the vault has; undefined if there is no journal. */
+  readonly found?: Bytes | undefined;
+}
+
+/** Compares the header of a vault with the journal beside it. `keys` gives those of the vault, if they are known. */
+async function lookBeside(real: string, keys?: () => VaultKeys): Promise<Beside> {
+  const beside = await findJournal(real);
+  const { journal } = beside;
+  const head = journal === undefined ? undefined : await readHead(real);
+  const mended = journal === undefined || head === undefined ? undefined : mendedHeader(head.header, journal);
+  const found = head?.header;
+  if (head === undefined || mended === undefined) return { ...beside, found };
+  const fault = findFault(mended, head.byteLength, keys);
+  if (fault === undefined) return { ...beside, found, mended };
+  return { journal: undefined, found, problem: `completes the header to one that does not fit the vault (${fault})` };
+}
+
+/**
+ * Why a header is not one that a writer of this vault made; undefined if it may be one. Without the keys, only the MAC of
+ * a vault that has no encryption can be compared.
+ */
+function findFault(header: Bytes, byteLength: number, keys: (() => VaultKeys) | undefined): string | undefined {
+  const at = { source: "vault", offset: 0 };
+  let known: VaultKeys | undefined;
+  try {
+    const values = decodeHeader(header, at);
+    checkSections(values, byteLength, UNLIMITED, at);
+    known = (values.flags & PLAINTEXT_FLAG) === 0 ? keys?.() : plainKeys();
+    if (known === undefined) return undefined;
+    const mac = createHmac("sha512", known.mac).update(withoutMac(header)).digest();
+    return equalBytes(new Uint8Array(mac), values.mac) ? undefined : "its HMAC does not match";
+  } catch (error) {
+    if (isTareError(error)) return error.message;
+    throw error;
+  } finally {
+    if (known !== undefined) wipeKeys(known);
+  }
+}
+
+/** Opening has limits; whether a header fits its file does not depend on them. */
+const UNLIMITED: AerovaultLimits = {
+  ...resolveLimits("aerovault", AEROVAULT_LIMITS),
+  manifestBytes: Number.MAX_SAFE_INTEGER,
+  directoryBytes: Number.MAX_SAFE_INTEGER,
+};
+
+interface Head {
+  readonly header: Bytes;
+  /** Length of the file. */
+  readonly byteLength: number;
+}
+
+async function readHead(real: string): Promise<Head | undefined> {
   const handle = await open(real, "r");
   try {
-    if ((await handle.stat()).size < HEADER_BYTES) return undefined;
+    const { size: byteLength } = await handle.stat();
+    if (byteLength < HEADER_BYTES) return undefined;
     const header = allocateBytes(HEADER_BYTES);
     await readFully(handle, header, { offset: 0, label: real });
-    return header;
+    return { header, byteLength };
   } finally {
     await handle.close();
   }
@@ -139,12 +222,29 @@ export async function completeTornHeader(path: string, signal?: AbortSignal): Pr
   }
 }
 
-/** Completes a header that a crash tore. The caller holds the lock. */
-export async function completeHeader(real: string, onNote: (text: string) => void): Promise<void> {
-  const journal = await readHeaderJournal(real);
-  const found = journal === undefined ? undefined : await readHeaderBytes(real);
+/** Who hears of a completed header, and the keys of the vault if they are known. */
+export interface CompletionContext {
+  readonly onNote: (text: string) => void;
+  /** Gets the warning about a journal that is not believed; a note if absent. */
+  readonly onWarning?: ((finding: Finding) => void) | undefined;
+  /** Copies of them, which are wiped. */
+  readonly keys?: (() => VaultKeys) | undefined;
+}
+
+/**
+ * Completes a header that a crash tore, and removes the journal. The caller holds the lock. A journal that is not
+ * believed stays, because its owner may need it; writers copy the vault as long as it is there.
+ */
+export async function completeHeader(
+  real: string,
+  { onNote, onWarning = ({ message }) => onNote(`warning: ${message}`), keys }: CompletionContext,
+): Promise<void> {
+  const { journal, found, mended, problem } = await lookBeside(real, keys);
+  if (problem !== undefined) {
+    onWarning(foreignJournalDoubt(real, journalPath(real), problem));
+    return;
+  }
   if (journal !== undefined && found !== undefined) {
-    const mended = mendedHeader(found, journal);
     const isWhole = equalBytes(found, journal.before) || equalBytes(found, journal.after);
     // A whole header may be in memory alone, where its writer could not make it durable. Until it is, the journal is
     // needed; and the system may take pages for written that it failed to write, so they are written again.
@@ -168,4 +268,11 @@ async function writeHeaderBytes(real: string, header: Bytes): Promise<void> {
 
 function digestOf(bytes: Bytes): Bytes {
   return new Uint8Array(createHash("sha256").update(bytes).digest());
+}
+
+/** The warning about a journal that is not believed. `file` is what it is beside. */
+function foreignJournalDoubt(file: string, journal: string, problem: string): Finding {
+  const message = `"${file}" is used as it is, without "${journal}", which may say how an interrupted write of it ends: the file there ${problem}`;
+  const hint = "If nothing of yours was interrupted, remove it, or have its owner do so";
+  return { severity: "warning", code: "source/journal.foreign", message, at: { source: file }, hint };
 }

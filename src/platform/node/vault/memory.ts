@@ -11,7 +11,7 @@ import type { EncryptionRule } from "../../../model/format.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { errnoOf, fileError, fullPath } from "../errors.ts";
 import { foreignFolder, makeFolder, stateFolder } from "../files/own-folder.ts";
-import { readFileBeside } from "../files/reads.ts";
+import { readOwnFile } from "../files/reads.ts";
 import { fileSink } from "../files/sink.ts";
 import { readVaultMark } from "./mark.ts";
 
@@ -309,7 +309,7 @@ function advance(before: Memory | undefined, vault: RememberedVault): Memory {
 /** Undefined if there is none. One that cannot be read is reported: it must not stop the user. */
 async function readMemory(path: string, tell: Tell): Promise<Memory | "unreadable" | undefined> {
   try {
-    const bytes = await readFileBeside(path, MAX_FILE_BYTES);
+    const bytes = await readOwnFile(path, MAX_FILE_BYTES);
     if (bytes === undefined) {
       if (await isThere(path, tell)) return notOurs(path, tell);
       return undefined;
