@@ -121,6 +121,16 @@ export const VAULT_MARK_ERRORS = {
     why: "Somebody gave it new keys (`tare vault passwd --rekey`), put another vault in its place, or damaged its header. The keys that the program got when it opened the vault do not fit any more.",
     fix: "Close the vault and open it again, with its password of now.",
   },
+  "source/vault.lock-lost": {
+    what: "The lock of the vault was removed while its process was at work, or another program has it now.",
+    why: "Two writers at once would each undo what the other did. So a writer looks at its lock before each write, and stops if it is not there.",
+    fix: "Run the command again; nothing of this change was kept. Remove a lock only if its process has ended.",
+  },
+  "source/vault.displaced": {
+    what: "The change of the vault was written, but another file has the name of the vault by now, or none.",
+    why: "The vault was moved or replaced at that moment. Another writer can do this if the lock was removed by hand.",
+    fix: "Look whether the change is in the file that has the name. If it is not, make it again.",
+  },
   "source/vault.changed": {
     what: "Something else changed the vault between opening it and writing to it.",
     why: "Writing now would undo that change. Programs that do not use the lock beside the vault can do this.",

@@ -110,6 +110,8 @@ export function newVaultState(
 
 /** Bytes that a file must still have. */
 export interface ExpectedRun {
+  /** The lock beside the vault, which must have these bytes and no others; the vault itself if absent. */
+  readonly file?: string | undefined;
   readonly offset: number;
   readonly bytes: Bytes;
 }
@@ -135,8 +137,11 @@ export interface VaultDraft {
   write(offset: number, bytes: Bytes): Promise<void>;
   /** Bytes that were written here, or those of the opened vault. */
   read(offset: number, byteLength: number): Promise<Bytes>;
-  /** Makes everything durable, then makes the new header valid; the file ends at `byteLength`. */
-  commit(header: Bytes, byteLength: number): Promise<void>;
+  /**
+   * Makes everything durable, then makes the new header valid; the file ends at `byteLength`. `end` is the first byte
+   * after everything that was written, by other threads too; `byteLength` if absent.
+   */
+  commit(header: Bytes, byteLength: number, end?: number): Promise<void>;
   /** Drops everything; may be called twice. `end` is the first byte after everything that other threads wrote. */
   abort(end?: number): Promise<void>;
 }

@@ -210,6 +210,42 @@ export async function writeAll(handle: Pick<FileHandle, "write">, bytes: Bytes, 
   }
 }
 
+/** Tracks writes that may be pending when a draft ends. */
+export class DraftFile {
+  readonly handle: FileHandle;
+  readonly label: string;
+  readonly #pending = new Set<Promise<void>>();
+
+  constructor(handle: FileHandle, label: string) {
+    this.handle = handle;
+    this.label = label;
+  }
+
+  write(offset: number, bytes: Bytes): Promise<void> {
+    const write = this.#writeAll(offset, bytes).finally(() => this.#pending.delete(write));
+    this.#pending.add(write);
+    return write;
+  }
+
+  async read(offset: number, byteLength: number): Promise<Bytes> {
+    const bytes = allocateBytes(byteLength);
+    await readFully(this.handle, bytes, { offset, label: this.label });
+    return bytes;
+  }
+
+  async settle(): Promise<void> {
+    await Promise.allSettled(this.#pending);
+  }
+
+  async #writeAll(offset: number, bytes: Bytes): Promise<void> {
+    try {
+      await writeAll(this.handle, bytes, offset);
+    } catch (error) {
+      throw fileError(error, `Cannot write "${this.label}"`, { source: this.label });
+    }
+  }
+}
+
 /** What copying reads at once. */
 const COPY_BYTES = 1 << 20;
 

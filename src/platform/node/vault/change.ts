@@ -21,13 +21,13 @@ import type { Engine } from "../../../primitives/engine.ts";
 import { removeStaleTakeovers } from "../files/lock.ts";
 import { openFile } from "../files/source.ts";
 import { removeVaultLitter } from "../files/stale-files.ts";
-import { afterwards, hasRoomFor, isAfterChange, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./draft.ts";
+import { afterwards, isAfterChange, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./draft.ts";
 import { completeHeader } from "./journal.ts";
 import { checkOutsideBatch, lockVault, vaultLockPath } from "./lock.ts";
 import { readVaultMark } from "./mark.ts";
 import { recallOpened, rememberVault, type StateEnvironment } from "./memory.ts";
 import { findVaultSidecar, realVault } from "./sidecar.ts";
-import { checkWritable, isWritable } from "./writable.ts";
+import { checkWritable, hasRoomFor, isWritable } from "./writable.ts";
 
 export interface VaultWriteContext {
   readonly engine: Engine;

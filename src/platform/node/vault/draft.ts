@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { chmod, copyFile, type FileHandle, open, statfs } from "node:fs/promises";
+import { chmod, copyFile, type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { isTareError, SourceError } from "../../../base/errors.ts";
@@ -14,14 +14,14 @@ import {
   removePartial,
   syncFolder,
 } from "../files/partial-files.ts";
-import { allocateBytes, copyBytes, readFully, writeAll } from "../files/reads.ts";
-import { isJournalTaken, removeHeaderJournal, writeHeaderJournal } from "./journal.ts";
-import { checkFresh, checkRuns, type VaultMark } from "./mark.ts";
+import { copyBytes, DraftFile } from "../files/reads.ts";
+import { isJournalTaken, readHeaderJournal, removeHeaderJournal, writeHeaderJournal } from "./journal.ts";
+import { checkLockKept, lockRuns } from "./lock.ts";
+import { changedMeanwhile, checkFresh, checkKept, checkRuns, type VaultMark } from "./mark.ts";
+import { checkRoom } from "./writable.ts";
 
 /** A vault up to this length is copied for every change: that is as fast as any other way, and one rename ends it. */
 const COPY_BYTES = 16 << 20;
-/** Room that must be left on the disk beyond what a change is known to take. */
-const SPARE_BYTES = 1 << 20;
 
 /** Errors of a system that cannot clone a file, or has no room for a copy. */
 const NO_COPY = new Set(["ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL", "ENOTTY", "EXDEV", "ENOSPC", "EDQUOT", "EFBIG"]);
@@ -48,6 +48,7 @@ export async function createVaultDraft(
       label,
       partial: partial.path,
       publish: async () => {
+        checkLockKept(path, label);
         await publish(partial.path, path);
         await afterwards(label, () => syncFolder(dirname(path)));
       },
@@ -57,10 +58,12 @@ export async function createVaultDraft(
 
 /** An empty file that replaces the vault at commit: for changes that write every block again. */
 export async function rewriteVaultDraft(base: VaultBase, byteLength: number): Promise<VaultDraft> {
-  const { label } = base;
-  await checkRoom(base.path, label, byteLength);
-  return guarded(label, async () =>
-    replacingDraft(base, await createPartial({ path: base.path, mode: base.mark.mode, owner: base.mark.owner })),
+  const { path, label, mark } = base;
+  await checkRoom(path, label, byteLength);
+  return guarded(label, () =>
+    underInodeLock(mark, async (lock) =>
+      replacingDraft(base, await createPartial({ path, mode: mark.mode, owner: mark.owner }), ownLock(lock)),
+    ),
   );
 }
 
@@ -71,32 +74,43 @@ export async function rewriteVaultDraft(base: VaultBase, byteLength: number): Pr
  */
 export async function updateVaultDraft(base: VaultBase): Promise<VaultDraft> {
   const { path, label, mark } = base;
-  return guarded(label, async () => {
-    const isShort = mark.byteLength <= COPY_BYTES;
-    // Only the file itself keeps an access list: a copy of it would be readable by fewer users.
-    const isListed = (mark.mode & 0o077) !== 0 && (await findAccessList(path)) === "some";
-    // If the file system cannot clone files, or has no room for a copy of a short one, try the next way.
-    const copying = isListed ? undefined : copyVault(base, isShort ? 0 : constants.COPYFILE_FICLONE_FORCE);
-    const cheap = await copying?.catch((error: unknown) => {
-      if (NO_COPY.has(errnoOf(error) ?? "")) return undefined;
-      throw error;
-    });
-    if (cheap !== undefined) return replacingDraft(base, cheap);
-    // Without a journal of ours beside it, no header is written in place.
-    const mustCopy = mark.links > 1n || (await isJournalTaken(path));
-    const lock = mustCopy ? "taken" : await lockInode(mark);
-    if (lock === "taken") {
-      await checkRoom(path, label, mark.byteLength);
-      return replacingDraft(base, await copyVault(base, 0));
-    }
-    const own = lock === "unknown" ? undefined : lock;
-    try {
-      return new InPlaceDraft(await open(path, "r+"), base, own);
-    } catch (error) {
-      await own?.release();
-      throw error;
-    }
-  });
+  return guarded(label, () =>
+    underInodeLock(mark, async (lock) => {
+      const isShort = mark.byteLength <= COPY_BYTES;
+      // Only the file itself keeps an access list: a copy of it would be readable by fewer users.
+      const isListed = (mark.mode & 0o077) !== 0 && (await findAccessList(path)) === "some";
+      // If the file system cannot clone files, or has no room for a copy of a short one, try the next way.
+      const copying = isListed ? undefined : copyVault(base, isShort ? 0 : constants.COPYFILE_FICLONE_FORCE);
+      const cheap = await copying?.catch((error: unknown) => {
+        if (NO_COPY.has(errnoOf(error) ?? "")) return undefined;
+        throw error;
+      });
+      if (cheap !== undefined) return replacingDraft(base, cheap, ownLock(lock));
+      // Without a journal of ours beside it, no header is written in place.
+      if (mark.links > 1n || lock === "taken" || (await isJournalTaken(path))) {
+        await checkRoom(path, label, mark.byteLength);
+        return replacingDraft(base, await copyVault(base, 0), ownLock(lock));
+      }
+      return new InPlaceDraft(await open(path, "r+"), base, ownLock(lock));
+    }),
+  );
+}
+
+type FoundLock = Awaited<ReturnType<typeof lockInode>>;
+
+/** Keeps writers under other names of the file from writing in place, until the draft that is made here has ended. */
+async function underInodeLock<T>(mark: VaultMark, make: (lock: FoundLock) => Promise<T>): Promise<T> {
+  const lock = await lockInode(mark);
+  try {
+    return await make(lock);
+  } catch (error) {
+    await ownLock(lock)?.release();
+    throw error;
+  }
+}
+
+function ownLock(lock: FoundLock): InodeLock | undefined {
+  return typeof lock === "string" ? undefined : lock;
 }
 
 type PartialFile = Awaited<ReturnType<typeof createPartial>>;
@@ -122,55 +136,27 @@ async function copyVault({ path, mark }: VaultBase, flags: number): Promise<Part
   }
 }
 
-function replacingDraft({ path, label, mark }: VaultBase, partial: PartialFile): VaultDraft {
+function replacingDraft(
+  { path, label, mark }: VaultBase,
+  partial: PartialFile,
+  lock: InodeLock | undefined,
+): VaultDraft {
   const publish = async (): Promise<void> => {
     await checkFresh(path, label, mark);
+    // Last of all, because comparing takes long: a writer that took the lock meanwhile would lose its change.
+    checkLockKept(path, label);
     await publishReplacing(partial.path, path);
     await afterwards(label, () => syncFolder(dirname(path)));
   };
-  return new PartialDraft(partial.handle, { label, partial: partial.path, publish });
-}
-
-/** Tracks writes that may be pending when a draft ends. */
-class DraftFile {
-  readonly handle: FileHandle;
-  readonly label: string;
-  readonly #pending = new Set<Promise<void>>();
-
-  constructor(handle: FileHandle, label: string) {
-    this.handle = handle;
-    this.label = label;
-  }
-
-  write(offset: number, bytes: Bytes): Promise<void> {
-    const write = this.#writeAll(offset, bytes).finally(() => this.#pending.delete(write));
-    this.#pending.add(write);
-    return write;
-  }
-
-  async read(offset: number, byteLength: number): Promise<Bytes> {
-    const bytes = allocateBytes(byteLength);
-    await readFully(this.handle, bytes, { offset, label: this.label });
-    return bytes;
-  }
-
-  async settle(): Promise<void> {
-    await Promise.allSettled(this.#pending);
-  }
-
-  async #writeAll(offset: number, bytes: Bytes): Promise<void> {
-    try {
-      await writeAll(this.handle, bytes, offset);
-    } catch (error) {
-      throw fileError(error, `Cannot write "${this.label}"`, { source: this.label });
-    }
-  }
+  return new PartialDraft(partial.handle, { label, partial: partial.path, publish, lock });
 }
 
 interface PartialPlaces {
   readonly label: string;
   readonly partial: string;
   readonly publish: () => Promise<void>;
+  /** Released when the draft ends. */
+  readonly lock?: InodeLock | undefined;
 }
 
 /** A file beside the vault that takes its name at commit. */
@@ -206,6 +192,7 @@ class PartialDraft implements VaultDraft {
         await this.#places.publish();
         this.#state = "done";
       });
+      await this.#places.lock?.release();
     } catch (error) {
       await this.abort();
       throw error;
@@ -215,9 +202,13 @@ class PartialDraft implements VaultDraft {
   async abort(): Promise<void> {
     if (this.#state === "done") return;
     this.#state = "done";
-    await this.#file.settle();
-    await this.#file.handle.close();
-    await removePartial(this.#places.partial);
+    try {
+      await this.#file.settle();
+      await this.#file.handle.close();
+      await removePartial(this.#places.partial);
+    } finally {
+      await this.#places.lock?.release();
+    }
   }
 }
 
@@ -236,7 +227,7 @@ class InPlaceDraft implements VaultDraft {
   constructor(handle: FileHandle, base: VaultBase, lock: InodeLock | undefined) {
     this.label = base.label;
     this.descriptor = handle.fd;
-    this.expected = base.mark.runs;
+    this.expected = [...lockRuns(base.path), ...base.mark.runs];
     this.#base = base;
     this.#file = new DraftFile(handle, base.label);
     this.#lock = lock;
@@ -252,17 +243,20 @@ class InPlaceDraft implements VaultDraft {
     return this.#file.read(offset, byteLength);
   }
 
-  async commit(header: Bytes, byteLength: number): Promise<void> {
+  async commit(header: Bytes, byteLength: number, end: number = byteLength): Promise<void> {
     const { path, mark } = this.#base;
     const { handle } = this.#file;
     try {
       await guarded(this.label, async () => {
         await handle.datasync();
         await checkFresh(path, this.label, mark, "same file");
+        await this.#checkLength(Math.max(mark.byteLength, end, this.#written));
         await writeHeaderJournal(path, { before: mark.header, after: header }, mark);
+        // Last of all, because comparing takes long, and so does the journal.
+        await this.#checkOwn(header);
       });
     } catch (error) {
-      await this.abort(byteLength);
+      await this.abort(end);
       throw error;
     }
     this.#state = "done";
@@ -274,6 +268,7 @@ class InPlaceDraft implements VaultDraft {
         await handle.sync();
         await removeHeaderJournal(path);
       });
+      await checkKept(path, this.label, mark);
       await afterwards(this.label, async () => {
         // Bytes after the end are unused only as long as the header is ours.
         checkRuns(this.descriptor, [{ offset: 0, bytes: header }], this.label);
@@ -284,6 +279,24 @@ class InPlaceDraft implements VaultDraft {
       throw error;
     }
     await afterwards(this.label, () => this.#end());
+  }
+
+  /** A file of another length has bytes of another writer, who can have written over ours, or lacks some of ours. */
+  async #checkLength(byteLength: number): Promise<void> {
+    const { size } = await this.#file.handle.stat();
+    if (size !== byteLength) throw changedMeanwhile(this.label);
+  }
+
+  /** Compares lock and header once more; if they are not ours, takes the journal away if it is still the one for `header`. */
+  async #checkOwn(header: Bytes): Promise<void> {
+    const { path } = this.#base;
+    try {
+      checkRuns(this.descriptor, this.expected, this.label);
+    } catch (error) {
+      const journal = await readHeaderJournal(path).catch(() => undefined); // the error at hand matters more
+      if (journal !== undefined && equalBytes(journal.after, header)) await removeHeaderJournal(path);
+      throw error;
+    }
   }
 
   /** If the header cannot be written, the old one is put back. If neither can, the journal completes the new one. */
@@ -342,30 +355,6 @@ class InPlaceDraft implements VaultDraft {
     await this.#file.handle.close();
     await this.#lock?.release();
   }
-}
-
-/** Refuses before the work, not after it. */
-async function checkRoom(path: string, label: string, byteLength: number): Promise<void> {
-  const free = await freeBytes(path);
-  if (free >= byteLength + SPARE_BYTES) return;
-  throw new SourceError(
-    "source/no-space",
-    `Cannot write "${label}": ${byteLength} bytes are needed, ${free} are free`,
-    { source: label },
-    { hint: "Free some room on the disk first; the vault is unchanged" },
-  );
-}
-
-/** True if the disk of a vault has room for this many more bytes. */
-export async function hasRoomFor(path: string, byteLength: number): Promise<boolean> {
-  return (await freeBytes(path)) >= byteLength + SPARE_BYTES;
-}
-
-/** Infinity on a system that does not tell: then writing fails. */
-async function freeBytes(path: string): Promise<number> {
-  const facts = await statfs(dirname(path)).catch(() => undefined);
-  // File systems that do not count report 0 of 0 blocks.
-  return facts === undefined || facts.blocks === 0 ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
 }
 
 /**

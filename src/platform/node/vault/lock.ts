@@ -5,9 +5,12 @@ import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SourceError, UsageError } from "../../../base/errors.ts";
+import { encodeUtf8 } from "../../../base/text.ts";
+import type { ExpectedRun } from "../../../formats/aerovault/write/state.ts";
 import { fileError } from "../errors.ts";
 import { findHolder, lockInode, lockLine, lockWords, releaseLock, tryLock } from "../files/lock.ts";
 import { nameBeside } from "../files/partial-files.ts";
+import { checkRuns } from "./mark.ts";
 
 /** How often a waiting writer checks the lock of another process; the AeroFTP application does the same. */
 const POLL_MS = 50;
@@ -121,6 +124,24 @@ function heldLock(path: string, line: string): VaultLock {
     },
   };
 }
+
+/**
+ * What a writer of a vault must find in its lock before every write: a user may have removed the lock, and another
+ * process may have made its own since. Empty if this process holds none.
+ */
+export function lockRuns(vault: string): readonly ExpectedRun[] {
+  const file = vaultLockPath(vault);
+  const line = held.get(file);
+  return line === undefined ? [] : [{ file, offset: 0, bytes: encodeUtf8(line) }];
+}
+
+/** Throws `source/vault.lock-lost` if the lock that this process made for a vault is not in its place any more. */
+export function checkLockKept(vault: string, label: string): void {
+  checkRuns(NO_DESCRIPTOR, lockRuns(vault), label);
+}
+
+/** Locks are opened by their names. */
+const NO_DESCRIPTOR = -1;
 
 function describe(text: string): string {
   const words = lockWords(text);

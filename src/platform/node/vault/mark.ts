@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { readSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { closeSync, constants, openSync, readSync } from "node:fs";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { type Bytes, concatBytes, equalBytes } from "../../../base/bytes.ts";
 import { isTareError, SourceError } from "../../../base/errors.ts";
 import type { Extent } from "../../../bytes/extents.ts";
@@ -128,19 +128,54 @@ export async function checkFresh(
   }
 }
 
+/**
+ * A lock that was removed by hand lets another writer put a file in the place of the one that was written to. Then no
+ * one can say whether the change is in it.
+ */
+export async function checkKept(path: string, label: string, mark: VaultMark): Promise<void> {
+  const facts = await stat(path, { bigint: true }).catch(() => undefined); // gone, or in a folder that is
+  if (facts !== undefined && facts.dev === mark.dev && facts.ino === mark.ino) return;
+  const message = `The change of "${label}" was written, but another file, or none, has that name by now`;
+  const hint = "Look whether the change is in the file that has the name; if it is not, make it again";
+  throw new SourceError("source/vault.displaced", message, { source: label }, { hint });
+}
+
 function isEqualManifest(a: Bytes | undefined, b: Bytes | undefined): boolean {
   return a === undefined || b === undefined ? a === b : equalBytes(a, b);
 }
 
 /** Throws `source/vault.changed` if a file is not as expected in these places. Uses blocking calls, for any thread. */
 export function checkRuns(descriptor: number, runs: readonly ExpectedRun[], label: string): void {
-  for (const { offset, bytes } of runs) {
+  for (const { file, offset, bytes } of runs) {
+    if (file !== undefined) {
+      checkLockFile(file, bytes, label);
+      continue;
+    }
     const found = allocateBytes(bytes.byteLength);
     const count = naming(`Cannot read "${label}"`, label, () =>
       readSync(descriptor, found, 0, found.byteLength, offset),
     );
     if (count !== bytes.byteLength || !equalBytes(found, bytes)) throw changedMeanwhile(label);
   }
+}
+
+/** The lock beside a vault must hold our own line and nothing else. */
+function checkLockFile(path: string, line: Bytes, label: string): void {
+  const found = allocateBytes(line.byteLength + 1);
+  let count = 0;
+  try {
+    // Do not wait for a writer, if there is a pipe in its place.
+    const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0);
+    const descriptor = openSync(path, flags);
+    try {
+      count = readSync(descriptor, found, 0, found.byteLength, 0);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch (cause) {
+    throw lockLost(label, cause);
+  }
+  if (!equalBytes(found.subarray(0, count), line)) throw lockLost(label);
 }
 
 /** Writes blocks to a file that still has the expected content. Uses blocking calls, for any thread. */
@@ -158,7 +193,14 @@ function naming<T>(action: string, label: string, call: () => T): T {
   }
 }
 
-function changedMeanwhile(label: string): SourceError {
+function lockLost(label: string, cause?: unknown): SourceError {
+  const message = `Cannot write to "${label}": the lock beside it is no longer that of this process`;
+  const hint =
+    "Nothing of this change was kept. Remove a lock only if its process has ended; then run the command again";
+  return new SourceError("source/vault.lock-lost", message, { source: label }, { hint, cause });
+}
+
+export function changedMeanwhile(label: string): SourceError {
   return new SourceError(
     "source/vault.changed",
     `Cannot write to "${label}": something else changed it meanwhile`,

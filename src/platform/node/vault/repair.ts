@@ -10,7 +10,7 @@ import { checkInputsKept } from "../files/output-place.ts";
 import { repairCopy, repairInPlace } from "../files/repair.ts";
 import { type OpenFileOptions, openFile } from "../files/source.ts";
 import { recallForWriting, type VaultWriteContext, withVaultLock } from "./change.ts";
-import { whileAlone } from "./lock.ts";
+import { checkLockKept, whileAlone } from "./lock.ts";
 import { type FoundSidecar, findVaultSidecar, realVault } from "./sidecar.ts";
 import { checkWritable } from "./writable.ts";
 
@@ -137,7 +137,15 @@ function examineAndRepair(
     const report = { ...facts, sidecarProblem: sidecar.problem };
     const isWritten =
       run === "real" && (repair.state === "damaged" || (repair.state === "intact" && output !== undefined));
-    if (isWritten && output === undefined) await whileAlone(real, path, () => repairInPlace(real, file, repair));
+    const guardedRepair: VaultRepair = {
+      ...repair,
+      apply: (write) =>
+        repair.apply((patch) => {
+          checkLockKept(real, path);
+          return write(patch);
+        }),
+    };
+    if (isWritten && output === undefined) await whileAlone(real, path, () => repairInPlace(real, file, guardedRepair));
     else if (isWritten && output !== undefined) await repairCopy(real, file, repair, { output, overwrite });
     return { ...report, repaired: isWritten && repair.state === "damaged" };
   });

@@ -1,4 +1,6 @@
-import { UnsupportedError } from "../../../base/errors.ts";
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import { SourceError, UnsupportedError } from "../../../base/errors.ts";
 import { checkUnprotected, isMountPoint } from "../files/partial-files.ts";
 
 /**
@@ -28,4 +30,31 @@ async function checkNotMounted(real: string, label: string): Promise<void> {
   const message = `Cannot change "${label}": the file itself is mounted here, so that other writers of it cannot be seen, and no other file can take its place`;
   const hint = "Mount the folder that it is in, or change it where it comes from";
   throw new UnsupportedError("unsupported/vault.mount", message, { source: label }, { hint });
+}
+
+/** Room that must be left on the disk beyond what a change is known to take. */
+const SPARE_BYTES = 1 << 20;
+
+/** Refuses before the work, not after it. */
+export async function checkRoom(path: string, label: string, byteLength: number): Promise<void> {
+  const free = await freeBytes(path);
+  if (free >= byteLength + SPARE_BYTES) return;
+  throw new SourceError(
+    "source/no-space",
+    `Cannot write "${label}": ${byteLength} bytes are needed, ${free} are free`,
+    { source: label },
+    { hint: "Free some room on the disk first; the vault is unchanged" },
+  );
+}
+
+/** True if the disk of a vault has room for this many more bytes. */
+export async function hasRoomFor(path: string, byteLength: number): Promise<boolean> {
+  return (await freeBytes(path)) >= byteLength + SPARE_BYTES;
+}
+
+/** Infinity on a system that does not tell: then writing fails. */
+async function freeBytes(path: string): Promise<number> {
+  const facts = await statfs(dirname(path)).catch(() => undefined);
+  // File systems that do not count report 0 of 0 blocks.
+  return facts === undefined || facts.blocks === 0 ? Number.POSITIVE_INFINITY : facts.bavail * facts.bsize;
 }

@@ -82,7 +82,7 @@ export async function sealVault(parts: SealParts): Promise<SealedVault> {
   }
   const header = await encodeHeader(parts, sections, space.dataEnd - HEADER_BYTES);
   const byteLength = sections.payload.offset + payloadBytes;
-  await draft.commit(header, byteLength);
+  await draft.commit(header, byteLength, space.end);
   return { header, manifest, manifestSeal: sealOf(blob), extensions: rows, sections, byteLength };
 }
 
