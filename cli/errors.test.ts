@@ -1,7 +1,7 @@
 import picocolors from "picocolors";
 import { describe, expect, it } from "vitest";
 import { FormatError, UsageError } from "../src/base/errors.ts";
-import { describeError, renderError } from "./errors.ts";
+import { describeError, renderError, traceOf } from "./errors.ts";
 
 const plain = picocolors.createColors(false);
 
@@ -27,6 +27,23 @@ describe("renderError()", () => {
     expect(renderError(error, plain)).toBe(
       'tare: Cannot find "\\u001b[2J\\u000ax" [usage/tensor-not-found]\n  at    a\\u0007b\n',
     );
+  });
+});
+
+describe("traceOf()", () => {
+  it("hides in causes what the message hides", () => {
+    const system = (path: string): Error => new Error(`ENOENT: no such file or directory, open '${path}'`);
+    for (const [path, shown] of [
+      ["https:/h/v?X-Amz-Signature=f00d&x=1", "open 'https:/h/v?X-Amz-Signature=…&x=1'"],
+      ["http://u:PASS@h/x", "open 'http://…@h/x'"],
+      ["//u:PASS@h/x", "open '//…@h/x'"],
+    ] as const) {
+      const cause = new Error("Cannot read", { cause: system(path) });
+      const trace = traceOf(new UsageError("usage/x", `Cannot open "${path}"`, { source: path }, { cause }));
+      expect(trace).toContain(`caused by Error: ENOENT: no such file or directory, ${shown}`);
+      expect(trace).not.toMatch(/f00d|PASS/);
+      expect(describeError(system(path)).message).not.toMatch(/f00d|PASS/);
+    }
   });
 });
 

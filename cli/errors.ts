@@ -1,5 +1,5 @@
 import { type ErrorJson, isTareError, type Location, namedSystemError } from "../src/base/errors.ts";
-import { printable } from "../src/base/text.ts";
+import { hideSecrets, printable } from "../src/base/text.ts";
 import { findCommand } from "./commands/registry.ts";
 import type { ContextOptions } from "./context.ts";
 import { EXIT, type ExitCode, exitCodeOf, isInterruption } from "./exit-codes.ts";
@@ -25,7 +25,7 @@ export function describeError(error: unknown): CliErrorJson {
   return {
     type: "error",
     code: "internal/bug",
-    message: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+    message: hideSecrets(error instanceof Error ? `${error.name}: ${error.message}` : String(error)),
     at: { source: "tare" },
     hint: "This is a bug in tare, not in your file: run the command again with -v and report what it prints",
   };
@@ -94,9 +94,16 @@ function printJson(error: unknown, to: Terminal): Promise<boolean> {
   );
 }
 
-/** The stack, followed by its causes. Leaves out the fields of errors, which may hold headers or addresses. */
-function traceOf(error: unknown): string {
+/**
+ * The stack, followed by its causes. Leaves out the fields of errors, which may hold headers or addresses. The texts of
+ * causes are those of the system, which repeats what was typed: secrets are hidden in them as in our own.
+ */
+export function traceOf(error: unknown): string {
+  return hideSecrets(stackOf(error));
+}
+
+function stackOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const own = error.stack ?? String(error);
-  return error.cause === undefined ? own : `${own}\ncaused by ${traceOf(error.cause)}`;
+  return error.cause === undefined ? own : `${own}\ncaused by ${stackOf(error.cause)}`;
 }

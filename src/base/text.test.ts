@@ -13,6 +13,8 @@ describe("hideSecrets()", () => {
     ['Cannot use "https://AKIA:abc@bucket/x": no', 'Cannot use "https://…@bucket/x": no'],
     ["http:/u:a@b@h/v.key", "http:/…@h/v.key"],
     ["https://u:a/b@h/x and ftp://token@h", "https://…@h/x and ftp://…@h"],
+    ["//u:PASS@h/x", "//…@h/x"],
+    ["open '//u:P@SS@h/x' and http//u:PASS@h", "open '//…@h/x' and http//…@h"],
   ])("hides the secrets in %s", (text, shown) => expect(hideSecrets(text)).toBe(shown));
 
   it.each([
@@ -23,6 +25,7 @@ describe("hideSecrets()", () => {
     "http://[::1]:80/a@b",
     "out//v:1@2.gguf",
     "s3://b/a:b@c",
+    "//server/share/a:b@c",
   ])("leaves %s alone", (text) => {
     expect(hideSecrets(text)).toBe(text);
   });

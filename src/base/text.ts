@@ -61,9 +61,15 @@ const SECRET_PARAMETER =
  */
 const USER_PART = /\b([a-z][a-z0-9+.-]{1,20}:\/{1,2})(?:[^\s"/?#]*|[^\s"/?#:@[]*:(?!\d*[/?#])[^\s"]*)@/gi;
 
+/**
+ * The same where no scheme and no colon come before the slashes, as after a typing error. Only with a password, and only
+ * where a word begins: paths can have two slashes and an @ inside.
+ */
+const BARE_USER_PART = /((?<![^\s"'(=])\/\/|\b(?:https?|s3)\/\/)[^\s"'/?#:@]*:[^\s"/?#]*@/gi;
+
 /** For messages: hides the user part of every address in the text, and the secret parameters of its query. */
 export function hideSecrets(text: string): string {
-  return text.replace(USER_PART, "$1…@").replace(SECRET_PARAMETER, "$1…");
+  return text.replace(USER_PART, "$1…@").replace(BARE_USER_PART, "$1…@").replace(SECRET_PARAMETER, "$1…");
 }
 
 /** Whether bytes are well-formed UTF-8 (RFC 3629). Makes no text of them, because text cannot be wiped from memory. */
