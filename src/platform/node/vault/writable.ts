@@ -38,10 +38,11 @@ const SPARE_BYTES = 1 << 20;
 /** Refuses before the work, not after it. */
 export async function checkRoom(path: string, label: string, byteLength: number): Promise<void> {
   const free = await freeBytes(path);
-  if (free >= byteLength + SPARE_BYTES) return;
+  const needed = byteLength + SPARE_BYTES;
+  if (free >= needed) return;
   throw new SourceError(
     "source/no-space",
-    `Cannot write "${label}": ${byteLength} bytes are needed, ${free} are free`,
+    `Cannot write "${label}": ${needed} bytes are needed (${SPARE_BYTES} of them to spare), ${free} are free`,
     { source: label },
     { hint: "Free some room on the disk first; the vault is unchanged" },
   );
