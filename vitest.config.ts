@@ -1,6 +1,8 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
+  // As in tsconfig.viewer.json.
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   test: {
     include: [
       "src/**/*.test.ts",

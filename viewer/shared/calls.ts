@@ -68,3 +68,12 @@ export interface ReaderCalls {
   readonly downloadEntry: Call<Of & { readonly path: string }, Blob, BytesDone>;
   readonly embed: Call<Of & { readonly texts: readonly string[] }, SimilarityMatrix>;
 }
+
+/** Adds up the progress of each piece. */
+export function sumBytes(tell: (total: number) => void): (progress: BytesDone) => void {
+  let total = 0;
+  return ({ bytes }) => {
+    total += bytes;
+    tell(total);
+  };
+}

@@ -5,7 +5,7 @@ import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { EntryRow, Preview } from "../pages/vault-entries.ts";
-import { sumBytes } from "../widgets/bytes-done.ts";
+import { sumBytes } from "../shared/calls.ts";
 import { saveBlob } from "../widgets/save-blob.ts";
 import { SearchField } from "../widgets/search-field.tsx";
 import { toggled } from "../widgets/toggled.ts";

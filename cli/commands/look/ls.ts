@@ -15,8 +15,7 @@ import { EXIT, type ExitCode, exitCodeOf, gravest } from "../../exit-codes.ts";
 import { commandHost, readOptions } from "../../host.ts";
 import { type Detail, renderListing } from "../../render/look/listing.ts";
 import { renderCsv } from "../../render/look/listing-csv.ts";
-import { type Looked, lookAtEach, showTargets } from "../../targets/several.ts";
-import { splitTargets } from "../../targets/split.ts";
+import { type Looked, lookAtEach, showTargets, splitTargets } from "../../targets/several.ts";
 
 export const lsCommand = defineCommand({
   positionals: { names: ["TARGET", "GLOB"], min: 1, max: Number.POSITIVE_INFINITY },

@@ -2,8 +2,8 @@ import { stampInput } from "../../../src/api/move/stamp.ts";
 import { decodeEntered, type MetadataEdit } from "../../../src/operations/stamp.ts";
 import { defineCommand } from "../../command.ts";
 import { EXIT } from "../../exit-codes.ts";
-import { enteredValues } from "../../flags/entered-values.ts";
 import { readFlagFile } from "../../flags/files.ts";
+import { enteredValues } from "../../flags/values.ts";
 import { commandHost, writeOptions } from "../../host.ts";
 import { renderStamp } from "../../render/look/stamped.ts";
 

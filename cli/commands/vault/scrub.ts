@@ -9,7 +9,7 @@ import { renderLocation } from "../../errors.ts";
 import { EXIT, type ExitCode, exitCodeOfFindings } from "../../exit-codes.ts";
 import { flagsFor } from "../../flags/option-names.ts";
 import { readOptions } from "../../host.ts";
-import { countedText } from "../../render/counted.ts";
+import { countedText } from "../../render/look/verification.ts";
 import { openArchive } from "./look.ts";
 
 export const vaultScrubCommand = defineCommand({

@@ -1,4 +1,4 @@
-import { plural } from "../../../src/base/figures.ts";
+import { formatSize, plural } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Finding } from "../../../src/model/finding.ts";
 import type { Report } from "../../../src/operations/verify.ts";
@@ -6,7 +6,6 @@ import type { Context } from "../../context.ts";
 import { renderLocation } from "../../errors.ts";
 import { EXIT, exitCodeOfFindings } from "../../exit-codes.ts";
 import { flagsFor } from "../../flags/option-names.ts";
-import { countedText } from "../counted.ts";
 import { wrap } from "../text-width.ts";
 
 /** Findings, digests, and a verdict that promises no more than was checked. */
@@ -65,4 +64,19 @@ function renderFinding(finding: Finding, context: Context): string[] {
   for (const text of asides)
     lines.push(...wrap(flagsFor(printable(text)), width).map((line) => INDENT + colors.dim(line)));
   return lines;
+}
+
+/** The counts of verify in plain words: "39 tensor hashes", "1 control region", "2.82 MB". */
+export function countedText(what: string, count: number): string {
+  if (what === "bytes") return formatSize(count);
+  if (what === "digestBytes") return `${formatSize(count)} hashed`;
+  if (what === "vaultBytes") return `${formatSize(count)} proven by the vault`;
+  const words = what.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  if (what.endsWith("Bytes")) return `${formatSize(count)} of ${words.slice(0, -" bytes".length)}`;
+  return plural(count, singular(words), words);
+}
+
+function singular(words: string): string {
+  if (words.endsWith("ies")) return `${words.slice(0, -"ies".length)}y`;
+  return words.replace(/(?<=sh|ch|x|ss)es$|s$/, "");
 }

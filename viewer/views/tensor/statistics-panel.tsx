@@ -3,8 +3,8 @@ import { formatInteger, formatShare, formatSize, formatValue } from "../../../sr
 import type { Histogram, TensorStatistics } from "../../../src/operations/stats.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import type { Session } from "../../app/session.ts";
+import { sumBytes } from "../../shared/calls.ts";
 import type { Overview } from "../../shared/protocol.ts";
-import { sumBytes } from "../../widgets/bytes-done.ts";
 import type { TensorFacts } from "./tensor-page.tsx";
 
 const BINS = 64;

@@ -7,7 +7,7 @@ import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { TensorTable } from "../../pages/tensor-table.ts";
-import { sumBytes } from "../../widgets/bytes-done.ts";
+import { sumBytes } from "../../shared/calls.ts";
 import { saveBlob } from "../../widgets/save-blob.ts";
 import { BlockView } from "./block-view.tsx";
 import { PlaneView } from "./plane-view.tsx";

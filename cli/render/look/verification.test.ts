@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { countedText } from "./counted.ts";
+import { countedText } from "./verification.ts";
 
 test.each([
   ["bytes", 2_820_000, "2.82 MB"],
