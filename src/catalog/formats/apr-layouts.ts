@@ -27,7 +27,7 @@ export const WILD_ERRORS = {
   },
   "format/apr.reserved": {
     severity: "warning",
-    what: "Reserved bytes of the header are not zero.",
+    what: "Reserved bytes of the header, or of an entry of the index, are not zero.",
     why: "Readers ignore them; this is a warning.",
     fix: "Nothing needs to be done.",
   },

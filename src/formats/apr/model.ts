@@ -36,6 +36,7 @@ export interface AprContents {
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
   readonly unread?: Model["unread"];
+  readonly staysBehind?: Model["staysBehind"];
   /** Facts worth a line in `inspect`, without the layout itself. */
   readonly facts: readonly (readonly [string, string])[];
   /** The layout's own facts, for its `verify` and its sections. */
@@ -75,6 +76,7 @@ export class AprModel implements Model {
   readonly tensors: readonly Tensor[];
   readonly warnings: readonly Finding[];
   readonly unread: Model["unread"];
+  readonly staysBehind: Model["staysBehind"];
   readonly facts: readonly (readonly [string, string])[];
   readonly details: unknown;
   readonly #proof: SetProof | undefined;
@@ -88,6 +90,7 @@ export class AprModel implements Model {
     this.tensors = contents.tensors;
     this.warnings = contents.warnings;
     this.unread = contents.unread;
+    this.staysBehind = contents.staysBehind;
     this.facts = [["layout", LAYOUT_NAMES[contents.layout]], ...contents.facts];
     this.details = contents.details;
     this.#proof = contents.proof;

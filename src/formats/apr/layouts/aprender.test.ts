@@ -10,10 +10,14 @@ import {
   ROW_MAJOR,
   type WildTensor,
 } from "../../../../test/builders/apr-layouts.ts";
+import { writerById } from "../../../../test/builders/loaded-formats.ts";
 import { memorySource } from "../../../bytes/memory.ts";
 import { openSource } from "../../../open.ts";
+import { planConversion } from "../../../operations/convert.ts";
 import { mapLayout } from "../../../operations/map.ts";
+import { portableEngine } from "../../../primitives/portable.ts";
 
+const spec = writerById("apr");
 const A: WildTensor = { name: "a", dtype: 0, shape: [2, 2], bytes: f32(1, 2, 3, 4) };
 const B: WildTensor = { name: "b", dtype: 0, shape: [3], bytes: f32(5, 6, 7) };
 
@@ -38,6 +42,27 @@ describe("the 64-byte layout", () => {
       expect(model.warnings).toEqual([]);
     }
     expect(await faultsOf(build())).toEqual([]);
+  });
+
+  test("says which flags a conversion leaves behind", async () => {
+    const behind = async (flags: number, more: AprenderFile = {}): Promise<readonly string[] | undefined> =>
+      (await openBytes(build({ flags, ...more }))).staysBehind;
+    expect(await behind(ROW_MAJOR)).toEqual([]);
+    const [said, ...others] = (await behind(ROW_MAJOR | 0x1f8)) ?? [];
+    expect(others).toEqual([]);
+    expect(said).toContain("SIGNED, SHARDED, QUANTIZED, HAS_FILTERBANK, HAS_MODEL_CARD, STREAMING");
+    // What follows from metadata is said again by the writer.
+    expect(await behind(ROW_MAJOR | 0x200, { metadata: '{"vocab":["a"]}' })).toEqual([]);
+    expect(await behind(ROW_MAJOR | 0x200)).toHaveLength(1);
+    const conversion = planConversion(
+      await openSource(memorySource(build({ flags: 0x10 })), { engine: portableEngine() }),
+      spec,
+      {
+        name: "x.apr",
+        formats: [spec],
+      },
+    );
+    expect(conversion.plan.notes).toContainEqual(expect.stringContaining("SHARDED"));
   });
 
   test("finds damage by the checksum, and says what follows it", async () => {

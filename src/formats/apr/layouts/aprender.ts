@@ -13,7 +13,7 @@ import { decodeMetadata } from "../metadata.ts";
 import { type AprLayout, AprModel } from "../model.ts";
 import type { Writer } from "./dtypes.ts";
 import { ALIGNMENT_64, CRC_BYTES, FLAGS_64, HEADER_CRC_OFFSET, type Header64, header64 } from "./layout.ts";
-import { type Checksum, Tolerated, WildDetails } from "./layout-facts.ts";
+import { type Checksum, flagsLeft, Tolerated, WildDetails } from "./layout-facts.ts";
 import { type MetadataContext, type Packed, readMetadata, readRegion, unpack } from "./regions.ts";
 import {
   dataEndOf,
@@ -127,17 +127,13 @@ function build(source: Source, image: Source, { contents, tolerated, layout, wri
     layout,
     version: `${header.versionMajor}.${header.versionMinor}`,
     parts: [
-      {
-        label: source.label,
-        byteLength: source.byteLength,
-        source,
-        ...(isPacked ? { layout: "unplaced" as const } : {}),
-      },
+      { label: source.label, byteLength: source.byteLength, source, ...(isPacked ? { layout: "unplaced" } : {}) },
     ],
     metadata,
     tensors,
     warnings: tolerated.warnings,
     unread: tolerated.losses,
+    staysBehind: flagsLeft(header.flags & ~lateFlags, contents),
     facts,
     details: new WildDetails({
       image,

@@ -1,7 +1,10 @@
 import type { Location } from "../../../base/errors.ts";
 import type { Source } from "../../../bytes/source.ts";
+import { dtypeFacts } from "../../../model/dtype.ts";
 import type { Finding, Loss } from "../../../model/finding.ts";
 import type { Section } from "../../../model/format.ts";
+import type { Model } from "../../../model/model.ts";
+import { FLAGS_64 } from "./layout.ts";
 
 /** A CRC-32 over everything before it. */
 export interface Checksum {
@@ -45,6 +48,25 @@ export class WildDetails implements WildFacts {
     this.checksum = facts.checksum;
     this.faults = facts.faults;
   }
+}
+
+/** Keys under which a file of aprender has its vocabulary. */
+export const VOCABULARY_KEYS: readonly string[] = ["tokenizer.vocabulary", "vocab"];
+
+/**
+ * A sentence about flags of the 64-byte header that a conversion leaves behind: those that do not follow from tensors
+ * and metadata. They promise what no program keeps, so they are no loss.
+ */
+export function flagsLeft(flags: number, { tensors, metadata }: Pick<Model, "tensors" | "metadata">): string[] {
+  const followed: readonly string[] = [
+    "LAYOUT_ROW_MAJOR",
+    ...(tensors.some(({ dtype }) => dtypeFacts(dtype).layout !== "plain") ? ["QUANTIZED"] : []),
+    ...(VOCABULARY_KEYS.some((key) => metadata.get(key) !== undefined) ? ["HAS_VOCAB"] : []),
+  ];
+  const left = FLAGS_64.decode(flags).filter((name) => !followed.includes(name));
+  return left.length === 0
+    ? []
+    : [`flags of the header stay behind, as nothing in the file bears them out: ${left.join(", ")}`];
 }
 
 /** More findings of one kind do not help: the rest becomes one line. */

@@ -99,7 +99,25 @@ export const whisperEntry = struct("whisper.apr tensor", 96, {
   reserved: bytes(89, 7),
 });
 
+export type WhisperEntry = Decoded<typeof whisperEntry>;
+
 export const WHISPER_FLAGS = flags("whisper.apr flags", { VOCAB: 0, FILTERBANK: 1 });
+
+/** Names of whisper.apr's models, by `model_type`. */
+export const WHISPER_MODELS: readonly string[] = [
+  "tiny",
+  "tiny.en",
+  "base",
+  "base.en",
+  "small",
+  "small.en",
+  "medium",
+  "medium.en",
+  "large",
+  "large-v1",
+  "large-v2",
+  "large-v3",
+];
 
 /** APRN, the container of 2025, docs/formats/apr-wild.md#aprn. */
 export const aprnHeader = struct("APRN header", 32, {

@@ -47,6 +47,20 @@ test("whisper.apr gives int8 weights as they are stored, and their scales as met
   ]);
 });
 
+test.each([
+  ["bytes behind the name", 20, "format/apr.reserved"],
+  ["shape behind the last dimension", 80, "format/apr.reserved"],
+  ["reserved", 95, "format/apr.reserved"],
+  ["element count", 64, "format/apr.tensor-size"],
+])("whisper.apr: a conversion loses the %s of an entry, and opening warns", async (what, offset, code) => {
+  const bytes = buildWhisper({ tensors: [W] });
+  bytes[52 + offset] = 9;
+  const model = await openBytes(bytes);
+  expect(model.warnings.map((warning) => [warning.code, warning.name])).toEqual([[code, "encoder.weight"]]);
+  expect(model.unread?.map(({ name }) => name)).toEqual([`${what} of encoder.weight`]);
+  expect((await openBytes(buildWhisper({ tensors: [W] }))).unread).toEqual([]);
+});
+
 test("whisper.apr gives vocabulary and filterbank, byte strings included", async () => {
   const extras = whisperExtras([encodeUtf8("a"), Uint8Array.of(0xc3)], [["a", "b"]]);
   const { metadata } = await openBytes(buildWhisper({ flags: 3, tensors: [W], extras }));

@@ -1,5 +1,5 @@
 import type { Bytes } from "../../../base/bytes.ts";
-import { FormatError, UnsupportedError } from "../../../base/errors.ts";
+import { FormatError, type Location, UnsupportedError } from "../../../base/errors.ts";
 import { checkLimit } from "../../../base/limits.ts";
 import { decodeUtf8, printable } from "../../../base/text.ts";
 import type { Source } from "../../../bytes/source.ts";
@@ -10,7 +10,15 @@ import { Cursor } from "../../../struct/cursor.ts";
 import { type WildLimits, wildLimits } from "../limits.ts";
 import { AprModel } from "../model.ts";
 import { fits } from "./dtypes.ts";
-import { CRC_BYTES, WHISPER_FLAGS, type WhisperHeader, whisperEntry, whisperHeader } from "./layout.ts";
+import {
+  CRC_BYTES,
+  WHISPER_FLAGS,
+  WHISPER_MODELS,
+  type WhisperEntry,
+  type WhisperHeader,
+  whisperEntry,
+  whisperHeader,
+} from "./layout.ts";
 import { Tolerated, WildDetails, type WildFacts } from "./layout-facts.ts";
 import { type Region, readRegion } from "./regions.ts";
 import { dataEndOf, placeTensors, type WildEntry } from "./tensors.ts";
@@ -110,10 +118,8 @@ function decodeEntry(
   const entry = whisperEntry.decode(index, at, { start, code: "format/apr.index" });
   const name = textOf(entry.name);
   const { offset, size: byteLength, dimensions } = entry;
-  if (entry.reserved.some((byte) => byte !== 0)) {
-    tolerated.lose(`reserved of ${name}`, "bytes of the index that should be zero have no place elsewhere");
-  }
   const whole = [entry.shape0, entry.shape1, entry.shape2, entry.shape3];
+  tellUnused(name, at, { entry, whole, tolerated });
   const storedType = String(header.quantization);
   const shape = whole.slice(0, dimensions);
   const common = { name, storedType, shape, offset, byteLength, at };
@@ -127,6 +133,31 @@ function decodeEntry(
   if (dtype === undefined) return { ...common, dtype: `UNKNOWN_${header.quantization}`, trust: "unknown" };
   if (fits(dtype as "F32", common, at)) return { ...common, dtype, trust: "known" };
   return { ...common, dtype: `UNKNOWN_${header.quantization}`, trust: "mislabelled" };
+}
+
+/** Bytes of an entry that say nothing about the tensor, and a count that its shape contradicts. */
+function tellUnused(
+  name: string,
+  at: Location,
+  { entry, whole, tolerated }: { entry: WhisperEntry; whole: readonly number[]; tolerated: Tolerated },
+): void {
+  const quoted = `"${printable(name)}"`;
+  const end = entry.name.indexOf(0);
+  const unused = [
+    ["reserved", entry.reserved.some((byte) => byte !== 0)],
+    ["bytes behind the name", end >= 0 && entry.name.subarray(end).some((byte) => byte !== 0)],
+    ["shape behind the last dimension", whole.slice(entry.dimensions).some((dimension) => dimension !== 0)],
+  ] as const;
+  for (const [what, isSet] of unused) {
+    if (!isSet) continue;
+    tolerated.warn("format/apr.reserved", `Tensor ${quoted}: ${what} should be zero`, at, { name });
+    tolerated.lose(`${what} of ${name}`, "bytes of the index that should be zero have no place elsewhere");
+  }
+  const count = whole.slice(0, entry.dimensions).reduce((product, dimension) => product * dimension, 1);
+  if (count === entry.elementCount || entry.dimensions > whole.length) return;
+  const message = `Tensor ${quoted}: its shape has ${count} elements, and the index says ${entry.elementCount}`;
+  tolerated.fault("format/apr.tensor-size", message, at, { name });
+  tolerated.lose(`element count of ${name}`, `the shape has ${count} elements, and this says ${entry.elementCount}`);
 }
 
 /** The text up to the first NUL. The writer cuts after 47 bytes, even inside a character. */
@@ -175,22 +206,6 @@ function sectionsOf({ scalesOffset, dataOffset, extras, end }: Places): Section[
   return sections.filter(({ byteLength }) => byteLength > 0);
 }
 
-/** The models' names, by `model_type`. */
-const MODELS: readonly string[] = [
-  "tiny",
-  "tiny.en",
-  "base",
-  "base.en",
-  "small",
-  "small.en",
-  "medium",
-  "medium.en",
-  "large",
-  "large-v1",
-  "large-v2",
-  "large-v3",
-];
-
 /** By `quantization`. */
 const METHODS: readonly (readonly [method: string, bits: number])[] = [
   ["f32", 32],
@@ -208,7 +223,7 @@ export interface WhisperContents {
 function whisperMetadata(header: WhisperHeader, { extras, scales }: WhisperContents): MetadataEntry[] {
   const entries: MetadataEntry[] = [
     { key: "model_type", value: stringValue("whisper") },
-    { key: "name", value: stringValue(`whisper-${MODELS[header.modelType] ?? header.modelType}`) },
+    { key: "name", value: stringValue(`whisper-${WHISPER_MODELS[header.modelType] ?? header.modelType}`) },
     { key: "architecture", value: { type: "map", entries: architectureOf(header) } },
   ];
   const add = (key: string, value: MetadataValue | undefined): void => {

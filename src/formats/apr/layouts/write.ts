@@ -36,6 +36,7 @@ import {
   MAX_DIMENSIONS,
   MAX_NAME_BYTES,
 } from "./layout.ts";
+import { VOCABULARY_KEYS } from "./layout-facts.ts";
 import { compareNames } from "./tensors.ts";
 
 interface AprenderMetadata {
@@ -205,7 +206,7 @@ export function planAprender(content: ModelContent, options: WriteOptions): Apre
     ...{ metadata: content.metadata, tensors, chain, carried, order },
     folder: options.folder,
   });
-  const hasVocabulary = entries.some(({ key }) => key === "tokenizer.vocabulary" || key === "vocab");
+  const hasVocabulary = entries.some(({ key }) => VOCABULARY_KEYS.includes(key));
   const metadata = encodeUtf8(renderMetadata(entries));
   const front = encodeFront(sorted, metadata, hasVocabulary ? ["HAS_VOCAB"] : []);
   const pieces: Piece[] = [{ kind: "bytes", bytes: front }];
