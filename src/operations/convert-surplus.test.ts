@@ -168,6 +168,9 @@ test.each([
   ["shards[].toc_index", { toc_index: 2 }, {}],
   ["chunks[].toc_index", {}, { toc_index: 3 }],
   ["chunks[].toc_index", {}, { toc_index: null }],
+  ["shards[].shard_id", { shard_id: 7 }, {}],
+  ["chunks[].shard_id", {}, { shard_id: 0 }],
+  ["chunks[].shard_id", {}, { role: "weights", fourcc: "WTSH", toc_index: 3, shard_id: 5 }],
 ] as readonly (readonly [string, Record<string, Packed>, Record<string, Packed>])[])(
   "a value of the manifest's rows that is not written again is a loss: %s %j %j",
   async (path, shard, chunk) => {

@@ -1,3 +1,4 @@
+import { FOURCC } from "../layout.ts";
 import type { Shard } from "../weights/shards.ts";
 import type { FurtherKeys } from "./further-keys.ts";
 import type { Toc } from "./toc.ts";
@@ -39,15 +40,28 @@ export function tellMisstated({ chunks, shards }: StatedRows, { toc, ...index }:
   const counts = new Map<Shard, number>();
   for (const shard of index.shards) counts.set(shard, (counts.get(shard) ?? 0) + 1);
   const byId = new Map([...counts.keys()].map((shard) => [shard.id, shard]));
-  for (const { fourcc, tocIndex } of chunks) {
+  const owners = new Map(
+    [...byId.values()].flatMap(({ id, chunk, pages }) => {
+      return [chunk, pages].flatMap((owned) => (owned === undefined ? [] : [[owned.index, id] as const]));
+    }),
+  );
+  for (const { fourcc, tocIndex, shardId } of chunks) {
+    const owner = tocIndex === undefined ? undefined : owners.get(tocIndex);
+    // A shard that no tensor uses is told by itself.
+    const isOfShards = owner === undefined && (fourcc === FOURCC.weights || fourcc === FOURCC.pages);
+    if (shardId !== undefined && shardId !== owner && !isOfShards) further.misstated("MMSG.chunks[].shard_id");
     if (tocIndex === undefined || fourcc === "" || toc.chunks[tocIndex]?.fourcc === fourcc) continue;
     further.misstated("MMSG.chunks[].toc_index");
   }
   for (const row of shards) {
     const shard = byId.get(row.shard_id ?? -1);
     const chunk = shard?.chunk;
-    // Without such a shard there is nothing to compare with. Its chunk, if there is one, is told by itself.
-    if (shard === undefined || chunk === undefined) continue;
+    if (shard === undefined || chunk === undefined) {
+      // Without such a shard there is nothing to compare with. Its chunk, if there is one, is told by itself.
+      const isOther = row.toc_index !== undefined && owners.has(row.toc_index);
+      if (row.shard_id !== undefined && isOther) further.misstated("MMSG.shards[].shard_id");
+      continue;
+    }
     const right: Required<ShardRow> = {
       shard_id: shard.id,
       toc_index: chunk.index,
