@@ -1,4 +1,5 @@
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import type { SpawnSyncReturns } from "node:child_process";
+import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { type Bytes, equalBytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { encodeUtf8, printable } from "../../src/base/text.ts";
@@ -198,8 +199,10 @@ function readNow(path: string, buffer: Bytes): number {
 
 /** Runs the command by the shell, as git and ssh do; its standard error is shown. */
 async function runCommand(command: string, signal: AbortSignal): Promise<Bytes> {
-  const { spawn } = await import("node:child_process");
-  const child = spawn(command, { shell: true, stdio: ["inherit", "pipe", "inherit"], signal });
+  const { spawn, spawnSync } = await import("node:child_process");
+  const listProcesses: ListProcesses = () => spawnSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" });
+  signal.throwIfAborted();
+  const child = spawn(command, { shell: true, stdio: ["inherit", "pipe", "inherit"] });
   const pieces: Uint8Array[] = [];
   let length = 0;
   child.stdout.on("data", (piece: Uint8Array) => {
@@ -207,8 +210,16 @@ async function runCommand(command: string, signal: AbortSignal): Promise<Bytes> 
     if (length <= MAX_BYTES + 2) pieces.push(piece);
   });
   const code = await new Promise<number | null>((resolve, reject) => {
+    const end = (): void => {
+      if (child.pid !== undefined) endTree(child.pid, listProcesses);
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", end, { once: true });
     child.on("error", reject);
-    child.on("close", resolve);
+    child.on("close", (ended) => {
+      signal.removeEventListener("abort", end);
+      resolve(ended);
+    });
   });
   const password = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.byteLength, 0));
   let at = 0;
@@ -221,6 +232,52 @@ async function runCommand(command: string, signal: AbortSignal): Promise<Bytes> 
   wipe(password);
   const message = `Cannot use TARE_PASSWORD_COMMAND: it must end with 0, found ${code ?? "a signal"}`;
   throw new UsageError("usage/password.source", message, { source: "command line" });
+}
+
+/** A line for each process: its number, and that of the one that started it. */
+type ListProcesses = () => Pick<SpawnSyncReturns<string>, "stdout">;
+
+/**
+ * Ends a command with everything that it started: the shell does not end its programs. A process group of their own would
+ * make that one call, but a program outside the group of the terminal cannot ask there.
+ */
+function endTree(root: number, list: ListProcesses): void {
+  const started = findStarted(list);
+  const tree = [root];
+  // Grows while it is read: programs of programs.
+  for (const pid of tree) tree.push(...(started.get(pid) ?? []));
+  for (const pid of tree) {
+    try {
+      process.kill(pid, "SIGTERM");
+    } catch {
+      // It has ended, or runs as another user.
+    }
+  }
+}
+
+/** The running processes by the one that started them. */
+function findStarted(list: ListProcesses): ReadonlyMap<number, readonly number[]> {
+  // BusyBox has another ps; macOS has no /proc.
+  const lines =
+    process.platform === "linux" ? readdirSync("/proc").flatMap(parentLine) : (list().stdout ?? "").split("\n");
+  const started = new Map<number, number[]>();
+  for (const line of lines) {
+    const [pid = 0, parent = 0] = line.trim().split(/\s+/).map(Number);
+    started.set(parent, [...(started.get(parent) ?? []), pid]);
+  }
+  return started;
+}
+
+/** "pid ppid" of a folder of /proc; empty if it is none of a process, or of one that has ended. */
+function parentLine(pid: string): readonly string[] {
+  if (!/^\d+$/.test(pid)) return [];
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    // The program's name is in brackets and may have any characters; the state and the parent follow it.
+    return [`${pid} ${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]}`];
+  } catch {
+    return [];
+  }
 }
 
 /** True if someone can be asked. */

@@ -202,3 +202,41 @@ it.skipIf(process.platform !== "linux")("a pipe that nothing writes to does not 
   }
   expect(readdirSync(file(".")).sort()).toEqual(["m.gguf", "pipe"]);
 });
+
+it.runIf(process.platform === "linux").each(["SIGTERM", "SIGINT"] as const)(
+  "%s ends TARE_PASSWORD_COMMAND with what it started",
+  async (signal) => {
+    const file = scratch();
+    const env = { XDG_STATE_HOME: file("state"), TARE_PASSWORD: "correct horse" };
+    expect((await callTare(["vault", "create", file("v")], { env })).code).toBe(0);
+    const command = `sleep 600 & echo $! > '${file("pid.new")}'; mv '${file("pid.new")}' '${file("pid")}'; wait; echo`;
+    const child = spawn(process.execPath, [TARE, "vault", "ls", file("v")], {
+      stdio: "ignore",
+      env: { ...process.env, XDG_STATE_HOME: file("state"), TARE_PASSWORD_COMMAND: command },
+    });
+    while (!readdirSync(file(".")).includes("pid")) await sleep(5);
+    const pid = Number(readFileSync(file("pid"), "utf8"));
+    const ended = once(child, "exit");
+    child.kill(signal);
+    expect((await ended)[0]).toBe(signal === "SIGINT" ? 130 : 143);
+    const isRunning = (): boolean => {
+      // A process that has ended stays in the list until its parent asks for it.
+      const [, state] = /^\d+ \(.*\) (.)/s.exec(statusOf(pid)) ?? [];
+      return state !== undefined && state !== "Z";
+    };
+    try {
+      while (isRunning()) await sleep(5);
+    } finally {
+      if (isRunning()) process.kill(pid, "SIGKILL");
+    }
+  },
+);
+
+/** The line of a process under /proc; empty if there is none. */
+function statusOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "latin1");
+  } catch {
+    return "";
+  }
+}
