@@ -78,8 +78,8 @@ const PLACE_ERRORS = {
     fix: "Choose another name for the output.",
   },
   "usage/not-a-file": {
-    what: "The output is a device, pipe or socket.",
-    why: "Outputs appear under their name all at once, by a rename that would remove the device.",
+    what: "The output, or the vault that is to be changed, is a device, pipe or socket.",
+    why: "Outputs appear under their name all at once, by a rename that would remove the device. Opening a pipe waits for a writer.",
     fix: "Name a regular file.",
   },
   "usage/mirror-length": {

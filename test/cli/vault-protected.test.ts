@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
@@ -135,5 +136,22 @@ describe.each(PROTECTIONS)("a vault that is $how", ({ protect, code, error }) =>
     expect(JSON.parse(healed.out)).toMatchObject({ state: "damaged", repaired: true });
     expect(readFileSync(at("copy")).equals(readFileSync(at("fresh")))).toBe(true);
     expect(readFileSync(vault).equals(bytes)).toBe(true);
+  });
+});
+
+describe.runIf(process.platform !== "win32")("a pipe in the place of a vault", () => {
+  it.each([
+    ...WRITERS,
+    ["vault", "parity", "VAULT", "export", "-o", "VAULT.side"],
+    ["vault", "repair", "VAULT", "-o", "VAULT.copy"],
+  ])("is refused at once, dry or not: %s %s %s %s", async (...args) => {
+    rmSync(vault);
+    execFileSync("mkfifo", [vault]);
+    for (const more of [[], ["--dry-run"]]) {
+      const refused = await run(...typed(args), ...more);
+      expect({ more, code: refused.code, err: refused.err }).toMatchObject({ code: 2 });
+      expect(refused.err).toContain("[usage/not-a-file]");
+    }
+    expect(readdirSync(folder).filter((name) => name.includes("v.aerovault"))).toEqual(["v.aerovault"]);
   });
 });

@@ -27,7 +27,7 @@ import { checkOutsideBatch, lockVault, vaultLockPath } from "./lock.ts";
 import { readVaultMark } from "./mark.ts";
 import { recallOpened, rememberVault, type StateEnvironment } from "./memory.ts";
 import { findVaultSidecar, realVault } from "./sidecar.ts";
-import { checkWritable, hasRoomFor, isWritable } from "./writable.ts";
+import { checkVaultFile, checkWritable, hasRoomFor, isWritable } from "./writable.ts";
 
 export interface VaultWriteContext {
   readonly engine: Engine;
@@ -165,8 +165,10 @@ export async function withVaultLock<T>(
 }
 
 /** Where a vault is, links followed. */
-export function placeOfVault(path: string, { session }: Pick<VaultWriteContext, "session">): Promise<string> {
-  return session === undefined ? realVault(path) : Promise.resolve(session.real);
+export async function placeOfVault(path: string, { session }: Pick<VaultWriteContext, "session">): Promise<string> {
+  const real = session === undefined ? await realVault(path) : session.real;
+  await checkVaultFile(real, path);
+  return real;
 }
 
 /** Opens a vault to write to it or beside it: with the password, or with the keys of one that is open already. */

@@ -12,7 +12,7 @@ import { type OpenFileOptions, openFile } from "../files/source.ts";
 import { recallForWriting, type VaultWriteContext, withVaultLock } from "./change.ts";
 import { checkLockKept, whileAlone } from "./lock.ts";
 import { type FoundSidecar, findVaultSidecar, realVault } from "./sidecar.ts";
-import { checkWritable } from "./writable.ts";
+import { checkVaultFile, checkWritable } from "./writable.ts";
 
 /** A vault that may be damaged, and the plan to repair it. Valid until it is closed. */
 export interface ExaminedVault {
@@ -115,6 +115,7 @@ export async function repairVault(
   options: RepairOptions,
 ): Promise<RepairReport> {
   const real = await realVault(path);
+  await checkVaultFile(real, path);
   if (options.output !== undefined) await checkInputsKept(options.output, [{ path, kind: "vault" }]);
   const work = (): Promise<RepairReport> => examineAndRepair(real, path, context, options);
   // A repair into a copy only reads the vault.

@@ -1,6 +1,6 @@
-import { statfs } from "node:fs/promises";
+import { stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
-import { SourceError, UnsupportedError } from "../../../base/errors.ts";
+import { SourceError, UnsupportedError, UsageError } from "../../../base/errors.ts";
 import { checkUnprotected, isMountPoint } from "../files/partial-files.ts";
 
 /**
@@ -9,8 +9,20 @@ import { checkUnprotected, isMountPoint } from "../files/partial-files.ts";
  * that has no file yet is fine.
  */
 export async function checkWritable(real: string, label: string): Promise<void> {
+  await checkVaultFile(real, label);
   await checkNotMounted(real, label);
   await checkUnprotected(real, label);
+}
+
+/**
+ * Refuses a device, a pipe or a socket: opening it could wait for ever, and no file can take its place. What is missing,
+ * or a folder, opening tells better.
+ */
+export async function checkVaultFile(real: string, label: string): Promise<void> {
+  const facts = await stat(real).catch(() => undefined);
+  if (facts === undefined || facts.isFile() || facts.isDirectory()) return;
+  const message = `Cannot lock or change "${label}": it is a device, pipe or socket, not a file`;
+  throw new UsageError("usage/not-a-file", message, { source: label }, { hint: "Name the vault itself" });
 }
 
 /** True if `checkWritable` does not refuse. For repairs that a command makes along the way, but only if it can. */
