@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { constants, existsSync, readFileSync, readlinkSync } from "node:fs";
-import { link, lstat, open, readdir, rename, statfs, unlink } from "node:fs/promises";
+import { link, lstat, open, readdir, readFile, readlink, rename, stat, statfs, unlink } from "node:fs/promises";
 import { createServer } from "node:net";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -304,8 +304,7 @@ export interface InodeLock {
  */
 export async function lockInode({ dev, ino }: InodeName): Promise<InodeLock | "taken" | "unknown"> {
   if (process.platform !== "linux") return "unknown";
-  // As long as such a name can be: versions of Node differ in whether they pad a shorter one.
-  const name = `\0${`tare-vault-${dev}-${ino}`.padEnd(MAX_SOCKET_NAME, ".")}`;
+  const name = `\0${socketName({ dev, ino })}`;
   const server = createServer((socket) => socket.destroy());
   return new Promise((settle) => {
     server.once("error", (error) => settle(errnoOf(error) === "EADDRINUSE" ? "taken" : "unknown"));
@@ -314,6 +313,31 @@ export async function lockInode({ dev, ino }: InodeName): Promise<InodeLock | "t
       settle({ release: () => new Promise<void>((done) => server.close(() => done())) });
     });
   });
+}
+
+/**
+ * Users whose processes hold the lock of a file, as far as the system tells: it shows the open files of our own processes,
+ * and to root those of all. Any user can take such a name, also one who may not write to the file.
+ */
+export async function inodeLockUsers(name: InodeName): Promise<ReadonlySet<number>> {
+  const table = await readFile("/proc/net/unix", "latin1").catch(() => "");
+  // The last two columns; a zero byte is shown as "@".
+  const line = table.split("\n").find((one) => one.endsWith(` @${socketName(name)}`));
+  const socket = line === undefined ? undefined : `socket:[${line.trim().split(/\s+/).at(-2)}]`;
+  const users = new Set<number>();
+  for (const pid of socket === undefined ? [] : await readdir("/proc").catch(() => [])) {
+    const folder = `/proc/${pid}/fd`;
+    const files = /^\d+$/.test(pid) ? await readdir(folder).catch(() => []) : [];
+    const links = await Promise.all(files.map((file) => readlink(`${folder}/${file}`).catch(() => "")));
+    const facts = links.includes(socket as string) ? await stat(`/proc/${pid}`).catch(() => undefined) : undefined;
+    if (facts !== undefined) users.add(facts.uid);
+  }
+  return users;
+}
+
+/** As long as such a name can be: versions of Node differ in whether they pad a shorter one. */
+function socketName({ dev, ino }: InodeName): string {
+  return `tare-vault-${dev}-${ino}`.padEnd(MAX_SOCKET_NAME, ".");
 }
 
 export interface InodeName {

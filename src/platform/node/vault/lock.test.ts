@@ -1,6 +1,9 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   mkdtempSync,
   promises,
@@ -350,4 +353,28 @@ test("work on a file is refused while it is written to under another name, and n
   await lock.release();
   expect(await run()).toBe("done");
   expect(await run()).toBe("done");
+});
+
+test.runIf(process.geteuid?.() === 0)("a user who may not write to a file cannot keep others from it", async () => {
+  const { dev, ino } = statSync(vault, { bigint: true });
+  const name = `\\0tare-vault-${dev}-${ino}`.padEnd(109, ".");
+  const script = `require("node:net").createServer().listen("${name}", () => console.log("held"))`;
+  const child = spawn(process.execPath, ["-e", script], {
+    uid: 65534,
+    gid: 65534,
+    cwd: "/",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => {
+    child.kill();
+  });
+  await once(child.stdout, "data");
+  expect(await lockInode({ dev, ino })).toBe("taken");
+  const run = (): Promise<string> => whileAlone(vault, "the vault", async () => "done");
+  expect(await run()).toBe("done");
+  chmodSync(vault, 0o622);
+  await expect(run()).rejects.toMatchObject({ code: "source/vault.locked" });
+  chmodSync(vault, 0o600);
+  chownSync(vault, 65534, 65534);
+  await expect(run()).rejects.toMatchObject({ code: "source/vault.locked" });
 });

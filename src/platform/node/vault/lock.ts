@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { readFileSync, unlinkSync } from "node:fs";
+import { type BigIntStats, readFileSync, unlinkSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -8,7 +8,7 @@ import { SourceError, UsageError } from "../../../base/errors.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import type { ExpectedRun } from "../../../formats/aerovault/write/state.ts";
 import { fileError } from "../errors.ts";
-import { findHolder, lockInode, lockLine, lockWords, releaseLock, tryLock } from "../files/lock.ts";
+import { findHolder, inodeLockUsers, lockInode, lockLine, lockWords, releaseLock, tryLock } from "../files/lock.ts";
 import { nameBeside } from "../files/partial-files.ts";
 import { checkRuns } from "./mark.ts";
 
@@ -158,19 +158,27 @@ function lockedError(vault: string, path: string, text: string): SourceError {
 
 /**
  * Runs `use` unless another process writes to the same file under another name, and keeps such a writer out meanwhile.
- * `real` is the path with links followed; `label` is for errors.
+ * `real` is the path with links followed; `label` is for errors. If the lock is held by a user who may not write to the
+ * file, or by one whom the system does not tell, `use` runs all the same: it compares the file with what it opened.
  */
 export async function whileAlone<T>(real: string, label: string, use: () => Promise<T>): Promise<T> {
   const facts = await stat(real, { bigint: true }).catch((error: unknown) => {
     throw fileError(error, `Cannot look at "${label}"`, { source: label });
   });
   const lock = await lockInode(facts);
-  if (lock === "taken") throw lockedElsewhere(label);
+  if (lock === "taken") {
+    for (const user of await inodeLockUsers(facts)) if (mayWrite(user, facts)) throw lockedElsewhere(label);
+  }
   try {
     return await use();
   } finally {
-    if (lock !== "unknown") await lock.release();
+    if (typeof lock !== "string") await lock.release();
   }
+}
+
+/** Whether a user may write to a file, as far as its bits tell: they do not tell who is in its group. */
+function mayWrite(user: number, { uid, mode }: BigIntStats): boolean {
+  return user === 0 || BigInt(user) === uid || (mode & 0o022n) !== 0n;
 }
 
 /** The error for a writer of the same file under another name, whose lock is beside that name. */

@@ -209,6 +209,7 @@ async function renewFileSidecar(
     try {
       const runner = parityRunner(source, { engine, grid, signal });
       await generateSidecar(source, sink, { engine, grid, runner, signal });
+      if (await hasFileChanged(source)) throw changedError(real);
       await sink.commit();
     } catch (error) {
       await sink.abort();
