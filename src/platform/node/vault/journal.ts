@@ -237,7 +237,7 @@ export interface CompletionContext {
  */
 export async function completeHeader(
   real: string,
-  { onNote, onWarning = ({ message }) => onNote(`warning: ${message}`), keys }: CompletionContext,
+  { onNote, onWarning = ({ message }) => onNote(message), keys }: CompletionContext,
 ): Promise<void> {
   const { journal, found, mended, problem } = await lookBeside(real, keys);
   if (problem !== undefined) {
