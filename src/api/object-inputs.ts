@@ -56,8 +56,7 @@ export async function sourceOf(
   options: OpenRequest,
 ): Promise<Source> {
   if (input instanceof Blob) return blobSource(input);
-  if (input instanceof ArrayBuffer) return memorySource(new Uint8Array(input));
-  if (input instanceof Uint8Array) return memorySource(plainBytes(input));
+  if (input instanceof ArrayBuffer || input instanceof Uint8Array) return memorySource(plainBytes(input));
   if (isFileHandle(input)) return untilAborted(fileHandleSource(input), options.signal);
   if (isSource(input)) return foreignSource(input);
   if (input instanceof ReadableStream || Symbol.asyncIterator in input) {

@@ -1,3 +1,5 @@
+import { UsageError } from "./errors.ts";
+
 /**
  * The one byte type of the core. It names ArrayBuffer, not ArrayBufferLike, so that every view may be
  * transferred to a worker, handed to WebCrypto and written to a stream without a copy or a cast.
@@ -10,9 +12,17 @@ export const EMPTY_BYTES: Bytes = new Uint8Array(0);
  * Bytes that came from outside. A Buffer's `slice` is a view where that of a Uint8Array copies, so it becomes one; memory
  * that threads share is copied, because it could change while it is read.
  */
-export function plainBytes({ buffer, byteOffset, byteLength }: ArrayBufferView): Bytes {
-  if (buffer instanceof ArrayBuffer) return new Uint8Array(buffer, byteOffset, byteLength);
-  return new Uint8Array(new Uint8Array(buffer, byteOffset, byteLength));
+export function plainBytes(given: ArrayBufferView | ArrayBuffer): Bytes {
+  const { buffer, byteOffset, byteLength } =
+    given instanceof ArrayBuffer ? { buffer: given, byteOffset: 0, byteLength: given.byteLength } : given;
+  if (!(buffer instanceof ArrayBuffer)) return new Uint8Array(new Uint8Array(buffer, byteOffset, byteLength));
+  try {
+    return new Uint8Array(buffer, byteOffset, byteLength);
+  } catch (cause) {
+    const message = "Cannot read bytes: their memory was transferred, to a worker or a stream, and is empty now";
+    const hint = "Pass a copy, made with slice() before the transfer";
+    throw new UsageError("usage/detached-bytes", message, { source: "bytes" }, { hint, cause });
+  }
 }
 
 /** One new buffer holding every piece in order. */

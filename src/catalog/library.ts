@@ -27,6 +27,11 @@ export const LIBRARY_ERRORS = {
     why: "Addresses, Blobs, bytes, handles, streams, async iterables, Sources and opened models can be read; in Node paths too.",
     fix: "Pass one of these.",
   },
+  "usage/detached-bytes": {
+    what: "Bytes that a program passed to the library are no longer in memory.",
+    why: "Their ArrayBuffer was transferred, to a worker or a stream, which leaves nothing behind.",
+    fix: "Pass a copy, made with slice() before the transfer.",
+  },
   "source/caller": {
     what: "An object or a function that a program passed to the library failed.",
     why: "A Source, a Sink, a folder or a password function threw something; the message has its reason, `cause` what was thrown.",

@@ -5,6 +5,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { list as listPortable, verify as verifyPortable } from "../../src/index.ts";
 import {
+  createModel,
   diff,
   explain,
   inspect,
@@ -204,6 +205,20 @@ describe("every kind of input", () => {
     await expect(listPortable("m.gguf")).rejects.toMatchObject({ code: "usage/not-a-url" });
     expect((await verifyPortable(new Blob([bytesOf("m.gguf")]))).ok).toBe(true);
     await expect(list(7 as never)).rejects.toMatchObject({ code: "usage/input" });
+  });
+  test("bytes whose memory was transferred are refused, whatever takes them", async () => {
+    const gone = (): Uint8Array<ArrayBuffer> => {
+      const bytes = new Uint8Array(8);
+      structuredClone(bytes, { transfer: [bytes.buffer] });
+      return bytes;
+    };
+    const refused = { code: "usage/detached-bytes" };
+    await expect(inspect(gone())).rejects.toMatchObject(refused);
+    await expect(inspect(gone().buffer)).rejects.toMatchObject(refused);
+    const tensor = { name: "w", dtype: "U8", shape: [8], data: gone() } as const;
+    expect(() => createModel([tensor])).toThrow(expect.objectContaining(refused));
+    const metadata = { note: gone() };
+    expect(() => createModel([], { metadata })).toThrow(expect.objectContaining(refused));
   });
 });
 

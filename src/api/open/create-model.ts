@@ -173,7 +173,7 @@ function metadataValue(given: unknown, path: string, depth = 0): MetadataValue {
     return { type: isInteger ? "i64" : "f64", value: given };
   }
   if (typeof given === "bigint") return integerOf(given, path);
-  if (given instanceof Uint8Array) return { type: "bytes", value: new Uint8Array(given) };
+  if (given instanceof Uint8Array) return { type: "bytes", value: new Uint8Array(plainBytes(given)) };
   if (typeof given !== "object" || depth >= MAX_DEPTH) throw unusable(path, typeof given);
   if (Array.isArray(given)) {
     const items = given.map((item: unknown, i) => metadataValue(item, `${path}[${i}]`, depth + 1));

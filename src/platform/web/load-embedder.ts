@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { type EmbedderOptions, ENCODING_RULES } from "../../api/embed/load.ts";
 import { COMMON_RULES, checkOptions, type OptionRules } from "../../api/options.ts";
-import type { Bytes } from "../../base/bytes.ts";
+import { type Bytes, plainBytes } from "../../base/bytes.ts";
 import { type ErrorJson, reviveError, SourceError, UsageError } from "../../base/errors.ts";
 import { type FileHandle, isFileHandle } from "../../bytes/handles/handle.ts";
 import type { EmbedCallOptions } from "../../embedding/encoder/encoder.ts";
@@ -96,8 +96,9 @@ export async function loadEmbedder(weights: WebInput, options: WebEmbedderOption
 async function clonable(input: WebInput): Promise<ClonableInput> {
   // A worker made from a bundle may have another base address than the page.
   if (typeof input === "string" || input instanceof URL) return addressIn(input);
-  if (input instanceof Blob || input instanceof ArrayBuffer) return input;
-  if (input instanceof Uint8Array) return new Uint8Array(input);
+  if (input instanceof Blob) return input;
+  if (input instanceof ArrayBuffer) return plainBytes(input).buffer;
+  if (input instanceof Uint8Array) return new Uint8Array(plainBytes(input));
   if (typeof input === "object" && input !== null && isFileHandle(input)) return input.getFile();
   const message = "Cannot embed in a worker: this input cannot be sent to one";
   const hint = 'Pass an address, a Blob, bytes or a file handle; other inputs work with loadEmbedder of "tare"';

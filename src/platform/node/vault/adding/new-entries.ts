@@ -73,8 +73,7 @@ function inputOf({ data }: NewEntry, facts: InputFacts, options: NewEntriesOptio
 /** The bytes, if their length is known; undefined for streams. */
 function sourceOf(data: EntryData, label: string): Source | undefined {
   if (typeof data === "string") return memorySource(encodeUtf8(data), label);
-  if (data instanceof ArrayBuffer) return memorySource(new Uint8Array(data), label);
-  if (data instanceof Uint8Array) return memorySource(plainBytes(data), label);
+  if (data instanceof ArrayBuffer || data instanceof Uint8Array) return memorySource(plainBytes(data), label);
   if (data instanceof Blob) return blobSource(data, label);
   if (typeof data === "object" && "read" in data && "byteLength" in data) return foreignSource(data);
   return undefined;
