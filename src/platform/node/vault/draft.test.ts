@@ -388,14 +388,10 @@ test("a long vault whose header is torn, and cannot be put back, is changed by i
     writeSync(file, next, 0, 512, 0);
     closeSync(file);
   });
-  const error = { code: "source/vault.after-change" };
-  await expect(draft.commit(next, LARGE_BYTES + 10)).rejects.toMatchObject(error);
+  await expect(draft.commit(next, LARGE_BYTES + 10)).rejects.toMatchObject({ code: "source/vault.after-change" });
   disk.works();
-  expect(
-    readVault()
-      .subarray(0, 1024)
-      .equals(Buffer.concat([next.subarray(0, 512), old.subarray(512)])),
-  ).toBe(true);
+  const torn = Buffer.concat([next.subarray(0, 512), old.subarray(512)]);
+  expect(readVault().subarray(0, 1024).equals(torn)).toBe(true);
   await completeHeader(path, { onNote: () => undefined });
   expect([readVault()[12], readVault()[1023], readVault().at(-1)]).toEqual([2, 2, 3]);
 });
