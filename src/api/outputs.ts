@@ -5,7 +5,7 @@ import { fileHandleSink, handleFolder } from "../bytes/handles/outputs.ts";
 import type { Resolver } from "../bytes/resolver.ts";
 import { alteredSink, existsError, type Output as Folder, type Sink, withSinks } from "../bytes/sink.ts";
 import { callersLabel, type Source } from "../bytes/source.ts";
-import { streamSink } from "../bytes/stream-sink.ts";
+import { streamSink } from "../bytes/stream.ts";
 import type { OpenRequest } from "./inputs.ts";
 import type { WriteOptions } from "./options.ts";
 

@@ -51,7 +51,7 @@ export type {
 export type { DTypeShare, ModelDescription, TensorSummary } from "../operations/inspect.ts";
 export type { LayoutRow } from "../operations/map.ts";
 export type { QuantError } from "../operations/quantize/tally.ts";
-export type { ListOrder } from "../operations/reading/list-order.ts";
+export type { ListOrder } from "../operations/reading/listing.ts";
 export type { Loader, LoadOptions, SliceOptions, TensorSlice } from "../operations/reading/loader.ts";
 export type { StreamTensorsOptions, TensorPiece } from "../operations/reading/stream-tensors.ts";
 export type { FloatChoice } from "../operations/reading/view.ts";

@@ -61,7 +61,7 @@ export type { SignableRequest, SigningOptions } from "./s3/sigv4.ts";
 export { type Credentials, type PresignOptions, type Sha256, SigV4 } from "./s3/sigv4.ts";
 export type { Output as Folder, Sink } from "./sink.ts";
 export type { OpenSource, ReadOptions, Source, SourceDescriptor, StreamOptions } from "./source.ts";
-export { streamSink } from "./stream-sink.ts";
+export { streamSink } from "./stream.ts";
 
 /** Bytes that are already here. Reads without `into` are views, not copies. */
 export function memorySource(bytes: Uint8Array, label?: string): OpenSource {

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { collectStream } from "./stream.ts";
-import { streamSink } from "./stream-sink.ts";
+import { collectStream, streamSink } from "./stream.ts";
 
 const bytes = (...values: number[]): Uint8Array<ArrayBuffer> => new Uint8Array(values);
 

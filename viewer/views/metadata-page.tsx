@@ -5,7 +5,7 @@ import type { ViewProps } from "../app/lazy-view.tsx";
 import type { Session } from "../app/session.ts";
 import { useCall } from "../app/use-call.ts";
 import type { MetadataNode } from "../pages/metadata-tree.ts";
-import { SearchField } from "../widgets/search-field.tsx";
+import { SearchField } from "../widgets/fields.tsx";
 import { VirtualRows } from "../widgets/virtual-rows.tsx";
 
 /** Lists up to this length are shown completely; longer ones as far as the user scrolls. */

@@ -3,9 +3,14 @@ import type { DType } from "../../model/dtype.ts";
 import type { Finding, Warned } from "../../model/finding.ts";
 import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { listedEntries } from "../../operations/reading/entries.ts";
 import { selectEntries, selectTensors } from "../../operations/reading/glob.ts";
-import { LIST_ORDERS, type ListOrder, sortEntries, sortTensors } from "../../operations/reading/list-order.ts";
+import {
+  LIST_ORDERS,
+  type ListOrder,
+  listedEntries,
+  sortEntries,
+  sortTensors,
+} from "../../operations/reading/listing.ts";
 import { requestOf, type VerbHost, warnOf } from "../host.ts";
 import { withInput } from "../input-use.ts";
 import type { Input } from "../inputs.ts";

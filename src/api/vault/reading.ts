@@ -5,7 +5,7 @@ import { allocateFor } from "../../bytes/layers/base.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Archive } from "../../model/archive.ts";
 import type { Opened } from "../../model/format.ts";
-import { countEntries } from "../../operations/reading/entries.ts";
+import { countEntries } from "../../operations/reading/listing.ts";
 import type { Request, VerbHost } from "../host.ts";
 import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";

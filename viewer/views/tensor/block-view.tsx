@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { formatInteger, formatValue } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
-import { NumberField } from "../../widgets/number-field.tsx";
+import { NumberField } from "../../widgets/fields.tsx";
 import type { TensorPlace } from "./plane-props.ts";
 
 const BLOCKS = 4;

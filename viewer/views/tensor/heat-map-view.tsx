@@ -4,7 +4,6 @@ import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
 import type { HeatMap } from "../../pages/tensor-reads.ts";
 import type { Plane } from "../../shared/planes.ts";
-import { colorOf, scaleOf } from "./heat-colors.ts";
 import type { Cell, PlaneProps } from "./plane-props.ts";
 
 /** Most pixels per side of a picture, so that it stays fast on any screen. */
@@ -151,4 +150,42 @@ function paint(canvas: HTMLCanvasElement, map: HeatMap): void {
   const scale = scaleOf(map.values);
   for (let i = 0; i < map.values.length; i++) colorOf(map.values[i] as number, scale, image.data, 4 * i);
   context.putImageData(image, 0, 0);
+}
+
+/** Blue for negative, white for zero, orange for positive: distinguishable in both kinds of colour blindness. */
+const NEGATIVE = [33, 102, 172] as const;
+const ZERO = [247, 247, 247] as const;
+const POSITIVE = [202, 90, 20] as const;
+const NOT_A_NUMBER = [214, 0, 80] as const;
+
+/**
+ * Values beyond this many root mean squares get the strongest colour, so that a few outliers do not turn the rest
+ * white.
+ */
+const FULL_AT = 2.5;
+
+/** The magnitude that gets the strongest colour. */
+export function scaleOf(values: Float32Array): number {
+  let squares = 0;
+  let count = 0;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    if (!Number.isFinite(value)) continue;
+    squares += value * value;
+    count++;
+  }
+  return count === 0 || squares === 0 ? 1 : FULL_AT * Math.sqrt(squares / count);
+}
+
+/** Writes red, green, blue and alpha at `offset`. */
+export function colorOf(value: number, scale: number, into: Uint8ClampedArray, offset: number): void {
+  const share = Math.min(1, Math.abs(value) / scale);
+  const end = value < 0 ? NEGATIVE : POSITIVE;
+  for (let channel = 0; channel < 3; channel++) {
+    const zero = ZERO[channel] as number;
+    into[offset + channel] = Number.isFinite(value)
+      ? zero + ((end[channel] as number) - zero) * share
+      : (NOT_A_NUMBER[channel] as number);
+  }
+  into[offset + 3] = 255;
 }

@@ -5,7 +5,7 @@ import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { SortKey, TensorTable } from "../../pages/tensor-table.ts";
-import { SearchField } from "../../widgets/search-field.tsx";
+import { SearchField } from "../../widgets/fields.tsx";
 import { TensorName } from "../../widgets/tensor-name.tsx";
 import { toggled } from "../../widgets/toggled.ts";
 import { VirtualRows } from "../../widgets/virtual-rows.tsx";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { renderValues, type ValueColumn } from "./value-columns.ts";
+import { renderValues, type ValueColumn } from "./listing.ts";
 
 interface Row {
   readonly size: number;
