@@ -206,7 +206,7 @@ async function runBatch<T>(target: ChangeTarget, work: (writer: EntryWriter) => 
     async apply(edit, opened) {
       const batch = new Batch(target, edit, opened);
       try {
-        const writer = entryWriter((options) => batch.target(options));
+        const writer = batch.writer();
         const value = await untilAborted(
           insideBatch(context.session ?? batch, () => work(writer)),
           signal,
@@ -226,7 +226,10 @@ class Batch {
   readonly #whole: ChangeTarget;
   readonly #edit: VaultEdit;
   readonly #vault: Vault;
-  readonly #inTurn = inTurn((change: () => Promise<unknown>) => change());
+  readonly #inTurn = inTurn(async (change: () => Promise<unknown>) => {
+    this.#check();
+    return change();
+  });
   #isOver = false;
   #isChanged = false;
 
@@ -242,7 +245,7 @@ class Batch {
 
   /** Waits for changes that the work began and did not wait for. */
   async drain(): Promise<void> {
-    await this.#inTurn(async () => undefined);
+    await this.#inTurn(async () => undefined).catch(() => undefined); // of a batch that is over
   }
 
   /** Nothing can be changed from now on; waits for what runs still. */
@@ -251,7 +254,20 @@ class Batch {
     await this.drain();
   }
 
-  target(options: ChangeOptions): ChangeTarget {
+  /** Each change begins when those that were called before it have ended: reading what is added may take any time. */
+  writer(): EntryWriter {
+    const writer = entryWriter((options) => this.#target(options));
+    const next = <T>(change: () => Promise<T>): Promise<T> => this.#inTurn(change) as Promise<T>;
+    return {
+      add: (what, options) => next(() => writer.add(what, options)),
+      mkdir: (paths, options) => next(() => writer.mkdir(paths, options)),
+      remove: (paths, options) => next(() => writer.remove(paths, options)),
+      move: (from, to, options) => next(() => writer.move(from, to, options)),
+      copy: (from, to, options) => next(() => writer.copy(from, to, options)),
+    };
+  }
+
+  #target(options: ChangeOptions): ChangeTarget {
     const { vault, source, context } = this.#whole;
     const dryRun = this.#whole.dryRun || options.dryRun === true;
     const onNote = options.onNote ?? context.onNote;
@@ -262,28 +278,24 @@ class Batch {
       context: { ...context, signal, onNote },
       dryRun,
       onProgress: options.onProgress ?? this.#whole.onProgress,
-      commit: (change) => {
-        const run = async (): Promise<Awaited<ReturnType<typeof change.apply>>> => {
-          this.#check();
-          signal?.throwIfAborted();
-          const savepoint = this.#edit.savepoint();
-          try {
-            const applied = await change.apply(this.#edit, this.#vault);
-            for (const note of applied.notes ?? []) onNote(note);
-            if (options.dryRun === true) savepoint.restore();
-            else {
-              savepoint.keep();
-              if (applied.outcome !== "unchanged") this.#isChanged = true;
-            }
-            return applied;
-          } catch (error) {
-            // The work may go on without this change: nothing of it must stay.
-            savepoint.restore();
-            throw error;
+      commit: async (change) => {
+        this.#check();
+        signal?.throwIfAborted();
+        const savepoint = this.#edit.savepoint();
+        try {
+          const { result, outcome, notes = [] } = await change.apply(this.#edit, this.#vault);
+          for (const note of notes) onNote(note);
+          if (options.dryRun === true) savepoint.restore();
+          else {
+            savepoint.keep();
+            if (outcome !== "unchanged") this.#isChanged = true;
           }
-        };
-        const applied = this.#inTurn(run) as ReturnType<typeof run>;
-        return applied.then(({ result }) => ({ result, byteLength: null }));
+          return { result, byteLength: null };
+        } catch (error) {
+          // The work may go on without this change: nothing of it must stay.
+          savepoint.restore();
+          throw error;
+        }
       },
     };
   }
