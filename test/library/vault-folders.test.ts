@@ -1,7 +1,7 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { convert, inspect, list, memory, openModel, shard } from "../../src/platform/node/index.ts";
 import { createVault, openVault } from "../../src/platform/node/vault/library.ts";
-import { at, code, env, useVaultFolder, using } from "../support/vault-folder.ts";
+import { at, code, env, open, path, sha, text, useVaultFolder, using } from "../support/vault-folder.ts";
 
 useVaultFolder();
 
@@ -32,5 +32,35 @@ test("a directory of a vault opens as the one model in it, as a folder on disk d
     const inside = await opened.openModel("sharded");
     expect(inside.tensors).toHaveLength(names.length);
     await inside.close();
+  });
+});
+
+describe("changes", () => {
+  test("of a batch are made in the order of their calls, waited for or not", async () => {
+    await using(await open(), async (vault) => {
+      await vault.batch(async (v) => {
+        await Promise.all([v.write("x", "1"), v.move("x", "y"), v.write("x", "2"), v.copy("y", "z"), v.remove("x")]);
+        void v.write("last", "3");
+        void v.move("last", "end");
+      });
+      const names = ["x", "y", "z", "last", "end"];
+      expect(names.map((name) => vault.has(name))).toEqual([false, true, true, false, true]);
+      expect(text(await vault.read("z"))).toBe("1");
+    });
+  });
+
+  test("refuse names with white space at an end, which no vault stores", async () => {
+    await using(await open(), async (vault) => {
+      const before = sha(path);
+      for (const change of [
+        () => vault.write("x ", "1"),
+        () => vault.mkdir(" made"),
+        () => vault.move("notes", "notes2\t"),
+        () => vault.copy("notes ", "x"),
+        () => vault.remove("notes "),
+      ])
+        expect(await code(change())).toBe("usage/vault.path");
+      expect(sha(path)).toBe(before);
+    });
   });
 });

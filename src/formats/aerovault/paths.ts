@@ -18,9 +18,14 @@ const BACKSLASH = 0x5c;
 const DOT = 0x2e;
 const COLON = 0x3a;
 
-/** The canonical form of a typed path, without outer white space and slashes. It may still have a fault. */
+/** A typed path without outer slashes, for an entry that is made or changed. It may still have a fault. */
+export function withoutSlashes(path: string): string {
+  return path.replace(/^\/+|\/+$/g, "");
+}
+
+/** The form in which a typed path is looked for: without outer white space and slashes. */
 export function normalizePath(path: string): string {
-  return path.replace(OUTER_SPACE, "").replace(/^\/+|\/+$/g, "");
+  return withoutSlashes(path.replace(OUTER_SPACE, ""));
 }
 
 /**

@@ -1,6 +1,6 @@
 import { UsageError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { findPathFault, normalizePath } from "../../formats/aerovault/paths.ts";
+import { findPathFault, withoutSlashes } from "../../formats/aerovault/paths.ts";
 import type { VaultEdit } from "../../formats/aerovault/write/edit.ts";
 
 /** What a change of entries alone did. */
@@ -12,7 +12,7 @@ export interface TreeChange<T> {
 
 /** A path inside a vault as the user typed it: removes outer slashes and spaces; everything else must be valid. */
 export function entryPath(typed: string, source: string): string {
-  const path = normalizePath(typed);
+  const path = withoutSlashes(typed);
   const fault = findPathFault(path);
   if (fault === undefined) return path;
   const message = `Cannot use "${printable(typed)}" as a path in a vault: ${fault}`;

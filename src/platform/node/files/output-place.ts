@@ -5,7 +5,7 @@ import { printable } from "../../../base/text.ts";
 import { INNER_MARK, splitInnerPaths } from "../../../bytes/resolver.ts";
 import { isS3Url } from "../../../bytes/s3/address.ts";
 import { SIDECAR_SUFFIX } from "../../../formats/aerocorrect/layout.ts";
-import { findPathFault, normalizePath } from "../../../formats/aerovault/paths.ts";
+import { findPathFault, withoutSlashes } from "../../../formats/aerovault/paths.ts";
 import { errnoOf, fileError, fullPath } from "../errors.ts";
 import { journalPath } from "../vault/journal.ts";
 import { vaultLockPath } from "../vault/lock.ts";
@@ -202,7 +202,7 @@ function notStored(text: string, what: string): UsageError {
 }
 
 function checkEntry(typed: string): string {
-  const entry = normalizePath(typed);
+  const entry = withoutSlashes(typed);
   const fault = findPathFault(entry);
   if (fault === undefined) return entry;
   const message = `Cannot use "${printable(typed)}" as a path in a vault: ${fault}`;
