@@ -22,6 +22,8 @@ export interface Destination {
   readonly fileName: string | undefined;
   /** Whether several files can be written. */
   readonly holds: "one file" | "files";
+  /** Refuses more files than it holds, those of an earlier run counted; absent if it holds any number. */
+  readonly checkCount?: ((count: number) => void) | undefined;
   /** Where Sinks are opened, once the name of the first file is known; "reads back" if files are read before commit. */
   open(name: string, use?: "reads back"): Promise<Folder>;
   /** How a result names a file of this output. */
@@ -161,7 +163,8 @@ export async function appendAll(
 }
 
 /** Refuses several files for a place that holds one. */
-export function checkHolds({ holds, label }: Destination, count: number): void {
+export function checkHolds({ holds, label, checkCount }: Destination, count: number): void {
+  checkCount?.(count);
   if (holds === "files" || count <= 1) return;
   const message = `Cannot write ${count} files to "${label}": it holds one file`;
   const hint = "Pass a folder: a directory, a directory handle, or memory()";

@@ -30,7 +30,7 @@ export interface MetadataJson {
   /** Those duplicates whose earlier value differs and is never read. */
   readonly shadowed: readonly string[];
   /** White space or NUL bytes after the object. */
-  readonly trailingBytes: number;
+  readonly padding: string;
 }
 
 /** Refuses anything but one JSON object. Duplicate keys and padding are reported, not refused. */
@@ -49,7 +49,7 @@ export function decodeMetadataJson(bytes: Bytes, place: MetadataJsonPlace): Meta
   const entries = reader.readEntries();
   scanner.expectEnd();
   const { duplicates, shadowed } = reader;
-  return { entries, text, duplicates, shadowed, trailingBytes: bytes.byteLength - end };
+  return { entries, text, duplicates, shadowed, padding: decodeUtf8(bytes.subarray(end)) ?? "" };
 }
 
 /** The same for values that a user gives: if a key had two of them, one would be lost, and nothing says which is meant. */

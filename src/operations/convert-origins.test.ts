@@ -12,16 +12,18 @@ import {
 } from "../../test/builders/aero.ts";
 import { array, buildGguf, byteTensor, text, u32 } from "../../test/builders/gguf.ts";
 import { READERS, writerById } from "../../test/builders/loaded-formats.ts";
+import { rawSafetensors } from "../../test/builders/safetensors.ts";
 import { type Bytes, concatBytes } from "../base/bytes.ts";
 import { encodeUtf8 } from "../base/text.ts";
 import { memoryOutput, memorySource } from "../bytes/memory.ts";
 import { readChunk } from "../formats/aero/chunks/chunk.ts";
 import { AeroModel } from "../formats/aero/model.ts";
+import { readersOf } from "../formats/registry.ts";
 import type { Opened } from "../model/format.ts";
 import { openSource } from "../open.ts";
 import { crc32Javascript } from "../primitives/digest/crc32.ts";
 import { portableEngine } from "../primitives/portable.ts";
-import { prepareConversion, writeConversion } from "./convert.ts";
+import { originFormats, prepareConversion, writeConversion } from "./convert.ts";
 
 /**
  * A model goes from one format to a second, another program changes the file, and the model goes back to the first
@@ -34,9 +36,10 @@ type Id = keyof typeof EXTENSIONS;
 
 const open = (bytes: Bytes, id: Id): Promise<Opened> => openSource(memorySource(bytes, `m.${EXTENSIONS[id]}`));
 
-async function convert(bytes: Bytes, from: Id, to: Id): Promise<Bytes> {
+async function convert(bytes: Bytes, from: Id, to: Id, known?: "known formats"): Promise<Bytes> {
   const name = `m.${EXTENSIONS[to]}`;
-  const options = { name, formats: READERS, ...(to === "aero" ? { uuid: new Uint8Array(16).fill(7) } : {}) };
+  const formats = known === undefined ? READERS : await readersOf(originFormats(await open(bytes, from)));
+  const options = { name, formats, ...(to === "aero" ? { uuid: new Uint8Array(16).fill(7) } : {}) };
   const conversion = await prepareConversion(await open(bytes, from), writerById(to), options);
   const output = memoryOutput(name);
   await writeConversion(conversion, output, { engine });
@@ -217,4 +220,13 @@ describe("a GGUF with an empty key", () => {
     expect((container as { warnings: readonly unknown[] }).warnings).toEqual([]);
     expect(await convert(there, "gguf", "safetensors")).toEqual(first);
   });
+});
+
+test("a value in the encoding of a format that left the chain is read", async () => {
+  const header = JSON.stringify({ __metadata__: { architecture: "true", "": "1e400" } });
+  const bytes = rawSafetensors(header);
+  let now = bytes;
+  const path = ["safetensors", "apr", "gguf", "apr", "safetensors"] as const;
+  for (const [i, to] of path.slice(1).entries()) now = await convert(now, path[i] ?? to, to, "known formats");
+  expect(now).toEqual(bytes);
 });

@@ -13,7 +13,7 @@ import type {
   WriteContext,
   WritePlan,
 } from "../model/format.ts";
-import { takeOrigin } from "../model/origin/origin.ts";
+import { encodingsIn, type Origin, takeOrigin } from "../model/origin/origin.ts";
 import { checkWritten, type PayloadCheck, provenOutput, readableOutput } from "./convert/check-written.ts";
 import { type ConversionOptions, castContent, contentOf, selectedContent } from "./convert/content.ts";
 import { foundDamage } from "./convert/source-check.ts";
@@ -34,17 +34,26 @@ export interface Conversion {
   readonly prove?: ((signal: AbortSignal | undefined) => Promise<void>) | undefined;
 }
 
-/** Ids of the formats that a model has been in before, newest first. */
+/**
+ * Ids of the formats whose code reads what `tare.origin` carries: those that the model has been in before, and those in
+ * whose encoding a value is. A step on the way may have left the chain since, and its encoding with a value.
+ */
 export function originFormats({ container }: Opened): readonly string[] {
-  if (container.kind !== "model") return [];
-  return (takeOrigin(container.metadata).origin?.chain ?? []).map(({ format }) => format);
+  const origin = container.kind === "model" ? takeOrigin(container.metadata).origin : undefined;
+  return origin === undefined ? [] : [...new Set([...formatsOf(origin), ...encodingsIn(origin)])];
+}
+
+/** Newest first. */
+function formatsOf({ chain }: Origin): readonly string[] {
+  return chain.map(({ format }) => format);
 }
 
 /** True if the model is or was a GGUF, so that its tensors have the names and conventions of llama.cpp. */
 export function wasGguf(opened: Opened): boolean {
   const { container, format } = opened;
   if (container.kind !== "model") return false;
-  return format.id === "gguf" || originFormats(opened).includes("gguf");
+  const { origin } = takeOrigin(container.metadata);
+  return format.id === "gguf" || (origin !== undefined && formatsOf(origin).includes("gguf"));
 }
 
 /** The writer of a format; refuses a format that is only read. */

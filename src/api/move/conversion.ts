@@ -94,8 +94,8 @@ function unfitText(name: string, what: Parameters<OnUnfit>[1]): string {
 async function checkPlace({ place, sign, target }: ConversionJob, { plan }: Conversion): Promise<void> {
   const resumed = new Set(plan.resumes);
   const names = plan.files.map(({ name }) => name);
-  await place.checkAbsent(names.filter((name) => !resumed.has(name)));
   checkHolds(place, names.length);
+  await place.checkAbsent(names.filter((name) => !resumed.has(name)));
   if (sign === undefined) return;
   // A format that has room for a signature has it in one file; shards are signed beside the first one.
   const isInside = names.length === 1 && (await target.write?.())?.signing !== undefined;

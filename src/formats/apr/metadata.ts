@@ -168,9 +168,9 @@ export function metadataText(members: readonly MetadataEntry[], text: string | u
   if (text === undefined || text === rendered) return rendered;
   try {
     const place = { source: "metadata", offset: 0, maxValues: APR_LIMITS.metadataValues.default };
-    const { entries, trailingBytes } = decodeMetadata(encodeUtf8(text), place);
+    const { entries } = decodeMetadata(encodeUtf8(text), place);
     const mapOf = (list: readonly MetadataEntry[]): string => fingerprint({ type: "map", entries: list });
-    return trailingBytes === 0 && mapOf(entries) === mapOf(members) ? text : rendered;
+    return mapOf(entries) === mapOf(members) ? text : rendered;
   } catch (error) {
     if (isTareError(error)) return rendered; // a damaged origin
     throw error;

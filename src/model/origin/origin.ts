@@ -166,6 +166,14 @@ export function takeOrigin(metadata: Metadata): { readonly metadata: Metadata; r
   return origin === undefined ? { metadata, origin } : { metadata: metadata.without(ORIGIN_KEY), origin };
 }
 
+/** Names of the encodings of values, in the entries and in those that a link keeps from an earlier form. */
+export function encodingsIn({ chain, entries = [] }: Origin): ReadonlySet<string> {
+  const lists: readonly Json[] = [entries as readonly Json[], ...chain.map(({ facts }) => facts["entries"] ?? [])];
+  const rows = lists.flatMap((list) => (Array.isArray(list) ? (list as readonly Json[]) : []));
+  const names = rows.map((row) => (Array.isArray(row) && row.length === 4 ? (row as readonly Json[])[2] : undefined));
+  return new Set(names.filter((name) => typeof name === "string"));
+}
+
 /** Nesting depth of brackets, outside strings. */
 function depthOf(json: string): number {
   let depth = 0;

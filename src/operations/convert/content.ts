@@ -5,6 +5,7 @@ import type { Checkpoint } from "../../model/ggml/hugging-face.ts";
 import type { ConvertedModel } from "../../model/ggml/layers-and-heads.ts";
 import { retypedMetadata } from "../../model/ggml/retyping.ts";
 import type { EncodedValue, MetadataValue } from "../../model/metadata.ts";
+import { decodeJsonNumber } from "../../model/metadata-json.ts";
 import { restoreEarlier } from "../../model/origin/earlier-form.ts";
 import { restoreMetadata } from "../../model/origin/metadata.ts";
 import {
@@ -134,7 +135,7 @@ function decodeCarried(encoded: EncodedValue, formats: readonly ValueDecoder[]):
     const value = format.decodeValue?.(encoded);
     if (value !== undefined) return value;
   }
-  return undefined;
+  return decodeJsonNumber(encoded); // that of every format with JSON
 }
 
 /** Restores type and shape of tensors that a format could only hold as bytes, if the sizes still agree. */

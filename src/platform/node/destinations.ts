@@ -185,6 +185,9 @@ function vaultPlace(named: VaultPath, kind: "file" | "folder", writing: Writing)
       return vaultOutput(pathTo(name), await writing.vault(), writing.overwrite);
     },
     pathOf: (name) => vaultPathText(pathTo(name)),
+    checkCount(count) {
+      if (count > 1) throw setError(count, label);
+    },
     async checkAbsent(names) {
       if (names.length > 1) throw setError(names.length, label);
       const { checkVaultPlace } = await import("./vault/create.ts");

@@ -43,14 +43,14 @@ export async function readMetadata(source: Source, region: Region, context: Meta
   if (byteLength === 0) return new Metadata();
   const bytes = await readRegion(source, region, signal);
   const place = { source: source.label, offset, maxValues: limits.metadataValues };
-  const { entries, duplicates, shadowed, trailingBytes } = decodeMetadata(bytes, place);
+  const { entries, duplicates, shadowed, padding } = decodeMetadata(bytes, place);
   for (const key of duplicates) {
     const message = `Metadata has the key "${key}" twice; the last value counts`;
     tolerated.warn("format/apr.duplicate-key", message, at, { name: key });
   }
   for (const { name, reason } of shadowedLosses(shadowed)) tolerated.lose(name, reason);
-  if (trailingBytes > 0) {
-    const message = `${trailingBytes} bytes of padding are counted as metadata`;
+  if (padding !== "") {
+    const message = `${padding.length} bytes of padding are counted as metadata`;
     tolerated.warn("format/apr.metadata-padding", message, at);
   }
   return new Metadata(entries);

@@ -19,8 +19,8 @@ export function* lintOnOpen(details: SpecDetails): Generator<Finding> {
     yield warning("format/apr.unknown-flags", at(details, 8, "flags"), { message });
   }
   yield* lintFlags(details);
-  if (metadata.trailingBytes > 0) {
-    const message = `metadata_size counts ${metadata.trailingBytes} bytes of padding after the JSON`;
+  if (metadata.padding !== "") {
+    const message = `metadata_size counts ${metadata.padding.length} bytes of padding after the JSON`;
     yield warning("format/apr.metadata-padding", at(details, 16, "metadata_size"), { message });
   }
   yield* lintVersion(details);

@@ -19,6 +19,9 @@ const TENSORS = [
   { name: "b", dtype: 3, data: Uint8Array.of(5, 6) },
 ];
 
+/** As tare writes it. */
+const OWN_METADATA = '{"apr_version":"2.0.0","model_type":"m","architecture":{}}';
+
 const open = (bytes: Bytes, name = "m.apr"): Promise<Opened> => openSource(memorySource(bytes, name), { engine });
 
 async function convert(opened: Opened, to: string, options: Partial<ConversionOptions> = {}): Promise<Bytes> {
@@ -39,6 +42,9 @@ async function losses(opened: Opened, to = "safetensors", more: Partial<Conversi
 
 describe("facts of a header and an index besides the tensors", () => {
   it.each<[string, BuiltFile]>([
+    ["white space after the metadata", { metadata: `${OWN_METADATA} \n\t` }],
+    ["NUL bytes after the metadata", { metadata: `${OWN_METADATA}\0\0\0` }],
+    ["white space around metadata", { metadata: ` ${OWN_METADATA.replace(":", ": ")} ` }],
     ["version_minor", { version: [2, 3] }],
     ["reserved", { reserved: 0xdeadbeef }],
     ["unknown flags", { flags: 0x8000_0002, tensors: [{ name: "a", dtype: 3, data: Uint8Array.of(1), flags: 0x200 }] }],

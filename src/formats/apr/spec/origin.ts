@@ -89,8 +89,8 @@ function describeFile(details: SpecDetails, role: "file" | "shard"): OriginFacts
   if (unknown.length > 0) facts["tensorFlags"] = unknown;
   const order = orderFact(entries.map(({ name }) => name));
   if (order !== undefined) facts["order"] = order;
-  const isOwn = metadata.trailingBytes === 0 && renderMetadata(metadata.entries) === metadata.text;
-  if (!isOwn && metadata.text.length <= MAX_CARRIED_TEXT) facts["metadata"] = metadata.text;
+  const text = metadata.text + metadata.padding;
+  if (renderMetadata(metadata.entries) !== text && text.length <= MAX_CARRIED_TEXT) facts["metadata"] = text;
   return facts;
 }
 

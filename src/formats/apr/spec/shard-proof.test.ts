@@ -167,4 +167,12 @@ describe("a set of shards that is converted", () => {
     const { plan } = await prepare(await openFar(manifestOf(SOUND), SOUND));
     expect(plan.notes).toEqual([expect.stringContaining('"s-0.apr" and 1 more')]);
   });
+
+  it("says of which shards the manifest has no checksum, near and far", async () => {
+    const manifest = manifestOf(SOUND, (bytes) => (bytes === SOUND[1] ? (null as unknown as number) : crcOf(bytes)));
+    const near = await prepare(await openNear(folder(), manifest, MIXED));
+    expect(near.plan.notes).toEqual([expect.stringMatching(/"s-1\.apr" cannot be proven .* no CRC-32/)]);
+    const far = await prepare(await openFar(manifest, MIXED));
+    expect(far.plan.notes).toHaveLength(2);
+  });
 });

@@ -62,15 +62,17 @@ export class ShardProof {
     }
   }
 
-  /** Remote shards: only reading all of their bytes would prove them. */
+  /** Remote shards, which only reading all of their bytes would prove, and those of which the manifest has no CRC-32. */
   get unproven(): readonly string[] {
     const { shards } = this.#set.manifest;
+    const bare = shards.filter(({ crc32 }) => crc32 === undefined);
     const far = shards.filter(({ crc32 }, i) => crc32 !== undefined && this.#localSource(i) === undefined);
-    const [first] = far;
-    if (first === undefined) return [];
-    const others = far.length === 1 ? "" : ` and ${far.length - 1} more`;
     return [
-      `"${printable(first.file)}"${others} cannot be proven to be of this set without reading all of it: at most the footer is compared with the manifest; check with: tare verify`,
+      ...unprovenNote(bare, "cannot be proven to be of this set: the manifest has no CRC-32 of it"),
+      ...unprovenNote(
+        far,
+        "cannot be proven to be of this set without reading all of it: at most the footer is compared with the manifest; check with: tare verify",
+      ),
     ];
   }
 
@@ -97,6 +99,11 @@ export class ShardProof {
     const source = this.#set.shards[number]?.parts[0]?.source;
     return source?.descriptor === undefined ? undefined : source;
   }
+}
+
+function unprovenNote([first, ...others]: readonly ShardEntry[], why: string): readonly string[] {
+  if (first === undefined) return [];
+  return [`"${printable(first.file)}"${others.length === 0 ? "" : ` and ${others.length} more`} ${why}`];
 }
 
 /** The checksums of a file of any layout: a manifest may list others than the specification's. */
