@@ -4,7 +4,7 @@ import { link, lstat, open, readdir, readFile, readlink, rename, stat, statfs, u
 import { createServer } from "node:net";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { errnoOf, fileError } from "../errors.ts";
+import { errnoOf, fileError, ifMissing } from "../errors.ts";
 import { nameBeside, syncFolder, writerSuffix } from "./partial-files.ts";
 
 /** A lock is one line; a longer file is not one. */
@@ -50,10 +50,29 @@ export async function tryLock(path: string, line: string, rules: LockRules): Pro
   }
 }
 
-/** Removes only our own lock: a user may have removed it, and another process may have made a new one since. */
+/**
+ * Removes only our own lock: a user may have removed it, and another process may have made a new one since. A lock that
+ * stays would block other machines for ever, so what may pass, as on a network file system, is tried again for a while.
+ */
 export async function releaseLock(path: string, line: string): Promise<void> {
-  const text = await readLock(path).catch(() => undefined); // the folder is gone, or cannot be read any more
-  if (text === line) await unlink(path).catch(() => undefined);
+  for (let wait = 10; ; wait *= 2) {
+    try {
+      if ((await readLock(path)) === line) await unlink(path).catch(ifMissing);
+      return;
+    } catch (error) {
+      if (!isPassing(error) || wait > MAX_RELEASE_WAIT_MS) return;
+    }
+    await new Promise((done) => setTimeout(done, wait));
+  }
+}
+
+/** The longest of the waits, each twice as long as the one before: about two seconds in all. */
+const MAX_RELEASE_WAIT_MS = 1000;
+
+/** False if the folder is gone, or if nothing can be read or removed there any more. */
+function isPassing(error: unknown): boolean {
+  const errno = errnoOf(error) ?? errnoOf(error instanceof Error ? error.cause : undefined);
+  return ["ESTALE", "EBUSY", "EIO", "ETIMEDOUT", "EAGAIN", "EINTR", "EMFILE", "ENFILE", "ENOMEM"].includes(errno ?? "");
 }
 
 /** Makes a hard link, so that the lock never exists without its line; without hard links, uses exclusive creation. */

@@ -37,13 +37,19 @@ export interface VaultLock {
 /** Locks of this process, with their lines: removed when it ends, in any way. */
 const held = new Map<string, string>();
 
+/** How often an exit asks a file system that fails for a moment. */
+const EXIT_TRIES = 3;
+
 /** Removes every lock of this process at once: for exit handlers. */
 export function releaseAllVaultLocks(): void {
   for (const [path, line] of held) {
-    try {
-      if (readFileSync(path, "utf8") === line) unlinkSync(path);
-    } catch {
-      // It is gone already: nothing is left to release.
+    for (let tries = 1; tries <= EXIT_TRIES; tries++) {
+      try {
+        if (readFileSync(path, "utf8") === line) unlinkSync(path);
+        break;
+      } catch {
+        // It is gone already, or the file system does not answer: an exit cannot wait, but ask again.
+      }
     }
   }
   held.clear();

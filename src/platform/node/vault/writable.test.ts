@@ -1,5 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdtempSync,
   promises,
@@ -20,7 +23,7 @@ import { lockInode } from "../files/lock.ts";
 import { mountTable } from "../files/partial-files.ts";
 import { createVaultDraft, rewriteVaultDraft, updateVaultDraft, type VaultBase } from "./draft.ts";
 import { journalPath } from "./journal.ts";
-import { lockVault } from "./lock.ts";
+import { lockVault, whileAlone } from "./lock.ts";
 import { readVaultMark, type VaultMark, writeExpecting } from "./mark.ts";
 import { checkWritable, isWritable } from "./writable.ts";
 
@@ -197,4 +200,28 @@ test.runIf(process.platform === "linux")("the file of a copied vault is locked u
       base.mark = await readVaultMark(path, "v");
     }
   }
+});
+
+test.runIf(process.geteuid?.() === 0)("a user who may not write to a file cannot keep others from it", async () => {
+  const { dev, ino } = statSync(path, { bigint: true });
+  const name = `\\0tare-vault-${dev}-${ino}`.padEnd(109, ".");
+  const script = `require("node:net").createServer().listen("${name}", () => console.log("held"))`;
+  const child = spawn(process.execPath, ["-e", script], {
+    uid: 65534,
+    gid: 65534,
+    cwd: "/",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => {
+    child.kill();
+  });
+  await once(child.stdout, "data");
+  expect(await lockInode({ dev, ino })).toBe("taken");
+  const run = (): Promise<string> => whileAlone(path, "the vault", async () => "done");
+  expect(await run()).toBe("done");
+  chmodSync(path, 0o622);
+  await expect(run()).rejects.toMatchObject({ code: "source/vault.locked" });
+  chmodSync(path, 0o600);
+  chownSync(path, 65534, 65534);
+  await expect(run()).rejects.toMatchObject({ code: "source/vault.locked" });
 });
