@@ -176,8 +176,8 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: "serve",
     aliases: [],
     group: "move",
-    usage: "serve DIR",
-    summary: "hand out files over HTTP, by ranges; the viewer at /",
+    usage: "serve PATH",
+    summary: "hand out a folder or a vault over HTTP and WebDAV; the viewer at /",
     load: async () => (await import("./move/serve.ts")).serveCommand,
   },
   {

@@ -23,6 +23,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   encryption: "--no-encryption",
   tensorCuts: "--no-tensor-cuts",
   normalize: "--no-normalize",
+  token: "--no-token",
   password: "--password-file",
   newPassword: "--new-password-file",
 };

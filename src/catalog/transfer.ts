@@ -99,9 +99,24 @@ export const SERVE_ERRORS = {
     why: "An origin is a scheme, a host and a port, without a path: browsers compare it as a whole.",
     fix: "Pass it as the browser shows it: --cors https://viewer.example, or --cors '*' for every page.",
   },
+  "source/serve.states": {
+    what: "A vault that is served was changed again and again while replies of its earlier states were under way.",
+    why: "Each state that a reply still reads takes memory, so there is a limit; until some have ended, requests get 503.",
+    fix: "Wait for the transfers to end, or start the server again.",
+  },
   "usage/serve.directory": {
-    what: "What should be served is not a folder.",
-    why: "A server shows the files of one folder, and nothing outside of it.",
+    what: "What should be served is neither a folder nor a vault.",
+    why: "A server shows the files of one folder or of one vault, and nothing outside of it.",
     fix: "Name the folder that holds the file.",
+  },
+  "usage/serve.reach": {
+    what: "A vault should be served beyond this machine, and nothing was said about who may read it.",
+    why: "Everyone on the way of a request sees the name in its address, which keeps out the other users of this machine.",
+    fix: "Pass --auth-file FILE with a user and a password, or --no-token to let everybody in.",
+  },
+  "usage/serve.auth-file": {
+    what: "The file of --auth-file is not one line with a user and a password.",
+    why: "Its line is what a client sends: the user, a colon, the password. Neither is empty or has control characters.",
+    fix: "Write the line user:password, of at most 4096 bytes, to the file, and let others not read it.",
   },
 } as const satisfies ErrorCatalog;

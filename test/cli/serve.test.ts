@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, it, onTestFinished } from "vitest";
 import { requestRaw } from "../support/raw-request.ts";
-import { scratch, TARE, tare } from "./run-tare.ts";
+import { callTare, scratch, TARE, tare } from "./run-tare.ts";
 import { smallSafetensors } from "./small-models.ts";
 
 interface Serving {
@@ -62,6 +62,48 @@ it("with --json standard output is exactly one document", async () => {
   const schema = readFileSync(new URL("../../schemas/serve.schema.json", import.meta.url), "utf8");
   expect(new Ajv2020().validate(JSON.parse(schema) as object, document)).toBe(true);
   expect(serving.err()).toBe("");
+});
+
+it("serves a vault under an address that cannot be guessed, and keeps that out of its log", async () => {
+  const file = scratch();
+  const vault = file("v.aerovault");
+  file("notes.txt", "some notes");
+  const password = ["--password-file", file("pw", "correct horse")];
+  for (const args of [
+    ["create", vault],
+    ["add", vault, file("notes.txt")],
+  ])
+    expect(await callTare(["vault", ...args, ...password])).toMatchObject({ code: 0 });
+  const serving = await serve([vault, "--port", "0", "-v", ...password]);
+  expect(serving.out()).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}\n$/);
+  const { origin, pathname } = new URL(serving.out().trim());
+  expect((await requestRaw(origin, { path: `${pathname}/notes.txt` })).body.toString()).toBe("some notes");
+  expect((await requestRaw(origin, { path: "/notes.txt" })).status).toBe(404);
+  expect(await callTare(["vault", "mkdir", vault, "new", ...password])).toMatchObject({ code: 0 });
+  const found = await requestRaw(origin, { method: "PROPFIND", path: `${pathname}/new`, headers: { depth: "0" } });
+  expect(found.status).toBe(207);
+  expect(await interrupt(serving)).toBe(130);
+  expect(serving.err()).toMatch(
+    /^127\.0\.0\.1 GET \/…\/notes\.txt 200 .*\n127\.0\.0\.1 GET \/notes\.txt 404 .*\n.*PROPFIND/,
+  );
+  expect(serving.err()).not.toContain(pathname);
+});
+
+it("refuses a vault beyond this machine without a word on who may read, a bad login and a wrong password", async () => {
+  const file = scratch();
+  const vault = file("v.aerovault");
+  const password = ["--password-file", file("pw", "correct horse")];
+  expect(await callTare(["vault", "create", vault, ...password])).toMatchObject({ code: 0 });
+  const run = (...args: string[]) => callTare(["serve", vault, "--port", "0", "--dry-run", ...args]);
+  const far = await run(...password, "--host", "0.0.0.0");
+  expect(far.code).toBe(2);
+  expect(far.err).toContain("Pass --auth-file with a user and a password, or --no-token to let everybody in");
+  expect((await run(...password, "--host", "0.0.0.0", "--no-token")).code).toBe(0);
+  const login = await run(...password, "--host", "0.0.0.0", "--auth-file", file("login", "user"));
+  expect(login.code).toBe(2);
+  expect(login.err).toContain("[usage/serve.auth-file]");
+  expect(login.err).toContain("--auth-file");
+  expect((await run("--password-file", file("wrong", "not this one"))).code).toBe(11);
 });
 
 it("--dry-run listens for a moment only, and ends", async () => {

@@ -5,6 +5,7 @@ export interface RawRequest {
   /** Sent as it is: nothing is encoded or normalised. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
 }
 
 export interface RawReply {
@@ -14,7 +15,10 @@ export interface RawReply {
 }
 
 /** One request on a connection of its own. Rejects where the body ends before its Content-Length. */
-export function requestRaw(origin: string, { method = "GET", path, headers = {} }: RawRequest): Promise<RawReply> {
+export function requestRaw(
+  origin: string,
+  { method = "GET", path, headers = {}, body }: RawRequest,
+): Promise<RawReply> {
   const { hostname, port } = new URL(origin);
   return new Promise((resolve, reject) => {
     const outgoing = request({ hostname, port, method, path, headers, agent: false }, (incoming) => {
@@ -26,6 +30,6 @@ export function requestRaw(origin: string, { method = "GET", path, headers = {} 
       });
     });
     outgoing.on("error", reject);
-    outgoing.end();
+    outgoing.end(body);
   });
 }

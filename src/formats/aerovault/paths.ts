@@ -76,6 +76,14 @@ export function findPathExcess(path: string): string | undefined {
   return depthOf(path) > pathDepth.default ? `it has more than ${pathDepth.default} components` : undefined;
 }
 
+/**
+ * True for entries that tare keeps for itself: files of an add that is not finished, and of earlier states. Anything
+ * else in `.tare` is an ordinary entry, and the folder itself is one only if it has such an entry.
+ */
+export function isReserved(path: string): boolean {
+  return path === ".tare" || /^\.tare\/(?:unfinished|history)(?:\/|$)/.test(path);
+}
+
 /** The folder that holds a path; undefined at the top. */
 export function parentOf(path: string): string | undefined {
   const slash = path.lastIndexOf("/");

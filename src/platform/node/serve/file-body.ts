@@ -1,9 +1,5 @@
-import type { BigIntStats } from "node:fs";
-import type { FileHandle } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { type Bytes, readMemory } from "../../../base/bytes.ts";
-import { changedError } from "../files/source.ts";
-import { isSameVersion } from "./preconditions.ts";
 
 /** A run of bytes of the file, and the bytes to send before it. */
 export interface FilePart {
@@ -12,12 +8,24 @@ export interface FilePart {
   readonly byteLength: number;
 }
 
-/** The body of a 200 or 206, still on disk. */
+/** Bytes to send, after those of `prefix`. */
+export interface Piece {
+  readonly prefix: Bytes;
+  readonly bytes: Bytes;
+  readonly isLast: boolean;
+}
+
+/** The bytes of a file in one version. */
+export interface FileContent {
+  /** These parts in pieces, as fast as they are asked for. A piece is lent until the next one. */
+  pieces(parts: readonly FilePart[], buffers: PieceBuffers): AsyncGenerator<Piece>;
+  /** Rejects if the file is no longer the version that the headers name. */
+  check(): Promise<void>;
+}
+
+/** The body of a 200 or 206, before it is read. */
 export interface FileBody {
-  readonly label: string;
-  readonly handle: FileHandle;
-  /** Stats of the version that the headers name. */
-  readonly stats: BigIntStats;
+  readonly content: FileContent;
   readonly parts: readonly FilePart[];
   readonly suffix: Bytes;
 }
@@ -27,55 +35,71 @@ export function bodyLength({ parts, suffix }: FileBody): number {
 }
 
 /**
- * Sends the body as fast as the client takes it, with at most two pieces in memory. Rejects if the client goes away, or
- * if the file is no longer the version that the headers name. The last piece waits for that check, so that a reply made
- * of two versions never looks complete.
+ * Sends the body as fast as the client takes it. Rejects if the client goes away, or if the file is no longer the
+ * version that the headers name. The last piece waits for that check, so that a reply made of two versions never looks
+ * complete.
  */
 export async function sendFileBody(response: ServerResponse, body: FileBody, buffers: PieceBuffers): Promise<void> {
+  const { content, parts, suffix } = body;
   const outlet = new Outlet(response);
-  const reader = new PieceReader(body, buffers);
+  for await (const { prefix, bytes, isLast } of content.pieces(parts, buffers)) {
+    if (prefix.byteLength > 0) await outlet.write(prefix);
+    if (isLast) await content.check();
+    await outlet.write(bytes);
+  }
+  if (suffix.byteLength > 0) await outlet.write(suffix);
+}
+
+/** Sends a body of unknown length, as fast as the client takes it. */
+export async function sendPieces(response: ServerResponse, pieces: Iterable<Bytes>): Promise<void> {
+  const outlet = new Outlet(response);
+  for (const piece of pieces) await outlet.write(piece);
+}
+
+/** Fills `into` with the bytes from `offset` on; all of it, or it rejects. */
+export type Fill = (into: Bytes, offset: number) => Promise<void>;
+
+/** The parts in pieces of the shared buffers: at most two at a time. */
+export async function* readPieces(
+  parts: readonly FilePart[],
+  fill: Fill,
+  buffers: PieceBuffers,
+): AsyncGenerator<Piece> {
+  const reader = new PieceReader(parts, fill, buffers);
   try {
     for (let piece = await reader.next(); piece !== undefined; piece = await reader.next()) {
-      if (piece.prefix.byteLength > 0) await outlet.write(piece.prefix);
-      if (piece.isLast) await checkUnchanged(body);
-      await outlet.write(piece.bytes);
+      yield piece;
       reader.release(piece);
     }
-    if (body.suffix.byteLength > 0) await outlet.write(body.suffix);
   } finally {
     await reader.close();
   }
 }
 
-async function checkUnchanged({ handle, stats, label }: FileBody): Promise<void> {
-  if (!isSameVersion(stats, await handle.stat({ bigint: true }))) throw changedError(label);
-}
-
-interface Piece {
+interface BufferedPiece extends Piece {
   readonly buffer: Bytes;
-  readonly bytes: Bytes;
-  readonly prefix: Bytes;
-  readonly isLast: boolean;
 }
 
 const NO_BYTES: Bytes = new Uint8Array(0);
 
 /** Reads the parts piece by piece. While buffers are plenty, it reads one piece ahead of the one being sent. */
 class PieceReader {
-  readonly #body: FileBody;
+  readonly #parts: readonly FilePart[];
+  readonly #fill: Fill;
   readonly #buffers: PieceBuffers;
   readonly #held = new Set<Bytes>();
   #part = 0;
   /** Bytes of the current part that were requested. */
   #done = 0;
-  #ahead: Promise<Piece> | undefined;
+  #ahead: Promise<BufferedPiece> | undefined;
 
-  constructor(body: FileBody, buffers: PieceBuffers) {
-    this.#body = body;
+  constructor(parts: readonly FilePart[], fill: Fill, buffers: PieceBuffers) {
+    this.#parts = parts;
+    this.#fill = fill;
     this.#buffers = buffers;
   }
 
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<BufferedPiece | undefined> {
     const current = this.#ahead ?? this.#start(() => this.#buffers.take());
     this.#ahead = undefined;
     const piece = await current;
@@ -87,7 +111,7 @@ class PieceReader {
     return piece;
   }
 
-  release({ buffer }: Piece): void {
+  release({ buffer }: BufferedPiece): void {
     this.#held.delete(buffer);
     this.#buffers.give(buffer);
   }
@@ -99,9 +123,8 @@ class PieceReader {
     this.#held.clear();
   }
 
-  #start(take: () => Bytes | undefined): Promise<Piece> | undefined {
-    const { parts } = this.#body;
-    const part = parts[this.#part];
+  #start(take: () => Bytes | undefined): Promise<BufferedPiece> | undefined {
+    const part = this.#parts[this.#part];
     const buffer = part === undefined ? undefined : take();
     if (part === undefined || buffer === undefined) return undefined;
     this.#held.add(buffer);
@@ -113,19 +136,9 @@ class PieceReader {
       this.#part++;
       this.#done = 0;
     }
-    const isLast = this.#part >= parts.length;
-    return this.#read(buffer, offset, byteLength).then((bytes) => ({ buffer, bytes, prefix, isLast }));
-  }
-
-  async #read(buffer: Bytes, offset: number, byteLength: number): Promise<Bytes> {
-    const { handle, label } = this.#body;
-    let done = 0;
-    while (done < byteLength) {
-      const { bytesRead } = await handle.read(buffer, done, byteLength - done, offset + done);
-      if (bytesRead === 0) throw changedError(label);
-      done += bytesRead;
-    }
-    return buffer.subarray(0, byteLength);
+    const isLast = this.#part >= this.#parts.length;
+    const bytes = buffer.subarray(0, byteLength);
+    return this.#fill(bytes, offset).then(() => ({ buffer, bytes, prefix, isLast }));
   }
 }
 

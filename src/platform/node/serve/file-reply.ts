@@ -1,22 +1,13 @@
 import { randomBytes } from "node:crypto";
-import type { BigIntStats } from "node:fs";
-import type { FileHandle } from "node:fs/promises";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
-import { basename, extname } from "node:path";
+import { extname } from "node:path";
 import { EMPTY_BYTES } from "../../../base/bytes.ts";
 import { encodeUtf8 } from "../../../base/text.ts";
 import { type ByteRange, judgeRange } from "./byte-ranges.ts";
 import type { FileBody, FilePart } from "./file-body.ts";
-import { formatHttpDate, isRangeFresh, judgePreconditions, type Version } from "./preconditions.ts";
+import { formatHttpDate, isRangeFresh, judgePreconditions } from "./preconditions.ts";
 import { type Reply, textReply } from "./reply.ts";
-
-/** A file that is open and whose version is known. */
-export interface OpenedFile {
-  readonly path: string;
-  readonly handle: FileHandle;
-  readonly stats: BigIntStats;
-  readonly version: Version;
-}
+import type { ServedFile } from "./trees/tree.ts";
 
 export interface FileRequest {
   readonly method: "GET" | "HEAD";
@@ -26,7 +17,7 @@ export interface FileRequest {
 }
 
 /** The reply of RFC 9110 to a GET or HEAD of this file. Pure: it reads nothing. */
-export function fileReply(file: OpenedFile, { method, headers, now }: FileRequest): Reply {
+export function fileReply(file: ServedFile, { method, headers, now }: FileRequest): Reply {
   const { version } = file;
   const validators: OutgoingHttpHeaders = {
     "accept-ranges": "bytes",
@@ -48,18 +39,18 @@ function firstOf(headers: IncomingHttpHeaders): string | undefined {
   return Array.isArray(condition) ? condition[0] : condition;
 }
 
-function wholeReply(file: OpenedFile, validators: OutgoingHttpHeaders): Reply {
-  const byteLength = lengthOf(file);
+function wholeReply(file: ServedFile, validators: OutgoingHttpHeaders): Reply {
+  const { byteLength } = file;
   const parts = byteLength === 0 ? [] : [{ prefix: EMPTY_BYTES, offset: 0, byteLength }];
   return { status: 200, headers: { ...validators, ...contentHeaders(file) }, body: fileBody(file, parts) };
 }
 
-function rangedReply(file: OpenedFile, header: string, validators: OutgoingHttpHeaders): Reply {
-  const verdict = judgeRange(header, lengthOf(file));
+function rangedReply(file: ServedFile, header: string, validators: OutgoingHttpHeaders): Reply {
+  const verdict = judgeRange(header, file.byteLength);
   if (verdict.kind === "whole") return wholeReply(file, validators);
   if (verdict.kind === "unsatisfiable") {
-    const range = { "content-range": `bytes */${lengthOf(file)}` };
-    return textReply(416, `The file has ${lengthOf(file)} bytes`, { ...validators, ...range });
+    const range = { "content-range": `bytes */${file.byteLength}` };
+    return textReply(416, `The file has ${file.byteLength} bytes`, { ...validators, ...range });
   }
   const [range, ...others] = verdict.ranges;
   if (range === undefined || others.length > 0) return multipartReply(file, verdict.ranges, validators);
@@ -68,9 +59,9 @@ function rangedReply(file: OpenedFile, header: string, validators: OutgoingHttpH
 }
 
 /** RFC 9110 §15.3.7.2: each part with its own Content-Type and Content-Range, none on the reply itself. */
-function multipartReply(file: OpenedFile, ranges: readonly ByteRange[], validators: OutgoingHttpHeaders): Reply {
+function multipartReply(file: ServedFile, ranges: readonly ByteRange[], validators: OutgoingHttpHeaders): Reply {
   const boundary = randomBytes(18).toString("hex");
-  const type = mediaTypeOf(file.path);
+  const type = mediaTypeOf(file.name);
   const parts = ranges.map((range, i) => {
     const lines = [`--${boundary}`, `Content-Type: ${type}`, `Content-Range: ${contentRange(file, range)}`, "", ""];
     return { ...partOf(range), prefix: encodeUtf8((i === 0 ? "" : "\r\n") + lines.join("\r\n")) };
@@ -83,27 +74,21 @@ function multipartReply(file: OpenedFile, ranges: readonly ByteRange[], validato
   return { status: 206, headers, body: { ...fileBody(file, parts), suffix: encodeUtf8(`\r\n--${boundary}--\r\n`) } };
 }
 
-function contentHeaders(file: OpenedFile): OutgoingHttpHeaders {
+function contentHeaders(file: ServedFile): OutgoingHttpHeaders {
   // A file that a browser shows must not run anything here, no matter what it contains.
-  return { "content-type": mediaTypeOf(file.path), "content-security-policy": "sandbox; default-src 'none'" };
+  return { "content-type": mediaTypeOf(file.name), "content-security-policy": "sandbox; default-src 'none'" };
 }
 
-function contentRange(file: OpenedFile, { first, last }: ByteRange): string {
-  return `bytes ${first}-${last}/${lengthOf(file)}`;
+function contentRange(file: ServedFile, { first, last }: ByteRange): string {
+  return `bytes ${first}-${last}/${file.byteLength}`;
 }
 
 function partOf({ first, last }: ByteRange): FilePart {
   return { prefix: EMPTY_BYTES, offset: first, byteLength: last - first + 1 };
 }
 
-function fileBody(file: OpenedFile, parts: readonly FilePart[]): FileBody {
-  const { handle, stats, path } = file;
-  return { label: basename(path), handle, stats, parts, suffix: EMPTY_BYTES };
-}
-
-// File systems stop at 2^63 - 1, JavaScript at 2^53 - 1: no disk holds the difference.
-function lengthOf({ stats }: OpenedFile): number {
-  return Number(stats.size);
+function fileBody(file: ServedFile, parts: readonly FilePart[]): FileBody {
+  return { content: file.content(), parts, suffix: EMPTY_BYTES };
 }
 
 const TEXT = "text/plain; charset=utf-8";
@@ -142,7 +127,7 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** By extension, in any case. */
-function mediaTypeOf(name: string): string {
+export function mediaTypeOf(name: string): string {
   const extension = extname(name).toLowerCase();
   return (Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined) ?? "application/octet-stream";
 }

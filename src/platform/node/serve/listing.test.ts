@@ -109,7 +109,8 @@ describe("the listing", () => {
   test("escapes names, and accepts only a valid host as its own", async () => {
     const name = `<img src=x onerror=alert(1)>"'&\u202e`;
     const entry = { name, type: "file", size: 1, modified: "2024-01-02T03:04:05.000Z" } as const;
-    const { html } = renderListingPage({ segments: [name], entries: [entry], omitted: 0 }, "http://[::1]:80");
+    const site = { origin: "http://[::1]:80", base: [], front: "viewer" } as const;
+    const { html } = renderListingPage({ segments: [name], entries: [entry], omitted: 0 }, site);
     expect(html).not.toContain("<img");
     expect(html).not.toContain("\u202e");
     expect(html).toContain("tare pull &#39;http://[::1]:80/%3Cimg%20src");

@@ -1,43 +1,48 @@
 import { createHash } from "node:crypto";
-import type { Dirent } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
 import type { IncomingHttpHeaders } from "node:http";
-import { join } from "node:path";
-import { nearestIsoTime } from "../../../base/quantities.ts";
 import { encodeUtf8, printable } from "../../../base/text.ts";
-import { formatForName } from "../../../formats/registry.ts";
-import { encodePath, findServed, isHidden, type RequestPath } from "./paths.ts";
+import { encodePath, type RequestPath } from "./paths.ts";
 import { type Reply, textReply } from "./reply.ts";
+import type { ServedFolder, ServedTree } from "./trees/tree.ts";
 import { viewerPage } from "./viewer-files.ts";
 
 export interface FolderRequest {
-  /** Real path. */
-  readonly root: string;
+  readonly folder: ServedFolder;
   readonly path: Extract<RequestPath, { readonly kind: "path" }>;
   readonly headers: IncomingHttpHeaders;
+  readonly site: Site;
+}
+
+/** The server around a listing. */
+export interface Site {
   /** The server's own address, for the commands to copy if the request does not say how it got here. */
   readonly origin: string;
+  /** Names before those of the tree in every address: the secret of a server that has one. */
+  readonly base: readonly string[];
+  readonly front: ServedTree["front"];
 }
 
 /**
  * The viewer for the served folder itself, the listing for any other folder, as a page or as JSON. An index.html is a
  * plain file.
  */
-export async function folderReply({ root, path, headers, origin }: FolderRequest): Promise<Reply> {
+export async function folderReply({ folder, path, headers, site }: FolderRequest): Promise<Reply> {
+  const { base, front } = site;
   if (path.form === "file") {
     // Links on a page are relative to its last slash. The names are encoded again, so that they cannot name another
     // host.
-    return textReply(301, "This is a folder", { location: encodePath(path.segments, "folder") });
+    return textReply(301, "This is a folder", { location: encodePath([...base, ...path.segments], "folder") });
   }
-  const listing = await readListing(root, path.segments);
+  const { entries, omitted } = await folder.list();
+  const listing: Listing = { segments: path.segments, entries: [...entries].sort(compareEntries), omitted };
   const common = { "cache-control": "no-cache", vary: "Accept, Host" };
   if (wantsJson(headers.accept)) {
-    const body = encodeUtf8(`${JSON.stringify(describeListing(listing))}\n`);
+    const body = encodeUtf8(`${JSON.stringify(describeListing(listing, base))}\n`);
     return { status: 200, headers: { ...common, "content-type": "application/json" }, body };
   }
-  const viewer = path.segments.length === 0 ? await viewerPage("listing") : undefined;
+  const viewer = path.segments.length === 0 && front === "viewer" ? await viewerPage("listing") : undefined;
   if (viewer !== undefined) return { ...viewer, headers: { ...viewer.headers, ...common } };
-  const { html, policy } = renderListingPage(listing, originOf(headers.host) ?? origin);
+  const { html, policy } = renderListingPage(listing, { ...site, origin: originOf(headers.host) ?? site.origin });
   return {
     status: 200,
     headers: { ...common, "content-type": "text/html; charset=utf-8", "content-security-policy": policy },
@@ -45,12 +50,13 @@ export async function folderReply({ root, path, headers, origin }: FolderRequest
   };
 }
 
-function describeListing({ segments, entries, omitted }: Listing): unknown {
+function describeListing({ segments, entries, omitted }: Listing, base: readonly string[]): unknown {
+  const names = [...base, ...segments];
   const listed = entries.map((entry) => {
     const isFolder = entry.type === "directory";
-    return { ...entry, path: encodePath([...segments, entry.name], isFolder ? "folder" : "file") };
+    return { ...entry, path: encodePath([...names, entry.name], isFolder ? "folder" : "file") };
   });
-  return { path: encodePath(segments, "folder"), entries: listed, omitted };
+  return { path: encodePath(names, "folder"), entries: listed, omitted };
 }
 
 /** JSON only for clients that name it and do not name HTML: browsers and curl get the page. */
@@ -81,45 +87,8 @@ export interface Listing {
   readonly segments: readonly string[];
   /** Folders first, then by name. */
   readonly entries: readonly ListedEntry[];
-  /** Names left out because the folder has more than MAX_ENTRIES. */
+  /** Names left out because there are too many for a page. */
   readonly omitted: number;
-}
-
-const MAX_ENTRIES = 10_000;
-/** Entries to stat at the same time. */
-const TOGETHER = 16;
-
-/** Lists a folder below `root`. Hidden names, devices and links that lead out are left out. */
-async function readListing(root: string, segments: readonly string[]): Promise<Listing> {
-  const all = await readdir(join(root, ...segments), { withFileTypes: true });
-  const shown = all.filter((entry) => !isHidden(entry.name) && mayBeServed(entry));
-  const looked = shown.slice(0, MAX_ENTRIES);
-  const entries: ListedEntry[] = [];
-  let next = 0;
-  const work = async (): Promise<void> => {
-    for (let entry = looked[next++]; entry !== undefined; entry = looked[next++]) {
-      const listed = await lookAt(root, segments, entry).catch(() => undefined); // it was removed meanwhile
-      if (listed !== undefined) entries.push(listed);
-    }
-  };
-  await Promise.all(Array.from({ length: TOGETHER }, work));
-  return { segments, entries: entries.sort(compareEntries), omitted: shown.length - looked.length };
-}
-
-function mayBeServed(entry: Dirent): boolean {
-  return (entry.isFile() || entry.isDirectory() || entry.isSymbolicLink()) && !/[\\/]/.test(entry.name);
-}
-
-async function lookAt(root: string, segments: readonly string[], entry: Dirent): Promise<ListedEntry | undefined> {
-  const path = await findServed(root, [...segments, entry.name]);
-  if (path === undefined) return undefined;
-  const stats = await stat(path);
-  const modified = nearestIsoTime(stats.mtimeMs);
-  if (stats.isDirectory()) return { name: entry.name, type: "directory", modified };
-  if (!stats.isFile()) return undefined;
-  const format = formatForName(entry.name)?.name;
-  const known = format === undefined ? {} : { format };
-  return { name: entry.name, type: "file", size: stats.size, modified, ...known };
 }
 
 let collator: Intl.Collator | undefined;
@@ -168,11 +137,8 @@ export interface Page {
   readonly policy: string;
 }
 
-/**
- * The page of a folder below the served one; the served folder itself has the viewer. `origin` is the address of the
- * request.
- */
-export function renderListingPage(listing: Listing, origin: string): Page {
+/** The page of a folder. The root of a folder on disk has the viewer; `origin` is the address of the request. */
+export function renderListingPage(listing: Listing, site: Site): Page {
   const { segments, entries } = listing;
   const title = segments.length === 0 ? "Files" : escapeHtml(segments.map(printable).join(" / "));
   const html = `<!doctype html>
@@ -191,7 +157,7 @@ export function renderListingPage(listing: Listing, origin: string): Page {
 <caption class="hidden">Files in this folder</caption>
 <thead><tr><th scope="col">Name</th><th scope="col" class="number">Size</th><th scope="col">Format</th><th scope="col">Changed</th><th scope="col">On the command line</th></tr></thead>
 <tbody>
-${segments.length === 0 ? "" : renderParent(segments)}${entries.map((entry) => renderEntry(entry, segments, origin)).join("\n")}
+${segments.length === 0 ? "" : renderParent([...site.base, ...segments])}${entries.map((entry) => renderEntry(entry, segments, site)).join("\n")}
 </tbody>
 </table>
 </main>
@@ -210,19 +176,20 @@ function summarize({ entries, omitted }: Listing): string {
   return `${count}, ${formatSize(bytes)}${rest}. A click on a command marks it for copying.`;
 }
 
-function renderParent(segments: readonly string[]): string {
-  const href = encodePath(segments.slice(0, -1), "folder");
+function renderParent(names: readonly string[]): string {
+  const href = encodePath(names.slice(0, -1), "folder");
   return `<tr><th scope="row"><a href="${href}">Up one folder</a></th><td></td><td></td><td></td><td></td></tr>\n`;
 }
 
-function renderEntry(entry: ListedEntry, segments: readonly string[], origin: string): string {
+function renderEntry(entry: ListedEntry, segments: readonly string[], { base, origin, front }: Site): string {
   const isFolder = entry.type === "directory";
-  const path = encodePath([...segments, entry.name], isFolder ? "folder" : "file");
+  const path = encodePath([...base, ...segments, entry.name], isFolder ? "folder" : "file");
   const name = escapeHtml(printable(entry.name)) + (isFolder ? "/" : "");
   const size = entry.size === undefined ? "" : `<span title="${entry.size} bytes">${formatSize(entry.size)}</span>`;
   const command = isFolder ? "" : `<code>${escapeHtml(commandFor(entry, origin + path))}</code>`;
-  // Files of a known format open in the viewer; everything else links to the file itself.
-  const target = entry.format === undefined || isFolder ? path : `/#url=${path}`;
+  // Files of a known format open in the viewer, if there is one; everything else links to the file itself.
+  const opens = entry.format !== undefined && !isFolder && front === "viewer";
+  const target = opens ? `/#url=${path}` : path;
   const cells = [
     `<th scope="row"><a href="${target}">${name}</a></th>`,
     `<td class="number">${size}</td>`,

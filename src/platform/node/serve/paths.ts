@@ -8,7 +8,7 @@ import { isInside } from "../files/directory.ts";
 export type RequestPath =
   | {
       readonly kind: "path";
-      /** Decoded names from the root on; no name is empty, hidden, "." or "..". */
+      /** Decoded names from the root on; no name is empty, hidden, "." or "..", or has a separator. */
       readonly segments: readonly string[];
       /** "folder" if the path ends in a slash. */
       readonly form: "file" | "folder";
@@ -17,9 +17,9 @@ export type RequestPath =
 
 /**
  * Splits a request target (RFC 9112 §3.2: origin-form or absolute-form). Each segment is decoded once, so that no
- * character of a name can become a separator. Never throws.
+ * character of a name can become a separator. `hides` tells names that are never served. Never throws.
  */
-export function parseRequestPath(target: string): RequestPath {
+export function parseRequestPath(target: string, hides: (name: string) => boolean = isHidden): RequestPath {
   const [path = ""] = target.replace(/^https?:\/\/[^/?#]*/i, "").split(/[?#]/, 1);
   if (path === "") return { kind: "path", segments: [], form: "folder" };
   if (!path.startsWith("/")) return refuse(400, "the path does not begin with a slash");
@@ -31,7 +31,7 @@ export function parseRequestPath(target: string): RequestPath {
     if (name === undefined) return refuse(400, "the path is not percent-encoded UTF-8");
     const fault = findFault(name);
     if (fault !== undefined) return refuse(400, fault);
-    if (isHidden(name)) return refuse(404, "no such file");
+    if (hides(name)) return refuse(404, "no such file");
     segments.push(name);
   }
   return { kind: "path", segments, form: path.endsWith("/") ? "folder" : "file" };

@@ -30,7 +30,7 @@ export function isRangeFresh(condition: string | undefined, version: Version, no
   const text = condition.trim();
   if (text.startsWith('"') || text.startsWith("W/")) return matchesStrongly(text, version.etag);
   const date = readDate(text, now);
-  return date === version.modified && now / 1000 >= date + 1;
+  return date === version.modified && version.dates !== "weak" && now / 1000 >= date + 1;
 }
 
 function anyTag(text: string, etag: string, matches: (a: string, b: string) => boolean): boolean {
@@ -48,6 +48,8 @@ export interface Version {
   readonly etag: string;
   /** Whole seconds since 1970. */
   readonly modified: number;
+  /** "weak" if another content may have the same time at any later moment, because the time came with the content. */
+  readonly dates?: "weak" | undefined;
 }
 
 /**
@@ -69,7 +71,8 @@ export function versionOf(stats: BigIntStats, digest: string | undefined, now: n
   return { etag: isSettled(stats.mtimeNs, now) ? `"${tag}"` : `W/"${tag}"`, modified };
 }
 
-function isSettled(mtimeNs: bigint, now: number): boolean {
+/** True if a file with this time stamp gets another one by any change from now on. */
+export function isSettled(mtimeNs: bigint, now: number): boolean {
   const tick = mtimeNs % 1_000_000_000n === 0n ? COARSE_TICK_MS : FINE_TICK_MS;
   return now - Number(mtimeNs / 1_000_000n) >= tick;
 }

@@ -7,7 +7,12 @@ import { bodyLength, type FileBody } from "./file-body.ts";
 export interface Reply {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
-  readonly body: Bytes | FileBody | undefined;
+  readonly body: Bytes | FileBody | StreamedBody | undefined;
+}
+
+/** A body whose length is not known before it was made. */
+export interface StreamedBody {
+  readonly pieces: Iterable<Bytes>;
 }
 
 export const ALLOWED_METHODS = "GET, HEAD, OPTIONS";
@@ -29,6 +34,6 @@ export function textReply(status: number, text: string, headers: OutgoingHttpHea
 
 /** Undefined if the status has no content at all (RFC 9110 §8.6, §15.4.5). */
 export function contentLength({ status, body }: Reply): number | undefined {
-  if (body === undefined || status === 204 || status === 304) return undefined;
+  if (body === undefined || status === 204 || status === 304 || "pieces" in body) return undefined;
   return "parts" in body ? bodyLength(body) : body.byteLength;
 }

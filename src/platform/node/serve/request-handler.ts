@@ -1,20 +1,23 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Access } from "./access.ts";
-import { PIECE_BYTES, PieceBuffers, sendFileBody } from "./file-body.ts";
+import { type Access, isSecret, type Login } from "./access.ts";
+import { PIECE_BYTES, PieceBuffers, sendFileBody, sendPieces } from "./file-body.ts";
 import { fileReply } from "./file-reply.ts";
 import { folderReply } from "./listing.ts";
-import { openServed, parseRequestPath, type RequestPath } from "./paths.ts";
-import { versionOf } from "./preconditions.ts";
+import { parseRequestPath, type RequestPath } from "./paths.ts";
 import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, type Reply, textReply } from "./reply.ts";
-import { StatedDigests } from "./stated-digests.ts";
+import type { Found, ServedTree } from "./trees/tree.ts";
 import { viewerFileOf, viewerReply } from "./viewer-files.ts";
+import { propfindReply, readQuery, WEBDAV_METHODS } from "./webdav/propfind.ts";
 
 export interface HandlerOptions {
-  /** The served folder, a real path. */
-  readonly root: string;
+  readonly tree: ServedTree;
   /** The server's address; known only once it listens. */
   readonly origin: () => string;
   readonly access: Access;
+  /** The first name of every address that is answered; absent if all are. */
+  readonly token?: string | undefined;
+  /** Who may read; everybody if absent. */
+  readonly login?: Login | undefined;
   /** Requests that may have a file open at the same time; others get 503. */
   readonly maxTransfers: number;
 }
@@ -23,18 +26,22 @@ export interface HandlerOptions {
 const READ_AHEAD_BYTES = 64 << 20;
 
 const BUSY = textReply(503, "Too many transfers at once", { "retry-after": "1" });
+const AWAY = textReply(503, "The vault cannot be opened for now", { "retry-after": "1" });
 /** RFC 9110 §15.5.20. The reply does not repeat the name, which came from a page that must not read here. */
 const MISDIRECTED = textReply(421, "This server does not go by that name; see tare serve --help on --cors");
 /** RFC 9112 §3.2: a proxy in front of this server must not read another host name from the request than this server. */
 const AMBIGUOUS = textReply(400, "Cannot answer: the request names more than one host", { connection: "close" });
 const NOT_FOUND = textReply(404, "No such file");
+const FORBIDDEN = textReply(403, "The server may not read this file");
+
+/** Without a body that nobody reads: the connection ends, so that the server does not wait for the rest of it. */
+const UNREAD = { connection: "close" };
 
 type NamedPath = Extract<RequestPath, { readonly kind: "path" }>;
 
-/** Answers requests for the files of one folder, and holds the state that they share. */
+/** Answers requests for the files of one tree, and holds the state that they share. */
 export class RequestHandler {
   readonly #options: HandlerOptions;
-  readonly #digests = new StatedDigests();
   readonly #buffers = new PieceBuffers(READ_AHEAD_BYTES / PIECE_BYTES);
   #transfers = 0;
 
@@ -44,22 +51,29 @@ export class RequestHandler {
 
   /** Settles when the whole reply was sent. Rejects if either side cut it off. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { method, url = "" } = request;
-    const { access } = this.#options;
+    const { method, url = "", headers } = request;
+    const { access, tree, login } = this.#options;
     if (namesSeveralHosts(request)) return this.#send(request, response, AMBIGUOUS);
-    if (!access.knowsHost(request.headers.host)) return this.#send(request, response, MISDIRECTED);
+    if (!access.knowsHost(headers.host)) return this.#send(request, response, MISDIRECTED);
+    const path = this.#pathOf(url);
+    if (path === undefined) return this.#send(request, response, withUnread(NOT_FOUND, request));
+    // A browser asks whether a page may send a password before it sends one.
+    const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
+    if (login?.admits(headers) === false && !isPreflight) {
+      return this.#send(request, response, withUnread(login.refusal, request));
+    }
+    const isDav = tree.protocols === "webdav";
+    const allow = isDav ? WEBDAV_METHODS : ALLOWED_METHODS;
     if (method === "OPTIONS") {
-      const headers = { allow: ALLOWED_METHODS, ...access.preflightHeaders(request.headers) };
-      return this.#send(request, response, { status: 204, headers, body: undefined });
+      const dav = isDav ? { dav: "1" } : {};
+      const answers = { allow, ...dav, ...access.preflightHeaders(headers, login) };
+      return this.#send(request, response, { status: 204, headers: answers, body: undefined });
     }
-    if (method !== "GET" && method !== "HEAD") {
-      // End the connection here, so that the server does not wait for a body that it does not want.
-      const headers = { allow: ALLOWED_METHODS, connection: "close" };
-      return this.#send(request, response, textReply(405, "This server only hands out files", headers));
+    if (method !== "GET" && method !== "HEAD" && !(isDav && method === "PROPFIND")) {
+      return this.#send(request, response, textReply(405, "This server only hands out files", { allow, ...UNREAD }));
     }
-    const asset = viewerFileOf(url);
+    const asset = tree.front === "viewer" ? viewerFileOf(url) : undefined;
     if (asset !== undefined) return this.#send(request, response, (await viewerReply(asset)) ?? NOT_FOUND);
-    const path = parseRequestPath(url);
     if (path.kind === "refused") {
       return this.#send(request, response, textReply(path.status, `Cannot answer: ${path.reason}`));
     }
@@ -72,29 +86,49 @@ export class RequestHandler {
     }
   }
 
+  /** What the target names in the tree; undefined for who does not know the secret of the address. */
+  #pathOf(target: string): RequestPath | undefined {
+    const { tree, token } = this.#options;
+    const path = parseRequestPath(target, (name) => tree.hides(name));
+    if (token === undefined || path.kind === "refused") return path;
+    const [first, ...segments] = path.segments;
+    return first !== undefined && isSecret(first, token) ? { ...path, segments } : undefined;
+  }
+
   async #answer(request: IncomingMessage, response: ServerResponse, path: NamedPath): Promise<void> {
-    const { root, origin } = this.#options;
-    const { headers } = request;
-    const served = await openServed(root, path.segments);
-    if (served.kind === "folder") {
-      return this.#send(request, response, await folderReply({ root, path, headers, origin: origin() }));
-    }
-    if (served.kind === "busy") return this.#send(request, response, BUSY);
-    if (served.kind === "forbidden") {
-      return this.#send(request, response, textReply(403, "The server may not read this file"));
-    }
-    if (served.kind === "missing") return this.#send(request, response, NOT_FOUND);
+    const { tree } = this.#options;
+    const query = request.method === "PROPFIND" ? await readQuery(request) : undefined;
+    if (query !== undefined && "status" in query) return this.#send(request, response, query);
+    const now = Date.now();
+    const found = await tree.find(path.segments, now);
     try {
-      // A path with a slash at the end cannot name a file.
-      if (path.form === "folder") return await this.#send(request, response, NOT_FOUND);
-      const now = Date.now();
-      const digest = await this.#digests.find(served.path, served.stats, now);
-      const version = versionOf(served.stats, digest, now);
-      const method = request.method === "HEAD" ? "HEAD" : "GET";
-      await this.#send(request, response, fileReply({ ...served, version }, { method, headers, now }));
+      const reply =
+        query === undefined
+          ? await this.#replyTo(request, path, found, now)
+          : (refusalOf(found) ?? propfindReply(query, { found, path, base: this.#base }));
+      await this.#send(request, response, reply);
     } finally {
-      await served.handle.close();
+      if ("release" in found) await found.release();
     }
+  }
+
+  async #replyTo(request: IncomingMessage, path: NamedPath, found: Found, now: number): Promise<Reply> {
+    const { tree, origin } = this.#options;
+    const { headers } = request;
+    if (found.kind === "folder") {
+      const site = { origin: origin(), base: this.#base, front: tree.front };
+      return folderReply({ folder: found, path, headers, site });
+    }
+    // A path with a slash at the end cannot name a file.
+    if (found.kind !== "file" || path.form === "folder") return refusalOf(found) ?? NOT_FOUND;
+    const method = request.method === "HEAD" ? "HEAD" : "GET";
+    return fileReply(found, { method, headers, now });
+  }
+
+  /** Names before those of the tree in every address. */
+  get #base(): readonly string[] {
+    const { token } = this.#options;
+    return token === undefined ? [] : [token];
   }
 
   async #send(request: IncomingMessage, response: ServerResponse, reply: Reply): Promise<void> {
@@ -109,8 +143,25 @@ export class RequestHandler {
     else if ("parts" in body) {
       await sendFileBody(response, body, this.#buffers);
       response.end();
+    } else if ("pieces" in body) {
+      await sendPieces(response, body.pieces);
+      response.end();
     } else response.end(body);
   }
+}
+
+/** The reply where there is nothing to hand out. */
+function refusalOf({ kind }: Found): Reply | undefined {
+  if (kind === "busy") return BUSY;
+  if (kind === "away") return AWAY;
+  if (kind === "forbidden") return FORBIDDEN;
+  return kind === "missing" ? NOT_FOUND : undefined;
+}
+
+/** Ends the connection after a request that may have a body. */
+function withUnread(reply: Reply, { method }: IncomingMessage): Reply {
+  const hasBody = method !== "GET" && method !== "HEAD" && method !== "OPTIONS";
+  return hasBody ? { ...reply, headers: { ...reply.headers, ...UNREAD } } : reply;
 }
 
 /** True if there are two Host headers, or if the target has an authority other than the Host. */

@@ -8,7 +8,7 @@ import { errnoOf } from "../errors.ts";
 export interface AccessEntry {
   readonly client: string;
   readonly method: string;
-  /** As sent, still encoded. */
+  /** As sent, still encoded; "…" is in the place of the name that keeps an address secret. */
   readonly target: string;
   readonly status: number;
   /** Bytes of headers and body that were sent, without other replies on the same connection. */

@@ -140,6 +140,27 @@ export async function checkKept(path: string, label: string, mark: VaultMark): P
   throw new SourceError("source/vault.displaced", message, { source: label }, { hint });
 }
 
+/**
+ * True if the file at the path is the marked one, in the marked state as far as header and both ends of its manifest
+ * tell: whoever writes a vault gives its manifest another nonce. Bytes that were appended do not count.
+ */
+export async function holdsMark(path: string, mark: VaultMark): Promise<boolean> {
+  if (mark.manifestSeal === undefined) return false;
+  const handle = await open(path, "r").catch(() => undefined); // opening the vault reports it
+  if (handle === undefined) return false;
+  try {
+    const { dev, ino } = await handle.stat({ bigint: true });
+    if (dev !== mark.dev || ino !== mark.ino) return false;
+    checkRuns(handle.fd, mark.runs, path);
+    return true;
+  } catch (error) {
+    if (isTareError(error)) return false;
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
 function isEqualManifest(a: Bytes | undefined, b: Bytes | undefined): boolean {
   return a === undefined || b === undefined ? a === b : equalBytes(a, b);
 }

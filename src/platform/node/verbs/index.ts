@@ -48,13 +48,14 @@ export interface NodeVerbs {
    */
   push(path: string | URL, destination: string | URL, options?: PushOptions): Promise<PushResult>;
   /**
-   * Serves the files below a folder over HTTP, for reading, and the viewer at its root. Resolves when it listens.
+   * Serves the files below a folder over HTTP, for reading, and the viewer at its root; or the files of a vault, to file
+   * managers too (WebDAV), under an address that cannot be guessed. Resolves when it listens.
    *
    * @example
    * await using server = await serve("models", { port: 0 });
    * console.log(server.url);
    */
-  serve(directory: string | URL, options?: ServeOptions): Promise<Server>;
+  serve(path: string | URL, options?: ServeOptions): Promise<Server>;
   /**
    * Shows one input in the viewer, on this machine alone and under a path that cannot be guessed, until it is closed.
    *
