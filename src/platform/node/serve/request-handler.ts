@@ -7,7 +7,7 @@ import { parseRequestPath, type RequestPath } from "./paths.ts";
 import { ALLOWED_METHODS, COMMON_HEADERS, contentLength, type Reply, textReply } from "./reply.ts";
 import type { Found, ServedTree } from "./trees/tree.ts";
 import { viewerFileOf, viewerReply } from "./viewer-files.ts";
-import { propfindReply, readQuery, WEBDAV_METHODS } from "./webdav/propfind.ts";
+import { hasShortBody, propfindReply, readQuery, WEBDAV_METHODS } from "./webdav/propfind.ts";
 
 export interface HandlerOptions {
   readonly tree: ServedTree;
@@ -158,10 +158,12 @@ function refusalOf({ kind }: Found): Reply | undefined {
   return kind === "missing" ? NOT_FOUND : undefined;
 }
 
-/** Ends the connection after a request that may have a body. */
-function withUnread(reply: Reply, { method }: IncomingMessage): Reply {
-  const hasBody = method !== "GET" && method !== "HEAD" && method !== "OPTIONS";
-  return hasBody ? { ...reply, headers: { ...reply.headers, ...UNREAD } } : reply;
+/**
+ * A reply to a request whose body is not looked at. A client that is asked for its password sends the same request again: a
+ * connection that ends under its body could take the question away.
+ */
+function withUnread(reply: Reply, request: IncomingMessage): Reply {
+  return hasShortBody(request) ? reply : { ...reply, headers: { ...reply.headers, ...UNREAD } };
 }
 
 /** True if there are two Host headers, or if the target has an authority other than the Host. */

@@ -78,6 +78,11 @@ describe("who may read", () => {
     expect((await ask(server, "/data.bin", { headers: { authorization: "Bearer x" } })).status).toBe(401);
     expect((await ask(server, "/", { method: "PROPFIND", headers: { depth: "0" } })).status).toBe(401);
     expect((await ask(server, "/data.bin", { headers: basic("reader:correct: horse") })).status).toBe(200);
+    // Clients send the same request again, so the connection must not end under its body.
+    const body = '<?xml version="1.0"?><D:propfind xmlns:D="DAV:"><D:allprop/></D:propfind>';
+    const headers = { depth: "0", connection: "keep-alive", "content-length": String(body.length) };
+    const question = await ask(server, "/", { method: "PROPFIND", headers, body });
+    expect([question.status, question.headers["connection"]]).toEqual([401, "keep-alive"]);
     // A browser sends no password with the question whether it may.
     const preflight = { origin: "https://page.example", "access-control-request-method": "GET" };
     const asked = await ask(server, "/data.bin", { method: "OPTIONS", headers: preflight });

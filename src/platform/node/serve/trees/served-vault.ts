@@ -68,6 +68,7 @@ export class ServedVault {
   #seen: string | undefined;
   #keys: VaultKeys | undefined;
   #looking: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
   /** A look that begins when the present one has ended. */
   #next: Promise<void> | undefined;
   #failure: { readonly identity: string | undefined; readonly at: number; readonly error: TareError } | undefined;
@@ -100,7 +101,12 @@ export class ServedVault {
     return { state: this.#stateOf(archive), release: () => this.#release(archive, release) };
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#closeAll();
+    return this.#closing;
+  }
+
+  async #closeAll(): Promise<void> {
     for (let last = this.#looking; last !== undefined; last = this.#looking) await last.catch(() => undefined);
     await this.#held.close();
     if (this.#keys !== undefined) wipeKeys(this.#keys);

@@ -22,16 +22,21 @@ export interface Propfind {
 /** What a PROPFIND asks for, or the reply to one that cannot be answered. */
 export async function readQuery(request: IncomingMessage): Promise<Propfind | Reply> {
   try {
+    const query = parsePropertyQuery(await readBody(request));
     const depth = (request.headers["depth"] ?? "infinity").toString().trim().toLowerCase();
-    if (depth !== "0" && depth !== "1" && depth !== "infinity") {
-      throw new BadRequest("Depth must be 0, 1 or infinity");
-    }
-    return { depth, query: parsePropertyQuery(await readBody(request)) };
+    if (depth === "0" || depth === "1" || depth === "infinity") return { depth, query };
+    throw new BadRequest("Depth must be 0, 1 or infinity");
   } catch (error) {
     if (!(error instanceof BadRequest)) throw error;
-    // The rest of a long body is not read.
-    return textReply(400, `Cannot answer: ${error.message}`, { connection: "close" });
+    // The rest of a body that is too long is not read.
+    const headers = request.complete ? {} : { connection: "close" };
+    return textReply(400, `Cannot answer: ${error.message}`, headers);
   }
+}
+
+/** True if all of a body is read without harm: who sends it may get the reply on the same connection. */
+export function hasShortBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) <= MAX_BODY_BYTES;
 }
 
 async function readBody(request: IncomingMessage): Promise<Bytes> {
