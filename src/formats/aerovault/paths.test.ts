@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { comparePaths, findPathFault, normalizePath, parentOf, sharedLength } from "./paths.ts";
+import { comparePaths, findPathFault, isReserved, normalizePath, parentOf, sharedLength } from "./paths.ts";
 
 describe("findPathFault()", () => {
   it.each([
@@ -68,6 +68,20 @@ it("normalizePath() strips outer white space, then slashes, as the reference doe
 
 it("parentOf() gives the folder of a path", () => {
   expect([parentOf("a"), parentOf("a/b/c")]).toEqual([undefined, "a/b"]);
+});
+
+it("isReserved() knows what tare keeps for itself, and nothing that others put beside it", () => {
+  for (const path of [".tare", ".tare/unfinished", ".tare/unfinished/0a/b", ".tare/history/3/state.json"])
+    expect(isReserved(path)).toBe(true);
+  for (const path of [
+    ".tare/notes",
+    ".tare/historyless",
+    ".tares",
+    "a/.tare/history/b",
+    "unfinished",
+    ".tare/Unfinished",
+  ])
+    expect(isReserved(path)).toBe(false);
 });
 
 it("comparePaths() orders by UTF-8 bytes, not by UTF-16 units", () => {

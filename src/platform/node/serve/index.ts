@@ -120,7 +120,7 @@ async function listen(host: NodeHost, target: string, options: ServeOptions): Pr
   }
 }
 
-/** As many as a UUID has: nobody tries them all. */
+/** 2^128 names are too many to try. */
 const TOKEN_BYTES = 16;
 
 async function readLogin(host: NodeHost, path: string, options: ServeOptions): Promise<Login> {

@@ -34,7 +34,7 @@ const AMBIGUOUS = textReply(400, "Cannot answer: the request names more than one
 const NOT_FOUND = textReply(404, "No such file");
 const FORBIDDEN = textReply(403, "The server may not read this file");
 
-/** Without a body that nobody reads: the connection ends, so that the server does not wait for the rest of it. */
+/** Ends the connection, so that the server does not wait for a body that it does not want. */
 const UNREAD = { connection: "close" };
 
 type NamedPath = Extract<RequestPath, { readonly kind: "path" }>;

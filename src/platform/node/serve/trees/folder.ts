@@ -19,7 +19,7 @@ import {
   type ServedTree,
 } from "./tree.ts";
 
-/** The files below a folder, found anew by each request. */
+/** The files below a folder. Each request finds its own. */
 export class FolderTree implements ServedTree {
   readonly front = "viewer";
   readonly protocols = "http";

@@ -10,7 +10,7 @@ export interface ServedTree {
   readonly protocols: "http" | "webdav";
   /** True for names that are never served or listed, wherever they are. */
   hides(name: string): boolean;
-  /** What these names lead to. The caller releases a file or folder. Throws only what nobody expects. */
+  /** What these names lead to. The caller releases a file or folder. Throws only what is unexpected. */
   find(names: readonly string[], now: number): Promise<Found>;
   /** Frees what is open; replies that are under way break. */
   close(): Promise<void>;

@@ -16,9 +16,11 @@ import type { Bytes } from "../../../../base/bytes.ts";
 import { encodeUtf8 } from "../../../../base/text.ts";
 import { VaultEntry } from "../../../../formats/aerovault/archive.ts";
 import { entryList, type Manifest } from "../../../../formats/aerovault/manifest/records.ts";
+import { nodeHost } from "../../host.ts";
 import { openVault, type Vault } from "../../vault/library.ts";
 import { PieceBuffers } from "../file-body.ts";
 import { type ServeOptions, type Server, serve } from "../index.ts";
+import { ServedVault, type StateLease } from "./served-vault.ts";
 import { VaultIndex } from "./vault-entries.ts";
 
 const engine = quickEngine();
@@ -231,6 +233,32 @@ describe("a vault that is changed while it is served", () => {
     await rename(`${path}.away`, path);
     expect((await ask(server, "/data.bin")).status).toBe(200);
     expect(notes).toHaveLength(2);
+  });
+
+  test("no more than eight earlier states are held for those who read them still", async () => {
+    const path = await vaultWith(FILES);
+    const opening = await nodeHost().opening(path, { engine, password, env: {} });
+    const failures: string[] = [];
+    const vault = await ServedVault.open({ target: path, opening, onFailure: ({ code }) => failures.push(code) });
+    onTestFinished(() => vault.close());
+    const leases: StateLease[] = [];
+    for (let i = 0; i < 9; i++) {
+      leases.push(await vault.lease());
+      await rename(await vaultWith([file("data.bin", `state ${i}`)]), path);
+    }
+    await expect(vault.lease()).rejects.toMatchObject({ code: "source/serve.states" });
+    expect(failures).toEqual(["source/serve.states"]);
+    leases[3]?.release();
+    // Another change is another reason to look again.
+    await rename(await vaultWith([file("data.bin", "the last one")]), path);
+    const last = await vault.lease();
+    const entry = (await last.state.index).get("data.bin");
+    expect(entry).toBeInstanceOf(VaultEntry);
+    expect((entry as VaultEntry).size).toBe("the last one".length);
+    // What the others hold can still be read.
+    const held = (await leases[2]?.state.index)?.get("data.bin") as VaultEntry;
+    expect(Buffer.from(await held.source().read(0, held.size)).toString()).toBe("state 1");
+    for (const { release } of [...leases, last]) release();
   });
 
   test("another vault in its place is opened by the password", async () => {

@@ -36,7 +36,7 @@ export class VaultTree implements ServedTree {
     return new VaultTree(await ServedVault.open(how));
   }
 
-  /** What somebody put into a vault is there on purpose, whatever its name. */
+  /** What was put into a vault is there on purpose, whatever its name. */
   hides(): boolean {
     return false;
   }

@@ -48,7 +48,7 @@ describe("parsePropertyQuery() refuses", () => {
     ["a document type", `<!DOCTYPE propfind>${inside("<D:allprop/>")}`],
     ["one with entities", `<!DOCTYPE l [<!ENTITY a "b">]>${inside("<D:prop>&a;</D:prop>")}`],
     ["one inside", inside("<!DOCTYPE x><D:allprop/>")],
-    ["an entity that nobody has declared", inside("<D:prop>&a;</D:prop>")],
+    ["an entity without a declaration", inside("<D:prop>&a;</D:prop>")],
     ["an ampersand alone", inside("<D:prop>a & b</D:prop>")],
     ["one in an attribute", inside('<D:prop a="&b;"/>')],
     ["a reference to no character", inside("<D:prop>&#0;</D:prop>")],
