@@ -142,7 +142,7 @@ export async function checkKept(path: string, label: string, mark: VaultMark): P
 
 /**
  * True if the file at the path is the marked one, in the marked state as far as header and both ends of its manifest
- * tell: whoever writes a vault gives its manifest another nonce. Bytes that were appended do not count.
+ * tell: every writer gives the manifest another nonce. Bytes that were appended do not count.
  */
 export async function holdsMark(path: string, mark: VaultMark): Promise<boolean> {
   if (mark.manifestSeal === undefined) return false;
