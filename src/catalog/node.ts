@@ -60,7 +60,7 @@ export const PATCH_ERRORS = {
     severity: "warning",
     what: "Beside the file is a journal of an interrupted write that is not believed; the file is used as it is.",
     why: "In a folder that several users share, anyone can put a file there. A journal counts if it is a plain file with one name that belongs to you or to the owner of the file, and if the header that it completes is whole.",
-    fix: "Look who owns it. If nothing of yours was interrupted, remove it, or have its owner do so. As long as it is there, each change of a vault above 16 MiB copies it, and no edit in place begins.",
+    fix: "Look who owns it, and have them open the file, which finishes what was interrupted. Remove it only if the file opens and is right without it. As long as it is there, each change of a vault above 16 MiB copies it, and no edit in place begins.",
   },
 } as const satisfies ErrorCatalog;
 

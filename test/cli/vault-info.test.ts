@@ -85,3 +85,19 @@ describe("vault info of a vault with a sidecar", () => {
     expect((await run("vault", "scrub", vault, ...P)).code).toBe(5);
   });
 });
+
+it("compact says beforehand what it gives back, which is what info counts as unused", async () => {
+  writeFileSync(join(folder, "kept.bin"), makeXorshift(32n, 200_000));
+  writeFileSync(join(folder, "gone.bin"), makeXorshift(33n, 900_000));
+  const facts = async (...args: readonly string[]): Promise<Record<string, number>> =>
+    JSON.parse(await ok("vault", ...args, "--json")) as Record<string, number>;
+  await ok("vault", "create", "c", "--no-encryption");
+  await ok("vault", "add", "c", "kept.bin", "gone.bin");
+  await ok("vault", "rm", "c", "gone.bin");
+  const { unusedBytes = 0, gapBytes = 0 } = await facts("info", "c");
+  const planned = await facts("compact", "c", "--dry-run");
+  const done = await facts("compact", "c");
+  expect(unusedBytes + gapBytes).toBeGreaterThan(900_000);
+  expect(planned["freedBytes"]).toBe(unusedBytes + gapBytes);
+  expect(Math.abs((planned["freedBytes"] ?? 0) - (done["freedBytes"] ?? 0))).toBeLessThan(1000);
+});

@@ -154,6 +154,15 @@ describe("finishPatch()", () => {
   });
 });
 
+test("a user whose secret cannot be kept gets a copy in the place of the file: a crash leaves the old one or the new one", async () => {
+  writeFileSync(path, OLD);
+  const before = statSync(path).ino;
+  await patchFile(path, PATCHES, { XDG_STATE_HOME: join(path, "no folder") });
+  expect(content()).toEqual(NEW);
+  expect(statSync(path).ino).not.toBe(before);
+  expect(readdirSync(folder).filter((name) => name.includes("tare"))).toEqual([]);
+});
+
 describe("a journal that this user did not write", () => {
   const refusesToFinish = async (text: string): Promise<void> => {
     writeFileSync(journal, text);

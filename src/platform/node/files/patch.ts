@@ -4,12 +4,14 @@ import { realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
 import { isTareError, SourceError } from "../../../base/errors.ts";
+import { overlaidSource, overlayBytes } from "../../../bytes/derived.ts";
 import type { Sink } from "../../../bytes/sink.ts";
 import { errnoOf, fileError } from "../errors.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 import { checkUnprotected, nameBeside, privacyOf, SECTOR_BYTES, syncFolder } from "./partial-files.ts";
 import { readOwnFile } from "./reads.ts";
 import { fileSink } from "./sink.ts";
+import { openFile } from "./source.ts";
 import { Sealer } from "./user-secret.ts";
 
 /** Bytes of a file that are replaced by as many others. */
@@ -41,9 +43,32 @@ export async function patchFile(
   patches: readonly FilePatch[],
   environment: Environment = process.env,
 ): Promise<void> {
+  if (!(await Sealer.open(environment)).canSeal) return replacePatched(path, patches);
   const place = await recordPatches(path, patches, environment);
   apply(place.file, path, patches);
   await removeJournal(place.journal);
+}
+
+/** Where no journal would be believed after a crash, a copy with the new bytes takes the place of the file. */
+async function replacePatched(path: string, patches: readonly FilePatch[]): Promise<void> {
+  const { file } = await locate(path);
+  await checkUnprotected(file, path);
+  checkBefore(file, path, patches);
+  const source = await openFile(file, { label: path });
+  try {
+    const overlays = patches.map(({ offset, after }) => overlayBytes(offset, after));
+    const patched = overlaidSource(source, source.byteLength, overlays);
+    const sink = await fileSink(file, { overwrite: "replace", like: await privacyOf(file) });
+    try {
+      for await (const piece of patched.stream(0)) await sink.append(piece);
+      await sink.commit();
+    } catch (error) {
+      await sink.abort();
+      throw error;
+    }
+  } finally {
+    await source.close();
+  }
 }
 
 /** The first half: the journal is durable, and the file is as before. */

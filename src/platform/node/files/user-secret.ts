@@ -42,6 +42,11 @@ export class Sealer {
     return new Sealer(found instanceof Buffer ? found : undefined);
   }
 
+  /** False if there is no secret. */
+  get canSeal(): boolean {
+    return this.#secret !== undefined;
+  }
+
   /** Undefined if there is no secret: then nothing that was written earlier is trusted. */
   seal(facts: readonly unknown[]): string | undefined {
     if (this.#secret === undefined) return undefined;

@@ -3,6 +3,7 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { isTareError } from "../../../base/errors.ts";
 import type { LimitOverrides } from "../../../base/limits.ts";
 import type { Source } from "../../../bytes/source.ts";
+import { measureStorage } from "../../../formats/aerovault/archive.ts";
 import { checkStoredBlocks } from "../../../formats/aerovault/blocks/stream.ts";
 import { VaultCipher } from "../../../formats/aerovault/cipher.ts";
 import { checkDirectory } from "../../../formats/aerovault/extensions/directory.ts";
@@ -213,7 +214,9 @@ async function applyChange<T>(
   const beside = await checkBeforeWriting(vault, path, context);
   const room = beside === "none" && (await hasRoomFor(path, change.expectedBytes ?? 0)) ? "gaps" : "tail";
   const draft =
-    change.layout === "update" ? await updateVaultDraft(base) : await rewriteVaultDraft(base, mark.byteLength);
+    change.layout === "update"
+      ? await updateVaultDraft(base)
+      : await rewriteVaultDraft(base, mark.byteLength - unusedRoom(vault));
   let edit: VaultEdit | undefined;
   try {
     const begun = await beginEdit(vault, draft, context, { ...change, room });
@@ -251,6 +254,12 @@ async function applyChange<T>(
     await draft.abort(edit?.end);
     throw error;
   }
+}
+
+/** What a vault that is written again leaves out: blocks that no entry uses, and bytes that hold nothing. */
+export function unusedRoom(vault: Vault): number {
+  const { unusedBytes, gapBytes } = measureStorage(vault);
+  return unusedBytes + gapBytes;
 }
 
 /**

@@ -273,6 +273,7 @@ function digestOf(bytes: Bytes): Bytes {
 /** The warning about a journal that is not believed. `file` is what it is beside. */
 function foreignJournalDoubt(file: string, journal: string, problem: string): Finding {
   const message = `"${file}" is used as it is, without "${journal}", which may say how an interrupted write of it ends: the file there ${problem}`;
-  const hint = "If nothing of yours was interrupted, remove it, or have its owner do so";
+  const hint =
+    "Have its owner open the file, which finishes what was interrupted; remove it only if the file opens and is right without it";
   return { severity: "warning", code: "source/journal.foreign", message, at: { source: file }, hint };
 }

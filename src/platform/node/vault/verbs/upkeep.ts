@@ -10,7 +10,7 @@ import type { Finding } from "../../../../model/finding.ts";
 import type { Report } from "../../../../operations/verify.ts";
 import type { Engine } from "../../../../primitives/engine.ts";
 import { openFile } from "../../files/source.ts";
-import { changeVault } from "../change.ts";
+import { changeVault, unusedRoom } from "../change.ts";
 import { checkNewVault } from "../create.ts";
 import { afterwards } from "../draft.ts";
 import { repairVault } from "../repair.ts";
@@ -52,10 +52,10 @@ export async function compactVault({ vault, dryRun, context, onProgress }: Chang
     run: dryRun ? "dry" : undefined,
     onProgress: progress.add,
     apply: async (edit, opened) => {
-      const dropped = edit.dropUnreferenced();
+      edit.dropUnreferenced();
       // Each block is copied, and where the vault has parity also compared with its hash and made parity of.
       if (!dryRun) progress.expect(storedBytes(edit.chunks.values()) * (opened.extensions.some(isParityRow) ? 3 : 1));
-      return { result: dropped };
+      return { result: unusedRoom(opened) };
     },
   });
   progress.end();
