@@ -157,8 +157,10 @@ export class TestVault {
   async passwd(password: string): Promise<void> {
     const fresh = encodeUtf8(password);
     const { engine } = this.#options;
-    const slots = async (vault: Vault) => reslot(engine, vault.keys, fresh, { random: this.#host.random });
-    await this.edit(async () => undefined, slots);
+    const keys = async (vault: Vault) => ({
+      slots: await reslot(engine, vault.keys, fresh, { random: this.#host.random }),
+    });
+    await this.edit(async () => undefined, keys);
     this.#password = fresh;
   }
 
@@ -188,7 +190,7 @@ export class TestVault {
   /** One change of any kind. */
   async edit<T>(
     apply: (edit: VaultEdit, vault: Vault) => Promise<T>,
-    slots?: (vault: Vault) => Promise<Parameters<VaultEdit["seal"]>[0]>,
+    keys?: (vault: Vault) => Promise<Parameters<VaultEdit["seal"]>[0]>,
     layout: EditLayout = this.#options.layout ?? (this.#options.manner === "reference" ? "rewrite" : "update"),
   ): Promise<T> {
     const vault = await this.open();
@@ -196,7 +198,7 @@ export class TestVault {
       const draft = new MemoryDraft(layout === "update" ? this.bytes : undefined);
       const edit = new VaultEdit({ state: stateOf(vault), draft, cipher: vault.cipher, host: this.#host, layout });
       const result = await apply(edit, vault);
-      await edit.seal(await slots?.(vault));
+      await edit.seal(await keys?.(vault));
       this.bytes = committed(draft);
       return result;
     } finally {
