@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { withoutRepeats } from "../src/api/host.ts";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import type { Finding } from "../src/model/finding.ts";
 import type { CacheProblem, DiskCache } from "../src/platform/node/cache/disk-cache.ts";
@@ -211,7 +212,7 @@ function withDoubts(document: unknown, doubts: readonly Finding[]): unknown {
   if (doubts.length === 0 || typeof document !== "object" || document === null || Array.isArray(document))
     return document;
   const { warnings } = document as { readonly warnings?: unknown };
-  return { ...document, warnings: [...(Array.isArray(warnings) ? warnings : []), ...doubts] };
+  return { ...document, warnings: withoutRepeats([...(Array.isArray(warnings) ? warnings : []), ...doubts]) };
 }
 
 function* withNewline(pieces: Iterable<string>): Generator<string> {
