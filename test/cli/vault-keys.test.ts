@@ -204,4 +204,22 @@ describe("slots that somebody changed", () => {
     await ok("vault", "key", "rm", vault, "paper", ...P2);
     expect((await ok("vault", "ls", vault, ...P)).err).toBe("");
   });
+
+  it("a damaged list of extensions is healed, and repaired, with the keys that are left", async () => {
+    const vault = copy();
+    await ok("vault", "key", "add", vault, ...P, "--new-password-file", "pw2", "--label", "ann");
+    await ok("vault", "key", "add", vault, ...P, "--new-key-file", "left.key", "--label", "build machine");
+    const bytes = readFileSync(at(vault));
+    bytes[bytes.lastIndexOf('"critical"')] = 0x41;
+    writeFileSync(at(vault), bytes);
+    const read = await ok("vault", "ls", vault, ...P2);
+    expect(read.err).toContain("integrity/aerovault.healed");
+    expect(read.err).toContain("build machine");
+    expect((await run(["vault", "mkdir", vault, "made", ...P])).code).toBe(4);
+    const repaired = await ok("vault", "repair", vault, ...P);
+    expect(repaired.err).toContain("build machine");
+    await ok("vault", "scrub", vault, ...P2);
+    await ok("vault", "mkdir", vault, "made", ...P2);
+    expect((await run(["vault", "ls", vault, "--key-file", "left.key"])).code).toBe(11);
+  });
 });
