@@ -1,4 +1,5 @@
 import { basename } from "node:path";
+import type { VaultInfoResult } from "../../src/api/vault/results.ts";
 import {
   formatCount,
   formatInteger,
@@ -9,10 +10,11 @@ import {
   plural,
 } from "../../src/base/figures.ts";
 import { printable } from "../../src/base/text.ts";
+import { formatShape } from "../../src/model/dtype.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import { takeOrigin } from "../../src/model/origin/origin.ts";
-import { formatShape } from "../../src/model/shape.ts";
 import type { Inspection, ModelDescription } from "../../src/operations/inspect.ts";
+import type { Context } from "../context.ts";
 import { bar } from "./charts.ts";
 import type { Colors } from "./colors.ts";
 import { valueText } from "./look/metadata.ts";
@@ -189,3 +191,34 @@ function looked({ cost }: InspectionDetails): string {
   const how = cost.requests > 0 ? plural(cost.requests, "request") : plural(cost.reads, "read");
   return `looked at ${formatSize(cost.bytes)} in ${how}, ${formatTime(cost.milliseconds)}`;
 }
+
+/** `vault info` for people. */
+export function renderVaultInfo(label: string, info: VaultInfoResult, { colors, width }: Context): string {
+  const { version, byteLength, facts, fileCount, directoryCount, warnings } = info;
+  const rows: string[][] = [
+    ["size", formatSizeBoth(byteLength)],
+    ["holds", `${plural(fileCount, "file")} in ${plural(directoryCount, "directory", "directories")}`],
+  ];
+  const { logicalBytes, storedBytes, unusedBytes, gapBytes, chunkCount } = info;
+  if (
+    logicalBytes !== undefined &&
+    storedBytes !== undefined &&
+    unusedBytes !== undefined &&
+    gapBytes !== undefined &&
+    chunkCount !== undefined
+  ) {
+    const freeBytes = unusedBytes + gapBytes;
+    const share = logicalBytes === 0 ? "" : `, ${formatShare(storedBytes - unusedBytes, logicalBytes)} of it stored`;
+    rows.push(["contents", `${formatSizeBoth(logicalBytes)}${share}`]);
+    rows.push(["stored", `${formatSizeBoth(storedBytes)} in ${plural(chunkCount, "chunk")}`]);
+    if (freeBytes > 0) rows.push(["unused", `${formatSizeBoth(freeBytes)}: tare vault compact gives it back`]);
+  }
+  for (const [name, value] of Object.entries(facts)) if (!MEASURED.has(name)) rows.push([name, printable(value)]);
+  for (const { message } of warnings) rows.push(["warning", printable(message)]);
+  const title = `${colors.bold(printable(label))}  AeroVault ${version ?? ""}`;
+  const cells = rows.map(([name = "", value = ""]) => [{ text: `  ${name}`, style: colors.dim }, value]);
+  return [title, "", renderTable([{}, {}], cells, { width })].join("\n");
+}
+
+/** Facts that are shown above in better words. */
+const MEASURED: ReadonlySet<string> = new Set(["files", "contents", "unused"]);

@@ -16,7 +16,7 @@ export type { Tokenizer } from "../embedding/tokenizer/tokenizer.ts";
 export type { FormatInfo } from "../formats/registry.ts";
 export type { Archive, ArchiveKey, ArchiveStorage, Container, Entry, EntryStorage } from "../model/archive.ts";
 export type { SpecialTokens, TextRules, Vocabulary } from "../model/bert/vocabulary.ts";
-export type { AnyCase, DType, KnownDType } from "../model/dtype.ts";
+export type { AnyCase, DType, KnownDType, Shape } from "../model/dtype.ts";
 export type { Finding, Loss, Severity, Warned } from "../model/finding.ts";
 export type { Format, Section, VerifyLevel } from "../model/format.ts";
 export type {
@@ -38,7 +38,6 @@ export type {
 } from "../model/metadata.ts";
 export type { Beside, Model, Part, Verification } from "../model/model.ts";
 export type { KeyFile, Password, Secret } from "../model/password.ts";
-export type { Shape } from "../model/shape.ts";
 export type { Tensor, TensorFacts } from "../model/tensor.ts";
 export type {
   ArchiveDiffReport,

@@ -1,4 +1,5 @@
-import type { Bytes } from "./bytes.ts";
+/** As in bytes.ts, which reports errors and so cannot be imported here. */
+type Bytes = Uint8Array<ArrayBuffer>;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();

@@ -1,6 +1,5 @@
 import { FormatError, type Location } from "../base/errors.ts";
 import { checkedMultiply } from "../base/integers.ts";
-import type { Shape } from "./shape.ts";
 
 /**
  * Every element and block type of every format, under SafeTensors' names and ggml's. Sizes are exact:
@@ -150,4 +149,21 @@ export function countElements(shape: Shape, at: Location): number {
   let count = 1;
   for (const dimension of shape) count = checkedMultiply(count, dimension, at);
   return count;
+}
+
+/** Dimensions in row-major order, outermost first, in every format. Rank 0 is one element. */
+export type Shape = readonly number[];
+
+export function equalShapes(a: Shape, b: Shape): boolean {
+  return a.length === b.length && a.every((dimension, i) => dimension === b[i]);
+}
+
+/** "[2048, 128]"; rank 0 is "[]". */
+export function formatShape(shape: Shape): string {
+  return `[${shape.join(", ")}]`;
+}
+
+/** A "row" is one index of the outermost dimension; a rank-0 tensor is one row. */
+export function rowCount(shape: Shape): number {
+  return shape[0] ?? 1;
 }

@@ -373,10 +373,9 @@ export interface MembersContext extends OpenContext {
   readonly name: string;
 }
 
-/** A run of a file that has a BLAKE3 digest for every `pageBytes`. */
+/** A run of a file that has a BLAKE3 digest for every `pageBytes`, one after the other in `digests`. */
 export interface PagedRun extends Extent {
   readonly pageBytes: number;
-  /** The digests, concatenated. */
   readonly digests: Bytes;
 }
 

@@ -2,8 +2,7 @@ import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import { sliceSource } from "../bytes/slice.ts";
 import { disposable, type OpenSource, type ReadOptions, type Source, type StreamOptions } from "../bytes/source.ts";
-import { type DType, dtypeFacts } from "./dtype.ts";
-import { rowCount, type Shape } from "./shape.ts";
+import { type DType, dtypeFacts, rowCount, type Shape } from "./dtype.ts";
 import { UnevenSource, unevenLayout } from "./values/block-rows.ts";
 import { convertToFloat32 } from "./values/numbers.ts";
 

@@ -1,14 +1,14 @@
 import { type Bytes, equalBytes } from "../base/bytes.ts";
 import type { Archive, Entry } from "../model/archive.ts";
 import type { DType } from "../model/dtype.ts";
+import { equalShapes, type Shape } from "../model/dtype.ts";
 import type { Metadata, MetadataValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
 import { ORIGIN_KEY } from "../model/origin/origin.ts";
-import { equalShapes, type Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { hasNumbers } from "../model/values/numbers.ts";
 import { mapTensors } from "./reading/concurrency.ts";
-import { readPieces, readValues } from "./reading/values.ts";
+import { readPieces, readValues } from "./reading/view.ts";
 
 export interface TensorChange {
   readonly name: string;

@@ -1,11 +1,10 @@
 import { configured, configuredType, type ModelFolder, ownConfiguration } from "../model/configuration.ts";
-import type { DType } from "../model/dtype.ts";
+import type { DType, Shape } from "../model/dtype.ts";
 import type { Finding } from "../model/finding.ts";
 import type { Opened } from "../model/format.ts";
 import { fileTypeLabel } from "../model/ggml/file-types.ts";
 import { Metadata, type MetadataValue, plainValue } from "../model/metadata.ts";
 import type { Model } from "../model/model.ts";
-import type { Shape } from "../model/shape.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { carriesDigests } from "./map.ts";
 

@@ -1,8 +1,7 @@
-import type { DType } from "../model/dtype.ts";
-import type { Shape } from "../model/shape.ts";
+import type { DType, Shape } from "../model/dtype.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { hasNumbers, type Numbers } from "../model/values/numbers.ts";
-import { type ReadValuesOptions, readValues } from "./reading/values.ts";
+import { type ReadValuesOptions, readValues } from "./reading/view.ts";
 
 export interface Histogram {
   readonly low: number;

@@ -2,10 +2,9 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { memorySource } from "../../src/bytes/memory.ts";
 import { sliceSource } from "../../src/bytes/slice.ts";
 import type { Source } from "../../src/bytes/source.ts";
-import type { DType } from "../../src/model/dtype.ts";
+import type { DType, Shape } from "../../src/model/dtype.ts";
 import { Metadata } from "../../src/model/metadata.ts";
 import { type Model, TensorIndex } from "../../src/model/model.ts";
-import type { Shape } from "../../src/model/shape.ts";
 import { Tensor } from "../../src/model/tensor.ts";
 
 /** A tensor whose bytes are in memory. */

@@ -7,7 +7,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { encodeSetFile } from "../../src/formats/aeroset/set-file.ts";
 import { type PullOptions, type PullResult, pull } from "../../src/operations/pull.ts";
 import { nativeEngine } from "../../src/platform/node/engine/native.ts";
-import { pullConnector } from "../../src/platform/node/pull/connect.ts";
+import { pullConnector } from "../../src/platform/node/pull/index.ts";
 import { openPullStore } from "../../src/platform/node/pull/store.ts";
 import { type BuiltChunk, buildAero, mjsn, phsh, tidx, wtsh } from "../builders/aero.ts";
 import { type FileServer, startFileServer } from "../support/file-server.ts";

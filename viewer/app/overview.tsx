@@ -1,8 +1,8 @@
 import { formatCount, formatInteger, formatShare, formatSize } from "../../src/base/figures.ts";
 import type { ModelDescription } from "../../src/operations/inspect.ts";
 import type { Overview } from "../shared/protocol.ts";
+import { lastName } from "../shared/protocol.ts";
 import { whereOf, withShortDigests } from "./error-panel.tsx";
-import { lastName } from "./last-name.ts";
 import { at, formatRoute, type Route } from "./route.ts";
 
 interface OverviewProps {

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
-import { lastName } from "./last-name.ts";
+import { lastName } from "../shared/protocol.ts";
 
 export interface PasswordQuestion {
   readonly label: string;

@@ -1,6 +1,6 @@
 import { type ErrorJson, reviveError } from "../../src/base/errors.ts";
-import { inheritingScript } from "../shared/inheriting-script.ts";
 import type { CallName, CallProgress, CallRequest, CallResult, FromReader, ToReader } from "../shared/protocol.ts";
+import { inheritingScript } from "../shared/protocol.ts";
 
 export interface CallOptions<N extends CallName> {
   readonly signal?: AbortSignal | undefined;

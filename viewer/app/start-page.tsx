@@ -1,9 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { formatSize } from "../../src/base/figures.ts";
 import type { ChosenFile } from "../shared/protocol.ts";
-import { AddressForm } from "../widgets/address-form.tsx";
+import { lastName } from "../shared/protocol.ts";
+import { AddressForm } from "../widgets/fields.tsx";
 import { chosenFiles } from "./dropped-files.ts";
-import { lastName } from "./last-name.ts";
 
 export interface StartPageProps {
   /** The address that waits to be compared with the file opened here. */

@@ -1,7 +1,7 @@
 import { type LayoutRow, mapLayout } from "../../src/operations/map.ts";
 import type { Target } from "../reader/open-targets.ts";
-import { KINDS } from "../shared/layout-kinds.ts";
 import type { FileFacts } from "../shared/protocol.ts";
+import { KINDS } from "../shared/protocol.ts";
 
 /** Every run of every file, by columns: 100 000 rows cross to the page in a few arrays. */
 export interface LayoutTable {

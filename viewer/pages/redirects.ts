@@ -1,6 +1,6 @@
 import { SourceError } from "../../src/base/errors.ts";
 import type { HttpRequest, HttpResponse, HttpTransport } from "../../src/bytes/http/transport.ts";
-import { BLOCKED } from "../shared/redirects.ts";
+import { BLOCKED } from "../shared/protocol.ts";
 
 /** Browsers report a violation in a task of its own, soon after the request fails. */
 const REPORT_MS = 100;

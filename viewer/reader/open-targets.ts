@@ -1,17 +1,18 @@
 import { isTareError, type TareError, UsageError } from "../../src/base/errors.ts";
+import type { HttpTransport } from "../../src/bytes/http/transport.ts";
 import { type Meter, withMeter } from "../../src/bytes/layers/base.ts";
-import type { Resolver } from "../../src/bytes/resolver.ts";
+import type { ResolveOptions, Resolver } from "../../src/bytes/resolver.ts";
 import type { Source } from "../../src/bytes/source.ts";
-import { sniffFormat } from "../../src/formats/registry.ts";
+import { explain, openingBytesFor, sniffFormat } from "../../src/formats/registry.ts";
 import { type Archive, archiveResolver } from "../../src/model/archive.ts";
 import type { Format, Opened } from "../../src/model/format.ts";
 import type { Model } from "../../src/model/model.ts";
 import { type OpenOptions, openSource, requireModel } from "../../src/open.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
+import { PassingEngine } from "../../src/primitives/passing-engine.ts";
 import type { OpenReply, OpenRequest } from "../shared/protocol.ts";
+import { inheritingScript } from "../shared/protocol.ts";
 import { candidatesAmong, openChosen } from "./chosen-files.ts";
-import { lazyEngine } from "./lazy-engine.ts";
-import { openUrl } from "./open-url.ts";
 import { describeOpened, describeUnreadable } from "./overview.ts";
 import type { CallContext } from "./serve-calls.ts";
 
@@ -144,4 +145,88 @@ class Targets implements OpenTargets {
     await (target?.opened?.container ?? target?.source)?.close();
     return undefined;
   }
+}
+
+/** Opens an address for reading by ranges. Files that a model refers to are reached on the same server. */
+export async function openUrl(
+  request: Extract<OpenRequest, { readonly kind: "url" }>,
+  watch: Meter,
+  signal: AbortSignal,
+): Promise<Place> {
+  // Local files need none of this.
+  const { fetchTransport, httpResolver, openHttp, parseOrigin } = await import("../../src/bytes/http/index.ts");
+  const { noticingRedirects } = await import("../pages/redirects.ts");
+  let requests = 0;
+  const { conditions, request: send } = fetchTransport();
+  const transport: HttpTransport = noticingRedirects({
+    conditions,
+    request: (exchange) => {
+      requests++;
+      return send(exchange);
+    },
+  });
+  const open = async (url: string, { pinned }: ResolveOptions = {}): Promise<Source> => {
+    const headBytes = openingBytesFor(new URL(url).pathname);
+    return withMeter(await openHttp(url, { transport, headBytes, pinned, signal }), watch);
+  };
+  // The page of a file on the hub means the file.
+  const isPage = request.url.includes("/blob/");
+  const url = isPage ? (await explain()).hubFileAddress(request.url, {}) : request.url;
+  const source = await open(url);
+  const allowedOrigins = new Set((request.allowOrigins ?? []).map(parseOrigin));
+  const resolver = httpResolver(url, open, { allowedOrigins });
+  return { source, resolver, name: resolver.name, place: "remote", requests: () => requests };
+}
+
+/** From this size on, workers are worth their start. Opening a file hashes less. */
+const MIN_POOLED_BYTES = 1 << 20;
+
+/**
+ * The engine with its own workers, loaded when something is hashed or decrypted. Most overviews need neither, and those
+ * that hash an index need no workers for it.
+ */
+export function lazyEngine(): Engine {
+  return new LazyEngine();
+}
+
+class LazyEngine extends PassingEngine {
+  #small: Promise<Engine> | undefined;
+  #pooled: Promise<Engine> | undefined;
+
+  protected override inner(): Promise<Engine> {
+    this.#small ??= loadPortable();
+    return this.#pooled ?? this.#small;
+  }
+
+  override async digestRange(...args: Parameters<Engine["digestRange"]>): ReturnType<Engine["digestRange"]> {
+    const [, , { byteLength }] = args;
+    return (await this.#engineFor(byteLength)).digestRange(...args);
+  }
+
+  override async digestExtents(...args: Parameters<Engine["digestExtents"]>): ReturnType<Engine["digestExtents"]> {
+    const [, , extents] = args;
+    const total = extents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return (await this.#engineFor(total)).digestExtents(...args);
+  }
+
+  override async digest(...args: Parameters<Engine["digest"]>): ReturnType<Engine["digest"]> {
+    const [, bytes] = args;
+    return (await this.#engineFor(bytes.byteLength)).digest(...args);
+  }
+
+  #engineFor(byteLength: number): Promise<Engine> {
+    if (byteLength < MIN_POOLED_BYTES) return this.inner();
+    this.#pooled ??= loadPooled();
+    return this.#pooled;
+  }
+}
+
+async function loadPortable(): Promise<Engine> {
+  return (await import("../../src/primitives/portable.ts")).portableEngine();
+}
+
+async function loadPooled(): Promise<Engine> {
+  const { webEngine } = await import("../../src/platform/web/engine.ts");
+  // Next to this script, where the build puts it.
+  return webEngine({ workerUrl: inheritingScript(new URL("./hasher.js", import.meta.url)) });
 }

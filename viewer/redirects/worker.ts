@@ -1,4 +1,4 @@
-import type { RedirectAnswer, RedirectQuestion } from "../shared/redirects.ts";
+import type { RedirectAnswer, RedirectQuestion } from "../shared/protocol.ts";
 
 /**
  * Tells where an address redirects to. A page learns that its policy blocked a redirect, but never where that leads

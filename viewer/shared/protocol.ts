@@ -90,3 +90,35 @@ export type FromReader =
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson }
   /** A password is needed for the label. The id belongs to the question. */
   | { readonly type: "ask"; readonly id: number; readonly label: string };
+
+/** The kinds of runs of bytes; the table stores the index. */
+export const KINDS = ["header", "metadata", "index", "tensor", "data", "integrity", "padding", "gap"] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** Redirects that the policy of the page blocks: the reader notices them, and the page asks where they lead. */
+
+/** What the page asks the worker that follows redirects, and its answer: an origin, or none if no reply came. */
+export interface RedirectQuestion {
+  readonly url: string;
+}
+export interface RedirectAnswer {
+  readonly origin: string | undefined;
+}
+
+export const BLOCKED = "source/http.blocked-redirect";
+
+/**
+ * A worker that is loaded from an address has the policy that its server sends with it, and static servers send none. A
+ * worker from a blob inherits the policy of the page that starts it (CSP 3, "Policy inheritance"). So all our workers
+ * start from a blob that imports the script.
+ */
+export function inheritingScript(script: URL): string {
+  return URL.createObjectURL(new Blob([`import ${JSON.stringify(script.href)};`], { type: "text/javascript" }));
+}
+
+/** The short name of a file: without folder, server, and the vaults around it. */
+export function lastName(label: string): string {
+  const inner = label.slice(label.lastIndexOf("::") + 1).replace(/^:/, "");
+  const path = inner.replace(/[?#].*$/, "");
+  return path.slice(path.lastIndexOf("/") + 1) || label;
+}

@@ -3,13 +3,13 @@ import { formatInteger, formatSize, formatValue } from "../../src/base/figures.t
 import type { TensorChange } from "../../src/operations/diff.ts";
 import { chosenFiles } from "../app/dropped-files.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
-import { lastName } from "../app/last-name.ts";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import type { Comparison } from "../shared/calls.ts";
 import { sumBytes } from "../shared/calls.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../shared/protocol.ts";
-import { AddressForm } from "../widgets/address-form.tsx";
+import { lastName } from "../shared/protocol.ts";
+import { AddressForm } from "../widgets/fields.tsx";
 import { TensorName } from "../widgets/tensor-name.tsx";
 import { type ColumnHead, columnHeads, VirtualRows } from "../widgets/virtual-rows.tsx";
 

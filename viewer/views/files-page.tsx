@@ -6,10 +6,9 @@ import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { EntryRow, Preview } from "../pages/vault-entries.ts";
 import { sumBytes } from "../shared/calls.ts";
+import { saveBlob } from "../widgets/browser.ts";
 import { SearchField } from "../widgets/fields.tsx";
-import { saveBlob } from "../widgets/save-blob.ts";
-import { toggled } from "../widgets/toggled.ts";
-import { type ColumnHead, columnHeads, VirtualRows } from "../widgets/virtual-rows.tsx";
+import { type ColumnHead, columnHeads, toggled, VirtualRows } from "../widgets/virtual-rows.tsx";
 import { type TreeRow, treeRows } from "./entry-tree.ts";
 
 const ROW_HEIGHT = 34;

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 import { formatInteger, formatOffset } from "../../src/base/figures.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
-import { lastName } from "../app/last-name.ts";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
 import { useCall } from "../app/use-call.ts";
 import type { HexPage as Bytes, FieldRow } from "../pages/hex-page.ts";
-import { useMedia } from "../widgets/use-media.ts";
+import { lastName } from "../shared/protocol.ts";
+import { useMedia } from "../widgets/browser.ts";
 
 const ROWS = 32;
 

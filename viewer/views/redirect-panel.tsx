@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ErrorPanel } from "../app/error-panel.tsx";
-import type { RedirectAnswer, RedirectQuestion } from "../shared/redirects.ts";
+import type { RedirectAnswer, RedirectQuestion } from "../shared/protocol.ts";
 
 export interface RedirectPanelProps {
   readonly error: unknown;

@@ -13,8 +13,7 @@ import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";
 import { EXIT, type ExitCode, exitCodeOf, gravest } from "../../exit-codes.ts";
 import { commandHost, readOptions } from "../../host.ts";
-import { type Detail, renderListing } from "../../render/look/listing.ts";
-import { renderCsv } from "../../render/look/listing-csv.ts";
+import { type Detail, renderCsv, renderListing } from "../../render/look/listing.ts";
 import { type Looked, lookAtEach, showTargets, splitTargets } from "../../targets/several.ts";
 
 export const lsCommand = defineCommand({

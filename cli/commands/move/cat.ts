@@ -1,7 +1,7 @@
 import { type CatResult, cat } from "../../../src/api/move/cat.ts";
 import { formatSize } from "../../../src/base/figures.ts";
+import { formatShape } from "../../../src/model/dtype.ts";
 import type { Verification } from "../../../src/model/model.ts";
-import { formatShape } from "../../../src/model/shape.ts";
 import { FLOAT_CHOICES } from "../../../src/operations/reading/view.ts";
 import { defineCommand } from "../../command.ts";
 import type { Context } from "../../context.ts";

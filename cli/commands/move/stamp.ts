@@ -5,7 +5,7 @@ import { EXIT } from "../../exit-codes.ts";
 import { readFlagFile } from "../../flags/files.ts";
 import { enteredValues } from "../../flags/values.ts";
 import { commandHost, writeOptions } from "../../host.ts";
-import { renderStamp } from "../../render/look/stamped.ts";
+import { renderStamp } from "../../render/look/differences.ts";
 
 export const stampCommand = defineCommand({
   positionals: { names: ["TARGET"], min: 1, max: 1 },

@@ -1,7 +1,6 @@
 import type { Archive, Entry } from "../../model/archive.ts";
-import type { DType } from "../../model/dtype.ts";
+import type { DType, Shape } from "../../model/dtype.ts";
 import type { Finding, Warned } from "../../model/finding.ts";
-import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { selectEntries, selectTensors } from "../../operations/reading/glob.ts";
 import {

@@ -1,11 +1,10 @@
 import { UsageError } from "../../base/errors.ts";
 import { type RowRange, rowsOf } from "../../base/quantities.ts";
 import { printable } from "../../base/text.ts";
-import type { DType } from "../../model/dtype.ts";
+import type { DType, Shape } from "../../model/dtype.ts";
 import type { Warned } from "../../model/finding.ts";
 import type { Model, Verification } from "../../model/model.ts";
 import { writePieces } from "../../model/pieces.ts";
-import type { Shape } from "../../model/shape.ts";
 import { fileNamesFor } from "../../operations/reading/file-names.ts";
 import { doubtsOf, verificationOf } from "../../operations/reading/trust.ts";
 import { FLOAT_CHOICES, type FloatChoice, tensorPieces, viewTensor } from "../../operations/reading/view.ts";

@@ -1,6 +1,7 @@
 import { UsageError } from "../../base/errors.ts";
 import { nearest } from "../../base/nearest.ts";
 import { printable } from "../../base/text.ts";
+import type { Source } from "../../bytes/source.ts";
 import { FORMATS, formatById, formatForName, readersOf } from "../../formats/registry.ts";
 import { folderOf } from "../../model/bert/model-folder.ts";
 import type { Format, Opened } from "../../model/format.ts";
@@ -19,10 +20,10 @@ import { doubtsOf, takenTensors, unverifiedNotes } from "../../operations/readin
 import { signatureName } from "../../operations/sign.ts";
 import { type Request, type VerbHost, warnOf } from "../host.ts";
 import type { OpenedInput } from "../inputs.ts";
+import type { CommonOptions } from "../options.ts";
 import { checkHolds, type Destination, type Folder, writeFiles } from "../outputs.ts";
 import { startProgress } from "../progress.ts";
 import type { ConvertResult } from "./results.ts";
-import { sourceDate } from "./source-date.ts";
 
 /** One model that is written as another file, or as several. */
 export interface ConversionJob {
@@ -214,4 +215,42 @@ export async function checkNamed(place: Destination): Promise<void> {
 /** The option `allowLossy` as writers take it. */
 export function lossy(allowed: boolean | undefined): Pick<ConversionOptions, "allowLossy"> {
   return allowed === true ? { allowLossy: "allow-lossy" } : {};
+}
+
+/**
+ * When the model that is written was made, in milliseconds since 1970: what SOURCE_DATE_EPOCH says, else the newest time
+ * of the files that it is read from. Never the time of writing, so that the same input gives the same bytes. Undefined if
+ * the input has no time.
+ */
+export function sourceDate(host: VerbHost, request: CommonOptions, opened: Opened): number | undefined {
+  return statedDate(host.sourceDate?.(request)) ?? newestOf(opened);
+}
+
+/** The last second of the year 9999, after which RFC 3339 has no dates. */
+const LAST_SECOND = 253_402_300_799;
+
+/** Whole seconds since 1970, as https://reproducible-builds.org/specs/source-date-epoch has it. */
+function statedDate(text: string | undefined): number | undefined {
+  if (text === undefined || text === "") return undefined;
+  if (/^\d+$/.test(text) && Number(text) <= LAST_SECOND) return Number(text) * 1000;
+  const message = `Cannot use "${text}" as SOURCE_DATE_EPOCH: must be a number of seconds since 1970`;
+  throw new UsageError("usage/flag-value", message, { source: "environment" });
+}
+
+/** A file in an archive has a time of its own; that of the archive is another. */
+function newestOf({ container, stored }: Opened): number | undefined {
+  const times =
+    stored === undefined
+      ? container.parts.map(({ source }) => modifiedOf(source))
+      : [...stored].map(({ modified }) => modified);
+  return times.reduce((newest, time) => (time === undefined ? newest : Math.max(time, newest ?? time)), undefined);
+}
+
+function modifiedOf({ descriptor }: Source): number | undefined {
+  if (descriptor?.kind === "file") return descriptor.modified;
+  const blob = descriptor?.kind === "blob" ? descriptor.blob : undefined;
+  // Not every runtime has File.
+  return blob !== undefined && "lastModified" in blob
+    ? (blob as { readonly lastModified: number }).lastModified
+    : undefined;
 }

@@ -1,11 +1,10 @@
 import { UnsupportedError, UsageError } from "../../base/errors.ts";
 import { formatById } from "../../formats/registry.ts";
-import type { DType } from "../../model/dtype.ts";
+import type { DType, Shape } from "../../model/dtype.ts";
 import type { Warned } from "../../model/finding.ts";
 import type { WriteContext } from "../../model/format.ts";
 import { Metadata } from "../../model/metadata.ts";
 import { writePieces } from "../../model/pieces.ts";
-import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { requireModel } from "../../open.ts";
 import { checkSource } from "../../operations/convert/source-check.ts";

@@ -7,11 +7,11 @@ import { foreignSource } from "../../bytes/layers/foreign.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Source } from "../../bytes/source.ts";
 import { rememberOpened } from "../../formats/open.ts";
+import type { Shape } from "../../model/dtype.ts";
 import { byteLengthOf, DTYPES, type DType, isDType } from "../../model/dtype.ts";
 import type { Format, FormatReader } from "../../model/format.ts";
 import { arrayValue, Metadata, type MetadataValue, stringValue } from "../../model/metadata.ts";
 import { type Model, TensorIndex } from "../../model/model.ts";
-import type { Shape } from "../../model/shape.ts";
 import { Tensor } from "../../model/tensor.ts";
 import { checkOptions, objectRule } from "../options.ts";
 

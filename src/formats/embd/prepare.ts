@@ -21,13 +21,12 @@ import {
   vocabularyEntries,
   vocabularyFromGguf,
 } from "../../model/bert/vocabulary.ts";
-import { dtypeFacts } from "../../model/dtype.ts";
+import { dtypeFacts, equalShapes } from "../../model/dtype.ts";
 import type { Loss } from "../../model/finding.ts";
 import type { ModelContent, PrepareContext, WriteOptions } from "../../model/format.ts";
 import { Metadata, stringValue } from "../../model/metadata.ts";
 import { earlierForm } from "../../model/origin/earlier-form.ts";
 import { furtherInChain, renameInChain } from "../../model/origin/origin.ts";
-import { equalShapes } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { castTensor } from "../../model/values/casts.ts";
 import { hasNumbers } from "../../model/values/numbers.ts";

@@ -1,5 +1,5 @@
 import type { OnnxWeight } from "../../model/bert/onnx-weights.ts";
-import type { Shape } from "../../model/shape.ts";
+import type { Shape } from "../../model/dtype.ts";
 import type { Node } from "./graph.ts";
 
 /**

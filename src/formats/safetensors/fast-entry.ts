@@ -1,5 +1,5 @@
 import { FEW_STEPS, type Steps } from "../../base/turns.ts";
-import type { Shape } from "../../model/shape.ts";
+import type { Shape } from "../../model/dtype.ts";
 import { type DTypeRow, dtypeRow } from "./layout.ts";
 
 /** One header entry, before it is checked against its neighbours. Reused for every entry. */

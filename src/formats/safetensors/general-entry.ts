@@ -1,8 +1,7 @@
 import { FormatError, LimitError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { checkedMultiply, MAX_OFFSET } from "../../base/integers.ts";
 import { checkLimit } from "../../base/limits.ts";
-import { countElements } from "../../model/dtype.ts";
-import { formatShape, type Shape } from "../../model/shape.ts";
+import { countElements, formatShape, type Shape } from "../../model/dtype.ts";
 import type { JsonScanner } from "../../struct/json-scanner.ts";
 import type { ScannedEntry } from "./fast-entry.ts";
 import { type DTypeRow, dtypeRow, SAFETENSORS_DTYPES } from "./layout.ts";

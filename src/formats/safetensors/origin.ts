@@ -4,6 +4,7 @@ import { encodeUtf8 } from "../../base/text.ts";
 import { atOnce } from "../../base/turns.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import type { Container } from "../../model/archive.ts";
+import { equalShapes } from "../../model/dtype.ts";
 import type { Loss } from "../../model/finding.ts";
 import type { MetadataEntry } from "../../model/metadata.ts";
 import {
@@ -15,7 +16,6 @@ import {
   type OriginFacts,
   parseOrigin,
 } from "../../model/origin/origin.ts";
-import { equalShapes } from "../../model/shape.ts";
 import type { Tensor, TensorReader } from "../../model/tensor.ts";
 import {
   compareStandard,

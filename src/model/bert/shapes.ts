@@ -1,6 +1,6 @@
 import { FormatError, type Location, UnsupportedError } from "../../base/errors.ts";
 import { printable } from "../../base/text.ts";
-import { equalShapes, formatShape, type Shape } from "../shape.ts";
+import { equalShapes, formatShape, type Shape } from "../dtype.ts";
 import type { Tensor } from "../tensor.ts";
 import { hasNumbers } from "../values/numbers.ts";
 import { bertTensorNames, layersNamed, namesBert, POSITION_TABLE, TOKEN_TYPE_TABLE, WORD_TABLE } from "./names.ts";

@@ -1,7 +1,7 @@
 import type { Location } from "../../base/errors.ts";
 import { UnsupportedError } from "../../base/errors.ts";
+import { formatShape } from "../dtype.ts";
 import type { Metadata } from "../metadata.ts";
-import { formatShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 
 /**

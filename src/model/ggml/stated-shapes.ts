@@ -1,4 +1,4 @@
-import { formatShape } from "../shape.ts";
+import { formatShape } from "../dtype.ts";
 import type { Tensor } from "../tensor.ts";
 import { type ConvertedModel, refusal, statedCount } from "./layers-and-heads.ts";
 

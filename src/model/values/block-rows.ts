@@ -1,8 +1,8 @@
 import type { Bytes } from "../../base/bytes.ts";
 import type { Source } from "../../bytes/source.ts";
 import { decodeAprQ4, decodeAprQ8 } from "../../primitives/quant/blocks.ts";
+import type { Shape } from "../dtype.ts";
 import { type DType, dtypeFacts } from "../dtype.ts";
-import type { Shape } from "../shape.ts";
 import { convertToFloat32, FloatSource } from "./numbers.ts";
 
 /**

@@ -1,8 +1,7 @@
 import { type Bytes, concatBytes } from "../../base/bytes.ts";
 import { UnsupportedError } from "../../base/errors.ts";
 import { encodeUtf8 } from "../../base/text.ts";
-import type { DType } from "../dtype.ts";
-import type { Shape } from "../shape.ts";
+import type { DType, Shape } from "../dtype.ts";
 
 /** NumPy's names for the types it has; little-endian. */
 const DESCRIPTORS: Partial<Record<DType, string>> = {

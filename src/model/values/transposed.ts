@@ -3,8 +3,7 @@ import { UsageError } from "../../base/errors.ts";
 import { ComputedSource } from "../../bytes/derived.ts";
 import { checkRange } from "../../bytes/extents.ts";
 import type { ReadOptions, Source } from "../../bytes/source.ts";
-import { dtypeFacts } from "../dtype.ts";
-import { formatShape } from "../shape.ts";
+import { dtypeFacts, formatShape } from "../dtype.ts";
 import { Tensor } from "../tensor.ts";
 
 /**

@@ -1,4 +1,5 @@
 import { isTareError, type Location, UsageError } from "../../base/errors.ts";
+import type { Shape } from "../../model/dtype.ts";
 import { byteLengthOf, type DType, isDType } from "../../model/dtype.ts";
 import type { FormatWriter, ModelContent, Opened, ValueDecoder, WriteOptions } from "../../model/format.ts";
 import type { Checkpoint } from "../../model/ggml/hugging-face.ts";
@@ -15,7 +16,6 @@ import {
   restoreOrder,
   takeOrigin,
 } from "../../model/origin/origin.ts";
-import type { Shape } from "../../model/shape.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { unevenLayout } from "../../model/values/block-rows.ts";
 import { castTensor, type FloatTarget, isCastable, type OnUnfit } from "../../model/values/casts.ts";

@@ -21,7 +21,7 @@ import { keyFileSource, passwordSource } from "../../model/password.ts";
 import { CACHE_BYTES, DiskCache, sessionIn } from "./cache/disk-cache.ts";
 import { cacheFolder } from "./cache/folder.ts";
 import { placeOf, type Writing } from "./destinations.ts";
-import { sharedEngine } from "./engine/shared.ts";
+import { sharedEngine } from "./engine/engine.ts";
 import type { InputFile } from "./files/output-place.ts";
 import { readNamedPath } from "./files/reads.ts";
 import { openFile } from "./files/source.ts";

@@ -1,5 +1,5 @@
 import type { LayoutTable } from "../../pages/layout-table.ts";
-import { KINDS, type Kind } from "../../shared/layout-kinds.ts";
+import { KINDS, type Kind } from "../../shared/protocol.ts";
 import type { Interval } from "./interval-set.ts";
 
 /** A run of the map, found by its address. */

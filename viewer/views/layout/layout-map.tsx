@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatInteger, formatOffset, formatSize } from "../../../src/base/figures.ts";
-import { useMedia } from "../../widgets/use-media.ts";
+import { useMedia } from "../../widgets/browser.ts";
 import { type AddressSpace, clampWindow, type MapRun, zoomWindow } from "./address-space.ts";
 import type { Interval, IntervalSet } from "./interval-set.ts";
 import { addressAt, LANE_GAP, LANE_HEIGHT, LANES, mapColors, paintMap } from "./paint-map.ts";

@@ -5,7 +5,7 @@ import type { ViewProps } from "../../app/lazy-view.tsx";
 import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { LayoutTable } from "../../pages/layout-table.ts";
-import { KINDS } from "../../shared/layout-kinds.ts";
+import { KINDS } from "../../shared/protocol.ts";
 import { type ColumnHead, columnHeads, VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { AddressSpace, clampWindow, type MapRun } from "./address-space.ts";
 import type { Interval } from "./interval-set.ts";

@@ -1,4 +1,4 @@
-import type { Kind } from "../../shared/layout-kinds.ts";
+import type { Kind } from "../../shared/protocol.ts";
 import type { AddressSpace } from "./address-space.ts";
 import type { Interval, IntervalSet } from "./interval-set.ts";
 

@@ -3,7 +3,7 @@ import { formatInteger, formatValue } from "../../../src/base/figures.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
 import { NumberField } from "../../widgets/fields.tsx";
-import type { TensorPlace } from "./plane-props.ts";
+import type { TensorPlace } from "./plane-view.tsx";
 
 const BLOCKS = 4;
 

@@ -2,11 +2,14 @@ import { useState } from "preact/hooks";
 import { formatInteger, formatValue } from "../../../src/base/figures.ts";
 import { type DType, dtypeFacts } from "../../../src/model/dtype.ts";
 import { ErrorPanel } from "../../app/error-panel.tsx";
+import type { Session } from "../../app/session.ts";
 import { useCall } from "../../app/use-call.ts";
+import type { Plane } from "../../shared/planes.ts";
 import { planeOf } from "../../shared/planes.ts";
+import type { Overview } from "../../shared/protocol.ts";
 import { NumberField } from "../../widgets/fields.tsx";
 import { HeatMapView } from "./heat-map-view.tsx";
-import type { Cell, PlaneProps, TensorPlace } from "./plane-props.ts";
+import type { TensorFacts } from "./tensor-page.tsx";
 
 /** A plane of the tensor as a picture and, at its cursor, as numbers. */
 export function PlaneView({ session, overview, facts }: TensorPlace) {
@@ -101,4 +104,25 @@ export function ValueGrid({ session, overview, facts, leading, plane, cursor }: 
       </table>
     </div>
   );
+}
+
+/** A place in a plane. */
+export interface Cell {
+  readonly row: number;
+  readonly column: number;
+}
+
+/** A tensor of the opened content. */
+export interface TensorPlace {
+  readonly session: Session;
+  readonly overview: Overview;
+  readonly facts: TensorFacts;
+}
+
+/** The data for drawing a plane of it, as a picture or as numbers. */
+export interface PlaneProps extends TensorPlace {
+  /** The slice of the outer dimensions. */
+  readonly leading: readonly number[];
+  readonly plane: Plane;
+  readonly cursor: Cell;
 }

@@ -8,7 +8,7 @@ import { at, formatRoute } from "../../app/route.ts";
 import { useCall } from "../../app/use-call.ts";
 import type { TensorTable } from "../../pages/tensor-table.ts";
 import { sumBytes } from "../../shared/calls.ts";
-import { saveBlob } from "../../widgets/save-blob.ts";
+import { saveBlob } from "../../widgets/browser.ts";
 import { BlockView } from "./block-view.tsx";
 import { PlaneView } from "./plane-view.tsx";
 import { StatisticsPanel } from "./statistics-panel.tsx";

@@ -7,8 +7,7 @@ import { useCall } from "../../app/use-call.ts";
 import type { SortKey, TensorTable } from "../../pages/tensor-table.ts";
 import { SearchField } from "../../widgets/fields.tsx";
 import { TensorName } from "../../widgets/tensor-name.tsx";
-import { toggled } from "../../widgets/toggled.ts";
-import { VirtualRows } from "../../widgets/virtual-rows.tsx";
+import { toggled, VirtualRows } from "../../widgets/virtual-rows.tsx";
 import { TensorPage } from "../tensor/tensor-page.tsx";
 import { type Heading, type RowOptions, visibleRows } from "./visible-rows.ts";
 

@@ -1,4 +1,5 @@
 import type { Location } from "../../../base/errors.ts";
+import type { Shape } from "../../../model/dtype.ts";
 import {
   type BlockType,
   byteLengthOf,
@@ -7,7 +8,6 @@ import {
   type DType,
   type KnownDType,
 } from "../../../model/dtype.ts";
-import type { Shape } from "../../../model/shape.ts";
 
 /** The program that wrote a file: the two give one id different meanings (docs/formats/apr-wild.md#types). */
 export type Writer = "aprender" | "realizar";

@@ -8,7 +8,7 @@ import { findOverlap } from "../../../bytes/extents.ts";
 import { sliceSource } from "../../../bytes/slice.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { DType } from "../../../model/dtype.ts";
-import { formatShape, type Shape } from "../../../model/shape.ts";
+import { formatShape, type Shape } from "../../../model/dtype.ts";
 import { Tensor, type TensorReader } from "../../../model/tensor.ts";
 import { Cursor } from "../../../struct/cursor.ts";
 import { JsonScanner } from "../../../struct/json-scanner.ts";

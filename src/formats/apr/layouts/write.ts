@@ -4,6 +4,7 @@ import { alignUp } from "../../../base/integers.ts";
 import { encodeUtf8, isWellFormed } from "../../../base/text.ts";
 import type { Output } from "../../../bytes/sink.ts";
 import { configuredType, type ModelFolder } from "../../../model/configuration.ts";
+import type { Shape } from "../../../model/dtype.ts";
 import { type DType, dtypeFacts, type KnownDType } from "../../../model/dtype.ts";
 import type { Loss } from "../../../model/finding.ts";
 import type { ModelContent, WriteContext, WriteOptions, WritePlan } from "../../../model/format.ts";
@@ -20,7 +21,6 @@ import {
   splitChain,
 } from "../../../model/origin/origin.ts";
 import { CrcSink, checkWritten, type Piece, writePieces } from "../../../model/pieces.ts";
-import type { Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import { ByteWriter } from "../../../struct/cursor.ts";
 import { holdingOf } from "../metadata.ts";

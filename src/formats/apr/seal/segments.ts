@@ -4,7 +4,7 @@ import { encodeUtf8, printable } from "../../../base/text.ts";
 import { allocateFor, ReadGuard } from "../../../bytes/layers/base.ts";
 import { isSlice } from "../../../bytes/slice.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../../bytes/source.ts";
-import type { Shape } from "../../../model/shape.ts";
+import type { Shape } from "../../../model/dtype.ts";
 import { GCM_NONCE_BYTES, GCM_TAG_BYTES, type GcmKey } from "../../../primitives/cipher/aes.ts";
 import { ByteWriter } from "../../../struct/cursor.ts";
 

@@ -5,7 +5,7 @@ import { checkLimit } from "../../../base/limits.ts";
 import { hex32 } from "../../../base/text.ts";
 import { type Extent, endOf, findOverlap } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { Shape } from "../../../model/shape.ts";
+import type { Shape } from "../../../model/dtype.ts";
 import { ByteWriter } from "../../../struct/cursor.ts";
 import type { AprLimits } from "../limits.ts";
 import {

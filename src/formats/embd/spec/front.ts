@@ -3,7 +3,7 @@ import { FormatError, LimitError } from "../../../base/errors.ts";
 import { alignUp, checkedAdd } from "../../../base/integers.ts";
 import { type Extent, endOf } from "../../../bytes/extents.ts";
 import type { Source } from "../../../bytes/source.ts";
-import type { Shape } from "../../../model/shape.ts";
+import type { Shape } from "../../../model/dtype.ts";
 import { crc32Javascript } from "../../../primitives/digest/crc32.ts";
 import {
   ALIGNMENT,

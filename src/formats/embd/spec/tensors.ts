@@ -4,10 +4,9 @@ import { checkedAdd } from "../../../base/integers.ts";
 import { NameSet } from "../../../base/name-set.ts";
 import { decodeUtf8, encodeUtf8, hex32, isWellFormed, printable } from "../../../base/text.ts";
 import type { Steps } from "../../../base/turns.ts";
-import { byteLengthOf } from "../../../model/dtype.ts";
+import { byteLengthOf, equalShapes, formatShape, type Shape } from "../../../model/dtype.ts";
 import type { Loss } from "../../../model/finding.ts";
 import type { CarriedTensor } from "../../../model/origin/origin.ts";
-import { equalShapes, formatShape, type Shape } from "../../../model/shape.ts";
 import type { Tensor } from "../../../model/tensor.ts";
 import {
   ALIGNMENT,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { sharedEngine } from "./shared.ts";
+import { sharedEngine } from "./engine.ts";
 
 describe("engines", () => {
   test("are shared by calls that name the same one, so that a loop of calls starts no more threads", async () => {

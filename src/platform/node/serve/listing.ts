@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { encodeUtf8, printable } from "../../../base/text.ts";
 import { encodePath, type RequestPath } from "./paths.ts";
 import { type Reply, textReply } from "./reply.ts";
-import type { ServedFolder, ServedTree } from "./trees/tree.ts";
+import type { ListedEntry, ServedFolder, ServedTree } from "./trees/tree.ts";
 import { viewerPage } from "./viewer-files.ts";
 
 export interface FolderRequest {
@@ -69,17 +69,6 @@ function originOf(host: string | undefined): string | undefined {
   return host !== undefined && /^(?:[a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/i.test(host)
     ? `http://${host}`
     : undefined;
-}
-
-export interface ListedEntry {
-  readonly name: string;
-  readonly type: "file" | "directory";
-  /** Bytes; absent for folders. */
-  readonly size?: number;
-  /** ISO 8601, UTC. */
-  readonly modified: string;
-  /** The format that the extension suggests; opening the file decides by its content. */
-  readonly format?: string;
 }
 
 /** The entries of a served folder. It never shows more than requests for the single entries would. */

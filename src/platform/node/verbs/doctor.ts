@@ -3,7 +3,7 @@ import { FORMATS } from "../../../formats/registry.ts";
 import type { Engine } from "../../../primitives/engine.ts";
 import { measureEngine } from "../../../primitives/measure.ts";
 import { cacheFolder } from "../cache/folder.ts";
-import { sharedEngine } from "../engine/shared.ts";
+import { sharedEngine } from "../engine/engine.ts";
 import type { Environment } from "../http/proxy-environment.ts";
 import { packageVersion } from "../own-script.ts";
 

@@ -6,10 +6,10 @@ import { nearestIsoTime } from "../../../../base/quantities.ts";
 import { formatForName } from "../../../../formats/registry.ts";
 import { changedError } from "../../files/source.ts";
 import { type FileContent, type FilePart, type Piece, type PieceBuffers, readPieces } from "../file-body.ts";
-import type { ListedEntry } from "../listing.ts";
 import { findServed, isHidden, openServed } from "../paths.ts";
 import { isSameVersion, type Version, versionOf } from "../preconditions.ts";
 import { StatedDigests } from "../stated-digests.ts";
+import type { ListedEntry } from "./tree.ts";
 import {
   type EntryList,
   type Found,

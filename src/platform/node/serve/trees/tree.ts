@@ -1,5 +1,4 @@
 import type { FileContent } from "../file-body.ts";
-import type { ListedEntry } from "../listing.ts";
 import type { Version } from "../preconditions.ts";
 
 /** What a server hands out: the files below a folder, or those of a vault. */
@@ -65,3 +64,15 @@ export interface EntryList {
 
 /** Entries that a page shows. */
 export const MAX_ENTRIES = 10_000;
+
+/** An entry of a folder, as listings show it. */
+export interface ListedEntry {
+  readonly name: string;
+  readonly type: "file" | "directory";
+  /** Bytes; absent for folders. */
+  readonly size?: number;
+  /** ISO 8601, UTC. */
+  readonly modified: string;
+  /** The format that the extension suggests; opening the file decides by its content. */
+  readonly format?: string;
+}

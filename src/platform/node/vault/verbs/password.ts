@@ -4,8 +4,14 @@ import type { Bytes } from "../../../../base/bytes.ts";
 import { wipeKeys } from "../../../../formats/aerovault/keys.ts";
 import type { VaultState } from "../../../../formats/aerovault/write/state.ts";
 import { checkNewPassword } from "../../../../operations/vault/create.ts";
-import { checkEncrypted, keyNames, slotKeys } from "../../../../operations/vault/keys.ts";
-import { rekeyBlocks, reslot, restateUnderNewKeys } from "../../../../operations/vault/rekey.ts";
+import {
+  checkEncrypted,
+  keyNames,
+  rekeyBlocks,
+  reslot,
+  restateUnderNewKeys,
+  slotKeys,
+} from "../../../../operations/vault/keys.ts";
 import { wipe } from "../../../../primitives/crypto/secrets.ts";
 import { changeVault } from "../change.ts";
 import { renewingSidecar } from "./parity.ts";
