@@ -2,7 +2,7 @@ import type { CommonOptions, WriteOptions } from "../src/api/options.ts";
 import { printable } from "../src/base/text.ts";
 import type { NodeHost } from "../src/platform/node/host.ts";
 import { type Context, doubtLine } from "./context.ts";
-import { collectHeaders } from "./flags/http-headers.ts";
+import { collectHeaders } from "./flags/values.ts";
 import { commandHost, readOptions } from "./host.ts";
 import { targetOptions } from "./targets/inputs.ts";
 import { s3ClientFor } from "./targets/outputs.ts";

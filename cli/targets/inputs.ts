@@ -15,7 +15,7 @@ import type { HttpSettings, OpenedPlace, OpenedTarget, OpenTargetOptions } from 
 import { type Command, INPUT_NAMES } from "../command.ts";
 import { type Context, doubtLine, type OpenRule } from "../context.ts";
 import type { FlagTable } from "../flags/flags.ts";
-import { collectHeaders } from "../flags/http-headers.ts";
+import { collectHeaders } from "../flags/values.ts";
 import { checkPasswordsTaken, keyFileOf, readPassword } from "../terminal/password.ts";
 
 /** Variables that name a file; what each of them is for, its reader says. */

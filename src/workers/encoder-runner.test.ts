@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { tinyBert } from "../../test/builders/tiny-bert.ts";
 import { createEncoder } from "../embedding/encoder/encoder.ts";
 import { portableEngine } from "../primitives/portable.ts";
-import { encoderRunner } from "./encoder-runner.ts";
-import { WorkerPool } from "./pool.ts";
+import { encoderRunner, WorkerPool } from "./pool.ts";
 import { localPort } from "./serve.ts";
 
 const HOST = {

@@ -10,9 +10,8 @@ export type { ExtractTarget, HeldFile, TargetFile } from "../operations/vault/ex
 export type { DigestAlgorithm, Engine } from "../primitives/engine.ts";
 export { portableEngine } from "../primitives/portable.ts";
 export type { PortableOptions } from "../primitives/table.ts";
-export { encoderRunner } from "./encoder-runner.ts";
 export type { JobContext, JobHost, LeafDescriptor } from "./jobs.ts";
-export { type PoolOptions, type RunOptions, WorkerPool } from "./pool.ts";
+export { encoderRunner, type PoolOptions, type RunOptions, WorkerPool } from "./pool.ts";
 export { type PooledOptions, pooledEngine } from "./pooled-engine.ts";
 export type {
   FromWorker,

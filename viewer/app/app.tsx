@@ -2,14 +2,13 @@ import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 import { isTareError } from "../../src/base/errors.ts";
 import type { Overview } from "../shared/protocol.ts";
 import { BLOCKED, lastName } from "../shared/protocol.ts";
-import { droppedFiles } from "./dropped-files.ts";
 import { ErrorPanel } from "./error-panel.tsx";
 import { Lazy, LazyView } from "./lazy-view.tsx";
 import { OverviewPage } from "./overview.tsx";
 import { PasswordDialog } from "./password-dialog.tsx";
 import { at, formatRoute, parseRoute, type Route, type View } from "./route.ts";
 import { Session } from "./session.ts";
-import { StartPage } from "./start-page.tsx";
+import { droppedFiles, StartPage } from "./start-page.tsx";
 
 const TITLES: Readonly<Record<View, string>> = {
   overview: "Overview",

@@ -9,7 +9,7 @@ import { requireModel } from "../../src/open.ts";
 import { statistics, type TensorStatistics } from "../../src/operations/stats.ts";
 import type { Target } from "../reader/open-targets.ts";
 import type { CallContext } from "../reader/serve-calls.ts";
-import { planeOf, sampleAxis } from "../shared/planes.ts";
+import { planeOf, sampleAxis } from "../shared/protocol.ts";
 
 /** Most bytes and reads for one picture, by place: a screen shows no more, and a server should get few requests. */
 const BUDGETS = { local: { bytes: 32 << 20, reads: 1024 }, remote: { bytes: 2 << 20, reads: 16 } } as const;

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { formatInteger, formatSize, formatValue } from "../../src/base/figures.ts";
 import type { TensorChange } from "../../src/operations/diff.ts";
-import { chosenFiles } from "../app/dropped-files.ts";
 import { ErrorPanel } from "../app/error-panel.tsx";
 import type { ViewProps } from "../app/lazy-view.tsx";
 import { at, formatRoute } from "../app/route.ts";
+import { chosenFiles } from "../app/start-page.tsx";
 import type { Comparison } from "../shared/calls.ts";
 import { sumBytes } from "../shared/calls.ts";
 import type { ChosenFile, OpenRequest, Overview } from "../shared/protocol.ts";

@@ -1,4 +1,4 @@
-import { folderOf } from "../../model/bert/model-folder.ts";
+import { folderOf } from "../../model/configuration.ts";
 import type { Finding } from "../../model/finding.ts";
 import {
   type DTypeShare,

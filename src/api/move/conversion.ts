@@ -3,7 +3,7 @@ import { nearest } from "../../base/nearest.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { FORMATS, formatById, formatForName, readersOf } from "../../formats/registry.ts";
-import { folderOf } from "../../model/bert/model-folder.ts";
+import { folderOf } from "../../model/configuration.ts";
 import type { Format, Opened } from "../../model/format.ts";
 import type { OnUnfit } from "../../model/values/casts.ts";
 import { checkWritten } from "../../operations/convert/check-written.ts";

@@ -3,7 +3,7 @@ import { formatInteger, formatSize, formatValue } from "../../../src/base/figure
 import { ErrorPanel } from "../../app/error-panel.tsx";
 import { useCall } from "../../app/use-call.ts";
 import type { HeatMap } from "../../pages/tensor-reads.ts";
-import type { Plane } from "../../shared/planes.ts";
+import type { Plane } from "../../shared/protocol.ts";
 import type { Cell, PlaneProps } from "./plane-view.tsx";
 
 /** Most pixels per side of a picture, so that it stays fast on any screen. */

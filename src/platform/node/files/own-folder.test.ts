@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import { filePushJournal } from "../push/journal.ts";
+import { filePushJournal } from "../push/index.ts";
 import { foreignness, makeFolder, makeFolderSync, makeOwnFolder } from "./own-folder.ts";
 
 const own = process.geteuid?.() ?? 0;

@@ -19,7 +19,7 @@ import { openSource } from "../../../open.ts";
 import { type NodeHost, nodeHost } from "../host.ts";
 import { checkPath } from "../paths.ts";
 import { type OpenTargetOptions, openTarget, openTargetPlace, type TargetPlace } from "../targets.ts";
-import { judgeRange } from "./byte-ranges.ts";
+import { judgeRange } from "./file-reply.ts";
 import { closeOnce, disposable } from "./index.ts";
 import { encodePath } from "./paths.ts";
 import { type Handler, type ListenOptions, type RunningServer, startServer } from "./start-server.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createContext } from "../command-context.ts";
 import type { Context } from "../context.ts";
 import type { GlobalFlags } from "./flags.ts";
-import { collectHeaders, parseHeader } from "./http-headers.ts";
+import { collectHeaders, parseHeader } from "./values.ts";
 
 function contextWith(flags: GlobalFlags, env: Record<string, string>): { context: Context; talk: string[] } {
   const talk: string[] = [];

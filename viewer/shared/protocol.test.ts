@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { planeOf, sampleAxis } from "./planes.ts";
+import { planeOf, sampleAxis } from "./protocol.ts";
 
 test("the last two dimensions are a plane, a single dimension is wrapped", () => {
   expect(planeOf([4, 3, 10, 20], [2, 1])).toEqual({ rows: 10, columns: 20, start: 7 * 200 });
