@@ -19,9 +19,8 @@ export function plainBytes(given: ArrayBufferView | ArrayBuffer): Bytes {
   try {
     return new Uint8Array(buffer, byteOffset, byteLength);
   } catch (cause) {
-    const message = "Cannot read bytes: their memory was transferred, to a worker or a stream, and is empty now";
-    const hint = "Pass a copy, made with slice() before the transfer";
-    throw new UsageError("usage/detached-bytes", message, { source: "bytes" }, { hint, cause });
+    const message = "Cannot read bytes: their memory was transferred";
+    throw new UsageError("usage/detached-bytes", message, { source: "bytes" }, { cause });
   }
 }
 

@@ -43,7 +43,7 @@ export function keyFileSource(
   if (file === undefined) return undefined;
   if (typeof file !== "string") return async () => new Uint8Array(file);
   if (read !== undefined) return () => read(file);
-  const message = "Cannot use the option keyFile: must be bytes, because there are no files here";
+  const message = "Cannot use the option keyFile: must be bytes";
   throw new UsageError("usage/option-value", message, { source: "keyFile" });
 }
 

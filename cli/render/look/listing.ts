@@ -1,7 +1,6 @@
 import type { Listed } from "../../../src/api/look/list.ts";
 import { UsageError } from "../../../src/base/errors.ts";
-import { formatInteger, formatSize } from "../../../src/base/figures.ts";
-import { isoTime } from "../../../src/base/quantities.ts";
+import { formatInteger, formatSize, isoTime } from "../../../src/base/figures.ts";
 import { printable } from "../../../src/base/text.ts";
 import type { Entry } from "../../../src/model/archive.ts";
 import { formatShape } from "../../../src/model/dtype.ts";

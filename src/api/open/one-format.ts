@@ -1,12 +1,10 @@
 import type { Format } from "../../model/format.ts";
 import type { Model } from "../../model/model.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { addressDestination, addressHost } from "../addresses.ts";
+import { addressHost } from "../addresses.ts";
 import { requestOf } from "../host.ts";
 import { type Input, type OpenedInput, openInput } from "../inputs.ts";
 import { COMMON_RULES, type CommonOptions } from "../options.ts";
-import { vaultOf } from "../vault/open.ts";
-import type { Vault } from "../vault/vault.ts";
 import { modelOf } from "./index.ts";
 
 /** `open` of "tare/formats/<id>". Its host knows that format alone, so a bundle holds no other. */
@@ -35,21 +33,4 @@ export async function openOne(
   const opened = await openInput(host, input, request);
   for (const { message } of opened.notes) request.onNote?.(message);
   return opened;
-}
-
-/** Opens vaults of one format: `open` of "tare/formats/aerovault". */
-export function vaultOpener(
-  format: Format,
-  engine: () => Engine,
-): (input: Input, options?: OpenOneOptions) => Promise<Vault> {
-  return async (input, options = {}) => {
-    const opened = await openOne(format, engine, { input, options });
-    try {
-      const host = { ...addressHost({ formats: [format], engine }), destinationOf: addressDestination };
-      return vaultOf(host, opened);
-    } catch (error) {
-      await opened.close();
-      throw error;
-    }
-  };
 }

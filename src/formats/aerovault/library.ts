@@ -1,4 +1,4 @@
-import { vaultOpener } from "../../api/open/one-format.ts";
+import { vaultOpener } from "../../api/open/one-vault.ts";
 import { lazyPortableEngine } from "../../primitives/lazy-engine.ts";
 import { aerovault as format } from "./index.ts";
 

@@ -1,6 +1,6 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { UsageError } from "../../base/errors.ts";
-import { nearestIsoTime } from "../../base/quantities.ts";
+import { nearestIsoTime } from "../../base/figures.ts";
 import { encodeUtf8, isWellFormed } from "../../base/text.ts";
 import { SPECIAL_KEY, TOKENS_KEY } from "../../model/bert/vocabulary.ts";
 import type { Loss } from "../../model/finding.ts";

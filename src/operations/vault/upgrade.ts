@@ -1,5 +1,5 @@
 import { IntegrityError, UsageError } from "../../base/errors.ts";
-import { isoTime } from "../../base/quantities.ts";
+import { isoTime } from "../../base/figures.ts";
 import { printable } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { findPathFault } from "../../formats/aerovault/paths.ts";

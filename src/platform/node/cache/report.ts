@@ -1,6 +1,6 @@
 import { lstat } from "node:fs/promises";
 import { isTareError } from "../../../base/errors.ts";
-import { nearestIsoTime } from "../../../base/quantities.ts";
+import { nearestIsoTime } from "../../../base/figures.ts";
 import { type Finding, findingFromError } from "../../../model/finding.ts";
 import { type CacheEntry, eachShelf, type OnRefused, openPlain, tellForeign } from "./folder.ts";
 import { checkName, checkRun, damagedEntry, foreignEntry, type OpenRun, type RunHead, readRunHead } from "./run.ts";

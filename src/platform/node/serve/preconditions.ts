@@ -1,6 +1,6 @@
 import type { BigIntStats } from "node:fs";
 import type { IncomingHttpHeaders } from "node:http";
-import { nearestIsoTime } from "../../../base/quantities.ts";
+import { nearestIsoTime } from "../../../base/figures.ts";
 
 /** Judges the conditions of a GET or HEAD in the order of RFC 9110 §13.2.2. `now` is in milliseconds. */
 export function judgePreconditions(

@@ -2,7 +2,7 @@ import type { BigIntStats, Dirent } from "node:fs";
 import { type FileHandle, readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Bytes } from "../../../../base/bytes.ts";
-import { nearestIsoTime } from "../../../../base/quantities.ts";
+import { nearestIsoTime } from "../../../../base/figures.ts";
 import { formatForName } from "../../../../formats/registry.ts";
 import { changedError } from "../../files/source.ts";
 import { type FileContent, type FilePart, type Piece, type PieceBuffers, readPieces } from "../file-body.ts";

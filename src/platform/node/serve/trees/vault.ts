@@ -1,6 +1,6 @@
 import type { Bytes } from "../../../../base/bytes.ts";
 import { isTareError } from "../../../../base/errors.ts";
-import { nearestIsoTime } from "../../../../base/quantities.ts";
+import { nearestIsoTime } from "../../../../base/figures.ts";
 import type { Source } from "../../../../bytes/source.ts";
 import { formatForName } from "../../../../formats/registry.ts";
 import type { Entry } from "../../../../model/archive.ts";

@@ -13,8 +13,8 @@ import {
 import { basename, isAbsolute, join } from "node:path";
 import type { Bytes } from "../../../../base/bytes.ts";
 import { isTareError, LimitError, UsageError } from "../../../../base/errors.ts";
+import { isoTime } from "../../../../base/figures.ts";
 import type { LimitOverrides } from "../../../../base/limits.ts";
-import { isoTime } from "../../../../base/quantities.ts";
 import { decodeUtf8 } from "../../../../base/text.ts";
 import type { Extent } from "../../../../bytes/extents.ts";
 import type { Source } from "../../../../bytes/source.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isoTime, nearestIsoTime } from "./quantities.ts";
+import { isoTime, nearestIsoTime } from "./figures.ts";
 
 test("times of the years 0000 to 9999 are RFC 3339", () => {
   expect(isoTime(1_700_000_000_250)).toBe("2023-11-14T22:13:20.250Z");
