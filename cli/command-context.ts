@@ -1,5 +1,4 @@
 import { stat } from "node:fs/promises";
-import { withoutRepeats } from "../src/api/host.ts";
 import type { LimitOverrides } from "../src/base/limits.ts";
 import type { Finding } from "../src/model/finding.ts";
 import type { CacheProblem, DiskCache } from "../src/platform/node/cache/disk-cache.ts";
@@ -212,7 +211,7 @@ function withDoubts(document: unknown, doubts: readonly Finding[]): unknown {
   if (doubts.length === 0 || typeof document !== "object" || document === null || Array.isArray(document))
     return document;
   const { warnings } = document as { readonly warnings?: unknown };
-  return { ...document, warnings: withoutRepeats([...(Array.isArray(warnings) ? warnings : []), ...doubts]) };
+  return { ...document, warnings: [...(Array.isArray(warnings) ? warnings : []), ...doubts] };
 }
 
 function* withNewline(pieces: Iterable<string>): Generator<string> {

@@ -216,11 +216,6 @@ export const GLOBAL_FLAGS = {
     value: "FILE",
     summary: "the password of encrypted files, - for standard input; else you are asked; repeatable, outermost first",
   },
-  "key-file": {
-    kind: "path",
-    value: "FILE",
-    summary: "a key file of vaults, tried before the password; TARE_KEY_FILE too",
-  },
   "no-encryption": {
     kind: "switch",
     summary: "a vault without encryption is meant, whatever was there before",

@@ -16,16 +16,10 @@ import { type Command, INPUT_NAMES } from "../command.ts";
 import { type Context, doubtLine, type OpenRule } from "../context.ts";
 import type { FlagTable } from "../flags/flags.ts";
 import { collectHeaders } from "../flags/values.ts";
-import { checkPasswordsTaken, keyFileOf, readPassword } from "../terminal/password.ts";
+import { checkPasswordsTaken, readPassword } from "../terminal/password.ts";
 
 /** Variables that name a file; what each of them is for, its reader says. */
-const FILE_VARIABLES = [
-  "TARE_PASSWORD_FILE",
-  "TARE_KEY_FILE",
-  "AWS_CONFIG_FILE",
-  "AWS_SHARED_CREDENTIALS_FILE",
-  "NODE_EXTRA_CA_CERTS",
-];
+const FILE_VARIABLES = ["TARE_PASSWORD_FILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "NODE_EXTRA_CA_CERTS"];
 
 /** What the user typed, and the environment of the command. */
 export interface Invocation extends Pick<Context, "flags" | "env"> {
@@ -99,7 +93,6 @@ export async function targetOptions(context: Context, target: string) {
     http,
     maxBufferBytes: flags.memory,
     password: async (label: string) => readPassword(context, label, { use: "open" }),
-    keyFile: keyFileOf(context),
     encryption: encryptionRule(context),
     onOpened: (container, place) => judgeVault(context, container, place),
     onFile: (path) => context.noteBeside(path),
@@ -159,12 +152,10 @@ async function finishWrites(context: Context, target: string): Promise<void> {
   }
 }
 
-/** What the flags say about vaults without encryption: a user who gives a password or a key expects an encrypted one. */
+/** What the flags say about vaults without encryption: a user who gives a password expects an encrypted one. */
 export function encryptionRule({ flags, env }: Context): EncryptionRule | undefined {
   if (flags["no-encryption"] === true) return "waived";
   const given = [
-    flags["key-file"],
-    env["TARE_KEY_FILE"],
     ...(flags["password-file"] ?? []),
     env["TARE_PASSWORD_FILE"],
     env["TARE_PASSWORD_COMMAND"],
@@ -179,7 +170,7 @@ export function encryptionRule({ flags, env }: Context): EncryptionRule | undefi
  */
 async function judgeVault(context: Context, container: Container, place: OpenedPlace): Promise<void> {
   if (container.kind !== "archive") return;
-  const [{ isSlotFinding, VaultArchive }, { recallLane, recallOpened }] = await Promise.all([
+  const [{ VaultArchive }, { recallLane, recallOpened }] = await Promise.all([
     import("../../src/formats/aerovault/read.ts"),
     import("../../src/platform/node/vault/memory.ts"),
   ]);
@@ -192,7 +183,6 @@ async function judgeVault(context: Context, container: Container, place: OpenedP
   if (!(container instanceof VaultArchive)) return recallLane("encrypted", place, recall);
   const older = await recallOpened(container.vault, place, recall);
   if (older !== undefined) context.doubt(older);
-  for (const finding of container.warnings) if (isSlotFinding(finding)) context.doubt(finding);
 }
 
 /**
@@ -223,7 +213,6 @@ async function openHealed(context: Context, target: string, error: unknown): Pro
     signal: context.signal,
     encryption: encryptionRule(context),
     password: async (label) => readPassword(context, label, { use: "open" }),
-    keyFile: keyFileOf(context),
   });
   if (container === undefined) return undefined;
   try {

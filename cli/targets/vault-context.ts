@@ -2,7 +2,7 @@ import type { Bytes } from "../../src/base/bytes.ts";
 import { printable } from "../../src/base/text.ts";
 import type { VaultWriteContext } from "../../src/platform/node/vault/change.ts";
 import type { Context } from "../context.ts";
-import { checkPasswordsTaken, keyFileOf, readPassword } from "../terminal/password.ts";
+import { checkPasswordsTaken, readPassword } from "../terminal/password.ts";
 import { encryptionRule } from "./inputs.ts";
 
 export interface LockFlags {
@@ -25,7 +25,6 @@ export async function writeContext(context: Context, flags: LockFlags = {}): Pro
     engine,
     limits: await context.limits(),
     password: (label) => askPassword(context, label),
-    keyFile: keyFileOf(context),
     encryption: encryptionRule(context),
     lockTimeoutMs: flags["lock-timeout"],
     signal: context.signal,

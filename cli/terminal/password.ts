@@ -3,8 +3,6 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } fr
 import { type Bytes, equalBytes } from "../../src/base/bytes.ts";
 import { UsageError } from "../../src/base/errors.ts";
 import { encodeUtf8, printable } from "../../src/base/text.ts";
-import type { PasswordSource } from "../../src/model/format.ts";
-import { KEY_FILE_BYTES } from "../../src/model/password.ts";
 import { namedFileError } from "../../src/platform/node/folders.ts";
 import { findPasswordFault, secureRandom, wipe } from "../../src/primitives/crypto/secrets.ts";
 import type { Context } from "../context.ts";
@@ -17,33 +15,6 @@ const MAX_BYTES = 64 << 10;
 export interface PasswordContext extends Pick<Context, "env" | "signal"> {
   readonly flags: { readonly "password-file"?: readonly string[] | undefined };
   readonly terminal: Pick<Context["terminal"], "errIsTerminal" | "writeErr">;
-}
-
-/** What finding a key file needs. */
-interface KeyFileContext {
-  readonly flags: {
-    readonly "password-file"?: readonly string[] | undefined;
-    readonly "key-file"?: string | undefined;
-  };
-  readonly env: Context["env"];
-}
-
-/**
- * Reads the key file of --key-file, else of TARE_KEY_FILE unless a password file is named; undefined if there is none.
- * Each answer is a copy, which the format wipes.
- */
-export function keyFileOf(context: PasswordContext & KeyFileContext): PasswordSource | undefined {
-  const { flags, env } = context;
-  const path = flags["key-file"] ?? (flags["password-file"] === undefined ? env["TARE_KEY_FILE"] : undefined);
-  if (path === undefined || path === "") return undefined;
-  const read = async (): Promise<Bytes> => {
-    const key = await readSecretFile(path, { action: `Cannot read the key file "${path}"`, maxBytes: KEY_FILE_BYTES });
-    if (key.byteLength <= KEY_FILE_BYTES) return key;
-    wipe(key);
-    const message = `Cannot use the key file "${path}": it must be at most ${KEY_FILE_BYTES} bytes`;
-    throw new UsageError("usage/vault.key-file", message, { source: path });
-  };
-  return () => (isFile(path) ? read() : recall(context, `\0key ${path}`, read));
 }
 
 /** What a password is for. */
@@ -157,8 +128,7 @@ async function givenPassword(context: PasswordContext, level: number): Promise<B
   const command = env["TARE_PASSWORD_COMMAND"];
   const direct = env["TARE_PASSWORD"];
   if (path !== undefined && path !== "") {
-    const file = { action: `Cannot read the password file "${path}"`, maxBytes: MAX_BYTES };
-    const read = async (): Promise<Bytes> => checkPassword(trimNewline(await readSecretFile(path, file)), path);
+    const read = async (): Promise<Bytes> => checkPassword(trimNewline(await readPasswordFile(path)), path);
     return isFile(path) ? read() : recall(context, `\0${path}`, read);
   }
   if (command !== undefined && command !== "") {
@@ -194,12 +164,8 @@ function trimNewline(bytes: Bytes): Bytes {
   return trimmed;
 }
 
-/** At most two bytes more than allowed, which a newline can be. */
-async function readSecretFile(
-  path: string,
-  { action, maxBytes }: { readonly action: string; readonly maxBytes: number },
-): Promise<Bytes> {
-  const buffer = new Uint8Array(maxBytes + 2);
+async function readPasswordFile(path: string): Promise<Bytes> {
+  const buffer = new Uint8Array(MAX_BYTES + 2);
   try {
     // A file is read synchronously: four calls on other threads take longer than everything else before key derivation.
     if (isFile(path)) return buffer.slice(0, readNow(path, buffer));
@@ -216,7 +182,7 @@ async function readSecretFile(
       await handle.close();
     }
   } catch (error) {
-    throw namedFileError(error, action, { source: path });
+    throw namedFileError(error, `Cannot read the password file "${path}"`, { source: path });
   } finally {
     wipe(buffer);
   }

@@ -48,7 +48,7 @@ export async function readByReference(setting: Setting, flags: readonly string[]
   expected.set("tree", "directory");
 
   const step = async (verb: string, args: readonly string[], change: () => void = () => {}): Promise<void> => {
-    const { code, err } = await tare.run(["vault", ...verb.split(" "), vault, ...args], { TARE_PASSWORD: password });
+    const { code, err } = await tare.run(["vault", verb, vault, ...args], { TARE_PASSWORD: password });
     outcome.check(`tare vault ${verb}`, code === 0 ? [] : [`exit code ${code}: ${err.slice(0, 300)}`]);
     change();
     rmSync(out, { recursive: true, force: true });
@@ -91,29 +91,7 @@ export async function readByReference(setting: Setting, flags: readonly string[]
       password = next;
     });
   }
-  await step("key add", ["--new-key-file", join(folder, "another.key")]);
-  await keptByReference(setting, outcome, { vault, password });
   return outcome;
-}
-
-/** A key that the reference does not know opens the vault still after a write of the reference, and after one of ours. */
-async function keptByReference(
-  { tare, reference, folder }: Setting,
-  outcome: Outcome,
-  { vault, password }: { readonly vault: string; readonly password: string },
-): Promise<void> {
-  const key = ["--key-file", join(folder, "another.key")];
-  outcome.check("mkdir by the reference", problemOf(await reference.run(["mkdir", vault, "theirs"], password)));
-  for (const args of [
-    ["ls", vault],
-    ["scrub", vault],
-    ["mkdir", vault, "ours"],
-    ["key", "ls", vault],
-  ]) {
-    const { code, err } = await tare.run(["vault", ...args, ...key], {});
-    const problems = code === 0 ? [] : [`exit code ${code}: ${err.slice(0, 300)}`];
-    outcome.check(`vault ${args[0]} by the key file after a write of the reference`, problems);
-  }
 }
 
 /** Reads and checks what the reference wrote and changed. */

@@ -38,8 +38,6 @@ const DOES: readonly (readonly [command: string, ...args: string[]])[] = [
   ["vault parity", "v", "export", "--password-file", "pw"],
   ["vault repair", "v", "--password-file", "pw"],
   ["vault compact", "v", "--password-file", "pw"],
-  ["vault key", "add", "v", "--password-file", "pw", "--new-key-file", "made.key", "--label", "made"],
-  ["vault key", "rm", "v", "made", "--password-file", "pw"],
   ["vault passwd", "v", "--password-file", "pw", "--new-password-file", "pw2"],
   ["correct gen", "m.gguf"],
   ["correct repair", "m.gguf"],

@@ -294,7 +294,7 @@ describe("a file that the command reads", () => {
 
   /** Names of all arguments that no command reads. */
   const OTHER_NAMES: ReadonlySet<string> = new Set(
-    "OUT NEW DIR URL DESTINATION NAME ENTRY GLOB KEY FROM TO TEXT CODE SHELL update export|embed|strip add|ls|rm ID|LABEL ls|verify|prune|clear|path".split(
+    "OUT NEW DIR URL DESTINATION NAME ENTRY GLOB KEY FROM TO TEXT CODE SHELL update export|embed|strip ls|verify|prune|clear|path".split(
       " ",
     ),
   );

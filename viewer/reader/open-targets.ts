@@ -112,7 +112,7 @@ class Targets implements OpenTargets {
     } catch (error) {
       // A missing or wrong secret is asked for again. Bytes that make no sense, or whose siblings are missing, can
       // still be viewed.
-      if (!isTareError(error) || /^(usage|key)\//.test(error.code)) throw error;
+      if (!isTareError(error) || error.code.startsWith("usage/")) throw error;
       const rest = error.neededBytes === undefined ? undefined : await openRest(source, error, options);
       const target: Target = { ...shared, opened: rest, fault: rest === undefined ? undefined : error };
       this.#targets.set(id, target);

@@ -19,7 +19,7 @@ export const vaultPasswdCommand = defineCommand({
     "Gives the vault another password. Contents are encrypted with a key of the vault's own, which the password only wraps: without --rekey that key stays, and anyone who has an old copy of the vault and the old password can still open that copy, and read blocks of the new one with what is in it.",
     "--rekey makes new keys and encrypts every block again, which takes as much room as the vault and reads all of it. Chunks stay cut as they are, under new ids.",
     "A sidecar of the vault holds the old key slots: it is made again, or removed if that fails, and the command says so. Copies of it elsewhere cannot bring the old password back either, as a header is healed only where the whole vault is the one that the sidecar was made of.",
-    "Other keys of the vault (tare vault key) stay as they are, but for --rekey, which ends them and names them: they cannot be wrapped again without their passwords.",
+    "A vault has one password: there are no key files and no second one.",
   ],
   examples: [
     { command: "tare vault passwd models.aerovault", says: "asks for the old one and the new one" },

@@ -99,14 +99,6 @@ export const VAULT_COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./passwd.ts")).vaultPasswdCommand,
   },
   {
-    name: "vault key",
-    aliases: [],
-    group: "vault",
-    usage: "vault key add|ls|rm VAULT [ID|LABEL]",
-    summary: "more passwords, key files, a recovery key",
-    load: async () => (await import("./key.ts")).vaultKeyCommand,
-  },
-  {
     name: "vault scrub",
     aliases: [],
     group: "vault",

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { FIXED_TIME, fileInput, MemoryDraft, rememberingKeys, TestVault } from "../../../test/builders/vault.ts";
-import { type Bytes, equalBytes } from "../../base/bytes.ts";
+import type { Bytes } from "../../base/bytes.ts";
 import { encodeUtf8 } from "../../base/text.ts";
 import { memorySource } from "../../bytes/memory.ts";
 import { VaultArchive } from "../../formats/aerovault/archive.ts";
@@ -17,7 +17,6 @@ import { nativeEngine } from "../../platform/node/engine/native.ts";
 import { secureRandom } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import { addKey, type NewKey, removeKey, slotKeys, withoutSlots } from "./keys.ts";
-import { recoverVault } from "./recover.ts";
 
 const PASSWORD = "the first password";
 const SECOND = "another password";
@@ -280,14 +279,10 @@ describe("removed and forged slots", () => {
     }
   });
 
-  it("two rows of one id are refused, and not healed", async () => {
+  it("two rows of one id are refused", async () => {
     const rows = rowsOf(full.bytes);
     const bytes = await withDirectory(full.bytes, encodeDirectory([...rows, rows[0] as ExtensionRow]));
     expect(await opening(bytes, { password: PASSWORD })).toBe("format/aerovault.extension");
-    const context = contextOf({ password: PASSWORD });
-    await expect(recoverVault(memorySource(bytes, "vault"), context, undefined)).rejects.toMatchObject({
-      code: "format/aerovault.extension",
-    });
   });
 
   it("a thousand forged slots before ours cost nothing, and new keys come before them", async () => {
@@ -348,44 +343,4 @@ describe("a write of another program", () => {
     const after = await resealed(bytes);
     await opened(after, ({ manifest }) => expect(manifest.extra.get("keys")).toBe('{"its":"own"}'));
   });
-});
-
-describe("a damaged list of extensions", () => {
-  it.each(["with parity", "without parity"])(
-    "is healed %s with the slots that can be read, and names the others",
-    async (how) => {
-      const vault = await makeVault(how === "with parity" ? 20 : undefined);
-      await add(vault, "password", SECOND, "night shift");
-      await add(vault, "key-file", KEY, "build machine");
-      const { bytes } = vault;
-      const { extensionDirectoryOffset: start, extensionDirectoryLength: length } = vaultHeader.decode(
-        bytes.subarray(0, 1024),
-        { source: "vault", offset: 0 },
-      );
-      const text = new TextDecoder().decode(bytes.subarray(start, start + length));
-      let healed = 0;
-      for (let at = 0; at < length; at += 7) {
-        const damaged = bytes.slice();
-        damaged[start + at] = (damaged[start + at] as number) ^ 0x41;
-        if ((await opening(damaged, { password: PASSWORD })) === "opens") continue;
-        const recovered = await recoverVault(
-          memorySource(damaged, "vault"),
-          contextOf({ password: PASSWORD }),
-          undefined,
-        );
-        const part = recovered.parts.find(({ name }) => name === "extension directory");
-        expect(part?.bytes.byteLength).toBe(length);
-        const { warnings, extensions } = recovered.vault;
-        const gone = warnings.find(({ code }) => code === "integrity/aerovault.slot-gone");
-        const inside = text.lastIndexOf('{"extension_id":"', at);
-        const isInSlot = text.startsWith('{"extension_id":"tare.key.', inside) && at <= text.indexOf("}", inside);
-        expect(readSlots(extensions)).toHaveLength(isInSlot ? 1 : 2);
-        if (isInSlot) expect(gone?.message).toMatch(/night shift|build machine/);
-        else expect(equalBytes(part?.bytes ?? bytes, bytes.subarray(start, start + length))).toBe(true);
-        await closeVault(recovered.vault);
-        healed++;
-      }
-      expect(healed).toBeGreaterThan(10);
-    },
-  );
 });

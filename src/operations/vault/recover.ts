@@ -4,7 +4,7 @@ import { type Overlay, overlaidSource, overlayBytes } from "../../bytes/derived.
 import type { Source } from "../../bytes/source.ts";
 import { HEADER_SEGMENT, MANIFEST_SEGMENT } from "../../formats/aerocorrect/layout.ts";
 import { type Sidecar, segmentPayload } from "../../formats/aerocorrect/sidecar.ts";
-import { hasSlotRows, impliedDirectory } from "../../formats/aerovault/extensions/directory.ts";
+import { impliedDirectory } from "../../formats/aerovault/extensions/directory.ts";
 import { decodeHeader, sectionsEnd } from "../../formats/aerovault/header.ts";
 import { HEADER_BYTES, type VaultHeader } from "../../formats/aerovault/layout.ts";
 import { AEROVAULT_LIMITS } from "../../formats/aerovault/limits.ts";
@@ -104,7 +104,7 @@ async function openWithHeader(
   const before = overlaidSource(file, byteLength, overlaysOf(parts));
   // A vault without any parity is refused as it is: damage looks the same as a careless writer.
   const hasParity = sidecar !== undefined || values.extensionPayloadLength > 0;
-  const directory = await damagedDirectory(before, values, hasParity ? "any" : "slots");
+  const directory = hasParity ? await damagedDirectory(before, values) : undefined;
   if (directory !== undefined) parts.push(directory);
   const image = parts.length === 0 && byteLength === file.byteLength ? file : overlaid(file, byteLength, parts);
   const vault = await openVault(image, context, { manifestParity: manifestParity(sidecar, values) });
@@ -150,23 +150,15 @@ function lengthFor(file: Source, header: VaultHeader): number {
   return end > file.byteLength && end <= 2 * file.byteLength ? end : file.byteLength;
 }
 
-/**
- * The correct directory, if the stored one differs. Nothing protects it, but only one fits header and payloads. With
- * "slots" only one that has key slots: these are what makes a directory long enough to be damaged.
- */
-async function damagedDirectory(
-  image: Source,
-  header: VaultHeader,
-  rows: "any" | "slots",
-): Promise<HealedPart | undefined> {
+/** The correct directory, if the stored one differs. Nothing protects it, but only one fits header and payloads. */
+async function damagedDirectory(image: Source, header: VaultHeader): Promise<HealedPart | undefined> {
   const { extensionDirectoryOffset: offset, extensionDirectoryLength: byteLength } = header;
   const isThere = offset <= image.byteLength - byteLength && byteLength <= AEROVAULT_LIMITS.directoryBytes.default;
   const payloadEnd = header.extensionPayloadOffset + header.extensionPayloadLength;
   if (!isThere || payloadEnd > image.byteLength) return undefined;
   const read = (at: number, length: number): Promise<Bytes> => image.read(at, length);
   const bytes = await impliedDirectory(header, read);
-  const stored = await image.read(offset, byteLength);
-  if (bytes === undefined || equalBytes(bytes, stored) || (rows === "slots" && !hasSlotRows(stored))) return undefined;
+  if (bytes === undefined || equalBytes(bytes, await image.read(offset, byteLength))) return undefined;
   return { name: "extension directory", offset, bytes };
 }
 

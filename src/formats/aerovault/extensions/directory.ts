@@ -1,90 +1,21 @@
 import { type Bytes, equalBytes } from "../../../base/bytes.ts";
-import { IntegrityError, isTareError } from "../../../base/errors.ts";
-import { MAX_OFFSET } from "../../../base/integers.ts";
-import { encodeUtf8, printable } from "../../../base/text.ts";
+import { IntegrityError } from "../../../base/errors.ts";
+import { printable } from "../../../base/text.ts";
 import { AVEC_HEADER_BYTES, decodeAvecHeader, planAvec } from "../../../model/parity/avec.ts";
 import type { ReadFile } from "../blocks/stream.ts";
 import type { VaultHeader } from "../layout.ts";
 import type { Vault } from "../vault.ts";
-import { decodeDirectory, type ExtensionRow, encodeDirectory, isParityRow, parityRows } from "./rows.ts";
+import { type ExtensionRow, encodeDirectory, isParityRow, parityRows } from "./rows.ts";
 
 /**
  * The extension directory that the header and the payloads imply, byte for byte as writers make it. Nothing protects
- * the stored directory, but its content is nearly fixed: rows of parity, and key slots, as far as these can still be read.
- * Undefined if the vault has other extensions.
+ * the stored directory, but its content is nearly fixed. Undefined if the vault has other extensions than parity.
  */
 export async function impliedDirectory(header: VaultHeader, read: ReadFile): Promise<Bytes | undefined> {
-  const { extensionDirectoryOffset, extensionDirectoryLength, extensionPayloadLength, manifestLength } = header;
+  const { extensionDirectoryLength, extensionPayloadLength, manifestLength } = header;
   const directory = extensionPayloadLength === 0 ? [] : await impliedRows(header, read);
-  if (directory === undefined || manifestLength === 0) return undefined;
-  const bytes = encodeDirectory(directory);
-  if (bytes.byteLength === extensionDirectoryLength) return bytes;
-  if (bytes.byteLength > extensionDirectoryLength) return undefined;
-  return besideSlots(directory, await read(extensionDirectoryOffset, extensionDirectoryLength));
-}
-
-/** A row of a key slot, as every writer makes it. */
-const SLOT_TEXT =
-  /\{"extension_id":"tare\.key\.[0-9a-f]{8}","algorithm_id":"tare-key-slot-1:[\w-]{152}","algorithm_version":1,"critical":false,"offset":0,"length":0\}/g;
-const SLOT_BYTES = 283;
-
-/** True if a directory, which may be damaged, has rows of key slots. */
-export function hasSlotRows(stored: Bytes): boolean {
-  return textOf(stored).includes("tare.key.");
-}
-
-/**
- * The directory with these rows of parity and the slots that can be read in the stored one. A slot that is lost leaves
- * spaces, because the header says how long the directory is; the list in the manifest names it. Undefined if it never
- * had just these rows and some slots.
- */
-function besideSlots(parity: readonly ExtensionRow[], stored: Bytes): Bytes | undefined {
-  const room = stored.byteLength - encodeDirectory(parity).byteLength + (parity.length === 0 ? 1 : 0);
-  if (room % (SLOT_BYTES + 1) !== 0 || !hasSlotRows(stored)) return undefined;
-  const found = rowsOf(stored);
-  const isWhole = found !== undefined && sameRows(found.filter(isParityRow), parity);
-  if (isWhole) return stored;
-  const slots = new Map<string, ExtensionRow>();
-  for (const [text] of textOf(stored).matchAll(SLOT_TEXT)) {
-    const [row] = rowsOf(encodeUtf8(`[${text}]`)) ?? [];
-    if (row === undefined) continue;
-    // A row that comes twice is no damage: somebody doubled it, and opening refuses that.
-    if (slots.has(row.extensionId)) return undefined;
-    slots.set(row.extensionId, row);
-  }
-  const bytes = encodeDirectory([...parity, ...slots.values()]);
-  const whole = new Uint8Array(stored.byteLength).fill(SPACE);
-  if (bytes.byteLength > whole.byteLength) return undefined;
-  whole.set(bytes);
-  return whole;
-}
-
-const SPACE = 0x20;
-
-/** Byte for byte: damage may have left no UTF-8. */
-function textOf(bytes: Bytes): string {
-  return new TextDecoder("latin1").decode(bytes);
-}
-
-/** The rows of a directory; undefined if it is damaged. Where their payloads lie does not matter here. */
-function rowsOf(stored: Bytes): readonly ExtensionRow[] | undefined {
-  const everything = { payloadLength: MAX_OFFSET, maxRows: Number.MAX_SAFE_INTEGER };
-  try {
-    return decodeDirectory(stored, { source: "vault", offset: 0 }, everything);
-  } catch (error) {
-    if (isTareError(error)) return undefined;
-    throw error;
-  }
-}
-
-/** In any order: another program may have put parity behind slots. */
-function sameRows(found: readonly ExtensionRow[], wanted: readonly ExtensionRow[]): boolean {
-  const texts = (rows: readonly ExtensionRow[]): string => textOf(encodeDirectory([...rows].sort(byId)));
-  return texts(found) === texts(wanted);
-}
-
-function byId(a: ExtensionRow, b: ExtensionRow): number {
-  return a.extensionId < b.extensionId ? -1 : 1;
+  const bytes = directory === undefined ? undefined : encodeDirectory(directory);
+  return bytes?.byteLength === extensionDirectoryLength && manifestLength > 0 ? bytes : undefined;
 }
 
 /**
