@@ -36,7 +36,7 @@ function checkCodes(): void {
   for (const file of sourceFiles()) {
     const text = readFileSync(join(root, file), "utf8");
     for (const match of text.matchAll(
-      /"((?:format|limit|integrity|unsupported|source|usage|key|internal)\/[a-z0-9.-]+)"(?!\s*:\s*\{)/g,
+      /"((?:format|limit|integrity|unsupported|source|usage|internal)\/[a-z0-9.-]+)"(?!\s*:\s*\{)/g,
     )) {
       const code = match[1] as string;
       used.add(code);

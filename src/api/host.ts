@@ -5,10 +5,9 @@ import type { Source } from "../bytes/source.ts";
 import type { GroupRunner } from "../embedding/encoder/encoder-thread.ts";
 import type { Archive } from "../model/archive.ts";
 import type { Finding } from "../model/finding.ts";
-import { KEY_FILE_BYTES } from "../model/password.ts";
 import type { Patch } from "../operations/stamp.ts";
 import type { Engine } from "../primitives/engine.ts";
-import type { InputHost, OpenRequest } from "./inputs.ts";
+import type { InputHost } from "./inputs.ts";
 import type { UpgradeResult, VaultUpgrading } from "./move/results.ts";
 import { type CommonOptions, checkOptions, type OptionRules, type WriteOptions } from "./options.ts";
 import type { Folder, OutputHost, OutputRequest } from "./outputs.ts";
@@ -106,11 +105,11 @@ export interface IndexFile {
 }
 
 /** The options of one call, checked, with the engine that they name. */
-export type Request<O extends CommonOptions = WriteOptions> = O & Pick<OpenRequest, "engine" | "readKeyFile">;
+export type Request<O extends CommonOptions = WriteOptions> = O & { readonly engine: Engine };
 
 /** The beginning of every verb: refuses wrong options and an aborted signal before anything is opened. */
 export async function requestOf<O extends CommonOptions>(
-  host: Pick<VerbHost, "engine"> & Partial<Pick<VerbHost, "explain" | "formats" | "readNamed">>,
+  host: Pick<VerbHost, "engine"> & Partial<Pick<VerbHost, "explain" | "formats">>,
   verb: string,
   options: O,
   rules: OptionRules,
@@ -119,10 +118,7 @@ export async function requestOf<O extends CommonOptions>(
   options.signal?.throwIfAborted();
   // Without effect, a limit that no format has would only seem to protect.
   if (options.limits !== undefined) await (await host.explain?.())?.checkLimits(verb, options, host.formats);
-  const { readNamed } = host;
-  const what = { option: "keyFile", maxBytes: KEY_FILE_BYTES };
-  const readKeyFile = readNamed && ((path: string): Promise<Bytes> => readNamed(path, options, what));
-  return { ...options, engine: await host.engine(options), ...(options.keyFile === undefined ? {} : { readKeyFile }) };
+  return { ...options, engine: await host.engine(options) };
 }
 
 /** A warning, wherever the runtime shows it. */
@@ -134,14 +130,7 @@ export function warnOf(host: VerbHost, { onNote }: CommonOptions): (text: string
 export function withDoubts<T>({ doubts = [] }: Pick<VerbHost, "doubts">, result: T): T {
   if (doubts.length === 0 || !isPlain(result)) return result;
   const { warnings } = result as { readonly warnings?: readonly Finding[] };
-  return { ...result, warnings: withoutRepeats([...(warnings ?? []), ...doubts]) };
-}
-
-/** Findings, each once: what is wrong with an input may be known from its opening too. */
-export function withoutRepeats(findings: readonly Finding[]): readonly Finding[] {
-  const isFirst = (one: Finding, i: number): boolean =>
-    findings.findIndex(({ code, message }) => code === one.code && message === one.message) === i;
-  return findings.filter(isFirst);
+  return { ...result, warnings: [...(warnings ?? []), ...doubts] };
 }
 
 /** Models, vaults and lists are no reports. */

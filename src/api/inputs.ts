@@ -1,4 +1,3 @@
-import type { Bytes } from "../base/bytes.ts";
 import { UsageError } from "../base/errors.ts";
 import type { DirectoryHandle, FileHandle } from "../bytes/handles/handle.ts";
 import type { Meter } from "../bytes/layers/base.ts";
@@ -7,7 +6,7 @@ import type { Source } from "../bytes/source.ts";
 import { type OpenWithOptions, openedOf, openThroughWith } from "../formats/open.ts";
 import type { Container } from "../model/archive.ts";
 import type { EncryptionRule, Format, Opened } from "../model/format.ts";
-import { keyFileSource, passwordSource } from "../model/password.ts";
+import { passwordSource } from "../model/password.ts";
 import type { Engine } from "../primitives/engine.ts";
 import type { CommonOptions } from "./options.ts";
 
@@ -68,8 +67,6 @@ export interface OpenRequest extends CommonOptions {
   readonly cutShort?: "shown" | undefined;
   /** Added by the host. */
   readonly explain?: OpenWithOptions["explain"];
-  /** Reads a key file that is named by its path; added where there are files. */
-  readonly readKeyFile?: ((path: string) => Promise<Bytes>) | undefined;
 }
 
 /** Opens any Input. */
@@ -128,8 +125,6 @@ export function openOptionsOf({
   limits,
   signal,
   password,
-  keyFile,
-  readKeyFile,
   encryption,
   formats,
   cutShort,
@@ -143,21 +138,15 @@ export function openOptionsOf({
     cutShort,
     explain,
     password: passwordSource(password, signal),
-    keyFile: keyFileSource(keyFile, readKeyFile),
-    encryption: encryptionRule({ password, keyFile, encryption }),
+    encryption: encryptionRule({ password, encryption }),
   };
 }
 
-/**
- * A caller who gives a password or a key file expects an encrypted vault. A function may be asked for other files, so it
- * says nothing.
- */
+/** A caller who gives a password expects an encrypted vault. A function may be asked for other files, so it says nothing. */
 export function encryptionRule({
   password,
-  keyFile,
   encryption,
-}: Pick<CommonOptions, "password" | "keyFile" | "encryption">): EncryptionRule | undefined {
+}: Pick<CommonOptions, "password" | "encryption">): EncryptionRule | undefined {
   if (encryption === false) return "waived";
-  if (keyFile !== undefined) return "expected";
   return password === undefined || typeof password === "function" ? undefined : "expected";
 }

@@ -4,7 +4,7 @@ import { nearestFirst } from "../base/nearest.ts";
 import { isTimerLength, millisecondsOf, sizeOf } from "../base/quantities.ts";
 import { printable } from "../base/text.ts";
 import type { Format } from "../model/format.ts";
-import type { KeyFile, Password } from "../model/password.ts";
+import type { Password } from "../model/password.ts";
 import type { Engine } from "../primitives/engine.ts";
 
 export type OneOrMany<T> = T | readonly T[];
@@ -36,8 +36,6 @@ export interface CommonOptions {
   /** Gets what the command line prints as "note: …". */
   readonly onNote?: ((note: string) => void) | undefined;
   readonly password?: Password | undefined;
-  /** A key of a vault besides its password: the bytes of a key file, or in `tare/node` its path. */
-  readonly keyFile?: KeyFile | undefined;
   /** Says that a vault is known to have no encryption: without it, a password given for such a vault is refused. */
   readonly encryption?: false | undefined;
   /** Sent to the origin of the input alone. */
@@ -166,7 +164,6 @@ export const COMMON_RULES = {
   password: rule("text, bytes, or a function that gives them", (value) =>
     [isText(value), isBytes(value), typeof value === "function"].includes(true),
   ),
-  keyFile: rule("bytes, or in Node the path of a file", (value) => isText(value) || isBytes(value)),
   encryption: rule("false, or absent", (value) => value === false),
   headers: rule("a plain object of texts", isOrigins),
   allowOrigin: textsRule,

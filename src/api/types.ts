@@ -14,7 +14,7 @@ export type { KernelKind, Precision } from "../embedding/encoder/shape.ts";
 export type { Match } from "../embedding/search/rank.ts";
 export type { Tokenizer } from "../embedding/tokenizer/tokenizer.ts";
 export type { FormatInfo } from "../formats/registry.ts";
-export type { Archive, ArchiveKey, ArchiveStorage, Container, Entry, EntryStorage } from "../model/archive.ts";
+export type { Archive, ArchiveStorage, Container, Entry, EntryStorage } from "../model/archive.ts";
 export type { SpecialTokens, TextRules, Vocabulary } from "../model/bert/vocabulary.ts";
 export type { AnyCase, DType, KnownDType, Shape } from "../model/dtype.ts";
 export type { Finding, Loss, Severity, Warned } from "../model/finding.ts";
@@ -37,7 +37,7 @@ export type {
   ValueType,
 } from "../model/metadata.ts";
 export type { Beside, Model, Part, Verification } from "../model/model.ts";
-export type { KeyFile, Password, Secret } from "../model/password.ts";
+export type { Password, Secret } from "../model/password.ts";
 export type { Tensor, TensorFacts } from "../model/tensor.ts";
 export type {
   ArchiveDiffReport,
@@ -88,7 +88,6 @@ export type { Key } from "./trust/keys.ts";
 export type { SignOptions, SignResult } from "./trust/sign.ts";
 export type { VerifyOptions, VerifyResult } from "./trust/verify.ts";
 export type {
-  AddKeyOptions,
   AddOptions,
   ChangeOptions,
   ChangePasswordOptions,
@@ -116,9 +115,6 @@ export type {
   VaultDiffResult,
   VaultExtractResult,
   VaultInfoResult,
-  VaultKeyAddResult,
-  VaultKeyListResult,
-  VaultKeyRemoveResult,
   VaultListResult,
   VaultMkdirResult,
   VaultMoveResult,
@@ -127,4 +123,3 @@ export type {
   VaultRemoveResult,
 } from "./vault/results.ts";
 export type { Vault } from "./vault/vault.ts";
-export type { VaultKeyring, VaultParity } from "./vault/writer.ts";

@@ -97,8 +97,8 @@ export class SourceError extends TareError<"source"> {
   }
 }
 
-/** The caller asked for something that makes no sense, or that is not there, or gave a key that is none any more. */
-export class UsageError extends TareError<"usage" | "key"> {
+/** The caller asked for something that makes no sense, or that is not there. */
+export class UsageError extends TareError<"usage"> {
   override readonly name = "UsageError";
 }
 

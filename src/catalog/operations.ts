@@ -255,7 +255,7 @@ export const SIGNATURE_ERRORS = {
   "usage/password.missing": {
     what: "A password is needed, and none was given.",
     why: "Tensor data of the file is encrypted, or is to be; there was no terminal to ask at.",
-    fix: "Pass --password-file FILE, or set TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND or TARE_PASSWORD. A vault that has a key file opens with --key-file FILE, too.",
+    fix: "Pass --password-file FILE, or set TARE_PASSWORD_FILE, TARE_PASSWORD_COMMAND or TARE_PASSWORD.",
   },
   "usage/password.unused": {
     what: "More passwords were given than levels are encrypted.",
@@ -268,7 +268,7 @@ export const SIGNATURE_ERRORS = {
     fix: "Type the same password twice. Else check --password-file or the variable that is set; see docs/cli.md for their order.",
   },
   "usage/password.wrong": {
-    what: "The password, or the key file, does not open the file.",
+    what: "The password does not open the file.",
     why: "It is another one, or the place that keeps the wrapped key is damaged: the two cannot be told apart.",
     fix: "Check the password; if it is right, get another copy of the file.",
   },

@@ -64,21 +64,6 @@ export const VAULT_ERRORS = {
     why: "The format asks for eight bytes of UTF-8. Other programs could not be given a password that is no UTF-8, or that begins with a byte order mark.",
     fix: "Choose a longer one: a few words are easy to remember and hard to guess. Save its file as UTF-8 without a mark.",
   },
-  "usage/vault.key": {
-    what: "The keys of a vault cannot be changed in this way.",
-    why: "One key is added at a time: a password, a key file or a recovery key. Labels are short, on one line, each for one key, and not like the id of a key. The first password is in the header of every vault, and can only be changed.",
-    fix: "Name one new key, and another label. `tare vault passwd` changes the first password.",
-  },
-  "usage/vault.key-not-found": {
-    what: "The vault has no key of this id or label.",
-    why: "It was removed already, or its label was lost when another program wrote to the vault.",
-    fix: "List the keys with `tare vault key ls`.",
-  },
-  "limit/aerovault.keys": {
-    what: "The vault has 16 keys besides its first password.",
-    why: "Opening tries no more of them: everyone who may write to the file could add slots without end.",
-    fix: "Take one out with `tare vault key rm`.",
-  },
   "integrity/aerovault.sidecar": {
     severity: "warning",
     what: "The vault is not the one that its sidecar was made of.",
@@ -96,7 +81,7 @@ export const VAULT_ERRORS = {
     fix: "Get it with `tare pull` or `tare vault extract`, change the file, and put it back.",
   },
   "unsupported/vault.plain": {
-    what: "The vault is not encrypted, so that it has no password to change, and no keys.",
+    what: "The vault is not encrypted, so that it has no password to change.",
     why: "The plaintext lane has no keys of its own.",
     fix: "Create an encrypted vault and add the contents of this one.",
   },

@@ -27,8 +27,6 @@ export interface OpenWithOptions {
   readonly spool?: Spool | undefined;
   /** Asked when encrypted bytes are read for the first time. */
   readonly password?: PasswordSource | undefined;
-  /** Asked with it: see OpenContext. */
-  readonly keyFile?: PasswordSource | undefined;
   /** What to do about a vault without encryption: see EncryptionRule. */
   readonly encryption?: EncryptionRule | undefined;
   /** What to do about a model whose end is missing: see OpenContext. */
@@ -129,17 +127,16 @@ export function rememberOpened(container: Container, opened: OpenedThrough): voi
   OPENED.set(container, opened);
 }
 
-/** The same options, and a function that tells whether the password or the key file was asked for. */
+/** The same options, and a function that tells whether the password was asked for. */
 function withWatchedPassword(options: OpenWithOptions): { readonly options: OpenWithOptions; hasAsked(): boolean } {
-  const { password, keyFile } = options;
+  const { password } = options;
   let asked = false;
-  const watched = (source: PasswordSource | undefined): PasswordSource | undefined =>
-    source &&
-    ((label) => {
-      asked = true;
-      return source(label);
-    });
-  return { options: { ...options, password: watched(password), keyFile: watched(keyFile) }, hasAsked: () => asked };
+  if (password === undefined) return { options, hasAsked: () => asked };
+  const watched: PasswordSource = (label) => {
+    asked = true;
+    return password(label);
+  };
+  return { options: { ...options, password: watched }, hasAsked: () => asked };
 }
 
 interface FoundEntry {
@@ -197,7 +194,6 @@ export async function openSourceWith(source: Source, options: OpenWithOptions): 
     resolver: options.resolver,
     spool: options.spool,
     password: options.password,
-    keyFile: options.keyFile,
     encryption: options.encryption,
     cutShort: options.cutShort,
     signal: options.signal,

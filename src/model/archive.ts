@@ -42,19 +42,6 @@ export interface EntryStorage {
   readonly sharedBytes: number;
 }
 
-/** What opens an archive: a password, a file with a key, or a key that is kept for emergencies. */
-export interface ArchiveKey {
-  /** "header" for the password that every program knows. */
-  readonly id: string;
-  readonly label: string | null;
-  /** "key" where another program dropped what was known of it. */
-  readonly kind: "password" | "key-file" | "recovery" | "key";
-  /** When it was made. */
-  readonly created: string | null;
-  /** Absent if it opens the archive: "gone" if somebody took it, "unlisted" if somebody put it there. */
-  readonly state?: "gone" | "unlisted";
-}
-
 /** Files, not tensors: a vault. */
 export interface Archive {
   readonly kind: "archive";
@@ -65,8 +52,6 @@ export interface Archive {
   readonly warnings: readonly Finding[];
   readonly facts: readonly (readonly [string, string])[];
   readonly storage?: ArchiveStorage | undefined;
-  /** What opens it, if it can have several keys. */
-  readonly keys?: readonly ArchiveKey[] | undefined;
   /** "blocks" if a secret key proves each block of a file, and its place, before its bytes are handed out. */
   readonly authentication?: "blocks" | undefined;
   /** "none" if everybody can read it. */

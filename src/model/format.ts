@@ -38,8 +38,6 @@ export interface OpenContext {
   readonly spool?: Spool | undefined;
   /** Called when the first encrypted byte is read, once for each file. Absent if there is no password to give. */
   readonly password?: PasswordSource | undefined;
-  /** Gives the bytes of a key file for vaults, which may have keys besides the password. Absent if there is none. */
-  readonly keyFile?: PasswordSource | undefined;
   readonly encryption?: EncryptionRule | undefined;
   /** "shown" opens a model whose end is missing as far as it goes. Without this, and by formats that cannot, it is refused. */
   readonly cutShort?: "shown" | undefined;

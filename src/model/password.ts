@@ -26,27 +26,6 @@ export function passwordSource(
   return async () => bytes?.slice();
 }
 
-/** The bytes of a key file, or in Node its path. */
-export type KeyFile = string | Uint8Array;
-
-/** A key has some dozens of bytes; a file that is no key may have gigabytes. */
-export const KEY_FILE_BYTES = 1 << 20;
-
-/**
- * A key file as formats ask for it: each answer is a copy, which the format wipes. `read` reads a path; it is absent where
- * there are no files.
- */
-export function keyFileSource(
-  file: KeyFile | undefined,
-  read: ((path: string) => Promise<Bytes>) | undefined,
-): PasswordSource | undefined {
-  if (file === undefined) return undefined;
-  if (typeof file !== "string") return async () => new Uint8Array(file);
-  if (read !== undefined) return () => read(file);
-  const message = "Cannot use the option keyFile: must be bytes";
-  throw new UsageError("usage/option-value", message, { source: "keyFile" });
-}
-
 /** Callers without types may give anything. */
 function secretBytes(secret: Secret | undefined, source: string): Bytes | undefined {
   if (secret === undefined) return undefined;

@@ -157,10 +157,8 @@ export class TestVault {
   async passwd(password: string): Promise<void> {
     const fresh = encodeUtf8(password);
     const { engine } = this.#options;
-    const keys = async (vault: Vault) => ({
-      slots: await reslot(engine, vault.keys, fresh, { random: this.#host.random }),
-    });
-    await this.edit(async () => undefined, keys);
+    const slots = async (vault: Vault) => reslot(engine, vault.keys, fresh, { random: this.#host.random });
+    await this.edit(async () => undefined, slots);
     this.#password = fresh;
   }
 
@@ -190,7 +188,7 @@ export class TestVault {
   /** One change of any kind. */
   async edit<T>(
     apply: (edit: VaultEdit, vault: Vault) => Promise<T>,
-    keys?: (vault: Vault) => Promise<Parameters<VaultEdit["seal"]>[0]>,
+    slots?: (vault: Vault) => Promise<Parameters<VaultEdit["seal"]>[0]>,
     layout: EditLayout = this.#options.layout ?? (this.#options.manner === "reference" ? "rewrite" : "update"),
   ): Promise<T> {
     const vault = await this.open();
@@ -198,7 +196,7 @@ export class TestVault {
       const draft = new MemoryDraft(layout === "update" ? this.bytes : undefined);
       const edit = new VaultEdit({ state: stateOf(vault), draft, cipher: vault.cipher, host: this.#host, layout });
       const result = await apply(edit, vault);
-      await edit.seal(await keys?.(vault));
+      await edit.seal(await slots?.(vault));
       this.bytes = committed(draft);
       return result;
     } finally {

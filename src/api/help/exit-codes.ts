@@ -27,7 +27,6 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   "usage/tensor-not-found": EXIT.notFound,
   "usage/entry-not-found": EXIT.notFound,
   "usage/key-not-found": EXIT.notFound,
-  "usage/vault.key-not-found": EXIT.notFound,
   "source/pull.locked": EXIT.locked,
   "source/stamp.locked": EXIT.locked,
   "source/vault.locked": EXIT.locked,
@@ -50,7 +49,6 @@ const BY_KIND: Readonly<Record<string, ExitCode>> = {
   limit: EXIT.limit,
   source: EXIT.source,
   usage: EXIT.usage,
-  key: EXIT.password,
 };
 
 /** The exit code of a stable error code; undefined if its kind is unknown. */

@@ -2,7 +2,6 @@ import { UsageError } from "../../base/errors.ts";
 import { isWellFormed } from "../../base/text.ts";
 import type { Source } from "../../bytes/source.ts";
 import { parityPercent } from "../../model/parity/avec.ts";
-import type { KeyFile, Password } from "../../model/password.ts";
 import {
   COMMON_RULES,
   type CommonOptions,
@@ -111,18 +110,6 @@ export interface EmbedParityOptions extends ChangeOptions {
   readonly parity?: Parity | undefined;
 }
 
-/** A key that a vault gets: one of the first three says which. */
-export interface AddKeyOptions extends ChangeOptions {
-  /** Another password. */
-  readonly newPassword?: Password | undefined;
-  /** A key file: a path, where a file is made if there is none, or the bytes of one. */
-  readonly newKeyFile?: KeyFile | undefined;
-  /** A recovery key, which the result shows. */
-  readonly recovery?: boolean | undefined;
-  /** How the key is called. */
-  readonly label?: string | undefined;
-}
-
 export interface StripParityOptions extends ChangeOptions {
   /** Also if nothing else could heal the vault. */
   readonly force?: boolean | undefined;
@@ -186,13 +173,6 @@ export const ADD_RULES = {
 } as const satisfies OptionRules;
 export const REMOVE_RULES = { ...CHANGE_RULES, recursive: switchRule } as const satisfies OptionRules;
 export const PASSWORD_RULES = { ...CHANGE_RULES, rekey: switchRule } as const satisfies OptionRules;
-export const ADD_KEY_RULES = {
-  ...CHANGE_RULES,
-  newPassword: COMMON_RULES.password,
-  newKeyFile: COMMON_RULES.keyFile,
-  recovery: switchRule,
-  label: textRule,
-} as const satisfies OptionRules;
 export const EXPORT_PARITY_RULES = {
   ...CHANGE_RULES,
   output: textRule,
@@ -216,14 +196,6 @@ export function someOf<T>(verb: string, action: string, named: OneOrMany<T>): re
 export function checkTexts(verb: string, name: string, texts: readonly string[]): readonly string[] {
   if (texts.every((text) => typeof text === "string")) return texts;
   throw wrong(verb, name, "text");
-}
-
-/** Refuses a new key of no kind, or of several. */
-export function checkNewKey({ newPassword, newKeyFile, recovery }: AddKeyOptions): void {
-  const given = [newPassword !== undefined, newKeyFile !== undefined, recovery === true].filter((is) => is).length;
-  if (given === 1) return;
-  const message = `Cannot add ${given === 0 ? "no key" : "several keys at once"}: must be the option newPassword, newKeyFile or recovery`;
-  throw new UsageError("usage/vault.key", message, { source: "vault.key.add" });
 }
 
 export function checkPassword(verb: string, password: unknown): void {

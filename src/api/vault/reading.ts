@@ -52,11 +52,10 @@ export async function catEntry(archive: Archive, path: string, { place, request 
 
 /** How a vault is made, and what it saves. */
 export function infoOf(archive: Archive, facts: Archive["facts"]): VaultInfoResult {
-  const { format, version, warnings, parts, storage, keys } = archive;
+  const { format, version, warnings, parts, storage } = archive;
   const byteLength = parts.reduce((sum, part) => sum + part.byteLength, 0);
   const named = { facts: Object.fromEntries(facts), warnings };
-  const opening = keys === undefined ? {} : { keys };
-  return { format, version: version ?? null, byteLength, ...countEntries(archive), ...storage, ...opening, ...named };
+  return { format, version: version ?? null, byteLength, ...countEntries(archive), ...storage, ...named };
 }
 
 /** Compares a vault with another one, which is opened and closed. */

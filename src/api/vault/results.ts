@@ -1,5 +1,5 @@
 import type { Location } from "../../base/errors.ts";
-import type { ArchiveKey, ArchiveStorage, Entry } from "../../model/archive.ts";
+import type { ArchiveStorage, Entry } from "../../model/archive.ts";
 import type { Finding, Warned } from "../../model/finding.ts";
 import type { ArchiveDiffReport } from "../../operations/diff.ts";
 
@@ -77,8 +77,6 @@ export interface VaultInfoResult extends Partial<ArchiveStorage> {
   readonly entryCount: number;
   readonly fileCount: number;
   readonly directoryCount: number;
-  /** What opens it; absent in older versions. */
-  readonly keys?: readonly ArchiveKey[];
   readonly facts: Readonly<Record<string, string>>;
   readonly warnings: readonly Finding[];
 }
@@ -123,34 +121,6 @@ export interface VaultPasswordResult {
   readonly vault: string;
   readonly dryRun: boolean;
   readonly changed: boolean;
-  /** Other keys that open the vault no more, because it has new ones. */
-  readonly endedKeys: readonly ArchiveKey[];
-}
-
-/** What `tare vault key ls --json` prints. */
-export interface VaultKeyListResult extends Warned {
-  /** The first password, with the id "header", and the keys that were added. */
-  readonly keys: readonly ArchiveKey[];
-}
-
-/** What `tare vault key add --json` prints. */
-export interface VaultKeyAddResult extends ArchiveKey {
-  readonly vault: string;
-  readonly dryRun: boolean;
-  /** The recovery key, in groups of letters: it is stored nowhere else. */
-  readonly recovery?: string;
-  /** The path of a key file that was made. */
-  readonly madeFile?: string;
-  /** Every key of the vault afterwards. */
-  readonly keys: readonly ArchiveKey[];
-}
-
-/** What `tare vault key rm --json` prints. */
-export interface VaultKeyRemoveResult {
-  readonly vault: string;
-  readonly dryRun: boolean;
-  readonly removed: ArchiveKey;
-  readonly keys: readonly ArchiveKey[];
 }
 
 /** What `tare vault compact --json` prints. */

@@ -7,7 +7,7 @@ import type { Finding } from "../../model/finding.ts";
 import type { Model, Part } from "../../model/model.ts";
 import type { Password } from "../../model/password.ts";
 import { keepLive, openInside, requireModel } from "../../open.ts";
-import { requestOf, type VerbHost, withDoubts, withoutRepeats, withStreams } from "../host.ts";
+import { requestOf, type VerbHost, withDoubts, withStreams } from "../host.ts";
 import { type Input, openOptionsOf } from "../inputs.ts";
 import { listArchive, listResult } from "../look/list.ts";
 import {
@@ -33,8 +33,12 @@ import {
   checkNewEntry,
   checkPassword,
   checkTexts,
+  EMBED_PARITY_RULES,
+  type EmbedParityOptions,
   type EntryData,
+  EXPORT_PARITY_RULES,
   EXTRACT_RULES,
+  type ExportParityOptions,
   type ExtractVaultOptions,
   LIST_RULES,
   type ListEntriesOptions,
@@ -44,6 +48,8 @@ import {
   REMOVE_RULES,
   type ReadEntryOptions,
   type RemoveOptions,
+  STRIP_PARITY_RULES,
+  type StripParityOptions,
   someOf,
 } from "./options.ts";
 import { catEntry, diffWith, infoOf, readFile, scrubOpened } from "./reading.ts";
@@ -59,18 +65,11 @@ import type {
   VaultListResult,
   VaultMkdirResult,
   VaultMoveResult,
+  VaultParityResult,
   VaultPasswordResult,
   VaultRemoveResult,
 } from "./results.ts";
-import {
-  type EntryWriter,
-  keyringOf,
-  parityOf,
-  type VaultKeyring,
-  type VaultParity,
-  type VaultPlace,
-  type VaultWriter,
-} from "./writer.ts";
+import type { EntryWriter, VaultPlace, VaultWriter } from "./writer.ts";
 
 /** What a Vault is made of. */
 export interface VaultParts {
@@ -103,9 +102,14 @@ export class Vault {
   readonly format: string;
   readonly version: string | undefined;
   /** Parity beside the vault, or in it. */
-  readonly parity: VaultParity;
-  /** The keys that open the vault. */
-  readonly key: VaultKeyring;
+  readonly parity: {
+    /** Writes the sidecar of the vault: parity of header, manifest and blocks. */
+    export(options?: ExportParityOptions): Promise<VaultParityResult>;
+    /** Lets the vault carry parity, which every change keeps current. */
+    embed(options?: EmbedParityOptions): Promise<VaultParityResult>;
+    /** Takes the parity out of the vault. */
+    strip(options?: StripParityOptions): Promise<VaultParityResult>;
+  };
   readonly #parts: VaultParts;
   #entries: { readonly of: Archive; readonly list: readonly Entry[] } | undefined;
   /** Of a batch that is over. */
@@ -116,11 +120,11 @@ export class Vault {
     this.label = parts.label;
     this.format = parts.format;
     this.version = parts.version;
-    this.parity = parityOf((verb, options, rules) => this.#whole(verb, options, rules));
-    this.key = keyringOf(
-      (verb, options, rules) => this.#whole(verb, options, rules),
-      () => withDoubts(parts.host, { keys: this.#held.archive.keys ?? [] }),
-    );
+    this.parity = {
+      export: async (options = {}) => this.#whole("parity.export", options, EXPORT_PARITY_RULES).exportParity(options),
+      embed: async (options = {}) => this.#whole("parity.embed", options, EMBED_PARITY_RULES).embedParity(options),
+      strip: async (options = {}) => this.#whole("parity.strip", options, STRIP_PARITY_RULES).stripParity(options),
+    };
     const { held } = parts;
     if (held !== undefined) keepLive(this, () => ({ siblings: undefined, ...held.opened() }));
   }
@@ -141,7 +145,7 @@ export class Vault {
 
   /** What is wrong with the vault, if that is no error: also that this machine has seen a later state of it. */
   get warnings(): readonly Finding[] {
-    return withoutRepeats([...this.#held.archive.warnings, ...(this.#parts.host.doubts ?? [])]);
+    return [...this.#held.archive.warnings, ...(this.#parts.host.doubts ?? [])];
   }
 
   get facts(): readonly (readonly [string, string])[] {

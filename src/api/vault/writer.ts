@@ -2,32 +2,20 @@ import type { TareError } from "../../base/errors.ts";
 import type { Archive, Entry } from "../../model/archive.ts";
 import type { Password } from "../../model/password.ts";
 import type { OpenedInput, OpenRequest } from "../inputs.ts";
-import type { OptionRules } from "../options.ts";
-import {
-  ADD_KEY_RULES,
-  type AddKeyOptions,
-  type AddOptions,
-  CHANGE_RULES,
-  type ChangeOptions,
-  type ChangePasswordOptions,
-  checkNewKey,
-  checkTexts,
-  EMBED_PARITY_RULES,
-  type EmbedParityOptions,
-  EXPORT_PARITY_RULES,
-  type ExportParityOptions,
-  type NewEntry,
-  type RemoveOptions,
-  STRIP_PARITY_RULES,
-  type StripParityOptions,
+import type {
+  AddOptions,
+  ChangeOptions,
+  ChangePasswordOptions,
+  EmbedParityOptions,
+  ExportParityOptions,
+  NewEntry,
+  RemoveOptions,
+  StripParityOptions,
 } from "./options.ts";
 import type {
   VaultAddResult,
   VaultCompactResult,
   VaultCopyResult,
-  VaultKeyAddResult,
-  VaultKeyListResult,
-  VaultKeyRemoveResult,
   VaultMkdirResult,
   VaultMoveResult,
   VaultParityResult,
@@ -44,53 +32,6 @@ export interface EntryWriter {
   copy(from: string, to: string, options: ChangeOptions): Promise<VaultCopyResult>;
 }
 
-/** Parity beside a vault, or in it. */
-export interface VaultParity {
-  /** Writes the sidecar of the vault: parity of header, manifest and blocks. */
-  export(options?: ExportParityOptions): Promise<VaultParityResult>;
-  /** Lets the vault carry parity, which every change keeps current. */
-  embed(options?: EmbedParityOptions): Promise<VaultParityResult>;
-  /** Takes the parity out of the vault. */
-  strip(options?: StripParityOptions): Promise<VaultParityResult>;
-}
-
-/** What opens a vault: its first password, which every program knows, and up to 16 keys besides. */
-export interface VaultKeyring {
-  /** Gives the vault another password, a key file or a recovery key. */
-  add(options: AddKeyOptions): Promise<VaultKeyAddResult>;
-  /** The keys, without their secrets: the first password first. */
-  list(): Promise<VaultKeyListResult>;
-  /** Takes a key out. That revokes nothing for those who kept a copy of the vault. */
-  remove(idOrLabel: string, options?: ChangeOptions): Promise<VaultKeyRemoveResult>;
-}
-
-/** The writer for a verb, once its options are checked; throws where there is none. */
-type WriterFor = (verb: string, options: ChangeOptions, rules: OptionRules) => VaultWriter;
-
-export function parityOf(writer: WriterFor): VaultParity {
-  return {
-    export: async (options = {}) => writer("parity.export", options, EXPORT_PARITY_RULES).exportParity(options),
-    embed: async (options = {}) => writer("parity.embed", options, EMBED_PARITY_RULES).embedParity(options),
-    strip: async (options = {}) => writer("parity.strip", options, STRIP_PARITY_RULES).stripParity(options),
-  };
-}
-
-export function keyringOf(writer: WriterFor, list: () => VaultKeyListResult): VaultKeyring {
-  return {
-    add: async (options) => {
-      const found = writer("key.add", options, ADD_KEY_RULES);
-      checkNewKey(options);
-      return found.addKey(options);
-    },
-    list: async () => list(),
-    remove: async (idOrLabel, options = {}) => {
-      const found = writer("key.remove", options, CHANGE_RULES);
-      checkTexts("vault.key.remove", "idOrLabel", [idOrLabel]);
-      return found.removeKey(idOrLabel, options);
-    },
-  };
-}
-
 /** What a runtime does to change a vault. Options are checked already. */
 export interface VaultWriter extends EntryWriter {
   changePassword(newPassword: Password, options: ChangePasswordOptions): Promise<VaultPasswordResult>;
@@ -98,8 +39,6 @@ export interface VaultWriter extends EntryWriter {
   exportParity(options: ExportParityOptions): Promise<VaultParityResult>;
   embedParity(options: EmbedParityOptions): Promise<VaultParityResult>;
   stripParity(options: StripParityOptions): Promise<VaultParityResult>;
-  addKey(options: AddKeyOptions): Promise<VaultKeyAddResult>;
-  removeKey(idOrLabel: string, options: ChangeOptions): Promise<VaultKeyRemoveResult>;
   /** Collects the changes of `work`, and commits them at its end. */
   batch<T>(work: (writer: EntryWriter) => Promise<T>, options: ChangeOptions): Promise<T>;
   /** Whether two entries of two states of the vault have the same bytes. */

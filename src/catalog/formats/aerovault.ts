@@ -200,7 +200,7 @@ export const AEROVAULT_ERRORS = {
   },
   "limit/aerovault.extensions": {
     what: "The vault has more extensions than this reader is willing to handle.",
-    why: "A crafted list could exhaust memory; real vaults have two, and at most 16 key slots.",
+    why: "A crafted list could exhaust memory; real vaults have two.",
     fix: "Raise the limit aerovault.extensions if you trust the vault.",
   },
   "limit/aerovault.path-length": {
@@ -222,28 +222,6 @@ export const AEROVAULT_ERRORS = {
     what: "A chunk is longer than the vault's own bounds allow.",
     why: "A crafted length could exhaust memory: nothing is decompressed beyond the bound.",
     fix: "Do not trust the vault.",
-  },
-  "key/slot.removed": {
-    what: "The key belongs to a slot that was removed from the vault, and that somebody put back.",
-    why: "Everyone who may write to the file can add the row of a slot. The list in the encrypted manifest says which slots the vault has.",
-    fix: "Open the vault with another key, and look with `tare vault key ls` at what stands there. `tare vault key rm` takes the slot out again. Who has had a key knows the vault's own keys: `tare vault passwd --rekey` makes new ones.",
-  },
-  "integrity/aerovault.slot-gone": {
-    severity: "warning",
-    what: "The vault lists a key slot that is not there any more, or that cannot be read.",
-    why: "Slots stand in clear in the list of extensions, which nothing protects: somebody took one, or it is damaged. Its password or key opens the vault no more.",
-    fix: "Open the vault with another key and make the lost one again with `tare vault key add`; `tare vault key rm` takes it off the list.",
-  },
-  "integrity/aerovault.slot-unlisted": {
-    severity: "warning",
-    what: "A key slot stands in the vault that its list of keys does not have.",
-    why: "Somebody put it there: one that was removed earlier, or one of their own making. It opens nothing.",
-    fix: "Take it out with `tare vault key rm` and its id, and find out who may write to the file.",
-  },
-  "usage/vault.key-file": {
-    what: "A file cannot be a key of a vault: it is too short or too long.",
-    why: "A key file needs no Argon2id because it has 128 random bits or more, so it has at least 16 bytes, without a newline at its end. More than 1 MiB is no key.",
-    fix: "Name another file, or one that does not exist: `tare vault key add --new-key-file` makes it.",
   },
   "usage/vault.unencrypted": {
     what: "A password was given, and the vault has no encryption.",

@@ -5,7 +5,6 @@ import { allocateFor, ReadGuard } from "../../bytes/layers/base.ts";
 import type { ReadOptions, Source, StreamOptions } from "../../bytes/source.ts";
 import {
   type Archive,
-  type ArchiveKey,
   type ArchiveStorage,
   type Container,
   type Entry,
@@ -16,7 +15,6 @@ import {
 import type { Finding } from "../../model/finding.ts";
 import type { Part } from "../../model/model.ts";
 import type { ChunkStore } from "./blocks/store.ts";
-import { vaultKeys } from "./extensions/key-list.ts";
 import type { Lane } from "./keys.ts";
 import { FORMAT_MAJOR, HEADER_BYTES, PREFIX_BYTES } from "./layout.ts";
 import type { ChunkRecord, ManifestEntry } from "./manifest/records.ts";
@@ -52,12 +50,6 @@ export class VaultArchive implements Archive {
   get storage(): ArchiveStorage {
     this.#storage ??= measureStorage(this.vault);
     return this.#storage;
-  }
-
-  /** None for a vault without encryption. */
-  get keys(): readonly ArchiveKey[] {
-    const { keys, manifest, extensions } = this.vault;
-    return keys.lane === "plain" ? [] : vaultKeys(manifest, extensions);
   }
 
   /** In the plaintext lane everyone can make a block that passes. */

@@ -1,11 +1,14 @@
 import { type Bytes, EMPTY_BYTES } from "../../base/bytes.ts";
+import { IntegrityError, type Location, SourceError, UsageError } from "../../base/errors.ts";
 import { decodeHex, encodeUtf8 } from "../../base/text.ts";
 import { untilAborted } from "../../bytes/abort.ts";
+import type { EncryptionRule, PasswordSource } from "../../model/format.ts";
 import { AES_KEY_BYTES } from "../../primitives/cipher/aes.ts";
-import { hkdfSha256, hmacSha512 } from "../../primitives/crypto/hmac.ts";
+import { equalSecrets, hkdfSha256, hmacSha512 } from "../../primitives/crypto/hmac.ts";
 import { type RandomBytes, wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { type VaultHeader, withoutMac } from "./layout.ts";
+import type { StoredHeader } from "./header.ts";
+import { MAC_OFFSET, PLAINTEXT_FLAG, type VaultHeader, vaultHeader, withoutMac } from "./layout.ts";
 
 /** Argon2id's cost: fixed by the format, stored nowhere (docs/formats/aerovault.md#keys). */
 export const KDF_COST = { memoryKib: 131_072, passes: 4, lanes: 4 } as const;
@@ -89,24 +92,14 @@ export async function deriveWrappingKeys(
   salt: Bytes,
   { labels = V3_LABELS, signal }: DeriveOptions = {},
 ): Promise<WrappingKeys> {
-  const base = await deriveBase(engine, password, { salt, signal });
+  signal?.throwIfAborted();
+  const deriving = engine.argon2id(password, { ...KDF_COST, salt, byteLength: AES_KEY_BYTES });
+  const base = await untilAborted(deriving, signal, wipe);
   try {
     return await expandWrappingKeys(engine, base, labels);
   } finally {
     wipe(base);
   }
-}
-
-/** Where a key of a vault is derived from. */
-export interface BaseOptions {
-  readonly salt: Bytes;
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** The output of Argon2id, from which wrapping keys are derived. The caller wipes it. */
-export async function deriveBase(engine: Engine, password: Bytes, { salt, signal }: BaseOptions): Promise<Bytes> {
-  signal?.throwIfAborted();
-  return untilAborted(engine.argon2id(password, { ...KDF_COST, salt, byteLength: AES_KEY_BYTES }), signal, wipe);
 }
 
 /** Derives them from the output of Argon2id. */
@@ -158,11 +151,157 @@ export function deriveFromMaster(engine: Engine, keys: VaultKeys, info: string, 
   return hkdfSha256(engine, keys.master, { salt: EMPTY_BYTES, info: encodeUtf8(info), byteLength });
 }
 
+function hexKey(digits: string): Bytes {
+  return decodeHex(digits) ?? EMPTY_BYTES;
+}
+
+/** The places of fields that messages name; a password opens the part that begins with the salt. */
+const FIELDS = vaultHeader.fields;
+
+/** The password source and the engine. */
+export interface UnlockContext {
+  readonly engine: Engine;
+  /** The keys of a vault that was opened before, instead of its password: a copy, which becomes the result. */
+  readonly keys?: (() => VaultKeys) | undefined;
+  readonly password?: PasswordSource | undefined;
+  readonly encryption?: EncryptionRule | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The keys of a vault, after a check that its header is the one that was written. The two wrapped keys decide, as far
+ * as they can, between `usage/password.wrong` and `integrity/aerovault.header` (docs/formats/aerovault.md#keys).
+ */
+export async function unlock(header: StoredHeader, context: UnlockContext, at: Location): Promise<VaultKeys> {
+  const isPlain = (header.values.flags & PLAINTEXT_FLAG) !== 0;
+  if (context.keys !== undefined) return proveKeys(header, context.keys(), context.engine, at);
+  const { salt, wrappedMasterKey, wrappedMacKey } = header.values;
+  const isBlank = [salt, wrappedMasterKey, wrappedMacKey].every((bytes) => bytes.every((byte) => byte === 0));
+  if (isBlank && !isPlain) {
+    // No writer makes such slots for an encrypted vault, so the flag of the plaintext lane was lost.
+    throw damagedHeader(
+      "the key slots must hold keys, found zeros where flags say that the vault is encrypted",
+      at,
+      FIELDS.flags.offset,
+    );
+  }
+  if (isPlain && context.encryption === "expected") throw unencrypted(at);
+  const keys = isPlain ? plainKeys() : await unlockVault(header.values, context, at);
+  try {
+    const mac = await headerMac(context.engine, keys.mac, header.bytes);
+    if (equalSecrets(mac, header.values.mac)) return keys;
+    const problem = isPlain
+      ? "its HMAC must match, and does not"
+      : "its HMAC must match, and does not although the password is right";
+    throw damagedHeader(problem, at, MAC_OFFSET);
+  } catch (error) {
+    wipeKeys(keys);
+    throw error;
+  }
+}
+
+/** Known keys prove themselves by the header's HMAC, which cannot be made without them. */
+async function proveKeys(header: StoredHeader, keys: VaultKeys, engine: Engine, at: Location): Promise<VaultKeys> {
+  const lane: Lane = (header.values.flags & PLAINTEXT_FLAG) === 0 ? "encrypted" : "plain";
+  try {
+    const mac = await headerMac(engine, keys.mac, header.bytes);
+    if (lane === keys.lane && equalSecrets(mac, header.values.mac)) return keys;
+    const message = `Cannot open "${at.source}" with the keys that it had: it has others now, or its header is damaged`;
+    const hint = "Its keys were changed, or another vault has its place: open it again, with its password of now";
+    throw new SourceError("source/vault.keys", message, { ...at, offset: FIELDS.salt.offset }, { hint });
+  } catch (error) {
+    wipeKeys(keys);
+    throw error;
+  }
+}
+
 /** A copy, which is wiped by itself. */
 export function copyKeys({ lane, master, mac, chunkId }: VaultKeys): VaultKeys {
   return { lane, master: master.slice(), mac: mac.slice(), chunkId: chunkId.slice() };
 }
 
-function hexKey(digits: string): Bytes {
-  return decodeHex(digits) ?? EMPTY_BYTES;
+async function unlockVault(slots: KeySlots, context: UnlockContext, at: Location): Promise<VaultKeys> {
+  const keys = await unlockSlots(slots, context, at);
+  return completeKeys(context.engine, { lane: "encrypted", ...keys });
+}
+
+/** The two keys that a password opens, in any version that wraps them this way. The caller wipes them. */
+export async function unlockSlots(
+  slots: KeySlots,
+  context: UnlockContext,
+  at: Location,
+  labels?: WrappingLabels,
+): Promise<WrappingKeys> {
+  const { engine, signal } = context;
+  const secret = await askPassword(at, context.password);
+  try {
+    const wrapping = await deriveWrappingKeys(engine, secret, slots.salt, { labels, signal });
+    try {
+      const aes = await engine.aes();
+      const mac = await aes.unwrapKey(wrapping.mac, slots.wrappedMacKey);
+      return judgeSlots({ mac, master: await aes.unwrapKey(wrapping.master, slots.wrappedMasterKey) }, at);
+    } finally {
+      wipe(wrapping.master, wrapping.mac);
+    }
+  } finally {
+    wipe(secret);
+  }
+}
+
+/** The password for the file; the caller wipes it. Throws `usage/password.missing` if there is none. */
+export async function askPassword(at: Location, password: PasswordSource = noPassword): Promise<Bytes> {
+  const secret = await password(at.source);
+  if (secret !== undefined) return secret;
+  throw missingPassword(at);
+}
+
+const noPassword: PasswordSource = async () => undefined;
+
+interface OpenedSlots {
+  readonly mac: Bytes | undefined;
+  readonly master: Bytes | undefined;
+}
+
+/** Each wrapped key has a check of 64 bits: one that opens proves the password, even if the other does not open. */
+function judgeSlots({ mac, master }: OpenedSlots, at: Location): WrappingKeys {
+  if (mac !== undefined && master !== undefined) return { master, mac };
+  wipe(mac, master);
+  if (mac !== undefined)
+    throw damagedHeader(
+      "the password is right, but the wrapped master key is damaged",
+      at,
+      FIELDS.wrappedMasterKey.offset,
+    );
+  if (master !== undefined)
+    throw damagedHeader("the password is right, but the wrapped MAC key is damaged", at, FIELDS.wrappedMacKey.offset);
+  throw new UsageError(
+    "usage/password.wrong",
+    `Cannot open "${at.source}": the password is wrong, or the salt or both wrapped keys of its header are damaged`,
+    { ...at, offset: FIELDS.salt.offset },
+    {
+      hint: `Check the password; a vault inside another has its own. If it is certain, the header is damaged. ${OTHER_NAME}`,
+    },
+  );
+}
+
+/** A hard link, or a file that is mounted by itself, has no journal beside it: that is beside the name that was changed. */
+const OTHER_NAME =
+  "If the vault has another name or place, open it there: a file beside it may complete an interrupted change. If not, get another copy";
+
+export function damagedHeader(problem: string, at: Location, offset: number): IntegrityError {
+  const message = `Cannot trust the header of the vault: ${problem}`;
+  const hint = OTHER_NAME;
+  return new IntegrityError("integrity/aerovault.header", message, { ...at, offset }, { hint });
+}
+
+function unencrypted(at: Location): UsageError {
+  const message = `Cannot open "${at.source}" with a password: it is a vault without encryption, which anybody could have put there`;
+  const hint = "Where it is meant to have none, pass no password, or the option encryption: false with it";
+  return new UsageError("usage/vault.unencrypted", message, { ...at, offset: FIELDS.flags.offset }, { hint });
+}
+
+function missingPassword(at: Location): UsageError {
+  const hint = "Pass the option password";
+  const place = { ...at, offset: FIELDS.salt.offset };
+  return new UsageError("usage/password.missing", `Cannot open "${at.source}" without a password`, place, { hint });
 }

@@ -17,7 +17,7 @@ export const AEROVAULT_LIMITS = defineLimits({
   extensions: {
     default: 4096,
     unit: "entries",
-    reason: "Known vaults have two, and at most 16 key slots; every row costs memory",
+    reason: "Known vaults have two; every row costs memory",
     provenance: "tare",
   },
   pathLength: {

@@ -11,12 +11,10 @@ import { VaultArchive } from "./archive.ts";
 import { ChunkStore } from "./blocks/store.ts";
 import type { ReadFile } from "./blocks/stream.ts";
 import { sealOf, VaultCipher } from "./cipher.ts";
-import { checkListed, slotFindings } from "./extensions/key-list.ts";
 import { decodeDirectory, type ExtensionRow, extensionPayload, MANIFEST_PARITY } from "./extensions/rows.ts";
-import { slotsToTry } from "./extensions/slots.ts";
 import { checkCurrent, explainFault } from "./freshness.ts";
 import { checkSections, readHeader, type StoredHeader, sectionsEnd } from "./header.ts";
-import { type VaultKeys, wipeKeys } from "./keys.ts";
+import { unlock, type VaultKeys, wipeKeys } from "./keys.ts";
 import { AEROVAULT_LIMITS, type AerovaultLimits } from "./limits.ts";
 import { checkManifest } from "./manifest/check.ts";
 import { checkPlainManifest } from "./manifest/checksum.ts";
@@ -24,7 +22,6 @@ import { decodeManifest } from "./manifest/codec.ts";
 import { type CutEntries, loadCutEntries } from "./manifest/fast-entries.ts";
 import { healedVersions } from "./manifest/parity.ts";
 import { type Manifest, maxChunkBytes } from "./manifest/records.ts";
-import { type UnlockContext, unlock } from "./unlock.ts";
 import type { HealedPart, Vault } from "./vault.ts";
 
 /** Opens a vault as an archive: reads header, manifest and extension directory, nothing else. */
@@ -68,23 +65,18 @@ async function openBehind(
   let ahead: ManifestReading | undefined;
   // Deriving keys takes long, on other threads if there are any. Meanwhile this thread reads ahead.
   const readOn = (): void => {
-    ahead ??= readAhead(control, header);
+    ahead = readAhead(control, header);
     VaultCipher.prepare(engine).catch(() => undefined); // reported once there are keys
   };
   const password = context.password && andThen(context.password, readOn);
-  const keyFile = context.keyFile && andThen(context.keyFile, readOn);
-  const { signal } = context;
-  const secrets: UnlockContext = { engine, password, keyFile, encryption, signal, keys: help.keys };
-  const { keys, slot } = await unlock(header, slotsToTry(extensions), secrets, at);
+  const keys = await unlock(header, { engine, password, encryption, signal: context.signal, keys: help.keys }, at);
   let cipher: VaultCipher | undefined;
   try {
     cipher = await VaultCipher.create(engine, keys);
     const opened = { source, header, keys, cipher, extensions, limits };
     const { manifest, cutEntries } = ahead ?? readAhead(control, header);
-    const tools = { ...help, engine, cutEntries: await cutEntries, signal };
-    const vault = await completeVault(opened, await manifest, tools);
-    checkListed(slot, vault.manifest, at);
-    return vault;
+    const tools = { ...help, engine, cutEntries: await cutEntries, signal: context.signal };
+    return await completeVault(opened, await manifest, tools);
   } catch (error) {
     cipher?.wipe();
     wipeKeys(keys);
@@ -113,9 +105,7 @@ async function completeVault(opened: UnreadVault, stored: Bytes, tools: Manifest
   const state = { source, header, manifestSeal, healed };
   const explain = (error: unknown): Promise<unknown> => explainFault(error, state);
   const chunks = new ChunkStore({ source, engine, cipher, bounds, explain });
-  const place = { source: source.label, offset: header.values.extensionDirectoryOffset };
-  const slots = keys.lane === "plain" ? [] : slotFindings(manifest, opened.extensions, place);
-  const all = [...findTrailing(header, source), ...warnings, ...slots];
+  const all = [...findTrailing(header, source), ...warnings];
   return { ...opened, keys, manifest, manifestSeal, chunks, warnings: all, healed };
 }
 

@@ -2,7 +2,6 @@ import type { FormatReader, PartRange, Section } from "../../model/format.ts";
 import { type FieldPlace, placesOf } from "../../struct/fields.ts";
 import { vaultArchive } from "./archive.ts";
 import { blockExtent } from "./blocks/check.ts";
-import { readSlot } from "./extensions/slots.ts";
 import { HEADER_BYTES, MAC_BYTES, MAC_OFFSET, PREFIX_BYTES, vaultHeader } from "./layout.ts";
 import { AEROVAULT_LIMITS } from "./limits.ts";
 import { openAerovault } from "./open.ts";
@@ -10,7 +9,6 @@ import type { Vault } from "./vault.ts";
 
 /** Commands use this class to recognise vaults of this version. */
 export { VaultArchive } from "./archive.ts";
-export { isSlotFinding } from "./extensions/key-list.ts";
 
 /** AeroVault v3: encrypted or plain, deduplicated, compressed; every entry is a Source. */
 export const reader: FormatReader = {
@@ -53,17 +51,15 @@ function vaultSections({ header, manifest, extensions }: Vault): readonly Sectio
         kind: "data",
       }),
     );
-  const payloads = extensions
-    .filter((row) => readSlot(row) === undefined)
-    .map(
-      ({ extensionId, offset, length }): Section => ({
-        part,
-        name: `extension ${extensionId}`,
-        kind: extensionId.startsWith("error-correction") ? "integrity" : "data",
-        offset: values.extensionPayloadOffset + offset,
-        byteLength: length,
-      }),
-    );
+  const payloads = extensions.map(
+    ({ extensionId, offset, length }): Section => ({
+      part,
+      name: `extension ${extensionId}`,
+      kind: extensionId.startsWith("error-correction") ? "integrity" : "data",
+      offset: values.extensionPayloadOffset + offset,
+      byteLength: length,
+    }),
+  );
   return [
     { part, name: "header", kind: "header", offset: 0, byteLength: MAC_OFFSET },
     { part, name: "header HMAC", kind: "integrity", offset: HEADER_BYTES - MAC_BYTES, byteLength: MAC_BYTES },

@@ -1,15 +1,13 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { IntegrityError, type Location } from "../../base/errors.ts";
 import type { Source } from "../../bytes/source.ts";
-import type { Archive, ArchiveStorage, EntryStorage } from "../../model/archive.ts";
+import type { ArchiveStorage, EntryStorage } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
 import { longestBurst, planAvec } from "../../model/parity/avec.ts";
 import { blockExtent } from "./blocks/check.ts";
 import type { ChunkStore } from "./blocks/store.ts";
 import type { VaultCipher } from "./cipher.ts";
-import { keyName, vaultKeys } from "./extensions/key-list.ts";
 import { DATA_PARITY, DEFAULT_PARITY_PERCENT, type ExtensionRow, gridOf } from "./extensions/rows.ts";
-import { readSlot } from "./extensions/slots.ts";
 import type { StoredHeader } from "./header.ts";
 import { KDF_COST, type VaultKeys, wipeKeys } from "./keys.ts";
 import { PREFIX_BYTES } from "./layout.ts";
@@ -79,7 +77,7 @@ export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (rea
   const { compression, chunking } = manifest.wrappers;
   const { min, avg, max } = chunking.bounds ?? DEFAULT_BOUNDS;
   const { files, directories } = countEntries(manifest.entries);
-  const others = extensions.filter((row) => !row.extensionId.startsWith("error-correction") && !readSlot(row));
+  const others = extensions.filter(({ extensionId }) => !extensionId.startsWith("error-correction"));
   return [
     ["encryption", keys.lane === "plain" ? "none" : `AES-256-GCM-SIV, Argon2id with ${KDF_COST.memoryKib >> 10} MiB`],
     ["files", `${files}, and ${directories} ${directories === 1 ? "directory" : "directories"}`],
@@ -90,20 +88,11 @@ export function vaultFacts(vault: Vault, storage: ArchiveStorage): readonly (rea
     ["unused", `${storage.unusedBytes} stored bytes, and ${storage.gapBytes} bytes between them`],
     ["compression", `zstd, level ${compression.level ?? DEFAULT_LEVEL}`],
     ["chunking", `${chunking.algorithmId}, ${min} to ${max} bytes, ${avg} on average`],
-    ...keyFacts(vault),
     ["parity", parityText(vault)],
     ["created", manifest.created],
     ["modified", manifest.modified],
     ...others.map(({ extensionId, length }) => ["extension", `${extensionId}, ${length} bytes`] as const),
   ];
-}
-
-/** What opens the vault besides the password of the header, which every encrypted vault has. */
-function keyFacts({ keys, manifest, extensions }: Vault): Archive["facts"] {
-  const others = keys.lane === "plain" ? [] : vaultKeys(manifest, extensions).slice(1);
-  if (others.length === 0) return [];
-  const texts = others.map((key) => `${key.kind} ${keyName(key)}${key.state === undefined ? "" : `, ${key.state}`}`);
-  return [["keys", ["password of the header", ...texts].join("; ")]];
 }
 
 /** States the longest damage in one place that can be healed: for parity, that counts, not the total damage. */

@@ -6,7 +6,7 @@ import type { PasswordSource } from "../../model/format.ts";
 import { createHmac, equalSecrets } from "../../primitives/crypto/hmac.ts";
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { askPassword } from "../aerovault/unlock.ts";
+import { askPassword } from "../aerovault/keys.ts";
 import { FLAG, IN_ZIP64_32, LOCAL_HEADER_BYTES, localHeader } from "./layout.ts";
 import {
   deriveEntryKeys,

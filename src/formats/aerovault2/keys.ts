@@ -7,7 +7,7 @@ import { equalSecrets, hkdfSha256, hmacSha512 } from "../../primitives/crypto/hm
 import { wipe } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
 import type { WrappingLabels } from "../aerovault/keys.ts";
-import { damagedHeader, type UnlockContext, unlockSlots } from "../aerovault/unlock.ts";
+import { damagedHeader, type UnlockContext, unlockSlots } from "../aerovault/keys.ts";
 import { ChunkCipher } from "./chunks.ts";
 import type { StoredHeader2 } from "./header.ts";
 import { CASCADE_FLAG, MAC_OFFSET, withoutMac } from "./layout.ts";

@@ -10,7 +10,6 @@ import { BlockSealer } from "../../formats/aerovault/write/seal/block-sealer.ts"
 import { stateOf, type VaultState } from "../../formats/aerovault/write/state.ts";
 import { type RandomBytes, secureRandom } from "../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../primitives/engine.ts";
-import { withoutSlots } from "./keys.ts";
 
 export interface ReslotOptions {
   readonly random?: RandomBytes | undefined;
@@ -36,7 +35,7 @@ export async function restateUnderNewKeys(
 ): Promise<VaultState> {
   const keys = await makeKeys(engine, secureRandom);
   const slots = await reslot(engine, keys, password, { signal });
-  const state = withoutSlots(stateOf(vault));
+  const state = stateOf(vault);
   return { ...state, keys, slots, manifest: { ...state.manifest, chunks: new Map() } };
 }
 

@@ -17,7 +17,7 @@ import { VaultArchive } from "../../formats/aerovault/read.ts";
 import { explain, FORMATS } from "../../formats/registry.ts";
 import type { Container } from "../../model/archive.ts";
 import type { Finding } from "../../model/finding.ts";
-import { keyFileSource, passwordSource } from "../../model/password.ts";
+import { passwordSource } from "../../model/password.ts";
 import { CACHE_BYTES, DiskCache, sessionIn } from "./cache/disk-cache.ts";
 import { cacheFolder } from "./cache/folder.ts";
 import { placeOf, type Writing } from "./destinations.ts";
@@ -332,14 +332,13 @@ export function writingOf(options: OutputRequest & Listening, inputs: () => read
 
 /** What changing a vault needs. */
 export function vaultContext(options: OpenRequest & VaultOptions & Listening): VaultWriteContext {
-  const { engine, limits = {}, signal, password, keyFile, readKeyFile, onNote, lockTimeout } = options;
+  const { engine, limits = {}, signal, password, onNote, lockTimeout } = options;
   return {
     lockTimeoutMs: durationIn(lockTimeout),
     engine,
     limits,
     signal,
     password: passwordSource(password, signal),
-    keyFile: keyFileSource(keyFile, readKeyFile),
     encryption: encryptionRule(options),
     env: environmentOf(options),
     memory: "read",

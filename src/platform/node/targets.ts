@@ -34,8 +34,6 @@ export interface OpenTargetOptions {
   readonly spoolFolder?: string | undefined;
   /** Called when encrypted bytes are read for the first time. */
   readonly password?: PasswordSource | undefined;
-  /** Asked with it, for vaults. */
-  readonly keyFile?: PasswordSource | undefined;
   readonly encryption?: EncryptionRule | undefined;
   /** Formats to consider; all of them if absent. */
   readonly formats?: readonly Format[] | undefined;
@@ -144,14 +142,14 @@ export async function openTargetPlace(text: string, options: OpenTargetOptions):
 async function openOnce(target: Target, options: OpenTargetOptions): Promise<OpenedTarget> {
   const cost: Cost = { reads: 0, bytes: 0, requests: 0 };
   const place = await openPlace(target, options, cost);
-  const { engine, limits, signal, password, keyFile, encryption, formats, cutShort } = options;
+  const { engine, limits, signal, password, encryption, formats, cutShort } = options;
   const { source, resolver, name, spool } = place;
   const { outer } = target;
   const onOpened = async (container: Container, inner: readonly string[]): Promise<void> =>
     options.onOpened?.(container, { outer, inner });
   try {
     const within = {
-      ...{ engine, limits, signal, password, keyFile, encryption, formats, cutShort },
+      ...{ engine, limits, signal, password, encryption, formats, cutShort },
       ...{ resolver, name, spool, onOpened },
     };
     const opened = await openThrough(source, target.inner, within);

@@ -2,10 +2,9 @@ import type { Bytes } from "../../../base/bytes.ts";
 import { blockExtent } from "../blocks/check.ts";
 import { damagedBlock, findBlockFault } from "../blocks/stream.ts";
 import type { VaultCipher } from "../cipher.ts";
-import type { ExtensionRow } from "../extensions/rows.ts";
 import type { KeySlots } from "../keys.ts";
 import { HEADER_BYTES, PREFIX_BYTES } from "../layout.ts";
-import { type ExtraKeys, NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
+import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
 import type { ChunkRecord, Manifest } from "../manifest/records.ts";
 import { entryList } from "../manifest/records.ts";
 import { EntryTree, type Savepoint } from "./entry-tree.ts";
@@ -204,14 +203,12 @@ export class VaultEdit {
     };
   }
 
-  /** Ends the change: its writes become the vault. `keys` are what opens it from now on, if that changes. */
-  async seal(keys: NewKeys = {}): Promise<SealedVault> {
+  /** Ends the change: its writes become the vault. Other key slots belong to another password. */
+  async seal(slots: KeySlots = this.#parts.state.slots): Promise<SealedVault> {
     if (this.#carried === "not yet") await this.#carry();
     await Promise.all(this.#writes);
     if (this.#failure !== undefined) throw this.#failure;
-    const { host, cipher, draft } = this.#parts;
-    const { slots, rows: extensions, extra } = { ...keysOf(this.#parts.state), ...keys };
-    const state = { ...this.#parts.state, extensions };
+    const { host, state, cipher, draft } = this.#parts;
     if (host.manner !== "reference") this.dropUnreferenced();
     for (const record of this.#records.values()) this.#space.keepBlock(record);
     const { generation } = state.manifest;
@@ -221,7 +218,6 @@ export class VaultEdit {
       entries: entryList(this.tree.sorted()),
       chunks: this.#records,
       generation: host.manner === "reference" ? generation : (generation ?? 0) + 1,
-      extra,
     };
     return sealVault({ state, slots, cipher, host, draft, space: this.#space, manifest });
   }
@@ -253,19 +249,6 @@ export class VaultEdit {
     const fault = await findBlockFault(host.engine, stored, record);
     if (fault !== undefined) throw damagedBlock(fault, record, { action: "copy the vault", label: state.label });
   }
-}
-
-/** What opens a vault: the header's slots, rows of other slots, and the list of those among the extra keys of the manifest. */
-export interface VaultKeyRing {
-  readonly slots: KeySlots;
-  readonly rows: readonly ExtensionRow[];
-  readonly extra: ExtraKeys;
-}
-
-export type NewKeys = Partial<VaultKeyRing>;
-
-function keysOf({ slots, extensions, manifest }: VaultState): VaultKeyRing {
-  return { slots, rows: extensions, extra: manifest.extra };
 }
 
 interface Run {

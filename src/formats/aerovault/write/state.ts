@@ -4,7 +4,6 @@ import { deliver } from "../../../bytes/layers/base.ts";
 import type { Source } from "../../../bytes/source.ts";
 import type { RandomBytes } from "../../../primitives/crypto/secrets.ts";
 import type { Engine } from "../../../primitives/engine.ts";
-import { ownKeys, withKeyList } from "../extensions/key-list.ts";
 import type { ExtensionRow } from "../extensions/rows.ts";
 import type { KeySlots, VaultKeys } from "../keys.ts";
 import { NO_EXTRA_KEYS } from "../manifest/field-reader.ts";
@@ -25,14 +24,9 @@ export interface VaultState {
   read(offset: number, byteLength: number): Promise<Bytes>;
 }
 
-/**
- * The state of an opened vault, from which an edit starts. It ends when the vault is closed. Where another program dropped
- * the list of keys, it has every key slot that stands there.
- */
-export function stateOf({ source, header, keys, manifest: opened, extensions }: Vault): VaultState {
+/** The state of an opened vault, from which an edit starts. It ends when the vault is closed. */
+export function stateOf({ source, header, keys, manifest, extensions }: Vault): VaultState {
   const { values } = header;
-  const own = keys.lane === "plain" ? undefined : ownKeys(opened, extensions);
-  const manifest = own === undefined ? opened : { ...opened, extra: withKeyList(opened.extra, own) };
   return {
     label: source.label,
     keys,

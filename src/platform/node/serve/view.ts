@@ -130,7 +130,7 @@ async function judgeUnopened(target: string, { source }: TargetPlace, options: O
   const magic = await source.read(0, VAULT_MAGIC.length);
   if (String.fromCharCode(...magic) !== VAULT_MAGIC) return;
   try {
-    await (await openTarget(target, { ...options, password: undefined, keyFile: undefined })).close();
+    await (await openTarget(target, { ...options, password: undefined })).close();
   } catch (error) {
     // A bug, or an abort, is not something that opening would report.
     if (!isTareError(error) || /^usage\/vault\./.test(error.code)) throw error;

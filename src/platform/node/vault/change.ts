@@ -7,12 +7,10 @@ import { measureStorage } from "../../../formats/aerovault/archive.ts";
 import { checkStoredBlocks } from "../../../formats/aerovault/blocks/stream.ts";
 import { VaultCipher } from "../../../formats/aerovault/cipher.ts";
 import { checkDirectory } from "../../../formats/aerovault/extensions/directory.ts";
-import { isSlotFinding, unlistedCount } from "../../../formats/aerovault/extensions/key-list.ts";
-import { readSlots } from "../../../formats/aerovault/extensions/slots.ts";
 import type { VaultKeys } from "../../../formats/aerovault/keys.ts";
 import { openVault } from "../../../formats/aerovault/open.ts";
 import { checkUndamaged, closeVault, type Vault } from "../../../formats/aerovault/vault.ts";
-import { type EditLayout, type NewKeys, VaultEdit } from "../../../formats/aerovault/write/edit.ts";
+import { type EditLayout, VaultEdit } from "../../../formats/aerovault/write/edit.ts";
 import type { RoomPolicy } from "../../../formats/aerovault/write/free-space.ts";
 import type { SealedVault } from "../../../formats/aerovault/write/seal/seal.ts";
 import type { VaultDraft } from "../../../formats/aerovault/write/state.ts";
@@ -36,7 +34,6 @@ export interface VaultWriteContext {
   readonly engine: Engine;
   readonly limits: LimitOverrides;
   readonly password?: PasswordSource | undefined;
-  readonly keyFile?: PasswordSource | undefined;
   /** The vault is open already: its keys are known, and its place. */
   readonly session?: VaultSession | undefined;
   /** Longest wait for another writer; 30 s if absent. */
@@ -90,8 +87,8 @@ export interface Applied<T> {
   readonly result: T;
   /** "unchanged" does not touch the vault. */
   readonly outcome?: "unchanged" | undefined;
-  /** What opens the vault from now on, if that changes. */
-  readonly keys?: NewKeys | undefined;
+  /** Key slots for another password. */
+  readonly slots?: VaultState["slots"] | undefined;
   /** What to tell once the change is in place. */
   readonly notes?: readonly string[] | undefined;
 }
@@ -177,9 +174,9 @@ export async function placeOfVault(path: string, { session }: Pick<VaultWriteCon
 
 /** Opens a vault to write to it or beside it: with the password, or with the keys of one that is open already. */
 export function openToWrite(source: Source, context: VaultWriteContext): Promise<Vault> {
-  const { engine, limits, password, keyFile, encryption, signal, session } = context;
+  const { engine, limits, password, encryption, signal, session } = context;
   const keys = session === undefined ? undefined : (): VaultKeys => session.keys();
-  return openVault(source, { engine, limits, password, keyFile, encryption, signal }, { keys });
+  return openVault(source, { engine, limits, password, encryption, signal }, { keys });
 }
 
 async function withVault<T>(
@@ -204,9 +201,7 @@ async function withVault<T>(
 export async function recallForWriting(vault: Vault, label: string, context: VaultWriteContext): Promise<void> {
   const onWarning = context.onWarning ?? (({ message }: Finding) => (context.onLoss ?? context.onNote)(message));
   const older = await recallOpened(vault, { outer: label, inner: [] }, { ...context, onWarning });
-  for (const finding of [...(older === undefined ? [] : [older]), ...vault.warnings.filter(isSlotFinding)]) {
-    onWarning(finding);
-  }
+  if (older !== undefined) onWarning(older);
 }
 
 async function applyChange<T>(
@@ -228,13 +223,13 @@ async function applyChange<T>(
     const { state, cipher } = begun;
     edit = begun.edit;
     try {
-      const { result, outcome, keys, notes = [] } = await change.apply(edit, vault);
+      const { result, outcome, slots, notes = [] } = await change.apply(edit, vault);
       if (outcome === "unchanged") {
         await draft.abort(edit.end);
         return { result };
       }
       await heedSignal(context.signal);
-      const sealed = await edit.seal(keys).catch(async (error: unknown) => {
+      const sealed = await edit.seal(slots).catch(async (error: unknown) => {
         // Programs that keep the vault open see the change, and its new keys.
         if (isAfterChange(error)) await context.session?.sealed(state.keys).catch(() => undefined);
         throw error;
@@ -250,7 +245,6 @@ async function applyChange<T>(
           context.onNote(`the sidecar of "${label}" is of the state before: tare vault parity VAULT export renews it`);
         }
         for (const note of notes) context.onNote(note);
-        noteListed(vault, sealed, context);
       });
       return { result, sealed };
     } finally {
@@ -266,17 +260,6 @@ async function applyChange<T>(
 export function unusedRoom(vault: Vault): number {
   const { unusedBytes, gapBytes } = measureStorage(vault);
   return unusedBytes + gapBytes;
-}
-
-/** Another program dropped the list of keys, and this change made it again: somebody may have put slots back meanwhile. */
-function noteListed(vault: Vault, sealed: SealedVault, { onLoss, onNote }: VaultWriteContext): void {
-  const count = vault.keys.lane === "plain" ? 0 : unlistedCount(vault.manifest, vault.extensions);
-  const kept = readSlots(sealed.extensions).length;
-  if (count === 0 || kept === 0) return;
-  const what = kept === 1 ? "the key slot that stands" : `the ${kept} key slots that stand`;
-  (onLoss ?? onNote)(
-    `another program dropped the list of keys of the vault: ${what} there ${kept === 1 ? "is" : "are"} on it again`,
-  );
 }
 
 /**

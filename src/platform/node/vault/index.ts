@@ -6,7 +6,6 @@ export { lockVault, releaseAllVaultLocks } from "./lock.ts";
 export { type Added, type AddedStream, addToVaultFile } from "./verbs/add.ts";
 export { makeVault, type NewVault } from "./verbs/create.ts";
 export { extractToFolder } from "./verbs/extract.ts";
-export { addVaultKey, readKeyFile, removeVaultKey, type WantedKey } from "./verbs/key.ts";
 export { embedVaultParity, exportSidecar, stripVaultParity } from "./verbs/parity.ts";
 export { changeVaultPassword } from "./verbs/password.ts";
 export { type ChangeTarget, type TargetOptions, targetOf } from "./verbs/target.ts";

@@ -33,17 +33,13 @@ export async function examineVault<T>(
   options: ExamineOptions,
   use: (examined: ExaminedVault, file: Awaited<ReturnType<typeof openFile>>) => Promise<T>,
 ): Promise<T> {
-  const { engine, limits, password, keyFile, encryption, signal } = context;
+  const { engine, limits, password, encryption, signal } = context;
   const real = await realVault(path);
   const beside = await findVaultSidecar(real, engine, options.sidecar);
   const file = await openBeside(real, { label: path }, beside);
   let vault: Vault | undefined;
   try {
-    const recovered = await recoverVault(
-      file,
-      { engine, limits, password, keyFile, encryption, signal },
-      beside.sidecar,
-    );
+    const recovered = await recoverVault(file, { engine, limits, password, encryption, signal }, beside.sidecar);
     vault = recovered.vault;
     await recallForWriting(vault, path, context);
     const healing = { engine, signal, onProgress: options.onProgress };

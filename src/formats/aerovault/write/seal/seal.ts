@@ -13,7 +13,6 @@ import {
   MANIFEST_PARITY,
   parityRow,
 } from "../../extensions/rows.ts";
-import { readSlot } from "../../extensions/slots.ts";
 import { headerMac, type KeySlots } from "../../keys.ts";
 import { HEADER_BYTES, PLAINTEXT_FLAG, vaultHeader, withMac } from "../../layout.ts";
 import { AEROVAULT_LIMITS } from "../../limits.ts";
@@ -175,8 +174,7 @@ function placeRows(payloads: readonly Payload[]): {
   const rows: ExtensionRow[] = [];
   let offset = 0;
   for (const { row } of payloads) {
-    // A key slot has no payload, and its row never changes.
-    rows.push(readSlot(row) === undefined ? { ...row, offset } : row);
+    rows.push({ ...row, offset });
     offset += row.length;
   }
   return { rows, byteLength: offset };

@@ -1,6 +1,5 @@
 import type { OpenedInput, OpenRequest } from "../../../../api/inputs.ts";
 import type {
-  AddKeyOptions,
   AddOptions,
   ChangeOptions,
   EmbedParityOptions,
@@ -13,8 +12,6 @@ import type {
   VaultAddResult,
   VaultCompactResult,
   VaultCopyResult,
-  VaultKeyAddResult,
-  VaultKeyRemoveResult,
   VaultMkdirResult,
   VaultMoveResult,
   VaultParityResult,
@@ -45,7 +42,6 @@ import { changeVault, type VaultSession, type VaultWriteContext } from "../chang
 import { insideBatch } from "../lock.ts";
 import { describeVaultSidecar, realVault } from "../sidecar.ts";
 import { addToVaultFile } from "./add.ts";
-import { addVaultKey, removeVaultKey, type WantedKey } from "./key.ts";
 import { embedVaultParity, exportSidecar, stripVaultParity } from "./parity.ts";
 import { changeVaultPassword } from "./password.ts";
 import { type ChangeTarget, targetOf } from "./target.ts";
@@ -95,12 +91,6 @@ export function vaultFileWriter(file: OpenVaultFile, onChanged: OnChanged): Vaul
 
     stripParity: (options: StripParityOptions): Promise<VaultParityResult> =>
       stripVaultParity(target(options), options.force === true ? "anyway" : undefined),
-
-    addKey: (options: AddKeyOptions): Promise<VaultKeyAddResult> =>
-      addVaultKey(target(options), wantedKey(options, file.path), options.label),
-
-    removeKey: (idOrLabel: string, options: ChangeOptions): Promise<VaultKeyRemoveResult> =>
-      removeVaultKey(target(options), idOrLabel),
 
     batch: (work, options) => runBatch(target(options), work),
 
@@ -204,15 +194,6 @@ async function secretOf(password: Password, label: string, signal: AbortSignal |
   const fresh = await ask(`${label} (new)`);
   if (fresh !== undefined) return fresh;
   throw new UsageError("usage/password.missing", "Cannot change the password without a new one", { source: label });
-}
-
-/** One of the options is given: that is checked already. */
-function wantedKey({ newPassword, newKeyFile, signal }: AddKeyOptions, label: string): WantedKey {
-  if (newKeyFile !== undefined) {
-    return { kind: "key-file", file: typeof newKeyFile === "string" ? pathOf(newKeyFile) : newKeyFile };
-  }
-  if (newPassword === undefined) return { kind: "recovery" };
-  return { kind: "password", password: () => secretOf(newPassword, label, signal) };
 }
 
 /** All changes of `work` as one: the lock is held from its beginning to its end. */
