@@ -12,7 +12,7 @@ import { type EditHost, stateOf } from "../../src/formats/aerovault/write/state.
 import { type AddReport, addToVault } from "../../src/operations/vault/add.ts";
 import { type CreateOptions, createVault } from "../../src/operations/vault/create.ts";
 import type { AddInput } from "../../src/operations/vault/inputs.ts";
-import { reslot } from "../../src/operations/vault/keys.ts";
+import { reslot } from "../../src/operations/vault/rekey.ts";
 import { localRunner } from "../../src/operations/vault/sealing.ts";
 import type { RandomBytes } from "../../src/primitives/crypto/secrets.ts";
 import type { Engine } from "../../src/primitives/engine.ts";
