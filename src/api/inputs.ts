@@ -114,8 +114,7 @@ function noCost(): Cost {
 
 export function unusableInput(): UsageError {
   const message = "Cannot open this input: it is none of the kinds that can be read";
-  const hint =
-    "Pass an address, in Node also a path, a Blob, bytes, a file or directory handle, a ReadableStream, an async iterable of bytes, a Source, or an opened model";
+  const hint = "Pass an address, a path in Node, a Blob, bytes, a stream, handle, Source or model";
   return new UsageError("usage/input", message, { source: "input" }, { hint });
 }
 

@@ -91,7 +91,11 @@ export interface OptionRule {
 }
 
 const rule = (must: string, test: (value: unknown) => boolean): OptionRule => ({ must, test });
-const shownRule = (must: string, test: (value: unknown) => boolean): OptionRule => ({ must, test, values: "shown" });
+export const shownRule = (must: string, test: (value: unknown) => boolean): OptionRule => ({
+  must,
+  test,
+  values: "shown",
+});
 /** An object with members of its own. A Map or Headers has none that are seen, and would count as empty. */
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   Object.prototype.toString.call(value) === "[object Object]";
@@ -124,12 +128,6 @@ export function integerRule(min: number, max: number = Number.MAX_SAFE_INTEGER):
     (value) => Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max,
   );
 }
-
-/** Sizes that hold something. */
-export const roomRule = shownRule(
-  'at least 1 byte, as a number or text such as "64MiB"',
-  (value) => sizeIn(value) !== 0 && sizeRule.test(value),
-);
 
 /** One of several words. */
 export function choiceRule(...choices: readonly string[]): OptionRule {

@@ -18,9 +18,8 @@ export function plainBytes(given: ArrayBufferView | ArrayBuffer): Bytes {
   if (!(buffer instanceof ArrayBuffer)) return new Uint8Array(new Uint8Array(buffer, byteOffset, byteLength));
   try {
     return new Uint8Array(buffer, byteOffset, byteLength);
-  } catch (cause) {
-    const message = "Cannot read bytes: their memory was transferred";
-    throw new UsageError("usage/detached-bytes", message, { source: "bytes" }, { cause });
+  } catch {
+    throw new UsageError("usage/detached-bytes", "Cannot read transferred bytes", { source: "bytes" });
   }
 }
 

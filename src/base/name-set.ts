@@ -77,3 +77,10 @@ export class NameSet {
     this.#hashes = hashes;
   }
 }
+
+/** "././x" is "x". No regular expression: one that repeats a group needs stack for each turn, and a name may be long. */
+export function withoutDots(path: string): string {
+  let start = 0;
+  while (path.startsWith("./", start)) start += 2;
+  return path.slice(start);
+}

@@ -1,8 +1,7 @@
 import type { Bytes } from "../base/bytes.ts";
 import { ofCaller, untilGrace } from "./abort.ts";
-import { foreignSource } from "./layers/foreign.ts";
+import { callersLabel, foreignSource } from "./layers/foreign.ts";
 import type { Output, Sink } from "./sink.ts";
-import { callersLabel } from "./source.ts";
 
 /**
  * What a program passes to a call to be used there, at the door: its Sinks, its folders. Their errors become ours, and

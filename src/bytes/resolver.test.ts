@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { checkRelativeName, withoutDots } from "./resolver.ts";
+import { withoutDots } from "../base/name-set.ts";
+import { checkRelativeName } from "./resolver.ts";
 
 describe("checkRelativeName()", () => {
   test.each([

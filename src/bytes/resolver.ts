@@ -80,13 +80,6 @@ export function checkRelativeName(name: string, at: Location, own?: string): voi
   throw escapeError(name, fault, at);
 }
 
-/** "././x" is "x". No regular expression: one that repeats a group needs stack for each turn, and a name may be long. */
-export function withoutDots(path: string): string {
-  let start = 0;
-  while (path.startsWith("./", start)) start += 2;
-  return path.slice(start);
-}
-
 /** The error for a name that leaves its folder, by spelling or through a link. */
 export function escapeError(name: string, reason: string, at: Location): SourceError {
   const message = `Cannot use "${printable(name)}" as the name of a file beside this one: ${reason}`;

@@ -89,8 +89,3 @@ export type SourceDescriptor =
       readonly offset: number;
       readonly byteLength: number;
     };
-
-/** What errors call an object of a program's own. Callers without types may leave its label out. */
-export function callersLabel(label: unknown, otherwise: string): string {
-  return typeof label === "string" ? label : otherwise;
-}

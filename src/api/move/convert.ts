@@ -21,7 +21,6 @@ import {
   type OptionRule,
   type OptionRules,
   objectRule,
-  roomRule,
   type Size,
   sizeIn,
   switchRule,
@@ -47,7 +46,7 @@ import {
   type QuantType,
 } from "./quantization.ts";
 import type { ConvertResult } from "./results.ts";
-import { checkWriterOptions, type DigestOptions, digestOptions } from "./writer-options.ts";
+import { checkWriterOptions, type DigestOptions, digestOptions, roomRule } from "./writer-options.ts";
 
 export type { ConvertResult } from "./results.ts";
 

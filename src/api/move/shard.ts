@@ -6,10 +6,11 @@ import { requestOf, type VerbHost } from "../host.ts";
 import { withInput } from "../input-use.ts";
 import type { Input, OpenedInput } from "../inputs.ts";
 
-import { requireOption, roomRule, type Size, sizeIn, switchRule, WRITE_RULES, type WriteOptions } from "../options.ts";
+import { requireOption, type Size, sizeIn, switchRule, WRITE_RULES, type WriteOptions } from "../options.ts";
 import { destinationOf, type Output } from "../outputs.ts";
 import { checkNamed, lossy, runConversion } from "./conversion.ts";
 import type { ConvertResult } from "./results.ts";
+import { roomRule } from "./writer-options.ts";
 
 export interface ShardOptions extends WriteOptions {
   /** Most tensor data that a file may hold. A tensor is never cut, so a file may be longer. */

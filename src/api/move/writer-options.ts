@@ -1,7 +1,7 @@
 import { UsageError } from "../../base/errors.ts";
 import { decodeHex } from "../../base/text.ts";
 import { DEFAULT_PAGE_BYTES, type Format, type FormatOption, type WriteOptions } from "../../model/format.ts";
-import { type Size, sizeIn } from "../options.ts";
+import { type Size, shownRule, sizeIn, sizeRule } from "../options.ts";
 
 /** Digests and identity of a file that only some formats have a place for. */
 export interface DigestOptions {
@@ -81,3 +81,9 @@ export async function checkWriterOptions(target: Format, options: WriteOptions):
 function refusal(message: string): UsageError {
   return new UsageError("usage/write-option", message, { source: "options" });
 }
+
+/** Sizes that hold something. */
+export const roomRule = shownRule(
+  'at least 1 byte, as a number or text such as "64MiB"',
+  (value) => sizeIn(value) !== 0 && sizeRule.test(value),
+);

@@ -2,7 +2,7 @@ import { type Bytes, plainBytes } from "../../base/bytes.ts";
 import { SourceError } from "../../base/errors.ts";
 import { ofCaller, untilGrace } from "../abort.ts";
 import { isMemory } from "../memory.ts";
-import { callersLabel, type ReadOptions, type Source, type StreamOptions } from "../source.ts";
+import type { ReadOptions, Source, StreamOptions } from "../source.ts";
 import { DelegatingSource, FILL } from "./base.ts";
 
 /**
@@ -72,4 +72,9 @@ function broken(label: string, must: string, found?: number): SourceError {
   const message = `Cannot use the Source "${label}": ${must}${found === undefined ? "" : `, found ${found}`}`;
   const hint = "Sources are described on the page of the library, under tare/bytes";
   return new SourceError("source/contract", message, { source: label }, { hint });
+}
+
+/** What errors call an object of a program's own. Callers without types may leave its label out. */
+export function callersLabel(label: unknown, otherwise: string): string {
+  return typeof label === "string" ? label : otherwise;
 }

@@ -1,16 +1,11 @@
 import { FormatError, IntegrityError, type Location, SourceError } from "../../base/errors.ts";
+import { withoutDots } from "../../base/name-set.ts";
 import { encodeHex, printable } from "../../base/text.ts";
 import { LazySource } from "../../bytes/derived.ts";
 import { parseHttpUrl } from "../../bytes/http/url.ts";
 import { OPENING_BYTES, withHead } from "../../bytes/layers/opening-read.ts";
 import { closedError } from "../../bytes/memory.ts";
-import {
-  checkRelativeName,
-  type PinnedFile,
-  type ResolveOptions,
-  type Resolver,
-  withoutDots,
-} from "../../bytes/resolver.ts";
+import { checkRelativeName, type PinnedFile, type ResolveOptions, type Resolver } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 import type { Part } from "../../model/model.ts";

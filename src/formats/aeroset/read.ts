@@ -1,10 +1,10 @@
 import type { Bytes } from "../../base/bytes.ts";
 import { FormatError, IntegrityError, isTareError, type Location, UsageError } from "../../base/errors.ts";
 import { checkLimit, resolveLimits } from "../../base/limits.ts";
+import { withoutDots } from "../../base/name-set.ts";
 import { encodeHex, encodeUtf8, printable } from "../../base/text.ts";
 import { inTurns, type Steps } from "../../base/turns.ts";
 import { withHead } from "../../bytes/layers/opening-read.ts";
-import { withoutDots } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { Finding } from "../../model/finding.ts";
 import type {

@@ -1,8 +1,8 @@
 import { FormatError, isTareError, type Location, SourceError, UsageError } from "../../base/errors.ts";
 import { checkLimit } from "../../base/limits.ts";
+import { withoutDots } from "../../base/name-set.ts";
 import { printable } from "../../base/text.ts";
 import type { Extent } from "../../bytes/extents.ts";
-import { withoutDots } from "../../bytes/resolver.ts";
 import type { Source } from "../../bytes/source.ts";
 import type { OpenContext } from "../../model/format.ts";
 
