@@ -113,8 +113,8 @@ function noCost(): Cost {
 }
 
 export function unusableInput(): UsageError {
-  const message = "Cannot open this input: it is none of the kinds that can be read";
-  const hint = "Pass an address, a path in Node, a Blob, bytes, a stream, handle, Source or model";
+  const message = "Cannot open an input of this kind";
+  const hint = "Pass an address, in Node a path, Blob, bytes, stream, handle, Source or model";
   return new UsageError("usage/input", message, { source: "input" }, { hint });
 }
 
