@@ -22,7 +22,7 @@ export const VIEWER_GROUPS: readonly Group[] = [
   // extends base and every opening shares its first read. The others are for addresses, and load with them.
   {
     name: "library",
-    test: /\/src\/(?:struct|bytes|model)\/[^/]+$|\/src\/bytes\/layers\/(?:base|opening-read)|\/src\/formats\/registry\.ts$/,
+    test: /\/src\/(?:struct|bytes|model|model\/origin)\/[^/]+$|\/src\/bytes\/layers\/(?:base|opening-read)|\/src\/formats\/registry\.ts$/,
     minShareCount: 2,
   },
   // Sets name their parts by addresses, even if they were opened elsewhere: checking one needs no client.
